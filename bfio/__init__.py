@@ -1,0 +1,1 @@
+"""Scheduling and load balancing in LLM serving: policies, exact solvers, simulators, studies."""

@@ -1,0 +1,68 @@
+"""The machine that decodes: how many workers and slots, and how long a step lasts."""
+
+from dataclasses import dataclass
+
+from formulations.arrays import integer
+from formulations.errors import InputError
+
+#: Fixed part of a step [s] at 72 slots: (0.6e-3·72 + 35e-3)/16, read from the simulator that the
+#: BF-IO authors released; the paper itself prints no value.
+STEP_OVERHEAD_S = (0.6e-3 * 72 + 35e-3) / 16
+#: Time per token of the most loaded worker [s/token]: 1.5·2·576·61e-6/2^20, same source.
+TOKEN_TIME_S = 1.5 * 2 * 576 * 61e-6 / 2**20
+
+#: Most slots a simulated cluster may have in total; the engine keeps one row of state per slot.
+MAX_TOTAL_SLOTS = 4_000_000
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Barrier-synchronised decode workers (paper A, section 3 and eq. 6).
+
+    Parameters
+    ----------
+    workers : int
+        Number of workers ``G``.
+    slots : int
+        Requests a worker decodes at once, ``B``.
+    step_overhead_s : float
+        ``C``, the part of a step that no load changes [s].
+    token_time_s : float
+        ``t_l``, time per token of the most loaded worker [s/token].
+    mean_time_s : float
+        Time per token of the mean load [s/token], an overhead every worker shares; 0 in paper A.
+    """
+
+    workers: int = 16
+    slots: int = 72
+    step_overhead_s: float = STEP_OVERHEAD_S
+    token_time_s: float = TOKEN_TIME_S
+    mean_time_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        integer(self.workers, "workers", minimum=1, maximum=MAX_TOTAL_SLOTS)
+        integer(self.slots, "slots", minimum=1, maximum=MAX_TOTAL_SLOTS)
+        if self.workers * self.slots > MAX_TOTAL_SLOTS:
+            raise InputError(
+                "slots",
+                f"{self.workers} workers x {self.slots} slots is more than {MAX_TOTAL_SLOTS}",
+                "simulate fewer slots",
+            )
+        for name in ("step_overhead_s", "token_time_s", "mean_time_s"):
+            value = getattr(self, name)
+            if not 0.0 <= value < float("inf"):
+                raise InputError(name, f"{value} s", "give a finite time >= 0")
+        if self.step_overhead_s + self.token_time_s + self.mean_time_s == 0.0:
+            raise InputError("step_overhead_s", "every step would take 0 s", "give a time > 0")
+
+    @property
+    def total_slots(self) -> int:
+        """``G·B``."""
+        return self.workers * self.slots
+
+    def step_time(self, max_load: float, mean_load: float) -> float:
+        """Duration of a step, ``C + t_l·max load + t_m·mean load`` [s] (eq. 6 with t_m = 0)."""
+        return (
+            self.step_overhead_s + self.token_time_s * max_load + self.mean_time_s * mean_load
+        )

@@ -1,0 +1,122 @@
+"""Integer arrays with named errors: how numbers from outside become problem data."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formulations.errors import InputError
+
+IntArray: TypeAlias = NDArray[np.int64]
+FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+
+#: Largest number of tokens accepted anywhere; leaves room for sums in 64-bit integers.
+MAX_TOKENS = 10**12
+
+
+def integer(value: object, where: str, *, minimum: int = 0, maximum: int = MAX_TOKENS) -> int:
+    """Return ``value`` as an ``int`` in ``[minimum, maximum]``.
+
+    Raises
+    ------
+    InputError
+        If it is a bool, a float (even 3.0), any other type, or out of range.
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise InputError(
+            where,
+            f"expected an integer, found {_shown(value)}",
+            f"write a whole number >= {minimum} without a decimal point",
+        )
+    if not minimum <= value <= maximum:
+        raise InputError(where, f"{value} is out of range", f"use {minimum} <= value <= {maximum}")
+    return int(value)
+
+
+def integer_vector(
+    values: object, where: str, *, minimum: int = 0, maximum: int = MAX_TOKENS
+) -> IntArray:
+    """Return ``values`` as a read-only int64 vector, each entry checked by `integer`."""
+    if isinstance(values, np.ndarray):
+        return _checked_array(values, where, 1, minimum, maximum)
+    if not _is_sequence(values):
+        raise InputError(where, f"expected a list, found {_shown(values)}", "write a JSON list")
+    entries = [
+        integer(v, f"{where}[{i}]", minimum=minimum, maximum=maximum)
+        for i, v in enumerate(values)
+    ]
+    return frozen(np.array(entries, dtype=np.int64))
+
+
+def integer_matrix(
+    rows: object, where: str, *, columns: int | None = None, minimum: int = 0
+) -> IntArray:
+    """Return ``rows`` as a read-only int64 matrix.
+
+    Parameters
+    ----------
+    rows : sequence of sequences of int
+        Equally long rows.
+    where : str
+        Name used in errors.
+    columns : int, optional
+        Required row length; by default that of the first row.
+    """
+    if isinstance(rows, np.ndarray):
+        array = _checked_array(rows, where, 2, minimum, MAX_TOKENS)
+        _check_columns(array.shape[1], columns, where)
+        return array
+    if not _is_sequence(rows):
+        raise InputError(where, f"expected a list of lists, found {_shown(rows)}", "write a matrix")
+    vectors = [integer_vector(row, f"{where}[{i}]", minimum=minimum) for i, row in enumerate(rows)]
+    width = columns if columns is not None else (len(vectors[0]) if vectors else 0)
+    for i, vector in enumerate(vectors):
+        _check_columns(len(vector), width, f"{where}[{i}]")
+    return frozen(np.array(vectors, dtype=np.int64).reshape(len(vectors), width))
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return ``array`` itself, no longer writeable."""
+    array.flags.writeable = False
+    return array
+
+
+def _checked_array(
+    values: NDArray[Any], where: str, ndim: int, minimum: int, maximum: int
+) -> IntArray:
+    if values.ndim != ndim:
+        raise InputError(
+            where, f"array of shape {values.shape}", f"give an array of {ndim} dimension(s)"
+        )
+    if not np.issubdtype(values.dtype, np.integer):
+        if values.size == 0:
+            return frozen(np.zeros(values.shape, dtype=np.int64))
+        raise InputError(where, f"array of {values.dtype}", "give an integer array")
+    bad = np.argwhere((values < minimum) | (values > maximum))
+    if len(bad):
+        index = tuple(int(k) for k in bad[0])
+        place = "".join(f"[{k}]" for k in index)
+        raise InputError(
+            f"{where}{place}",
+            f"{values[index]} is out of range",
+            f"use {minimum} <= value <= {maximum}",
+        )
+    return frozen(values.astype(np.int64))
+
+
+def _check_columns(found: int, expected: int | None, where: str) -> None:
+    if expected is not None and found != expected:
+        raise InputError(
+            where, f"{found} entries where {expected} are expected", "make all rows equally long"
+        )
+
+
+def _is_sequence(values: object) -> bool:
+    return isinstance(values, Sequence) and not isinstance(values, str | bytes)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
