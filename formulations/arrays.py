@@ -1,7 +1,7 @@
 """Integer arrays with named errors: how numbers from outside become problem data."""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +44,7 @@ def integer_vector(
     if not _is_sequence(values):
         raise InputError(where, f"expected a list, found {_shown(values)}", "write a JSON list")
     entries = [
-        integer(v, f"{where}[{i}]", minimum=minimum, maximum=maximum)
-        for i, v in enumerate(values)
+        integer(v, f"{where}[{i}]", minimum=minimum, maximum=maximum) for i, v in enumerate(values)
     ]
     return frozen(np.array(entries, dtype=np.int64))
 
@@ -69,7 +68,9 @@ def integer_matrix(
         _check_columns(array.shape[1], columns, where)
         return array
     if not _is_sequence(rows):
-        raise InputError(where, f"expected a list of lists, found {_shown(rows)}", "write a matrix")
+        raise InputError(
+            where, f"expected a list of lists, found {_shown(rows)}", "write a matrix"
+        )
     vectors = [integer_vector(row, f"{where}[{i}]", minimum=minimum) for i, row in enumerate(rows)]
     width = columns if columns is not None else (len(vectors[0]) if vectors else 0)
     for i, vector in enumerate(vectors):
@@ -113,7 +114,7 @@ def _check_columns(found: int, expected: int | None, where: str) -> None:
         )
 
 
-def _is_sequence(values: object) -> bool:
+def _is_sequence(values: object) -> TypeGuard[Sequence[object]]:
     return isinstance(values, Sequence) and not isinstance(values, str | bytes)
 
 

@@ -1,0 +1,1 @@
+"""The barrier-synchronised decode engine: state, phases, metrics, energy."""

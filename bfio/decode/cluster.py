@@ -63,6 +63,4 @@ class Cluster:
 
     def step_time(self, max_load: float, mean_load: float) -> float:
         """Duration of a step, ``C + t_l·max load + t_m·mean load`` [s] (eq. 6 with t_m = 0)."""
-        return (
-            self.step_overhead_s + self.token_time_s * max_load + self.mean_time_s * mean_load
-        )
+        return self.step_overhead_s + self.token_time_s * max_load + self.mean_time_s * mean_load

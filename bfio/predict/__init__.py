@@ -1,0 +1,1 @@
+"""Predicted remaining output lengths."""

@@ -1,0 +1,1 @@
+"""Requests: trace readers, generators, and the one type they all return."""

@@ -1,0 +1,44 @@
+"""Strict JSON: what a document from outside may not contain is an error, not a guess."""
+
+import json
+from typing import Any
+
+from formulations.errors import InputError
+
+
+def parse_json(text: str) -> Any:
+    """Parse JSON strictly: no duplicate key, no NaN or infinity, an error that names the place."""
+    try:
+        return json.loads(
+            text, object_pairs_hook=_unique_keys, parse_constant=_no_constant, parse_float=_float
+        )
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"line {error.lineno} column {error.colno}",
+            f"not valid JSON ({error.msg})",
+            "check that the document is complete",
+        ) from None
+    except (RecursionError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("document", "not readable as JSON", "check nesting and numbers") from None
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        _no_constant(text)
+    return value
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    document: dict[str, object] = {}
+    for key, value in pairs:
+        if key in document:
+            raise InputError(key, "the key occurs twice", "keep one of them")
+        document[key] = value
+    return document
+
+
+def _no_constant(name: str) -> object:
+    raise InputError("document", f"{name} is not a finite number", "write an integer")

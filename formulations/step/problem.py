@@ -1,0 +1,300 @@
+"""Data of the BF-IO step program: one decode step of a barrier-synchronised cluster."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+import numpy as np
+
+from formulations.arrays import (
+    BoolArray,
+    IntArray,
+    frozen,
+    integer,
+    integer_matrix,
+    integer_vector,
+)
+from formulations.documents import parse_json
+from formulations.errors import InputError
+
+#: Common denominator of fractional discount weights.
+DISCOUNT_SCALE = 10**6
+#: Largest objective value (in scaled integers) any assignment may have: 64-bit sums stay exact.
+MAX_OBJECTIVE = 2**62
+#: Largest cap and time weight accepted from outside; capacities are clipped to N anyway.
+_MAX_COUNT = 10**12
+
+_REQUIRED_KEYS = ("capacity", "base", "contribution")
+_OPTIONAL_KEYS = ("discount", "objective", "token_capacity", "required", "token_time")
+
+
+class Objective(StrEnum):
+    """What a step minimises, summed over the look-ahead window with the discount weights."""
+
+    IMBALANCE = "imbalance"
+    MAX_LOAD = "max-load"
+    GAP = "gap"
+
+
+@dataclass(frozen=True)
+class StepProblem:
+    """One step of the integer program (IO), paper A section 4.
+
+    ``G`` workers, ``N`` waiting requests in arrival order, look-ahead steps ``h = 0..H``. All data
+    are integers, so the optimum is one too.
+
+    Parameters
+    ----------
+    capacity : IntArray
+        Shape (G,): free slots of each worker, clipped to N.
+    base : IntArray
+        Shape (G, H+1): load ``b_g(h)`` without new admissions [tokens].
+    contribution : IntArray
+        Shape (N, H+1): load ``v_i(h)`` that request i adds if admitted now [tokens].
+    weights : tuple of int
+        Discount weight of each look-ahead step, times ``scale``; default all 1.
+    scale : int
+        1, or ``DISCOUNT_SCALE`` when a discount is fractional.
+    objective : Objective
+        Imbalance (default), maximum load or gap.
+    token_capacity : IntArray, optional
+        Shape (G,): most tokens a worker may hold at any look-ahead step (KV memory).
+    required : BoolArray, optional
+        Shape (N,): requests that must be admitted now (starvation bound).
+    token_time : IntArray, optional
+        Shape (G,), >= 1: time units a worker needs per token. The objective then compares
+        ``token_time[g] * load[g]``; speeds 2 and 1 are ``token_time = [1, 2]``.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, naming field and index.
+    """
+
+    capacity: IntArray
+    base: IntArray
+    contribution: IntArray
+    weights: tuple[int, ...] = ()
+    scale: int = 1
+    objective: Objective = Objective.IMBALANCE
+    token_capacity: IntArray | None = None
+    required: BoolArray | None = None
+    token_time: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        """Validate, freeze and clip."""
+        base = integer_matrix(self.base, "base")
+        if base.size == 0:
+            raise InputError("base", "no worker or no step", "give at least one load per worker")
+        G, steps = base.shape
+        contribution = integer_matrix(self.contribution, "contribution", columns=steps)
+        N = len(contribution)
+        capacity = integer_vector(self.capacity, "capacity", maximum=_MAX_COUNT)
+        _check_length(capacity, G, "capacity", "worker")
+        self._set(
+            base=base,
+            contribution=contribution,
+            capacity=frozen(np.minimum(capacity, N)),
+            objective=_objective(self.objective),
+            weights=self._checked_weights(steps),
+            token_capacity=_optional_vector(self.token_capacity, "token_capacity", G, 0),
+            token_time=_optional_vector(self.token_time, "token_time", G, 1),
+            required=_optional_flags(self.required, N),
+        )
+        self._check_magnitude()
+
+    @property
+    def num_workers(self) -> int:
+        """``G``."""
+        return len(self.capacity)
+
+    @property
+    def num_requests(self) -> int:
+        """``N``."""
+        return len(self.contribution)
+
+    @property
+    def num_steps(self) -> int:
+        """``H + 1``, look-ahead steps including the current one."""
+        return int(self.base.shape[1])
+
+    @property
+    def num_admitted(self) -> int:
+        """``U = min(N, total capacity)``, the number every solution admits."""
+        return min(self.num_requests, int(self.capacity.sum()))
+
+    @property
+    def time_weights(self) -> IntArray:
+        """``token_time``, all 1 where it is not given; shape (G,)."""
+        if self.token_time is None:
+            return np.ones(self.num_workers, dtype=np.int64)
+        return self.token_time
+
+    def loads(self, assignment: Sequence[int | None]) -> IntArray:
+        """Return ``L_g(h)`` under an assignment, shape (G, H+1) [tokens]."""
+        loads = self.base.copy()
+        for i, worker in enumerate(assignment):
+            if worker is not None:
+                loads[worker] += self.contribution[i]
+        return loads
+
+    def objective_value(self, assignment: Sequence[int | None]) -> int:
+        """Return the scaled integer objective of an assignment."""
+        return self.objective_of_loads(self.loads(assignment))
+
+    def objective_of_loads(self, loads: IntArray) -> int:
+        """Return the scaled integer objective of loads of shape (G, H+1) [tokens]."""
+        times = loads * self.time_weights[:, None]
+        peak = times.max(axis=0)
+        if self.objective is Objective.IMBALANCE:
+            per_step = self.num_workers * peak - times.sum(axis=0)
+        elif self.objective is Objective.MAX_LOAD:
+            per_step = peak
+        else:
+            per_step = peak - times.min(axis=0)
+        return sum(w * int(value) for w, value in zip(self.weights, per_step, strict=True))
+
+    @classmethod
+    def from_mapping(cls, document: object) -> "StepProblem":
+        """Build a problem from the JSON document that ``bfio solve`` reads."""
+        if not isinstance(document, Mapping):
+            raise InputError("document", "not a JSON object", "write {...}; see bfio solve --help")
+        for key in document:
+            if key not in (*_REQUIRED_KEYS, *_OPTIONAL_KEYS):
+                known = ", ".join((*_REQUIRED_KEYS, *_OPTIONAL_KEYS))
+                raise InputError(str(key), "unknown key", f"remove it; keys are {known}")
+        for key in _REQUIRED_KEYS:
+            if key not in document:
+                raise InputError(key, "missing", f"add {key}; see bfio solve --help")
+        weights, scale = discount_weights(document.get("discount"))
+        return cls(
+            capacity=document["capacity"],
+            base=document["base"],
+            contribution=document["contribution"],
+            weights=weights,
+            scale=scale,
+            objective=_objective(document.get("objective", Objective.IMBALANCE)),
+            token_capacity=document.get("token_capacity"),
+            required=document.get("required"),
+            token_time=document.get("token_time"),
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> "StepProblem":
+        """Parse one JSON document; duplicate keys and non-finite numbers are errors."""
+        return cls.from_mapping(parse_json(text))
+
+    def to_mapping(self) -> dict[str, object]:
+        """Return the JSON document `from_mapping` reads."""
+        document: dict[str, object] = {
+            "capacity": self.capacity.tolist(),
+            "base": self.base.tolist(),
+            "contribution": self.contribution.tolist(),
+            "discount": [str(Fraction(w, self.scale)) for w in self.weights],
+            "objective": self.objective.value,
+        }
+        for key in ("token_capacity", "required", "token_time"):
+            if (value := getattr(self, key)) is not None:
+                document[key] = value.tolist()
+        return document
+
+    def _set(self, **fields: object) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def _checked_weights(self, steps: int) -> tuple[int, ...]:
+        integer(self.scale, "scale", minimum=1)
+        weights = tuple(self.weights) or (self.scale,) * steps
+        if len(weights) != steps:
+            raise InputError(
+                "discount", f"{len(weights)} weights for {steps} steps", "give one weight per step"
+            )
+        return tuple(integer(w, f"discount[{h}]") for h, w in enumerate(weights))
+
+    def _check_magnitude(self) -> None:
+        """Refuse data whose sums could leave 64-bit integers."""
+        most_admitted = int(self.contribution.max(initial=0)) * self.num_requests
+        heaviest = (int(self.base.max()) + most_admitted) * int(self.time_weights.max())
+        if heaviest * self.num_workers * sum(self.weights) >= MAX_OBJECTIVE:
+            raise InputError(
+                "base, contribution",
+                f"the objective could reach {heaviest * self.num_workers * sum(self.weights):.1e}",
+                "use smaller loads, fewer steps or coarser discount weights (limit 4.6e18)",
+            )
+
+
+def discount_weights(discount: object) -> tuple[tuple[int, ...], int]:
+    """Turn rationals (strings such as ``"9/10"``, or integers) into integer weights and a scale.
+
+    Integers are kept with scale 1; otherwise every weight is ``round(d · 10^6)``, scale 10^6.
+
+    Returns
+    -------
+    tuple of (tuple of int, int)
+        Weights (empty if ``discount`` is None: all equal) and scale.
+    """
+    if discount is None:
+        return (), 1
+    if not isinstance(discount, list | tuple) or len(discount) == 0:
+        raise InputError("discount", "not a non-empty list", 'write e.g. ["1", "9/10"]')
+    exact = [_rational(d, f"discount[{h}]") for h, d in enumerate(discount)]
+    if all(d.denominator == 1 for d in exact):
+        return tuple(int(d) for d in exact), 1
+    return tuple(round(d * DISCOUNT_SCALE) for d in exact), DISCOUNT_SCALE
+
+
+def geometric_weights(gamma: Fraction, num_steps: int) -> tuple[tuple[int, ...], int]:
+    """Return the weights ``round(γ^h · 10^6)`` for h = 0..num_steps-1, and their scale."""
+    return discount_weights([gamma**h for h in range(num_steps)])
+
+
+def _rational(value: object, where: str) -> Fraction:
+    remedy = 'write an integer or a string such as "9/10" or "0.9"'
+    if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
+        raise InputError(where, f"{value!r} is no exact rational", remedy)
+    # Exponents could make Fraction build numbers with millions of digits.
+    if isinstance(value, str) and (len(value) > 40 or "e" in value.lower()):
+        raise InputError(where, f"{value[:40]!r} is no plain rational", remedy)
+    try:
+        rational = Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        raise InputError(where, f"{value!r} is no rational", remedy) from None
+    if rational < 0 or rational > _MAX_COUNT:
+        raise InputError(where, f"{value} is out of range", "use a weight >= 0 (10^12 at most)")
+    return rational
+
+
+def _objective(value: object) -> Objective:
+    try:
+        return Objective(value)  # type: ignore[arg-type]
+    except ValueError:
+        known = ", ".join(Objective)
+        raise InputError("objective", f"{value!r} is unknown", f"use one of {known}") from None
+
+
+def _check_length(array: IntArray | BoolArray, length: int, where: str, per: str) -> None:
+    if len(array) != length:
+        raise InputError(
+            where, f"{len(array)} entries where {length} are expected", f"give one per {per}"
+        )
+
+
+def _optional_vector(values: object, where: str, length: int, minimum: int) -> IntArray | None:
+    if values is None:
+        return None
+    vector = integer_vector(values, where, minimum=minimum, maximum=_MAX_COUNT)
+    _check_length(vector, length, where, "worker")
+    return vector
+
+
+def _optional_flags(values: object, length: int) -> BoolArray | None:
+    if values is None:
+        return None
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    if not isinstance(values, list | tuple) or not all(isinstance(v, bool) for v in values):
+        raise InputError("required", "not a list of true/false", "give one flag per request")
+    flags: BoolArray = frozen(np.array(values, dtype=np.bool_).reshape(len(values)))
+    _check_length(flags, length, "required", "request")
+    return flags
