@@ -216,10 +216,11 @@ class StepProblem:
         """Refuse data whose sums could leave 64-bit integers."""
         most_admitted = int(self.contribution.max(initial=0)) * self.num_requests
         heaviest = (int(self.base.max()) + most_admitted) * int(self.time_weights.max())
-        if heaviest * self.num_workers * sum(self.weights) >= MAX_OBJECTIVE:
+        reach = heaviest * self.num_workers * max(1, sum(self.weights))
+        if reach >= MAX_OBJECTIVE:
             raise InputError(
                 "base, contribution",
-                f"the objective could reach {heaviest * self.num_workers * sum(self.weights):.1e}",
+                f"the objective could reach {reach:.1e}",
                 "use smaller loads, fewer steps or coarser discount weights (limit 4.6e18)",
             )
 

@@ -1,0 +1,43 @@
+"""Solver backends by name: HiGHS, CP-SAT, and any solver that Pyomo drives."""
+
+from formulations.backends.cp_sat import CpSat
+from formulations.backends.highs import Highs
+from formulations.backends.interface import (
+    Backend,
+    Limits,
+    ModelProgram,
+    Outcome,
+    Program,
+)
+from formulations.backends.pyomo_solver import PyomoSolver
+from formulations.errors import InputError
+
+_BACKENDS: dict[str, type[Highs] | type[CpSat] | type[PyomoSolver]] = {
+    "cp-sat": CpSat,
+    "highs": Highs,
+    "pyomo": PyomoSolver,
+}
+
+
+def names() -> list[str]:
+    """Return the names `backend` accepts (``pyomo:SOLVER`` beside them)."""
+    return sorted(_BACKENDS)
+
+
+def backend(name: str) -> Backend:
+    """Return the backend called ``name``.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name.
+    """
+    kind, _, solver = name.partition(":")
+    if kind == "pyomo":
+        return PyomoSolver(solver or None)
+    if name not in _BACKENDS:
+        raise InputError("backend", f"{name!r} is unknown", f"use one of {', '.join(names())}")
+    return _BACKENDS[name]()
+
+
+__all__ = ["Backend", "Limits", "ModelProgram", "Outcome", "Program", "backend", "names"]

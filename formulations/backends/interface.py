@@ -1,0 +1,122 @@
+"""What a solver backend promises: flags, a probe, and one solve call on a `Program`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+from formulations.arrays import FloatArray
+from formulations.errors import CapabilityError
+from formulations.results import BoundKind, Termination
+from formulations.standard_form import StandardForm, compile_model
+
+
+class Program(Protocol):
+    """A stated program: its Pyomo model, and its standard form."""
+
+    @property
+    def model(self) -> Any:
+        """The Pyomo statement."""
+
+    @property
+    def standard_form(self) -> StandardForm:
+        """The same program as sparse arrays."""
+
+
+class ModelProgram:
+    """The `Program` of a Pyomo model that has no vectorised builder of its own."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    @cached_property
+    def standard_form(self) -> StandardForm:
+        """The compiled model."""
+        return compile_model(self.model)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long and how to solve.
+
+    Parameters
+    ----------
+    time_limit : float, optional
+        Wall-clock seconds for the solve itself.
+    seed : int
+        Random seed of the solver.
+    threads : int
+        Solver threads; 1 reproduces.
+    """
+
+    time_limit: float | None = None
+    seed: int = 0
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a backend leaves: why it stopped, and the point and bound in hand (None if missing).
+
+    Parameters
+    ----------
+    termination : Termination
+        ``OPTIMAL`` is the backend's own word; callers confirm it in integers.
+    values : FloatArray, optional
+        Shape (n,), in the column order of the standard form.
+    bound : float or int, optional
+        Lower bound on the objective, offset included.
+    bound_kind : BoundKind
+        Whether that bound was derived in integers.
+    seconds : float
+        Wall-clock time of the solve itself.
+    details : mapping
+        Solver, version, raw status, options.
+    """
+
+    termination: Termination
+    values: FloatArray | None
+    bound: float | int | None
+    bound_kind: BoundKind
+    seconds: float
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+class Backend(Protocol):
+    """A solver behind the common interface."""
+
+    name: str
+    #: Derives its bounds in integers, so that it alone can prove an optimum.
+    proves_integers: bool
+    #: Takes continuous variables.
+    continuous: bool
+
+    def available(self) -> bool:
+        """Whether the solver is installed; imports nothing heavy."""
+
+    def solve(self, program: Program, limits: Limits, hint: FloatArray | None) -> Outcome:
+        """Solve, starting from ``hint`` (shape (n,)) where the solver takes one."""
+
+
+def require_integer_form(form: StandardForm, name: str) -> None:
+    """Refuse a program with continuous or unbounded variables or fractional data.
+
+    Raises
+    ------
+    CapabilityError
+        Naming the first offending column.
+    """
+    for j, column in enumerate(form.column_names):
+        if not form.integral[j]:
+            raise CapabilityError(
+                column, f"continuous, which {name} cannot take", "solve with --method highs"
+            )
+        if not (abs(form.lower[j]) < float("inf") and abs(form.upper[j]) < float("inf")):
+            raise CapabilityError(
+                column, f"unbounded, which {name} cannot take", "bound the variable"
+            )
+    fractional = (form.matrix.data % 1 != 0).any() or (form.objective % 1 != 0).any()
+    if fractional:
+        raise CapabilityError(
+            "coefficients", f"fractional, which {name} cannot take", "scale them to integers"
+        )

@@ -1,0 +1,103 @@
+"""Any solver that Pyomo can drive, on the stated model itself."""
+
+import importlib.util
+import time
+from typing import Any
+
+import numpy as np
+
+from formulations.arrays import FloatArray
+from formulations.backends.interface import Limits, Outcome, Program
+from formulations.errors import CapabilityError
+from formulations.results import BoundKind, Termination
+
+#: Tried in this order when no solver is named; one that is not our HiGHS backend comes first.
+PREFERRED = ("scip_direct", "gurobi_direct", "highs")
+
+
+class PyomoSolver:
+    """The backend ``pyomo``, or ``pyomo:NAME`` for one solver of Pyomo's.
+
+    Parameters
+    ----------
+    solver : str, optional
+        Pyomo's name of the solver; by default the first of `PREFERRED` that is installed.
+    """
+
+    proves_integers = False
+    continuous = True
+
+    def __init__(self, solver: str | None = None) -> None:
+        self.solver = solver
+        self.name = "pyomo" if solver is None else f"pyomo:{solver}"
+
+    def available(self) -> bool:
+        """Whether Pyomo is installed."""
+        return importlib.util.find_spec("pyomo") is not None
+
+    def solve(self, program: Program, limits: Limits, hint: FloatArray | None) -> Outcome:
+        """Solve the Pyomo model; hint and seed are not passed on."""
+        solver = self._opened()
+        solver.config.time_limit = limits.time_limit
+        solver.config.threads = limits.threads
+        # Classify first, load afterwards: Pyomo would raise where nothing was found.
+        solver.config.load_solutions = False
+        solver.config.raise_exception_on_nonoptimal_result = False
+        model = program.model
+        began = time.perf_counter()
+        results = solver.solve(model)
+        seconds = time.perf_counter() - began
+        in_hand = results.incumbent_objective is not None
+        if in_hand:
+            results.solution_loader.load_vars()
+        return Outcome(
+            termination=_TERMINATIONS.get(results.termination_condition.name, Termination.FAILED),
+            values=_values(model, program) if in_hand else None,
+            bound=_finite(results.objective_bound),
+            bound_kind=BoundKind.FLOAT,
+            seconds=seconds,
+            details={
+                "name": results.solver_name,
+                "version": ".".join(str(part) for part in results.solver_version or ()),
+                "interface": "pyomo",
+                "status": results.termination_condition.name,
+            },
+        )
+
+    def _opened(self) -> Any:
+        from pyomo.contrib.solver.common.factory import SolverFactory
+
+        known = [name for name in SolverFactory if name != "ipopt"]
+        if self.solver is not None and self.solver not in known:
+            raise CapabilityError(
+                self.name, "Pyomo knows no such solver", f"use one of {', '.join(known)}"
+            )
+        for name in (self.solver,) if self.solver else PREFERRED:
+            solver = SolverFactory(name)
+            if solver is not None and solver.available():
+                return solver
+        raise CapabilityError(
+            self.name, "the solver is not installed", "install one, e.g. pip install pyscipopt"
+        )
+
+
+_TERMINATIONS = {
+    "convergenceCriteriaSatisfied": Termination.OPTIMAL,
+    "provenInfeasible": Termination.INFEASIBLE,
+    "infeasibleOrUnbounded": Termination.INFEASIBLE,
+    "maxTimeLimit": Termination.TIME_LIMIT,
+}
+
+
+def _finite(bound: float | None) -> float | None:
+    # SCIP's infinity is 1e20.
+    return None if bound is None or not abs(bound) < 1e20 else float(bound)
+
+
+def _values(model: Any, program: Program) -> FloatArray:
+    """Variable values in the column order of the standard form."""
+    from pyomo.environ import Var
+
+    found = {variable.name: variable.value for variable in model.component_data_objects(Var)}
+    # A variable in no row keeps no value; any within its bounds will do, so 0 stands in.
+    return np.array([found[name] or 0.0 for name in program.standard_form.column_names])

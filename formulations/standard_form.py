@@ -1,0 +1,127 @@
+"""Sparse standard form: the one shape every matrix backend consumes.
+
+    minimise    objective · x + offset
+    subject to  row_lower <= matrix x <= row_upper,   lower <= x <= upper,
+                x_j integer where ``integral[j]``
+
+A program is stated once in Pyomo; `compile_model` turns any such statement into this form. The
+entries are float64 because solvers want them so; `compile_model` refuses any that float64 would
+round, so an integer program stays exactly the one that was stated.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from formulations.arrays import BoolArray, FloatArray
+from formulations.errors import CapabilityError
+
+#: Integers of at least this size are not all representable in float64.
+EXACT_LIMIT = 2.0**53
+
+
+@dataclass(frozen=True)
+class StandardForm:
+    """A mixed-integer linear program of n columns and m rows; see the module's text.
+
+    Parameters
+    ----------
+    objective : FloatArray
+        Shape (n,).
+    offset : float
+        Constant of the objective.
+    matrix : csr_array
+        Shape (m, n).
+    row_lower, row_upper : FloatArray
+        Shape (m,), infinite where a side is open.
+    lower, upper : FloatArray
+        Shape (n,), infinite where a side is open.
+    integral : BoolArray
+        Shape (n,).
+    row_names, column_names : tuple of str
+        Names as Pyomo writes them, such as ``"x[3,0]"``.
+
+    Raises
+    ------
+    CapabilityError
+        If a coefficient is too large for float64 to hold exactly.
+    """
+
+    objective: FloatArray
+    offset: float
+    matrix: csr_array
+    row_lower: FloatArray
+    row_upper: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    integral: BoolArray
+    row_names: tuple[str, ...]
+    column_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse entries that float64 may have rounded."""
+        for array in (self.objective, self.matrix.data, self.row_lower, self.row_upper):
+            finite = array[np.isfinite(array)]
+            if finite.size and np.abs(finite).max() >= EXACT_LIMIT:
+                raise CapabilityError(
+                    "coefficient",
+                    f"{np.abs(finite).max():.3e} is beyond 2^53, where float64 rounds integers",
+                    "use smaller loads or coarser discount weights, or --method exact",
+                )
+
+    @property
+    def num_columns(self) -> int:
+        """Number of variables."""
+        return len(self.objective)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of constraints."""
+        return len(self.row_lower)
+
+    def column_index(self) -> dict[str, int]:
+        """Return the position of each column by name."""
+        return {name: j for j, name in enumerate(self.column_names)}
+
+
+def compile_model(model: Any) -> StandardForm:
+    """Compile a Pyomo model of linear constraints and one minimisation objective.
+
+    Variables that occur in no row and not in the objective vanish, as do rows without variables.
+
+    Parameters
+    ----------
+    model : pyomo.environ.ConcreteModel
+        The statement.
+
+    Returns
+    -------
+    StandardForm
+        Equal to the statement, with rows and columns named after it.
+    """
+    from pyomo.opt import WriterFactory
+
+    compiled = WriterFactory("compile_standard_form").write(model, mixed_form=True)
+    columns = compiled.columns
+    sides = np.array([row.bound_type for row in compiled.rows], dtype=np.int64)
+    rhs = np.asarray(compiled.rhs, dtype=np.float64)
+    return StandardForm(
+        objective=np.asarray(compiled.c.todense(), dtype=np.float64).reshape(-1),
+        offset=float(compiled.c_offset[0]),
+        matrix=csr_array(compiled.A),
+        # Pyomo marks a row "<= rhs" with 1, ">= rhs" with -1, "= rhs" with 0.
+        row_lower=np.where(sides == 1, -np.inf, rhs),
+        row_upper=np.where(sides == -1, np.inf, rhs),
+        lower=_bounds([v.lb for v in columns], -np.inf),
+        upper=_bounds([v.ub for v in columns], np.inf),
+        integral=np.array([v.is_integer() for v in columns], dtype=np.bool_),
+        row_names=tuple(row.constraint.name for row in compiled.rows),
+        column_names=tuple(v.name for v in columns),
+    )
+
+
+def _bounds(values: Sequence[float | None], missing: float) -> FloatArray:
+    return np.array([missing if v is None else v for v in values], dtype=np.float64)

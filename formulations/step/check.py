@@ -1,0 +1,96 @@
+"""The checker of step solutions: it knows the problem data and nothing of any solver."""
+
+from collections.abc import Sequence
+
+from formulations.step.problem import Objective, StepProblem
+
+
+def violations(
+    problem: StepProblem, assignment: Sequence[int | None], objective: int | None = None
+) -> dict[str, int]:
+    """Return every violated constraint of the step program and by how much.
+
+    Parameters
+    ----------
+    problem : StepProblem
+        Data.
+    assignment : sequence of int or None
+        Worker of each request, None for those that keep waiting; length N.
+    objective : int, optional
+        Claimed scaled objective, compared with the recomputed one.
+
+    Returns
+    -------
+    dict of str to int
+        Constraint name to positive amount; empty for a feasible solution.
+    """
+    if len(assignment) != problem.num_requests:
+        return {"assignment": abs(len(assignment) - problem.num_requests)}
+    strangers = {
+        f"worker[{i}]": 1
+        for i, worker in enumerate(assignment)
+        if worker is not None and not _is_worker(worker, problem.num_workers)
+    }
+    if strangers:
+        return strangers
+    loads = _loads(problem, assignment)
+    found = _slot_violations(problem, assignment) | _token_violations(problem, loads)
+    found |= _required_violations(problem, assignment)
+    if objective is not None and (error := abs(objective - _objective(problem, loads))):
+        found["objective"] = error
+    return found
+
+
+def _is_worker(worker: object, num_workers: int) -> bool:
+    return isinstance(worker, int) and not isinstance(worker, bool) and 0 <= worker < num_workers
+
+
+def _loads(problem: StepProblem, assignment: Sequence[int | None]) -> list[list[int]]:
+    loads: list[list[int]] = problem.base.tolist()
+    for contribution, worker in zip(problem.contribution.tolist(), assignment, strict=True):
+        if worker is not None:
+            loads[worker] = [a + b for a, b in zip(loads[worker], contribution, strict=True)]
+    return loads
+
+
+def _objective(problem: StepProblem, loads: list[list[int]]) -> int:
+    speeds = problem.time_weights.tolist()
+    total = 0
+    for h, weight in enumerate(problem.weights):
+        times = [speed * load[h] for speed, load in zip(speeds, loads, strict=True)]
+        if problem.objective is Objective.IMBALANCE:
+            total += weight * sum(max(times) - time for time in times)
+        elif problem.objective is Objective.MAX_LOAD:
+            total += weight * max(times)
+        else:
+            total += weight * (max(times) - min(times))
+    return total
+
+
+def _slot_violations(problem: StepProblem, assignment: Sequence[int | None]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for g, slots in enumerate(problem.capacity.tolist()):
+        if (excess := assignment.count(g) - slots) > 0:
+            found[f"capacity[{g}]"] = excess
+    admitted = len(assignment) - assignment.count(None)
+    if admitted != problem.num_admitted:
+        found["use_slots"] = abs(admitted - problem.num_admitted)
+    return found
+
+
+def _token_violations(problem: StepProblem, loads: list[list[int]]) -> dict[str, int]:
+    if problem.token_capacity is None:
+        return {}
+    return {
+        f"token_capacity[{g},{h}]": load - limit
+        for g, limit in enumerate(problem.token_capacity.tolist())
+        for h, load in enumerate(loads[g])
+        if load > limit
+    }
+
+
+def _required_violations(problem: StepProblem, assignment: Sequence[int | None]) -> dict[str, int]:
+    if problem.required is None:
+        return {}
+    flags = problem.required.tolist()
+    return {f"required[{i}]": 1 for i, flag in enumerate(flags) if flag and assignment[i] is None}

@@ -1,0 +1,28 @@
+"""Hypothesis profiles, the shared trace folder, and plots without a screen."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+# Compiled kernels and solvers make the first example slow; the suite has its own time limit.
+_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile("fast", max_examples=60, deadline=None, suppress_health_check=_SLOW)
+settings.register_profile(
+    "ci", max_examples=60, deadline=None, suppress_health_check=_SLOW, derandomize=True
+)
+settings.register_profile("deep", max_examples=2000, deadline=None, suppress_health_check=_SLOW)
+settings.load_profile(os.environ.get("BFIO_TEST_PROFILE", "fast"))
+
+_SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of real trace cuts, where it is at hand."""
+    if not _SHARED.is_dir():
+        pytest.skip("../shared/data is not here: no real trace cut to read")
+    return _SHARED

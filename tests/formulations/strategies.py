@@ -1,0 +1,82 @@
+"""Hypothesis strategies of step problems, as wide as the program."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from formulations.step import Objective, StepProblem
+from formulations.step.problem import discount_weights
+
+#: Largest token counts tried: tiny ones make ties, huge ones strain floating point.
+_SCALES = st.sampled_from([1, 3, 20, 1000, 1_000_000])
+
+
+def step_problem(
+    capacity: list[int], base: list[list[int]], contribution: list[list[int]], **options: Any
+) -> StepProblem:
+    """Build a step problem from plain lists."""
+    document = {"capacity": capacity, "base": base, "contribution": contribution}
+    return StepProblem.from_mapping(document | options)
+
+
+@st.composite
+def step_problems(
+    draw: st.DrawFn,
+    *,
+    max_workers: int = 4,
+    max_requests: int = 6,
+    max_horizon: int = 3,
+    options: bool = True,
+) -> StepProblem:
+    """Any step problem: ties, zero slots, no requests, one worker, zero and huge loads."""
+    G = draw(st.integers(1, max_workers))
+    N = draw(st.integers(0, max_requests))
+    steps = 1 + draw(st.integers(0, max_horizon))
+    largest = draw(_SCALES)
+    tokens = st.integers(0, largest)
+    row = st.lists(tokens, min_size=steps, max_size=steps)
+    base = draw(st.lists(row, min_size=G, max_size=G))
+    document: dict[str, Any] = {
+        "capacity": draw(st.lists(st.integers(0, 4), min_size=G, max_size=G)),
+        "base": base,
+        "contribution": draw(_contributions(N, steps, largest)),
+        "objective": draw(st.sampled_from(list(Objective))),
+    }
+    if draw(st.booleans()):
+        discounts = st.lists(
+            st.fractions(0, 1, max_denominator=100), min_size=steps, max_size=steps
+        )
+        document["weights"], document["scale"] = discount_weights(draw(discounts))
+    if options:
+        document |= draw(_options(G, N, base, largest))
+    return StepProblem(**document)
+
+
+@st.composite
+def _contributions(draw: st.DrawFn, N: int, steps: int, largest: int) -> list[list[int]]:
+    """General rows, or the papers' own ``s_i + h`` and ``s_i``."""
+    kind = draw(st.sampled_from(["general", "growing", "constant", "equal"]))
+    if kind == "general":
+        row = st.lists(st.integers(0, largest), min_size=steps, max_size=steps)
+        return draw(st.lists(row, min_size=N, max_size=N))
+    sizes = draw(st.lists(st.integers(1, max(1, largest)), min_size=N, max_size=N))
+    if kind == "equal" and sizes:
+        sizes = [sizes[0]] * N
+    slope = 1 if kind == "growing" else 0
+    return [[s + slope * h for h in range(steps)] for s in sizes]
+
+
+@st.composite
+def _options(
+    draw: st.DrawFn, G: int, N: int, base: list[list[int]], largest: int
+) -> dict[str, Any]:
+    """Token capacities, requests that must start, worker speeds; each there or not."""
+    options: dict[str, Any] = {}
+    if draw(st.booleans()):
+        options["token_time"] = draw(st.lists(st.integers(1, 3), min_size=G, max_size=G))
+    if draw(st.booleans()):
+        room = st.integers(0, 4 * largest)
+        options["token_capacity"] = [max(row) + draw(room) for row in base]
+    if draw(st.booleans()):
+        options["required"] = draw(st.lists(st.booleans(), min_size=N, max_size=N))
+    return options

@@ -1,0 +1,75 @@
+"""A float solver's "optimal" is its word; ours needs a proof in integers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from formulations.backends import Limits, backend
+from formulations.results import BoundKind, Termination
+from formulations.standard_form import StandardForm
+from formulations.step import StepProblem, StepProgram, assess, solve, solve_by_enumeration
+from tests.formulations.strategies import step_problem
+
+_PROMPTS = [
+    *(1036683, 1560339, 974293, 904323, 3335943, 4474800, 3189361),
+    *(2750750, 478628, 2246773, 1354427, 3390057, 1589955),
+]
+#: The optimum is 43,889,056 (CP-SAT and enumeration).
+OPTIMUM = 43_889_056
+INSTANCE = step_problem(
+    [1, 0, 3],
+    [[38145497, 38145510], [16688428, 16688440], [32071513, 32071560]],
+    [[s, s + 1] for s in _PROMPTS],
+)
+
+
+class _LooseProgram:
+    """The instance's program with peaks M bounded by 0 alone."""
+
+    model = None
+
+    @property
+    def standard_form(self) -> StandardForm:
+        """The stated form, loosened."""
+        form = StepProgram(INSTANCE).standard_form
+        peak = np.array([name.startswith("M") for name in form.column_names])
+        return replace(
+            form,
+            lower=np.where(peak, 0.0, form.lower),
+            upper=np.where(peak, np.inf, form.upper),
+        )
+
+
+def test_highs_claims_a_false_optimum_without_peak_bounds() -> None:
+    """HiGHS 1.13.1 calls 43,894,278 optimal; this layer does not pass that on."""
+    outcome = backend("highs").solve(_LooseProgram(), Limits(), None)
+    assert outcome.termination is Termination.OPTIMAL
+    assert outcome.bound_kind is BoundKind.FLOAT
+    assert outcome.values is not None
+    x = outcome.values[: len(_PROMPTS) * 3].reshape(len(_PROMPTS), 3)
+    assignment = [int(row.argmax()) if row.max() > 0.5 else None for row in x]
+    result = assess(INSTANCE, assignment, method="highs")
+    assert result.objective == 43_894_278
+    assert result.termination is Termination.FEASIBLE
+
+
+@pytest.mark.parametrize("name", ["highs", "pyomo"])
+def test_float_solvers_reach_the_optimum_but_do_not_prove_it(name: str) -> None:
+    """The stated program bounds M; the answer is right, and is still not called optimal."""
+    result = solve(INSTANCE, backend=name)
+    assert result.objective == OPTIMUM
+    assert result.termination is Termination.FEASIBLE
+    assert result.bound_kind is BoundKind.FLOAT
+
+
+def test_cp_sat_and_enumeration_prove_it() -> None:
+    """Both give 43,889,056 with a proof."""
+    assert solve(INSTANCE, backend="cp-sat").objective == OPTIMUM
+    assert solve(INSTANCE, backend="cp-sat").is_optimal
+
+
+def test_enumeration_agrees_on_a_part() -> None:
+    """The first nine prompts: CP-SAT equals enumeration of all 4^9 assignments."""
+    part = StepProblem(INSTANCE.capacity, INSTANCE.base, INSTANCE.contribution[:9])
+    assert solve(part).objective == solve_by_enumeration(part).objective

@@ -1,0 +1,127 @@
+"""The stated program, its vectorised twin, and every constraint family alone."""
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+from hypothesis import given
+
+from formulations import CapabilityError
+from formulations.backends import Limits, ModelProgram, backend
+from formulations.results import Termination
+from formulations.standard_form import StandardForm, compile_model
+from formulations.step import StepProblem, StepProgram, build
+from tests.formulations.strategies import step_problem, step_problems
+from tests.formulations.test_check import P1
+
+
+def _same_form(built: StandardForm, compiled: StandardForm) -> None:
+    """Compare two forms up to the order of rows and columns."""
+    columns = [compiled.column_index()[name] for name in built.column_names]
+    positions = {name: r for r, name in enumerate(compiled.row_names)}
+    rows = [positions[name] for name in built.row_names]
+    assert sorted(built.column_names) == sorted(compiled.column_names)
+    assert sorted(built.row_names) == sorted(compiled.row_names)
+    assert np.array_equal(built.matrix.toarray(), compiled.matrix.toarray()[rows][:, columns])
+    assert np.array_equal(built.row_lower, compiled.row_lower[rows])
+    assert np.array_equal(built.row_upper, compiled.row_upper[rows])
+    for field in ("objective", "lower", "upper", "integral"):
+        assert np.array_equal(getattr(built, field), getattr(compiled, field)[columns]), field
+    assert built.offset == compiled.offset
+
+
+@given(step_problems(max_requests=5).filter(lambda p: p.num_requests > 0))
+def test_the_vectorised_builder_writes_the_stated_program(problem: StepProblem) -> None:
+    """Every row, side, column, bound and cost of the statement, and no other."""
+    _same_form(StepProgram(problem).standard_form, compile_model(build(problem)))
+
+
+def test_a_changed_statement_is_noticed() -> None:
+    """The comparison is no formality: one coefficient more and it fails."""
+    model = build(P1)
+    model.capacity[1].set_value(model.capacity[1].body + model.x[0, 1] <= 2)
+    with pytest.raises(AssertionError):
+        _same_form(StepProgram(P1).standard_form, compile_model(model))
+
+
+def _pinned(pins: dict[tuple[int, int], int], **options: object) -> Termination:
+    """Solve P1 with some x fixed and say how that ended."""
+    problem = StepProblem.from_mapping(P1.to_mapping() | options)
+    model = build(problem)
+    model.pins = pyo.ConstraintList()
+    for key, value in pins.items():
+        model.pins.add(model.x[key] == value)
+    return backend("cp-sat").solve(ModelProgram(model), Limits(10.0), None).termination
+
+
+@pytest.mark.parametrize(
+    ("pins", "options"),
+    [
+        ({(0, 0): 1, (0, 1): 1}, {}),  # (1) request 0 twice
+        ({(0, 0): 1, (1, 0): 1}, {}),  # (2) two requests in one slot
+        ({(0, 2): 1}, {}),  # (2) no slot at all
+        ({(i, g): 0 for i in range(3) for g in range(3)}, {}),  # (3) 2 left for 3 slots
+        ({(2, 1): 1, (3, 1): 1}, {"token_capacity": [99, 76, 99]}),  # (6) 25 + 30 + 22 = 77
+        ({(4, g): 0 for g in range(3)}, {"required": [False] * 4 + [True]}),  # (7)
+    ],
+)
+def test_each_family_forbids_what_it_should(
+    pins: dict[tuple[int, int], int], options: dict[str, object]
+) -> None:
+    """Pinned against one family, the program is infeasible."""
+    assert _pinned(pins, **options) is Termination.INFEASIBLE
+
+
+@pytest.mark.parametrize(
+    ("pins", "options"),
+    [
+        ({(0, 0): 1, (1, 1): 1}, {}),
+        ({(i, g): 0 for i in range(2) for g in range(3)}, {}),  # 3 left for 3 slots
+        ({(2, 1): 1, (3, 1): 1}, {"token_capacity": [99, 77, 99]}),
+        ({(4, 1): 1}, {"required": [False] * 4 + [True]}),
+    ],
+)
+def test_each_family_allows_what_it_should(
+    pins: dict[tuple[int, int], int], options: dict[str, object]
+) -> None:
+    """Pinned just inside every family, the program has an optimum."""
+    assert _pinned(pins, **options) is Termination.OPTIMAL
+
+
+def test_rows_can_be_added_to_a_given_model() -> None:
+    """`build` adds to a model handed in, so that a claim can state rows of its own."""
+    model = pyo.ConcreteModel()
+    model.note = pyo.Param(initialize=1)
+    assert build(P1, model) is model
+    assert model.find_component("x[0,0]") is not None
+
+
+def test_a_fractional_or_continuous_program_is_refused_by_cp_sat() -> None:
+    """The refusal names the column and a method that can."""
+    model = pyo.ConcreteModel()
+    model.y = pyo.Var(bounds=(0, 1))
+    model.objective = pyo.Objective(expr=model.y)
+    model.row = pyo.Constraint(expr=0.5 * model.y >= 0.25)
+    with pytest.raises(CapabilityError, match=r"y: continuous.*--method highs"):
+        backend("cp-sat").solve(ModelProgram(model), Limits(), None)
+    model.y.domain = pyo.Integers
+    with pytest.raises(CapabilityError, match="fractional"):
+        backend("cp-sat").solve(ModelProgram(model), Limits(), None)
+
+
+def test_highs_solves_a_continuous_program() -> None:
+    """Minimise y subject to y >= 1/2: the bound is the optimum, 1/2."""
+    model = pyo.ConcreteModel()
+    model.y = pyo.Var(bounds=(0, 1))
+    model.objective = pyo.Objective(expr=model.y)
+    model.row = pyo.Constraint(expr=2 * model.y >= 1)
+    outcome = backend("highs").solve(ModelProgram(model), Limits(), None)
+    assert outcome.values is not None
+    assert outcome.values[0] == pytest.approx(0.5)
+    assert outcome.bound == pytest.approx(0.5)
+
+
+def test_coefficients_that_float64_would_round_are_refused() -> None:
+    """10^11 tokens at weight 10^5 leave the integers float64 holds: no solver gets wrong data."""
+    problem = step_problem([1], [[0]], [[10**11 + 1]], discount=[10**5])
+    with pytest.raises(CapabilityError, match="beyond 2\\^53"):
+        _ = StepProgram(problem).standard_form

@@ -1,0 +1,59 @@
+"""The layer rule: formulations <- bfio <- {proofs_checks, benchmarks} <- tests."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+#: What each layer may import of the project.
+ALLOWED = {
+    "formulations": {"formulations"},
+    "bfio": {"formulations", "bfio"},
+    "proofs_checks": {"formulations", "bfio", "proofs_checks"},
+    "benchmarks": {"formulations", "bfio", "benchmarks"},
+    "tests": {"formulations", "bfio", "proofs_checks", "benchmarks", "tests"},
+}
+
+
+def imported_packages(source: str) -> set[str]:
+    """Return the top-level names of every import in a source text, local imports included."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add("." if node.level else node.module or ".")
+    return {name.split(".")[0] or "." for name in names}
+
+
+def upward_imports(layer: str, source: str) -> set[str]:
+    """Return the project packages a file of ``layer`` must not import, and relative imports."""
+    return (imported_packages(source) & (set(ALLOWED) | {"", "."})) - ALLOWED[layer]
+
+
+@pytest.mark.parametrize("layer", ALLOWED)
+def test_imports_go_one_way(layer: str) -> None:
+    """No file imports a layer above its own."""
+    broken = {
+        str(path.relative_to(ROOT)): found
+        for path in sorted((ROOT / layer).rglob("*.py"))
+        if (found := upward_imports(layer, path.read_text(encoding="utf-8")))
+    }
+    assert broken == {}
+
+
+@pytest.mark.parametrize(
+    ("layer", "source"),
+    [
+        ("formulations", "import bfio.decode"),
+        ("formulations", "def f():\n    from bfio import simulate"),
+        ("bfio", "from proofs_checks import claims"),
+        ("bfio", "import benchmarks"),
+        ("proofs_checks", "import tests.conftest"),
+        ("bfio", "from . import decode"),
+    ],
+)
+def test_an_upward_import_is_noticed(layer: str, source: str) -> None:
+    """The rule can fail: each of these breaks it."""
+    assert upward_imports(layer, source)

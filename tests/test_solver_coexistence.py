@@ -1,0 +1,32 @@
+"""HiGHS (highspy) and CP-SAT (ortools) load and solve in one process, in both import orders."""
+
+import subprocess
+import sys
+
+import pytest
+
+_SOLVE = """
+from formulations.step import StepProblem, solve
+problem = StepProblem.from_mapping(
+    {
+        "capacity": [1, 2, 0],
+        "base": [[40], [25], [60]],
+        "contribution": [[18], [9], [30], [22], [5]],
+    }
+)
+print(*(solve(problem, backend=name).objective for name in NAMES))
+"""
+
+
+_CP_SAT = "ortools.sat.python.cp_model"
+
+
+@pytest.mark.parametrize("order", [("highspy", _CP_SAT), (_CP_SAT, "highspy")])
+@pytest.mark.parametrize("names", [("highs", "cp-sat"), ("cp-sat", "highs")])
+def test_both_solvers_in_one_process(order: tuple[str, str], names: tuple[str, str]) -> None:
+    """A fresh interpreter imports both, solves P1 with both, and gets 2 twice."""
+    code = f"import {order[0]}, {order[1]}\nNAMES = {names!r}\n{_SOLVE}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["2", "2"]), done.stderr
