@@ -1,4 +1,9 @@
-"""HiGHS through highspy: fast, but its floating-point bounds prove nothing by themselves."""
+"""HiGHS through highspy: fast, but its floating-point bounds prove nothing by themselves.
+
+Presolve is off. With it HiGHS 1.13.1 called a wrong value optimal on 2 of 1,349 random step
+problems, one of them with three requests of at most 8472 tokens; without it on none, for about a
+third more time. Tighter tolerances made it worse (10 of 1,349).
+"""
 
 import importlib.util
 import time
@@ -48,6 +53,7 @@ class Highs:
             "output_flag": False,
             "threads": limits.threads,
             "random_seed": limits.seed,
+            "presolve": "off",
             # The default gap of 1e-4 would call anything within 0.01 % optimal.
             "mip_rel_gap": 0.0,
         }

@@ -26,7 +26,7 @@ MAX_OBJECTIVE = 2**62
 _MAX_COUNT = 10**12
 
 _REQUIRED_KEYS = ("capacity", "base", "contribution")
-_OPTIONAL_KEYS = ("discount", "objective", "token_capacity", "required", "token_time")
+_OPTIONAL_KEYS = ("discount", "objective", "token_capacity", "required", "token_time", "admit")
 
 
 class Objective(StrEnum):
@@ -65,6 +65,8 @@ class StepProblem:
     token_time : IntArray, optional
         Shape (G,), >= 1: time units a worker needs per token. The objective then compares
         ``token_time[g] * load[g]``; speeds 2 and 1 are ``token_time = [1, 2]``.
+    admit : int, optional
+        Exact number of requests to admit, at most the default ``U = min(N, Σ capacity)``.
 
     Raises
     ------
@@ -81,6 +83,7 @@ class StepProblem:
     token_capacity: IntArray | None = None
     required: BoolArray | None = None
     token_time: IntArray | None = None
+    admit: int | None = None
 
     def __post_init__(self) -> None:
         """Validate, freeze and clip."""
@@ -102,6 +105,8 @@ class StepProblem:
             token_time=_optional_vector(self.token_time, "token_time", G, 1),
             required=_optional_flags(self.required, N),
         )
+        if self.admit is not None:
+            integer(self.admit, "admit", maximum=self._most_admissible)
         self._check_magnitude()
 
     @property
@@ -121,8 +126,8 @@ class StepProblem:
 
     @property
     def num_admitted(self) -> int:
-        """``U = min(N, total capacity)``, the number every solution admits."""
-        return min(self.num_requests, int(self.capacity.sum()))
+        """Number of requests every solution admits: ``admit``, by default ``U``."""
+        return self._most_admissible if self.admit is None else self.admit
 
     @property
     def time_weights(self) -> IntArray:
@@ -178,6 +183,7 @@ class StepProblem:
             token_capacity=document.get("token_capacity"),
             required=document.get("required"),
             token_time=document.get("token_time"),
+            admit=document.get("admit"),
         )
 
     @classmethod
@@ -197,7 +203,13 @@ class StepProblem:
         for key in ("token_capacity", "required", "token_time"):
             if (value := getattr(self, key)) is not None:
                 document[key] = value.tolist()
+        if self.admit is not None:
+            document["admit"] = self.admit
         return document
+
+    @property
+    def _most_admissible(self) -> int:
+        return min(self.num_requests, int(self.capacity.sum()))
 
     def _set(self, **fields: object) -> None:
         for name, value in fields.items():

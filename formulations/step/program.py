@@ -4,7 +4,7 @@ Sets
     requests i = 0..N-1 (arrival order), workers g = 0..G-1, look-ahead steps h = 0..H
 Data (all integers)
     cap_g free slots, b_g(h) base load, v_i(h) contribution, w_h weight, τ_g time per token,
-    U = min(N, Σ_g cap_g) requests to admit, κ_g token capacity (optional)
+    U requests to admit, min(N, Σ_g cap_g) by default, κ_g token capacity (optional)
 Variables
     x[i,g] binary   request i goes to worker g
     M[h]   integer  time of the most loaded worker at step h

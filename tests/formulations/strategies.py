@@ -36,8 +36,9 @@ def step_problems(
     tokens = st.integers(0, largest)
     row = st.lists(tokens, min_size=steps, max_size=steps)
     base = draw(st.lists(row, min_size=G, max_size=G))
+    capacity = draw(st.lists(st.integers(0, 4), min_size=G, max_size=G))
     document: dict[str, Any] = {
-        "capacity": draw(st.lists(st.integers(0, 4), min_size=G, max_size=G)),
+        "capacity": capacity,
         "base": base,
         "contribution": draw(_contributions(N, steps, largest)),
         "objective": draw(st.sampled_from(list(Objective))),
@@ -48,7 +49,7 @@ def step_problems(
         )
         document["weights"], document["scale"] = discount_weights(draw(discounts))
     if options:
-        document |= draw(_options(G, N, base, largest))
+        document |= draw(_options(N, capacity, base, largest))
     return StepProblem(**document)
 
 
@@ -68,10 +69,11 @@ def _contributions(draw: st.DrawFn, N: int, steps: int, largest: int) -> list[li
 
 @st.composite
 def _options(
-    draw: st.DrawFn, G: int, N: int, base: list[list[int]], largest: int
+    draw: st.DrawFn, N: int, capacity: list[int], base: list[list[int]], largest: int
 ) -> dict[str, Any]:
-    """Token capacities, requests that must start, worker speeds; each there or not."""
+    """Token capacities, requests that must start, worker speeds, fewer to admit; or not."""
     options: dict[str, Any] = {}
+    G = len(capacity)
     if draw(st.booleans()):
         options["token_time"] = draw(st.lists(st.integers(1, 3), min_size=G, max_size=G))
     if draw(st.booleans()):
@@ -79,4 +81,6 @@ def _options(
         options["token_capacity"] = [max(row) + draw(room) for row in base]
     if draw(st.booleans()):
         options["required"] = draw(st.lists(st.booleans(), min_size=N, max_size=N))
+    if draw(st.booleans()):
+        options["admit"] = draw(st.integers(0, min(N, sum(capacity))))
     return options

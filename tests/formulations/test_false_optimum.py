@@ -54,6 +54,13 @@ def test_highs_claims_a_false_optimum_without_peak_bounds() -> None:
     assert result.termination is Termination.FEASIBLE
 
 
+def test_highs_is_right_on_a_tiny_problem_that_its_presolve_gets_wrong() -> None:
+    """Requests 0, 1, 8472 all start: 4·8472 − 8473 = 25,415; with presolve HiGHS says 25,419."""
+    problem = step_problem([0, 2, 1, 1], [[0]] * 4, [[0], [1], [8472]])
+    assert solve(problem, backend="highs").objective == 25_415
+    assert solve(problem, backend="cp-sat").objective == 25_415
+
+
 @pytest.mark.parametrize("name", ["highs", "pyomo"])
 def test_float_solvers_reach_the_optimum_but_do_not_prove_it(name: str) -> None:
     """The stated program bounds M; the answer is right, and is still not called optimal."""
