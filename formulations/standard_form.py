@@ -82,6 +82,12 @@ class StandardForm:
         """Number of constraints."""
         return len(self.row_lower)
 
+    @property
+    def is_integer(self) -> bool:
+        """Whether all variables, coefficients and costs are integers: so is every objective."""
+        whole = (self.matrix.data % 1 == 0).all() and (self.objective % 1 == 0).all()
+        return bool(self.integral.all() and whole)
+
     def column_index(self) -> dict[str, int]:
         """Return the position of each column by name."""
         return {name: j for j, name in enumerate(self.column_names)}

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.backends import Limits, backend
+from formulations.backends import Limits
+from formulations.backends.highs import Highs
 from formulations.results import BoundKind, Termination
 from formulations.standard_form import StandardForm
 from formulations.step import StepProblem, StepProgram, assess, solve, solve_by_enumeration
@@ -42,8 +43,8 @@ class _LooseProgram:
 
 
 def test_highs_claims_a_false_optimum_without_peak_bounds() -> None:
-    """HiGHS 1.13.1 calls 43,894,278 optimal; this layer does not pass that on."""
-    outcome = backend("highs").solve(_LooseProgram(), Limits(), None)
+    """HiGHS 1.13.1 alone calls 43,894,278 optimal; this layer does not pass that on."""
+    outcome = Highs(challenge=False).solve(_LooseProgram(), Limits(), None)
     assert outcome.termination is Termination.OPTIMAL
     assert outcome.bound_kind is BoundKind.FLOAT
     assert outcome.values is not None
@@ -54,9 +55,22 @@ def test_highs_claims_a_false_optimum_without_peak_bounds() -> None:
     assert result.termination is Termination.FEASIBLE
 
 
-def test_highs_is_right_on_a_tiny_problem_that_its_presolve_gets_wrong() -> None:
-    """Requests 0, 1, 8472 all start: 4·8472 − 8473 = 25,415; with presolve HiGHS says 25,419."""
-    problem = step_problem([0, 2, 1, 1], [[0]] * 4, [[0], [1], [8472]])
+def test_a_challenge_refutes_the_false_optimum() -> None:
+    """A second run finds a point that costs less; claims that fell are counted."""
+    outcome = Highs().solve(_LooseProgram(), Limits(), None)
+    assert round(outcome.bound or 0) <= OPTIMUM
+    assert outcome.details["refuted_claims"] >= 1  # type: ignore[operator]
+    assert outcome.details["challenged"] is True
+
+
+@pytest.mark.parametrize(
+    ("capacity", "sizes"), [([0, 2, 1, 1], [0, 1, 8472]), ([2, 0, 1, 1], [1, 8472])]
+)
+def test_highs_is_right_on_tiny_problems_it_gets_wrong_alone(
+    capacity: list[int], sizes: list[int]
+) -> None:
+    """All start: 4·8472 − 8473 = 25,415; one run says 25,419, with or without presolve."""
+    problem = step_problem(capacity, [[0]] * 4, [[s] for s in sizes])
     assert solve(problem, backend="highs").objective == 25_415
     assert solve(problem, backend="cp-sat").objective == 25_415
 
