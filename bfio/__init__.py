@@ -1,1 +1,53 @@
-"""Scheduling and load balancing in LLM serving: policies, exact solvers, simulators, studies."""
+"""Scheduling and load balancing in LLM serving: policies, exact solvers, simulators, studies.
+
+The names below are loaded when first used, so that ``import bfio`` and ``bfio --help`` stay fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bfio.comparison import Comparison, compare
+    from bfio.decode.cluster import Cluster
+    from bfio.decode.state import DecodeState
+    from bfio.gap import GapReport, measure_gap
+    from bfio.simulation import simulate
+    from bfio.solving import solve_step
+    from bfio.workloads import Workload, read_trace, synthetic
+    from formulations.step import StepProblem
+
+_HOMES = {
+    "Cluster": "bfio.decode.cluster",
+    "Comparison": "bfio.comparison",
+    "DecodeState": "bfio.decode.state",
+    "GapReport": "bfio.gap",
+    "StepProblem": "formulations.step",
+    "Workload": "bfio.workloads",
+    "compare": "bfio.comparison",
+    "measure_gap": "bfio.gap",
+    "read_trace": "bfio.workloads",
+    "simulate": "bfio.simulation",
+    "solve_step": "bfio.solving",
+    "synthetic": "bfio.workloads",
+}
+
+__all__ = [
+    "Cluster",
+    "Comparison",
+    "DecodeState",
+    "GapReport",
+    "StepProblem",
+    "Workload",
+    "compare",
+    "measure_gap",
+    "read_trace",
+    "simulate",
+    "solve_step",
+    "synthetic",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bfio' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

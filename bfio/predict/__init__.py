@@ -1,1 +1,1 @@
-"""Predicted remaining output lengths."""
+"""Predictions of how many decode steps a request still needs."""

@@ -1,1 +1,36 @@
-"""Requests: trace readers, generators, and the one type they all return."""
+"""Workloads: trace readers and writers, generators, and their statistics."""
+
+from bfio.workloads.adversarial import Lengths, jsq_bad, round_robin_bad
+from bfio.workloads.arrivals import ArrivalProcess, GammaRenewal, OnOff, Poisson
+from bfio.workloads.generators import generate, resample
+from bfio.workloads.lengths import (
+    Empirical,
+    Geometric,
+    Homogeneous,
+    LengthDistribution,
+    Lognormal,
+    Uniform,
+)
+from bfio.workloads.overload import (
+    is_overloaded,
+    overload_violations,
+    overloaded,
+    overloaded_steps,
+)
+from bfio.workloads.pmf import read_pmf
+from bfio.workloads.reader import detect_format, read_trace
+from bfio.workloads.statistics import describe
+from bfio.workloads.synthetic_workloads import synthetic, synthetic_names
+from bfio.workloads.trace_format import Layout, RequestRow, Row, TraceFormat
+from bfio.workloads.trace_formats import formats
+from bfio.workloads.workload import Workload
+from bfio.workloads.writer import write_trace
+
+__all__ = [
+    "ArrivalProcess", "Empirical", "GammaRenewal", "Geometric", "Homogeneous", "Layout",
+    "LengthDistribution", "Lengths", "Lognormal", "OnOff", "Poisson", "RequestRow", "Row",
+    "TraceFormat", "Uniform", "Workload", "describe", "detect_format", "formats", "generate",
+    "is_overloaded", "jsq_bad", "overload_violations", "overloaded", "overloaded_steps",
+    "read_pmf", "read_trace", "resample", "round_robin_bad", "synthetic", "synthetic_names",
+    "write_trace",
+]  # fmt: skip

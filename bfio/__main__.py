@@ -1,0 +1,7 @@
+"""``python -m bfio`` is ``bfio``."""
+
+import sys
+
+from bfio.cli import main
+
+sys.exit(main())

@@ -1,0 +1,129 @@
+"""``bfio compare``: several policies on the same requests, as a table and two plots."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bfio.cli import options
+from bfio.cli.command import DONE, INTERRUPTED, Command
+from bfio.cli.output import print_json, progress_bar
+
+if TYPE_CHECKING:
+    from bfio.comparison import Comparison
+    from bfio.workloads.workload import Workload
+
+DEFAULT_POLICIES = "fcfs,jsq,br-0,br-h,bf-io"
+
+_DESCRIPTION = """\
+Run several policies on the same requests and print the table of paper A: imbalance, gap, idle
+share, throughput, time per output token (TPOT) and energy, over the whole run and over its steady
+part. Writes the load trajectories (paper A, fig. 6) and idle fractions (fig. 1) as plots.
+
+  bfio compare
+  bfio compare --trace azure.csv.gz --pool 64 --policies fcfs,br-0,bf-io,bf-io:horizon=20
+  bfio compare --synthetic bursty --workers 8 --policies fcfs,my_module:my_policy --json
+
+Policies are separated by commas; options of one policy follow its name after colons.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--policies",
+        default=DEFAULT_POLICIES,
+        metavar="A,B,C",
+        help=f"policies to compare (default {DEFAULT_POLICIES})",
+    )
+    parser.add_argument(
+        "--output", default="out", metavar="DIR", help="folder of the plots (default out)"
+    )
+    parser.add_argument("--no-plots", action="store_true", help="write no plots")
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="processes (default 1: times comparable)"
+    )
+    options.add_workload(parser)
+    options.add_cluster(parser)
+    options.add_run(parser)
+    options.add_policy_options(parser)
+    options.add_common(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    workload = options.workload_from(args)
+    policies = policy_names(args)
+    comparison = run_policies(args, workload, policies)
+    show(args, workload, comparison)
+    return DONE if len(comparison.runs) == len(policies) else INTERRUPTED
+
+
+def policy_names(args: argparse.Namespace) -> list[str]:
+    """Return the policies asked for."""
+    return [name.strip() for name in args.policies.split(",") if name.strip()]
+
+
+def run_policies(
+    args: argparse.Namespace, workload: "Workload", policies: list[str]
+) -> "Comparison":
+    """Run the policies under a progress bar; interrupted, keep those that are done."""
+    from bfio.comparison import Comparison, compare_each
+
+    runs = []
+    with progress_bar() as bar:
+        tasks = {name: bar.add_task(name, total=len(workload)) for name in policies}
+        try:
+            for run in compare_each(
+                workload,
+                policies,
+                options.cluster_from(args),
+                policy_options=options.policy_options_from(args),
+                jobs=args.jobs,
+                progress=lambda name, done: bar.update(tasks[name], completed=done),
+                **options.run_options_from(args),
+            ):
+                bar.update(tasks[policies[len(runs)]], completed=run.completed)
+                runs.append(run)
+        except KeyboardInterrupt:
+            if not runs:
+                raise
+    return Comparison(tuple(policies[: len(runs)]), tuple(runs), options.energy_from(args))
+
+
+def show(args: argparse.Namespace, workload: "Workload", comparison: "Comparison") -> None:
+    """Print the comparison and write its plots."""
+    from bfio.cli.tables import print_comparison
+    from bfio.simulation import versions
+
+    documents = comparison.documents()
+    plots = [] if args.no_plots else _write_plots(args.output, comparison)
+    if args.json:
+        answer: dict[str, Any] = {
+            "policies": documents,
+            "workload": {"name": workload.name, "requests": len(workload)}
+            | dict(workload.provenance),
+            "plots": [str(path) for path in plots],
+            "versions": versions(),
+        }
+        print_json(answer)
+        return
+    print_comparison(documents)
+    for path in plots:
+        print(f"plot: {path}")
+
+
+def _write_plots(name: str, comparison: "Comparison") -> list[Path]:
+    from bfio.plots import folder_for, idle_fraction_figure, save, trajectory_figure
+
+    folder = folder_for(name)
+    return [
+        save(trajectory_figure(comparison), folder / "load_trajectory.png"),
+        save(idle_fraction_figure(comparison), folder / "idle_fraction.png"),
+    ]
+
+
+COMMAND = Command(
+    name="compare",
+    summary="compare policies on the same requests: table, trajectories, idle fractions",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)

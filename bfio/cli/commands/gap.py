@@ -1,0 +1,152 @@
+"""``bfio gap``: how far each decision of a policy is from the optimum of its step."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bfio.cli import options
+from bfio.cli.command import DONE, INTERRUPTED, Command
+from bfio.cli.output import number, percent, print_json, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from bfio.gap import GapObserver, GapReport
+    from bfio.workloads.workload import Workload
+
+_DESCRIPTION = """\
+Replay a policy and solve every step it decided to proven optimality. The regret of a step is what
+the decision costs minus the optimum over the same number of admitted requests, in tokens. Reports
+its distribution, the share of steps decided optimally and the worst step; steps whose optimum is
+not proven within --time-limit are counted apart, never dropped.
+
+  bfio gap --policy br-0
+  bfio gap --policy fcfs --trace azure.csv.gz --requests 2000
+  bfio gap --policy br-h --gap-horizon 20 --projection growing --every 10 --json
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--policy", default="br-0", metavar="NAME", help="policy (default br-0)")
+    group = parser.add_argument_group("gap")
+    group.add_argument(
+        "--method", default="exact", metavar="M", help="exact (default), cp-sat or brute-force"
+    )
+    group.add_argument(
+        "--gap-horizon", type=int, default=0, metavar="H", help="look-ahead of the program (0)"
+    )
+    group.add_argument(
+        "--every", type=int, default=1, metavar="N", help="solve each N-th decision"
+    )
+    group.add_argument("--output", default="out", metavar="DIR", help="folder of the histogram")
+    group.add_argument("--no-plots", action="store_true", help="write no plot")
+    options.add_workload(parser)
+    options.add_cluster(parser)
+    options.add_run(parser)
+    options.add_policy_options(parser)
+    options.add_common(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    workload = options.workload_from(args)
+    observer = _observer(args)
+    status = DONE
+    with progress_bar() as bar:
+        task = bar.add_task(args.policy, total=len(workload))
+        try:
+            _replay(args, workload, observer, lambda done: bar.update(task, completed=done))
+        except KeyboardInterrupt:
+            if not observer.rows:
+                raise
+            status = INTERRUPTED
+    _show(args, workload, observer.report())
+    return status
+
+
+def _observer(args: argparse.Namespace) -> "GapObserver":
+    from bfio.gap import GapObserver
+    from formulations.arrays import integer
+    from formulations.step import Objective
+
+    policy_options = options.policy_options_from(args)
+    return GapObserver(
+        method=args.method,
+        horizon=integer(args.gap_horizon, "--gap-horizon", maximum=5000),
+        gamma=policy_options.gamma or 1,
+        objective=Objective(policy_options.objective),
+        time_limit=args.time_limit,
+        every=integer(args.every, "--every", minimum=1),
+    )
+
+
+def _replay(
+    args: argparse.Namespace, workload: "Workload", observer: "GapObserver", report: Any
+) -> None:
+    from bfio.decode.observers import ProgressObserver
+    from bfio.gap import measure_gap
+
+    measure_gap(
+        workload,
+        args.policy,
+        options.cluster_from(args),
+        observer=observer,
+        policy_options=options.policy_options_from(args),
+        observers=[ProgressObserver(lambda view: report(view.completed), every=10)],
+        **options.run_options_from(args),
+    )
+    report(len(workload))
+
+
+def _show(args: argparse.Namespace, workload: "Workload", report: "GapReport") -> None:
+    document = report.to_mapping()
+    plots = [] if args.no_plots or not report.regrets() else [_write_plot(args, report)]
+    if args.json:
+        from bfio.simulation import versions
+
+        head = {"policy": args.policy, "method": args.method, "horizon": args.gap_horizon}
+        tail = {"workload": dict(workload.provenance), "plots": [str(p) for p in plots]}
+        print_json(head | document | tail | {"versions": versions()})
+        return
+    _print(args.policy, document)
+    for path in plots:
+        print(f"plot: {path}")
+
+
+def _print(policy: str, document: dict[str, Any]) -> None:
+    regret, full_use = document["regret_per_step"], document["regret_per_step_full_use"]
+    names = ("count", "share_optimal", "mean", "median", "p95", "p99", "max")
+    show = {"share_optimal": percent}
+    print_table(
+        f"{policy}: regret per step [tokens]",
+        ("", "same number admitted", "full use of slots"),
+        [
+            [name, show.get(name, number)(regret[name]), show.get(name, number)(full_use[name])]
+            for name in names
+        ],
+    )
+    print(
+        f"decisions {document['decisions']}, solved {document['solved']}, "
+        f"proven {document['proven']} ({percent(document['proven_share'])}), "
+        f"unproven {document['unproven']}"
+    )
+    print(
+        f"mean objective {number(document['objective_mean'])}, "
+        f"mean optimum {number(document['optimum_mean'])}, worst step {document['worst_step']}"
+    )
+    seconds = document["solve_seconds"]
+    if seconds["count"]:
+        print(f"solve time: median {number(seconds['median'] * 1e3)} ms, ", end="")
+        print(f"p99 {number(seconds['p99'] * 1e3)} ms, max {number(seconds['max'] * 1e3)} ms")
+
+
+def _write_plot(args: argparse.Namespace, report: "GapReport") -> Path:
+    from bfio.plots import folder_for, regret_figure, save
+
+    return save(regret_figure(report, args.policy), folder_for(args.output) / "regret.png")
+
+
+COMMAND = Command(
+    name="gap",
+    summary="measure how far a policy's decisions are from the optimum of each step",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)

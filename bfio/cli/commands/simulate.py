@@ -1,0 +1,87 @@
+"""``bfio simulate``: one policy on one workload."""
+
+import argparse
+
+from bfio.cli import options
+from bfio.cli.command import DONE, Command
+from bfio.cli.output import number, print_json, print_table, progress_bar
+
+_DESCRIPTION = """\
+Simulate one policy on the barrier-synchronised decode engine and print every metric, over the
+whole run and over its steady part.
+
+  bfio simulate --policy br-0
+  bfio simulate --trace azure.csv.gz --policy bf-io --horizon 20 --projection growing
+  bfio simulate --trace azure.csv.gz --arrivals timed --rate-scale 4 --policy jsq
+  bfio simulate --policy my_module:my_policy
+
+A policy may carry options of its own: br-h:horizon=40:gamma=9/10. Policies: bfio policies are
+listed by any unknown name, and in docs/policies.md.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--policy", required=True, metavar="NAME", help="a policy, or module:function of your own"
+    )
+    options.add_workload(parser)
+    options.add_cluster(parser)
+    options.add_run(parser)
+    options.add_policy_options(parser)
+    options.add_common(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from bfio.decode.observers import ProgressObserver
+    from bfio.simulation import describe_run, simulate, versions
+
+    workload = options.workload_from(args)
+    with progress_bar() as bar:
+        task = bar.add_task(args.policy, total=len(workload))
+        run = simulate(
+            workload,
+            args.policy,
+            options.cluster_from(args),
+            policy_options=options.policy_options_from(args),
+            observers=[ProgressObserver(lambda view: bar.update(task, completed=view.completed))],
+            **options.run_options_from(args),
+        )
+        bar.update(task, completed=run.completed)
+    document = describe_run(run, args.policy, options.energy_from(args))
+    if args.json:
+        print_json(document | {"workload": dict(workload.provenance), "versions": versions()})
+    else:
+        _print(document)
+    return DONE
+
+
+def _print(document: dict[str, object]) -> None:
+    from bfio.decode.metrics import metrics
+
+    steady = document["steady"]
+    rows = [
+        [
+            entry.name,
+            number(document[entry.name]),  # type: ignore[arg-type]
+            number(steady[entry.name] if isinstance(steady, dict) else None),
+            entry.unit,
+            entry.description,
+        ]
+        for entry in metrics()
+    ]
+    print_table(
+        f"{document['policy']}: {number(document['wall_s'])} s of simulation",  # type: ignore[arg-type]
+        ("metric", "whole run", "steady", "unit", "meaning"),
+        rows,
+    )
+    if document["statistics"]:
+        print("policy:", ", ".join(f"{k} {v}" for k, v in document["statistics"].items()))  # type: ignore[attr-defined]
+
+
+COMMAND = Command(
+    name="simulate",
+    summary="simulate one policy on a trace or a synthetic workload",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)

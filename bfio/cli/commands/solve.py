@@ -1,0 +1,140 @@
+"""``bfio solve``: one step problem, or one per line."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bfio.cli.command import BAD_INPUT, DONE, NOTHING_FOUND, Command
+from bfio.cli.options import add_common, add_time_limit
+from bfio.cli.output import print_json
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from formulations.step import StepResult
+
+#: Largest file read, in bytes: a step problem of 64 workers and 512 requests is below 1 MB.
+_MAX_BYTES = 2**28
+
+_DESCRIPTION = """\
+Solve one step: which waiting request goes to which worker, so that the imbalance (or the maximum
+load, or the gap) over the look-ahead window is least.
+
+FILE is JSON ("-" reads stdin); FILE.jsonl holds one problem per line and is answered line by line:
+
+  {"capacity": [1, 0, 2],                       free slots of each worker
+   "base": [[100, 101], [250, 251], [90, 91]],  load of each worker at h = 0..H
+   "contribution": [[30, 31], [75, 76]],        load each waiting request adds at h = 0..H
+   "discount": ["1", "9/10"],                   optional, one exact weight per h
+   "objective": "imbalance"}                    optional: imbalance, max-load, gap
+
+optional besides: "token_capacity" (per worker), "required" (true per request that must start),
+"token_time" (time per token of each worker), "admit" (exact number of requests to start).
+
+  bfio solve step.json
+  bfio solve step.json --method cp-sat --time-limit 10 --json
+
+"optimal" means proven in integers. HiGHS and Pyomo solvers bound in floating point, so their
+answers are "feasible" unless a combinatorial bound happens to prove them.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="step problem (.json, or .jsonl for many)")
+    parser.add_argument(
+        "--method",
+        default="exact",
+        metavar="NAME",
+        help="exact (default), two-stage, cp-sat, highs, pyomo[:SOLVER], brute-force",
+    )
+    add_time_limit(parser)
+    add_common(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    text = _read(args.file)
+    if args.file.endswith(".jsonl"):
+        return _solve_lines(text, args)
+    result = _solve(text, args.file, args)
+    if args.json:
+        print_json(result.to_mapping())
+    else:
+        print(result.summary())
+    return _status(result)
+
+
+def _solve(text: str, where: str, args: argparse.Namespace) -> "StepResult":
+    from bfio.solving import solve_step
+    from formulations.step import StepProblem
+
+    try:
+        problem = StepProblem.from_json(text)
+    except InputError as error:
+        raise InputError(f"{where}: {error.where}", error.what, error.remedy) from None
+    return solve_step(problem, method=args.method, time_limit=args.time_limit, seed=args.seed)
+
+
+def _solve_lines(text: str, args: argparse.Namespace) -> int:
+    """Answer each line by a line as soon as it is solved, so that an interrupt loses nothing."""
+    import json
+
+    from bfio.cli.output import progress_bar
+
+    lines = text.splitlines()
+    statuses = {DONE}
+    with progress_bar() as bar:
+        task = bar.add_task("solve", total=len(lines))
+        for k, line in enumerate(lines):
+            answer, status = _answer(line, f"{args.file}: line {k + 1}", args)
+            print(json.dumps(answer, allow_nan=False), flush=True)
+            statuses.add(status)
+            bar.advance(task)
+    return BAD_INPUT if BAD_INPUT in statuses else max(statuses)
+
+
+def _answer(line: str, where: str, args: argparse.Namespace) -> tuple[dict[str, Any], int]:
+    try:
+        result = _solve(line, where, args)
+    except InputError as error:
+        return {"error": str(error)}, BAD_INPUT
+    return result.to_mapping(), _status(result)
+
+
+def _status(result: "StepResult") -> int:
+    from formulations.results import Termination
+
+    found = result.assignment is not None or result.termination is Termination.INFEASIBLE
+    return DONE if found else NOTHING_FOUND
+
+
+def _read(name: str) -> str:
+    try:
+        data = sys.stdin.buffer.read(_MAX_BYTES + 1) if name == "-" else _bytes(Path(name))
+    except FileNotFoundError:
+        raise InputError(name, "no such file", "check the path") from None
+    except IsADirectoryError:
+        raise InputError(name, "is a directory", "name a file") from None
+    except (OSError, ValueError) as error:
+        raise InputError(name, f"cannot be read ({error})", "check path and rights") from None
+    if len(data) > _MAX_BYTES:
+        raise InputError(name, f"larger than {_MAX_BYTES} bytes", "split it into smaller files")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name}: byte {error.start}", "not UTF-8 text", "give a JSON text file"
+        ) from None
+
+
+def _bytes(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(_MAX_BYTES + 1)
+
+
+COMMAND = Command(
+    name="solve",
+    summary="solve one step problem (or a file of them) exactly or by heuristic",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)

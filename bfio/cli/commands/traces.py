@@ -1,0 +1,155 @@
+"""``bfio traces``: which traces can be read, what is in one, conversion, and fetching."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from bfio.cli import options
+from bfio.cli.command import DONE, Command
+from bfio.cli.output import number, print_json, print_table
+
+_DESCRIPTION = """\
+Work with traces of requests.
+
+  bfio traces list                         formats, synthetic workloads, fetchable traces
+  bfio traces inspect FILE                 lengths, correlation, arrivals, rows left out
+  bfio traces convert FILE OUT.csv.gz      write a trace in bfio's own format
+  bfio traces fetch azure-conv-2023 DIR    fetch a published trace
+
+The format of FILE (CSV or JSONL, .gz or not) is detected from its header.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", required=True, title="actions")
+    listing = actions.add_parser("list", help="formats, synthetic workloads, fetchable traces")
+    listing.set_defaults(action=_list)
+    inspect = actions.add_parser("inspect", help="describe a trace or a synthetic workload")
+    inspect.add_argument("trace", nargs="?", metavar="FILE", help="a trace file")
+    inspect.add_argument("--synthetic", metavar="NAME", help="a synthetic workload instead")
+    inspect.set_defaults(action=_inspect)
+    convert = actions.add_parser("convert", help="write a trace in bfio's own format")
+    convert.add_argument("trace", metavar="FILE", help="a trace file")
+    convert.add_argument("out", metavar="OUT", help="file to write (.csv or .csv.gz)")
+    convert.set_defaults(action=_convert, synthetic=None)
+    fetch = actions.add_parser("fetch", help="fetch a published trace")
+    fetch.add_argument("name", metavar="NAME", help="see bfio traces list")
+    fetch.add_argument(
+        "destination", nargs="?", default=".", metavar="PLACE", help="file or folder"
+    )
+    fetch.add_argument("--url", help="fetch the same file from a mirror")
+    fetch.set_defaults(action=_fetch)
+    for sub in (inspect, convert):
+        sub.add_argument("--requests", type=int, metavar="N", help="only the first N")
+        sub.add_argument("--skip-bad-rows", action="store_true", help="count damaged rows")
+    for sub in (convert, fetch):
+        sub.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    for sub in (listing, inspect, convert, fetch):
+        options.add_common(sub)
+
+
+def _run(args: argparse.Namespace) -> int:
+    action = args.action
+    action(args)
+    return DONE
+
+
+def _list(args: argparse.Namespace) -> None:
+    from bfio.workloads import formats, synthetic_names
+    from bfio.workloads.fetch import public_traces
+
+    known = formats()
+    if args.json:
+        print_json(
+            {
+                "formats": [
+                    {"name": f.name, "description": f.description, "columns": list(f.columns)}
+                    for f in known
+                ],
+                "synthetic": dict(synthetic_names()),
+                "public": [
+                    {"name": t.name, "url": t.url, "licence": t.licence} for t in public_traces()
+                ],
+            }
+        )
+        return
+    print_table(
+        "Formats (detected from the header)",
+        ("name", "columns", "description"),
+        [[f.name, ", ".join(f.columns), f.description] for f in known],
+    )
+    print_table(
+        "Synthetic workloads (--synthetic NAME)",
+        ("name", "what it draws"),
+        [[name, text] for name, text in synthetic_names().items()],
+    )
+    print_table(
+        "Published traces (bfio traces fetch NAME)",
+        ("name", "licence", "what it is"),
+        [[t.name, t.licence, t.description] for t in public_traces()],
+    )
+
+
+def _inspect(args: argparse.Namespace) -> None:
+    from bfio.workloads import describe
+
+    document = describe(options.workload_from(args))
+    if args.json:
+        print_json(document)
+        return
+    lengths: list[Mapping[str, Any]] = [document["prompt_tokens"], document["output_tokens"]]  # type: ignore[list-item]
+    print_table(
+        f"{document['name']}: {document['requests']} requests",
+        ("[tokens]", "prompt", "output"),
+        [[name, *(number(column[name]) for column in lengths)] for name in lengths[0]],
+    )
+    print("correlation of prompt and output:", number(document["correlation"]))  # type: ignore[arg-type]
+    for title in ("arrivals", "provenance"):
+        part = document[title]
+        if isinstance(part, Mapping):
+            print_table(title, ("", ""), [[str(k), _shown(v)] for k, v in part.items()])
+        else:
+            print(f"{title}: none")
+
+
+def _convert(args: argparse.Namespace) -> None:
+    from bfio.workloads import write_trace
+
+    workload = options.workload_from(args)
+    write_trace(workload, args.out, overwrite=args.overwrite)
+    document = {"file": args.out, "requests": len(workload)} | dict(workload.provenance)
+    if args.json:
+        print_json(document)
+    else:
+        print(f"{args.out}: {len(workload)} requests")
+        print(", ".join(f"{k} {_shown(v)}" for k, v in workload.provenance.items()))
+
+
+def _fetch(args: argparse.Namespace) -> None:
+    from bfio.workloads.fetch import fetch_trace
+
+    fetched = fetch_trace(args.name, args.destination, url=args.url, overwrite=args.overwrite)
+    document = {
+        "file": str(fetched.path),
+        "url": fetched.url,
+        "format": fetched.format,
+        "bytes": fetched.num_bytes,
+        "sha256": fetched.sha256,
+    }
+    if args.json:
+        print_json(document)
+    else:
+        print_table(str(fetched.path), ("", ""), [[k, str(v)] for k, v in document.items()])
+
+
+def _shown(value: object) -> str:
+    return number(value) if isinstance(value, int | float) else str(value)
+
+
+COMMAND = Command(
+    name="traces",
+    summary="list, inspect, convert and fetch traces",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)

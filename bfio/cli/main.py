@@ -1,0 +1,120 @@
+"""Parse the command line, run the command, and turn every foreseen failure into one line."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import formulations
+from bfio.cli.command import BAD_INPUT, INTERRUPTED, Command, commands
+from formulations.errors import InputError
+
+_DESCRIPTION = """\
+Integer optimization for scheduling and load balancing in LLM serving.
+
+Decode workers of an LLM server advance in lockstep: every step lasts as long as the most loaded
+worker. bfio states each routing decision as an integer program, solves it exactly and by
+heuristics, and replays traces to measure what the decisions are worth.
+
+Start with:  bfio demo
+"""
+_EPILOG = """\
+Every command takes --json (one JSON document on stdout, nothing else) and --seed.
+Exit status: 0 done, 2 bad input, 3 nothing found within the limit, 130 interrupted.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``bfio`` with the given arguments and return its exit status."""
+    try:
+        _check_formulations()
+        args = _parser(commands()).parse_args(argv)
+        command: Command = args.command
+        status = command.run(args)
+        sys.stdout.flush()
+    except InputError as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has left; Python would complain again while shutting down.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BAD_INPUT
+    except OSError as error:
+        place = error.filename or "output"
+        return _fail(f"{place}: {error.strerror or error}; check the path, its rights and space")
+    except MemoryError:
+        return _fail("memory: not enough for this problem; use a smaller one")
+    return status
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line like all our errors."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line and leave with status 2."""
+        self.exit(
+            BAD_INPUT, f"error: command line: {_one_line(message)}; see {self.prog} --help\n"
+        )
+
+
+def _parser(known: dict[str, Command]) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="bfio",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print versions and leave")
+    chooser = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
+    for command in known.values():
+        sub = chooser.add_parser(
+            command.name,
+            help=command.summary,
+            description=command.description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_arguments(sub)
+        sub.set_defaults(command=command)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Prints the versions that a number depends on."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print and leave."""
+        from bfio.simulation import versions
+
+        print(", ".join(f"{name} {number}" for name, number in versions().items()))
+        parser.exit()
+
+
+def _check_formulations() -> None:
+    """Refuse to run on the unrelated package of the same name that the index has."""
+    if getattr(formulations, "PROJECT", None) != "bfio":
+        raise InputError(
+            "installation",
+            f"the package 'formulations' at {formulations.__file__} is not bfio's",
+            "uninstall it and install bfio again",
+        )
+
+
+def _fail(message: str) -> int:
+    _say(f"error: {_one_line(message)}")
+    return BAD_INPUT
+
+
+def _say(line: str) -> None:
+    # A broken stderr must not hide the exit status.
+    try:
+        print(line, file=sys.stderr)
+    except OSError:
+        return
+
+
+def _one_line(message: str) -> str:
+    """Return the message without line breaks and control characters, which data may hold."""
+    return "".join(c if c.isprintable() else " " for c in message)

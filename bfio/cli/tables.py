@@ -1,0 +1,76 @@
+"""The tables of paper A from run documents."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bfio.cli.output import number, percent, print_table
+
+_COLUMNS = (
+    "policy",
+    "AvgImbalance\n[tokens]",
+    "÷",
+    "AvgGap\n[tokens]",
+    "idle",
+    "throughput\n[tokens/s]",
+    "TPOT mean\n[ms]",
+    "TPOT P95\n[ms]",
+    "energy\n[kJ]",
+    "averaged\n[kJ]",
+    "steps",
+    "proven",
+)
+
+
+def print_comparison(documents: Sequence[Mapping[str, Any]]) -> None:
+    """Print the whole-run table, and the steady one if any run has a steady part."""
+    steady = [{"policy": d["policy"]} | dict(d["steady"] or {}) for d in documents]
+    shares = [d["proven_share"] for d in documents]
+    if any(d["steady"] for d in documents):
+        print_table(
+            "Steady part (from the first full cluster on, while requests wait)",
+            _COLUMNS,
+            _rows(steady, shares),
+        )
+    first = documents[0]["policy"]
+    print_table(
+        "Whole run",
+        _COLUMNS,
+        _rows(documents, shares),
+        f"÷: times less imbalance than {first}. energy: two-phase reading, then averaged. "
+        "proven: share of solved steps\nwhose optimum was proven.",
+    )
+
+
+def _rows(
+    documents: Sequence[Mapping[str, Any]], shares: Sequence[float | None]
+) -> list[list[str]]:
+    reference = documents[0].get("avg_imbalance")
+    return [
+        [
+            document["policy"],
+            number(document.get("avg_imbalance")),
+            _ratio(reference, document.get("avg_imbalance")),
+            number(document.get("avg_gap")),
+            percent(document.get("idle_fraction")),
+            number(document.get("throughput_tokens_per_s")),
+            _scaled(document.get("tpot_mean_s"), 1e3),
+            _scaled(document.get("tpot_p95_s"), 1e3),
+            _scaled(document.get("energy_j"), 1e-3),
+            _scaled(document.get("energy_averaged_j"), 1e-3),
+            number(document.get("steps")),
+            percent(share),
+        ]
+        for document, share in zip(documents, shares, strict=True)
+    ]
+
+
+def _scaled(value: float | None, factor: float) -> str:
+    return number(None if value is None else value * factor)
+
+
+def _ratio(reference: float | None, value: float | None) -> str:
+    if reference is None or value is None:
+        return "–"
+    if value == 0:
+        return "1" if reference == 0 else "∞"
+    return f"{reference / value:.3g}"

@@ -1,0 +1,153 @@
+"""How the load of a running request grows: the drift models of paper A, definition 2.
+
+A request with prompt ``s`` that starts at step ``x`` has load ``w(1) = s`` at step ``x`` and gains
+a non-negative increment per step. The paper indexes the increments in two ways, which agree only
+when they are all equal, so both are here under their own names:
+
+* ``age`` (the printed definition): ``w(j) = s + δ_1 + ... + δ_{j-1}``;
+* ``global-step`` (the proof of theorem 3): between steps ``k`` and ``k+1`` every running request
+  gains the same ``δ_k``.
+
+Increments are whole tokens. A fractional rate, such as a cache compressed to 2/3, is a periodic
+pattern of whole increments (`Drift.from_rate`).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from formulations.arrays import IntArray, integer
+from formulations.errors import InputError
+
+#: Largest increment; with it the cumulative drift of 9e12 steps still fits in 64 bits.
+MAX_INCREMENT = 10**6
+#: Longest period of an increment pattern.
+MAX_PERIOD = 10**6
+
+
+class DriftReading(StrEnum):
+    """What indexes the increments: the request's own age or the cluster's step."""
+
+    AGE = "age"
+    GLOBAL_STEP = "global-step"
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A periodic sequence of load increments.
+
+    Parameters
+    ----------
+    increments : tuple of int
+        At least one increment >= 0 [tokens], repeated for ever. ``increments[0]`` is gained after
+        a request's first step (age) or between steps 0 and 1 of the run (global step).
+    reading : DriftReading
+        What indexes the increments.
+
+    Raises
+    ------
+    InputError
+        If there is no increment, or one is no integer in ``[0, MAX_INCREMENT]``.
+    """
+
+    increments: tuple[int, ...] = (1,)
+    reading: DriftReading = DriftReading.AGE
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        values = tuple(
+            integer(value, f"drift[{t}]", maximum=MAX_INCREMENT)
+            for t, value in enumerate(self.increments)
+        )
+        if not 1 <= len(values) <= MAX_PERIOD:
+            raise InputError(
+                "drift", f"{len(values)} increments", f"give between 1 and {MAX_PERIOD} of them"
+            )
+        object.__setattr__(self, "increments", values)
+        object.__setattr__(self, "reading", _reading(self.reading))
+
+    @classmethod
+    def from_rate(cls, rate: Fraction, reading: DriftReading = DriftReading.AGE) -> "Drift":
+        """Return the drift of ``rate`` tokens per step, spread as evenly as integers allow.
+
+        ``δ_t = floor(t·rate) - floor((t-1)·rate)`` for t = 1, 2, ...: its sums never leave the
+        straight line by a whole token, and the pattern repeats after the denominator.
+        """
+        if not 0 <= rate <= MAX_INCREMENT or rate.denominator > MAX_PERIOD:
+            raise InputError("drift", f"rate {rate}", f"use a fraction in [0, {MAX_INCREMENT}]")
+        sums = [t * rate.numerator // rate.denominator for t in range(rate.denominator + 1)]
+        return cls(tuple(b - a for a, b in pairwise(sums)), reading)
+
+    @cached_property
+    def is_uniform(self) -> bool:
+        """True if all increments are equal, so that both readings agree."""
+        return min(self.increments) == max(self.increments)
+
+    def cumulative(self, count: IntArray) -> IntArray:
+        """Return ``D(n)``, the sum of the first ``n`` increments, for each ``n >= 0`` [tokens]."""
+        if self.is_uniform:
+            return count * self.increments[0]
+        whole, rest = np.divmod(count, len(self.increments))
+        total: IntArray = whole * self._prefix[-1] + self._prefix[rest]
+        return total
+
+    def weights(self, prompts: IntArray, starts: IntArray, step: int) -> IntArray:
+        """Return the load at ``step`` of requests that started at ``starts <= step`` [tokens]."""
+        if self.reading is DriftReading.AGE or self.is_uniform:
+            return prompts + self.cumulative(step - starts)
+        now = self.cumulative(np.asarray(step, dtype=np.int64))
+        return prompts + (now - self.cumulative(starts))
+
+    def growth(self, step: int, ages: IntArray, horizon: int) -> IntArray:
+        """Return what requests will have gained after h = 0..H further steps [tokens].
+
+        Parameters
+        ----------
+        step : int
+            The step now.
+        ages : IntArray
+            Shape (n,): tokens each request has emitted so far (0 if it waits).
+        horizon : int
+            ``H``.
+
+        Returns
+        -------
+        IntArray
+            Shape (H+1,) if all requests grow alike, otherwise (n, H+1).
+        """
+        ahead = np.arange(horizon + 1, dtype=np.int64)
+        if self.is_uniform:
+            return self.cumulative(ahead)
+        if self.reading is DriftReading.GLOBAL_STEP:
+            sums = self.cumulative(step + ahead)
+            return sums - sums[:1]
+        sums = self.cumulative(ages[:, None] + ahead)
+        return sums - sums[:, :1]
+
+    def largest_gain(self, steps: int) -> int:
+        """Return a bound on what any request gains over ``steps`` steps [tokens]."""
+        periods = steps // len(self.increments) + 1
+        return min(periods * sum(self.increments), steps * max(self.increments))
+
+    @cached_property
+    def _prefix(self) -> IntArray:
+        prefix: IntArray = np.concatenate(([0], np.cumsum(self.increments, dtype=np.int64)))
+        return prefix
+
+
+def _reading(value: str) -> DriftReading:
+    try:
+        return DriftReading(value)
+    except ValueError:
+        known = ", ".join(DriftReading)
+        raise InputError("drift", f"reading {value!r} is unknown", f"use one of {known}") from None
+
+
+#: LLM decode: one token of KV cache per step, ``w(j) = s + j - 1``.
+LLM = Drift((1,))
+#: Constant work: the load never changes.
+CONSTANT = Drift((0,))

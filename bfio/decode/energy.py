@@ -1,0 +1,214 @@
+"""Energy of a run (paper A, eqs. 10-11 and 55-58), in two readings.
+
+The power of a worker is ``P(mfu) = P_idle + (P_max - P_idle)·(min(mfu, mfu_sat)/mfu_sat)^γ`` with
+``mfu = tokens/s · 6·parameters / peak_flops``. Eq. 58 leaves open which tokens/s holds inside a
+step, and its text lets a worker that is done early idle until the barrier. Hence:
+
+* **two-phase** (default): worker g with ``n_g`` active requests is busy for
+  ``t_g = C + t_l·L_g + t_m·mean load``, at ``n_g/t_g`` tokens/s; then it idles at ``P_idle`` until
+  the step ends;
+* **averaged**: it runs at ``n_g/Δt`` tokens/s for the whole step ``Δt``.
+
+Time in which nothing runs at all (timed arrivals) costs ``P_idle`` on every worker. A worker with
+no active request has mfu 0 and so draws ``P_idle`` throughout, in both readings.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.observers import StepView
+from bfio.decode.run import Run
+from formulations.arrays import FloatArray, IntArray
+from formulations.errors import InputError
+
+#: Cells of a trajectory handled at once.
+_CHUNK_CELLS = 1 << 20
+
+
+class EnergyReading(StrEnum):
+    """Which tokens/s sets the power inside a step."""
+
+    TWO_PHASE = "two-phase"
+    AVERAGED = "averaged"
+
+
+@dataclass(frozen=True)
+class EnergyModel:
+    """Constants of the power curve; defaults for an A100 with a 7-billion-parameter model.
+
+    Parameters
+    ----------
+    idle_power_w, max_power_w : float
+        ``P_idle`` and ``P_max`` [W]; 100 and 400 in paper A, appendix on energy.
+    saturation : float
+        ``mfu_sat``, the utilisation at which power no longer rises; 0.45 there.
+    exponent : float
+        ``γ``; 0.7 there.
+    parameters : float
+        Model parameters; the paper prints none, 7e9 is our choice.
+    peak_flops : float
+        Peak floating-point operations per second; 312e12 for an A100 in bfloat16.
+    """
+
+    idle_power_w: float = 100.0
+    max_power_w: float = 400.0
+    saturation: float = 0.45
+    exponent: float = 0.7
+    parameters: float = 7e9
+    peak_flops: float = 312e12
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name in ("saturation", "exponent", "parameters", "peak_flops"):
+            value = getattr(self, name)
+            if not 0.0 < value < float("inf"):
+                raise InputError(name, f"{value} is out of range", "give a finite number > 0")
+        if not 0.0 <= self.idle_power_w <= self.max_power_w < float("inf"):
+            raise InputError(
+                "idle_power_w",
+                f"{self.idle_power_w} W idle and {self.max_power_w} W at most",
+                "use 0 <= idle power <= maximum power",
+            )
+
+    def power(self, tokens_per_s: FloatArray) -> FloatArray:
+        """Return the power of a worker that emits ``tokens_per_s`` [W], elementwise."""
+        mfu = tokens_per_s * (6.0 * self.parameters / self.peak_flops)
+        share = np.minimum(mfu, self.saturation) / self.saturation
+        dynamic = (self.max_power_w - self.idle_power_w) * share**self.exponent
+        power: FloatArray = self.idle_power_w + dynamic
+        return power
+
+
+@dataclass(frozen=True)
+class EnergyAccount:
+    """Energy and worker-time of some steps; busy and idle time add up to G times the total.
+
+    Parameters
+    ----------
+    energy_j : float
+        Energy of all workers [J].
+    busy_s, idle_s : float
+        Worker-seconds busy and idle, summed over the workers [s].
+    """
+
+    energy_j: float
+    busy_s: float
+    idle_s: float
+
+
+def busy_times(loads: IntArray, durations: FloatArray, cluster: Cluster) -> FloatArray:
+    """Return how long each worker is busy in each step, shape (K, G) [s].
+
+    Parameters
+    ----------
+    loads : IntArray
+        Shape (K, G) [tokens].
+    durations : FloatArray
+        Shape (K,) [s]; the most loaded worker is busy for exactly that long.
+    cluster : Cluster
+        The machine.
+    """
+    shared = cluster.step_overhead_s + cluster.mean_time_s * loads.mean(axis=1, keepdims=True)
+    # The barrier bounds the busy time; minimum() only removes the last bit of rounding.
+    busy: FloatArray = np.minimum(shared + cluster.token_time_s * loads, durations[:, None])
+    return busy
+
+
+def step_energies(
+    loads: IntArray,
+    running: IntArray,
+    durations: FloatArray,
+    cluster: Cluster,
+    model: EnergyModel,
+    reading: EnergyReading = EnergyReading.TWO_PHASE,
+) -> FloatArray:
+    """Return the energy of each worker in each step, shape (K, G) [J].
+
+    Parameters
+    ----------
+    loads, running : IntArray
+        Shape (K, G): load [tokens] and active requests of each worker.
+    durations : FloatArray
+        Shape (K,) [s].
+    cluster, model, reading
+        The machine, the power curve and which tokens/s sets the power.
+    """
+    whole = np.broadcast_to(durations[:, None], loads.shape)
+    busy = busy_times(loads, durations, cluster) if reading == EnergyReading.TWO_PHASE else whole
+    # A busy time of 0 s happens only without active requests, where the rate is 0.
+    rate = np.divide(running, busy, out=np.zeros(loads.shape), where=running > 0)
+    return model.power(rate) * busy + model.idle_power_w * (whole - busy)
+
+
+def energy_account(
+    run: Run,
+    model: EnergyModel,
+    reading: EnergyReading = EnergyReading.TWO_PHASE,
+    steps: IntArray | None = None,
+) -> EnergyAccount | None:
+    """Return energy and worker-time of a run, or None if it kept no trajectory.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    model, reading
+        The power curve and its reading.
+    steps : IntArray, optional
+        Indices of the steps to count, all by default; the idle time before each counts with it.
+    """
+    if run.loads is None or run.running is None:
+        return None
+    chosen = np.arange(run.steps) if steps is None else steps
+    G, cluster = run.cluster.workers, run.cluster
+    empty_s = G * float(run.idle_before_s[chosen].sum())
+    whole_s = G * float(run.duration_s[chosen].sum())
+    energy_j, busy_s = model.idle_power_w * empty_s, 0.0
+    # In chunks: the (K, G) intermediates of a long run would not fit beside its trajectory.
+    for part in np.array_split(chosen, 1 + len(chosen) * G // _CHUNK_CELLS):
+        loads, running, durations = run.loads[part], run.running[part], run.duration_s[part]
+        energies = step_energies(loads, running, durations, cluster, model, reading)
+        energy_j += float(energies.sum())
+        busy_s += float(busy_times(loads, durations, cluster).sum())
+    if reading == EnergyReading.AVERAGED:
+        busy_s = whole_s
+    return EnergyAccount(
+        energy_j=energy_j,
+        busy_s=busy_s,
+        idle_s=whole_s - busy_s + empty_s,
+    )
+
+
+class EnergyObserver:
+    """Adds up the energy step by step, for runs too long to keep their trajectory.
+
+    Parameters
+    ----------
+    cluster, model, reading
+        As in `step_energies`. Idle time between steps is not seen by observers and not counted.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        model: EnergyModel,
+        reading: EnergyReading = EnergyReading.TWO_PHASE,
+    ) -> None:
+        self._cluster, self._model, self._reading = cluster, model, reading
+        self.energy_j = 0.0
+
+    def on_step(self, view: StepView) -> None:
+        """Add the energy of one step."""
+        duration = np.array([view.duration_s])
+        energies = step_energies(
+            view.loads[None],
+            view.running[None],
+            duration,
+            self._cluster,
+            self._model,
+            self._reading,
+        )
+        self.energy_j += float(energies.sum())

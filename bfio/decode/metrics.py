@@ -1,0 +1,275 @@
+"""Metrics of a run, each one small function in a registry.
+
+A metric looks at a `RunPart`: the whole run, or its steady steps. To add one, write a function
+under the `metric` decorator; tables, JSON and documentation read the registry. A metric that is
+not defined on a part (no step, no completed request, no trajectory kept) is None, never 0 or NaN.
+
+Request metrics count the requests that started in the part and completed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from bfio.decode.energy import EnergyModel, EnergyReading, energy_account
+from bfio.decode.run import Run
+from bfio.decode.sums import exact_sum
+from formulations.arrays import FloatArray, IntArray
+
+Value: TypeAlias = int | float | None
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """Some steps of a run and the requests that started in them.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    steps : IntArray
+        Increasing step indices.
+    energy_model : EnergyModel
+        Constants of the energy metrics.
+    """
+
+    run: Run
+    steps: IntArray
+    energy_model: EnergyModel
+
+    @cached_property
+    def started(self) -> IntArray:
+        """Requests that started in these steps."""
+        member = np.zeros(self.run.steps, dtype=np.bool_)
+        member[self.steps] = True
+        start = self.run.start_step
+        candidates = np.flatnonzero(start >= 0)
+        return candidates[member[start[candidates]]]
+
+    @cached_property
+    def completed(self) -> IntArray:
+        """Those of them that completed."""
+        return self.started[self.run.finish_step[self.started] >= 0]
+
+    @cached_property
+    def imbalance(self) -> IntArray:
+        """``G·max load - total load`` of each step (paper A eq. 2) [tokens]."""
+        run = self.run
+        whole: IntArray = run.cluster.workers * run.max_load - run.total_load
+        return whole[self.steps]
+
+    @cached_property
+    def idle_fractions(self) -> FloatArray:
+        """``1 - mean load / max load`` of each step."""
+        # Every executed step has an active request, so its maximum load is at least 1.
+        return self.imbalance / (self.run.cluster.workers * self.run.max_load[self.steps])
+
+    @cached_property
+    def times_per_token(self) -> FloatArray:
+        """``(finish - start)/o_i`` of each completed request (paper A eq. 9) [s]."""
+        run, ids = self.run, self.completed
+        lengths = run.finish_step[ids] - run.start_step[ids] + 1
+        return (self._finish_s - run.start_s[run.start_step[ids]]) / lengths
+
+    @cached_property
+    def delays(self) -> FloatArray:
+        """Time each completed request waited, from arrival or reveal to its first step [s]."""
+        return self.run.start_s[self.run.start_step[self.completed]] - self._origin_s
+
+    @cached_property
+    def latencies(self) -> FloatArray:
+        """Time from arrival or reveal to the last token of each completed request [s]."""
+        return self._finish_s - self._origin_s
+
+    @property
+    def _finish_s(self) -> FloatArray:
+        return self.run.end_s()[self.run.finish_step[self.completed]]
+
+    @property
+    def _origin_s(self) -> FloatArray:
+        run = self.run
+        return (run.reveal_s if run.arrival_s is None else run.arrival_s)[self.completed]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One registered metric: its name, unit, one-line description and function."""
+
+    name: str
+    unit: str
+    description: str
+    compute: Callable[[RunPart], Value]
+
+
+_METRICS: dict[str, Metric] = {}
+
+
+def metric(
+    name: str, unit: str, description: str
+) -> Callable[[Callable[[RunPart], Value]], Callable[[RunPart], Value]]:
+    """Register the decorated function as a metric."""
+
+    def register(compute: Callable[[RunPart], Value]) -> Callable[[RunPart], Value]:
+        _METRICS[name] = Metric(name, unit, description, compute)
+        return compute
+
+    return register
+
+
+def metrics() -> list[Metric]:
+    """Return the registered metrics in their order of registration."""
+    return list(_METRICS.values())
+
+
+def measure(run: Run, energy_model: EnergyModel | None = None) -> dict[str, Value]:
+    """Return every metric over the whole run, by name."""
+    return _measure(run, np.arange(run.steps), energy_model)
+
+
+def measure_steady(run: Run, energy_model: EnergyModel | None = None) -> dict[str, Value] | None:
+    """Return every metric over the steady steps, or None if the run has none."""
+    steady = run.steady_mask()
+    return None if steady is None else _measure(run, np.flatnonzero(steady), energy_model)
+
+
+def _measure(run: Run, steps: IntArray, energy_model: EnergyModel | None) -> dict[str, Value]:
+    part = RunPart(run, steps, energy_model or EnergyModel())
+    return {name: entry.compute(part) for name, entry in _METRICS.items()}
+
+
+def _mean(values: FloatArray) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
+def _percentile(values: FloatArray, percent: float) -> float | None:
+    """Return a percentile with linear interpolation between order statistics."""
+    return float(np.percentile(values, percent)) if len(values) else None
+
+
+def _sum_per_step(values: IntArray) -> float | None:
+    """Return an exact integer sum divided by the number of steps, rounded once."""
+    return exact_sum(values) / len(values) if len(values) else None
+
+
+@metric("steps", "steps", "decode steps executed")
+def _steps(part: RunPart) -> Value:
+    return len(part.steps)
+
+
+@metric("tokens", "tokens", "output tokens emitted")
+def _tokens(part: RunPart) -> Value:
+    return exact_sum(part.run.active[part.steps])
+
+
+@metric("completed", "requests", "requests that emitted all their tokens")
+def _completed(part: RunPart) -> Value:
+    return len(part.completed)
+
+
+@metric("partial", "requests", "requests that started but did not complete")
+def _partial(part: RunPart) -> Value:
+    return len(part.started) - len(part.completed)
+
+
+@metric("work", "tokens", "sum of the loads of all workers and steps")
+def _work(part: RunPart) -> Value:
+    return exact_sum(part.run.total_load[part.steps])
+
+
+@metric("total_time_s", "s", "step time and idle time")
+def _total_time(part: RunPart) -> Value:
+    run = part.run
+    return float(run.duration_s[part.steps].sum() + run.idle_before_s[part.steps].sum())
+
+
+@metric("idle_time_s", "s", "time in which no request was active on any worker")
+def _idle_time(part: RunPart) -> Value:
+    return float(part.run.idle_before_s[part.steps].sum())
+
+
+@metric("avg_imbalance", "tokens", "mean over steps of G·max load - total load (A eq. 7)")
+def _avg_imbalance(part: RunPart) -> Value:
+    return _sum_per_step(part.imbalance)
+
+
+@metric("avg_gap", "tokens", "mean over steps of max load - min load (paper B's tables)")
+def _avg_gap(part: RunPart) -> Value:
+    return _sum_per_step((part.run.max_load - part.run.min_load)[part.steps])
+
+
+@metric("idle_fraction", "1", "mean over steps of 1 - mean load / max load")
+def _idle_fraction(part: RunPart) -> Value:
+    return _mean(part.idle_fractions)
+
+
+@metric("idle_fraction_median", "1", "median over steps of 1 - mean load / max load")
+def _idle_fraction_median(part: RunPart) -> Value:
+    return _percentile(part.idle_fractions, 50)
+
+
+@metric("max_waiting", "requests", "most requests waiting after admission")
+def _max_waiting(part: RunPart) -> Value:
+    return int(part.run.waiting[part.steps].max()) if len(part.steps) else None
+
+
+@metric("throughput_tokens_per_s", "tokens/s", "tokens over step time (A eq. 8)")
+def _throughput(part: RunPart) -> Value:
+    tokens = exact_sum(part.run.active[part.steps])
+    return tokens / float(part.run.duration_s[part.steps].sum()) if len(part.steps) else None
+
+
+@metric("tpot_mean_s", "s/token", "mean time per output token (A eq. 9)")
+def _tpot_mean(part: RunPart) -> Value:
+    return _mean(part.times_per_token)
+
+
+@metric("tpot_p50_s", "s/token", "median time per output token")
+def _tpot_p50(part: RunPart) -> Value:
+    return _percentile(part.times_per_token, 50)
+
+
+@metric("tpot_p95_s", "s/token", "95th percentile of the time per output token")
+def _tpot_p95(part: RunPart) -> Value:
+    return _percentile(part.times_per_token, 95)
+
+
+@metric("tpot_p99_s", "s/token", "99th percentile of the time per output token")
+def _tpot_p99(part: RunPart) -> Value:
+    return _percentile(part.times_per_token, 99)
+
+
+@metric("queueing_delay_mean_s", "s", "mean time from arrival or reveal to the first step")
+def _delay_mean(part: RunPart) -> Value:
+    return _mean(part.delays)
+
+
+@metric("queueing_delay_p95_s", "s", "95th percentile of that time")
+def _delay_p95(part: RunPart) -> Value:
+    return _percentile(part.delays, 95)
+
+
+@metric("latency_mean_s", "s", "mean time from arrival or reveal to the last token")
+def _latency_mean(part: RunPart) -> Value:
+    return _mean(part.latencies)
+
+
+@metric("latency_p95_s", "s", "95th percentile of that time")
+def _latency_p95(part: RunPart) -> Value:
+    return _percentile(part.latencies, 95)
+
+
+@metric("energy_j", "J", "energy, two-phase reading (A eqs. 10-11)")
+def _energy(part: RunPart) -> Value:
+    account = energy_account(
+        part.run, part.energy_model, EnergyReading.TWO_PHASE, steps=part.steps
+    )
+    return None if account is None else account.energy_j
+
+
+@metric("energy_averaged_j", "J", "energy, averaged reading")
+def _energy_averaged(part: RunPart) -> Value:
+    account = energy_account(part.run, part.energy_model, EnergyReading.AVERAGED, steps=part.steps)
+    return None if account is None else account.energy_j

@@ -1,0 +1,312 @@
+"""An independent check of a run: replay the record of each request and compare.
+
+Nothing here uses the engine. From when and where each request ran, loads, counts and durations
+are computed anew, and every rule of the model is tested on its own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.run import Arrivals, Dispatch, Run
+from bfio.decode.sums import exact_sum
+from bfio.workloads.workload import Workload
+from formulations.arrays import BoolArray, IntArray
+
+#: Relative error allowed in a duration or a sum of two times.
+_ROUNDING = 1e-12
+
+
+def run_violations(run: Run, workload: Workload, cluster: Cluster) -> dict[str, int]:
+    """Return the rules that a run breaks, with how often each.
+
+    Parameters
+    ----------
+    run : Run
+        The record to check.
+    workload : Workload
+        The requests it claims to have served.
+    cluster : Cluster
+        The machine it claims to have run on.
+
+    Returns
+    -------
+    dict
+        Empty if the run is right. Keys are rule names (see ``docs/engine.md``); values count the
+        requests, steps or cells at fault, or give the tokens missing for sums.
+    """
+    malformed = _malformed(run, workload, cluster)
+    if malformed:
+        return {"shape": malformed}
+    replay = _Replay(run, workload, cluster)
+    found = {name: rule(replay) for name, rule in _RULES.items()}
+    return {name: amount for name, amount in found.items() if amount}
+
+
+def rules() -> dict[str, str]:
+    """Return what each rule checks, by name."""
+    return {name: (rule.__doc__ or "").splitlines()[0] for name, rule in _RULES.items()}
+
+
+def profile(drift: Drift, prompt: int, start: int, steps: int) -> IntArray:
+    """Return the loads ``w(1..steps)`` of a request that starts at step ``start`` [tokens]."""
+    first = start if drift.reading is DriftReading.GLOBAL_STEP else 0
+    period = np.array(drift.increments, dtype=np.int64)
+    increments = period[(first + np.arange(steps - 1)) % len(period)]
+    loads: IntArray = prompt + np.concatenate(([0], np.cumsum(increments, dtype=np.int64)))
+    return loads
+
+
+@dataclass(frozen=True)
+class _Replay:
+    """A run beside what it should have been."""
+
+    run: Run
+    workload: Workload
+    cluster: Cluster
+
+    @cached_property
+    def started(self) -> IntArray:
+        return np.flatnonzero(self.run.start_step >= 0)
+
+    @cached_property
+    def steps_run(self) -> IntArray:
+        """Steps each started request has run, whether or not it finished."""
+        finish = self.run.finish_step[self.started]
+        last = np.where(finish >= 0, finish, self.run.steps - 1)
+        return last - self.run.start_step[self.started] + 1
+
+    @cached_property
+    def trajectory(self) -> tuple[IntArray, IntArray]:
+        """Loads and running requests, each of shape (K, G), from the request records alone."""
+        run, shape = self.run, (self.cluster.workers, self.run.steps)
+        loads, running = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        for i, steps in zip(self.started.tolist(), self.steps_run.tolist(), strict=True):
+            start, worker = int(run.start_step[i]), int(run.worker[i])
+            prompt = int(self.workload.prompt_tokens[i])
+            if steps > 0:
+                span = slice(start, start + steps)
+                loads[worker, span] += profile(run.options.drift, prompt, start, steps)
+                running[worker, span] += 1
+        return loads.T, running.T
+
+    @cached_property
+    def revealed(self) -> IntArray:
+        return np.flatnonzero(self.run.reveal_step >= 0)
+
+    @cached_property
+    def waiting_before(self) -> IntArray:
+        """Requests waiting at each step after the reveal and before admission, shape (K,)."""
+        return _running_total(self.run.reveal_step, self.run.steps) - (
+            _running_total(self.run.start_step, self.run.steps)
+            - _count(self.run.start_step, self.run.steps)
+        )
+
+
+def _count(at_step: IntArray, steps: int) -> IntArray:
+    """Return how many requests have each step; -1 and steps beyond the end count nowhere."""
+    inside = at_step[(at_step >= 0) & (at_step < steps)]
+    counts: IntArray = np.bincount(inside, minlength=steps).astype(np.int64)
+    return counts
+
+
+def _running_total(at_step: IntArray, steps: int) -> IntArray:
+    totals: IntArray = np.cumsum(_count(at_step, steps))
+    return totals
+
+
+def _number(flags: BoolArray) -> int:
+    return int(np.count_nonzero(flags))
+
+
+def _malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
+    """Count arrays of the wrong shape and indices that no replay could follow."""
+    n, K, G = len(workload), run.steps, cluster.workers
+    requests = (run.reveal_step, run.start_step, run.finish_step, run.worker, run.reveal_s)
+    per_step = (run.start_s, run.idle_before_s, run.max_load, run.min_load, run.total_load)
+    counts = (run.active, run.waiting, run.admitted)
+    wrong = sum(array.shape != (n,) for array in requests)
+    wrong += sum(array.shape != (K,) for array in (*per_step, *counts))
+    wrong += sum(array is not None and array.shape != (K, G) for array in (run.loads, run.running))
+    if wrong:
+        return wrong
+    wrong += _number((run.worker < -1) | (run.worker >= G))
+    wrong += _number((run.start_step >= 0) & (run.worker < 0))
+    for steps in (run.reveal_step, run.start_step, run.finish_step):
+        wrong += _number((steps < -1) | (steps >= K))
+    return wrong
+
+
+_RULES: dict[str, Callable[[_Replay], int]] = {}
+
+
+def _rule(name: str) -> Callable[[Callable[[_Replay], int]], Callable[[_Replay], int]]:
+    def register(rule: Callable[[_Replay], int]) -> Callable[[_Replay], int]:
+        _RULES[name] = rule
+        return rule
+
+    return register
+
+
+@_rule("output-length")
+def _output_length(replay: _Replay) -> int:
+    """Check that a completed request ran exactly o_i steps, and one cut off fewer."""
+    outputs = replay.workload.output_tokens[replay.started]
+    done = replay.run.finish_step[replay.started] >= 0
+    wrong = np.where(done, replay.steps_run != outputs, replay.steps_run >= outputs)
+    unstarted = (replay.run.start_step < 0) & (replay.run.finish_step >= 0)
+    return _number(wrong) + _number(unstarted)
+
+
+@_rule("start-before-reveal")
+def _start_before_reveal(replay: _Replay) -> int:
+    """Check that no request starts before it is revealed."""
+    reveal = replay.run.reveal_step[replay.started]
+    return _number((reveal < 0) | (replay.run.start_step[replay.started] < reveal))
+
+
+@_rule("reveal-order")
+def _reveal_order(replay: _Replay) -> int:
+    """Check that requests are revealed in trace order."""
+    step = replay.run.reveal_step
+    order = np.where(step < 0, replay.run.steps, step)
+    return _number(np.diff(order) < 0)
+
+
+@_rule("reveal-target")
+def _reveal_target(replay: _Replay) -> int:
+    """Check that a pool is filled to exactly R, and less only when the trace has ended."""
+    run = replay.run
+    if run.options.arrivals is not Arrivals.POOL:
+        return 0
+    undiscovered = len(replay.workload) - _running_total(run.reveal_step, run.steps)
+    waiting, target = replay.waiting_before, run.options.pool
+    return _number((waiting > target) | ((waiting < target) & (undiscovered > 0)))
+
+
+@_rule("reveal-time")
+def _reveal_time(replay: _Replay) -> int:
+    """Check that requests are revealed at their step; timed, at the first after arrival."""
+    run, ids = replay.run, replay.revealed
+    begin = run.start_s[run.reveal_step[ids]]
+    if run.arrival_s is None:
+        return _number(run.reveal_s[ids] != begin)
+    arrival, reveal = run.arrival_s[ids], run.reveal_s[ids]
+    idle_from = begin - run.idle_before_s[run.reveal_step[ids]] * (1 + _ROUNDING)
+    wrong = (reveal < arrival) | (reveal > begin) | (reveal < idle_from - begin * _ROUNDING)
+    # Whoever is revealed at step k > 0 had not arrived when step k-1 started.
+    late = np.flatnonzero(run.reveal_step[ids] > 0)
+    wrong[late] |= arrival[late] <= run.start_s[run.reveal_step[ids][late] - 1]
+    hidden = run.arrival_s[run.reveal_step < 0]
+    overdue = hidden <= run.start_s[-1] if run.steps else np.zeros(len(hidden), dtype=np.bool_)
+    return _number(wrong) + _number(overdue)
+
+
+@_rule("capacity")
+def _capacity(replay: _Replay) -> int:
+    """Check that no worker runs more requests than it has slots."""
+    return _number(replay.trajectory[1] > replay.cluster.slots)
+
+
+@_rule("queue-order")
+def _queue_order(replay: _Replay) -> int:
+    """Check that with immediate dispatch each worker serves its queue in order."""
+    run = replay.run
+    if run.options.dispatch is not Dispatch.IMMEDIATE:
+        return 0
+    bound = np.flatnonzero(run.worker >= 0)
+    order = bound[np.argsort(run.worker[bound], kind="stable")]
+    start = np.where(run.start_step[order] < 0, run.steps, run.start_step[order])
+    same = run.worker[order][1:] == run.worker[order][:-1]
+    return _number(same & (np.diff(start) < 0))
+
+
+@_rule("loads")
+def _loads(replay: _Replay) -> int:
+    """Check loads against the profiles: a request that moved between workers shows here."""
+    run, (loads, _) = replay.run, replay.trajectory
+    wrong = 0 if run.loads is None else _number(run.loads != loads)
+    for found, expected in (
+        (run.max_load, loads.max(axis=1)),
+        (run.min_load, loads.min(axis=1)),
+        (run.total_load, loads.sum(axis=1)),
+    ):
+        wrong += _number(found != expected)
+    return wrong
+
+
+@_rule("active")
+def _active(replay: _Replay) -> int:
+    """Check active requests against the records, and that no step runs without any."""
+    run, (_, running) = replay.run, replay.trajectory
+    wrong = 0 if run.running is None else _number(run.running != running)
+    return wrong + _number(run.active != running.sum(axis=1)) + _number(run.active == 0)
+
+
+@_rule("waiting")
+def _waiting(replay: _Replay) -> int:
+    """Check waiting and admitted counts against reveals and starts."""
+    run = replay.run
+    admitted = _count(run.start_step, run.steps)
+    waiting = replay.waiting_before - admitted
+    return _number(run.admitted != admitted) + _number(run.waiting != waiting)
+
+
+@_rule("tokens")
+def _tokens(replay: _Replay) -> int:
+    """Check that tokens emitted are the completed outputs and the parts of the others."""
+    finish = replay.run.finish_step[replay.started]
+    outputs = replay.workload.output_tokens[replay.started]
+    expected = exact_sum(np.where(finish >= 0, outputs, replay.steps_run))
+    return abs(exact_sum(replay.run.active) - expected)
+
+
+@_rule("work")
+def _work(replay: _Replay) -> int:
+    """Check that the loads of a drained run add up to the work of its requests."""
+    run, load = replay.run, replay.workload
+    if not run.is_drained:
+        return 0
+    expected = sum(
+        total_work(run.options.drift, prompt, start, output)
+        for prompt, start, output in zip(
+            load.prompt_tokens.tolist(),
+            run.start_step.tolist(),
+            load.output_tokens.tolist(),
+            strict=True,
+        )
+    )
+    return abs(exact_sum(run.total_load) - expected)
+
+
+def total_work(drift: Drift, prompt: int, start: int, output: int) -> int:
+    """Return ``Σ_j w(j)`` of one request, exact [tokens]."""
+    if drift.increments == (1,):
+        return output * prompt + output * (output - 1) // 2
+    return exact_sum(profile(drift, prompt, start, output))
+
+
+@_rule("duration")
+def _duration(replay: _Replay) -> int:
+    """Check that steps last as their loads say and follow each other without a hole."""
+    run, (loads, _) = replay.run, replay.trajectory
+    expected = np.array(
+        [
+            replay.cluster.step_time(int(peak), int(total) / replay.cluster.workers)
+            for peak, total in zip(loads.max(axis=1), loads.sum(axis=1), strict=True)
+        ]
+    )
+    wrong = _number(np.abs(run.duration_s - expected) > _ROUNDING * expected)
+    if run.steps == 0:
+        return wrong
+    previous_end = np.concatenate(([0.0], run.end_s()[:-1]))
+    hole = np.abs(run.start_s - run.idle_before_s - previous_end)
+    tolerance = _ROUNDING * np.maximum(run.start_s, 1e-300)
+    wrong += _number((hole > tolerance) | (run.idle_before_s < 0))
+    if run.options.arrivals is Arrivals.POOL:
+        wrong += _number(run.idle_before_s != 0)
+    return wrong

@@ -1,0 +1,159 @@
+"""The record of one run: what happened at each step and to each request."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+
+import numpy as np
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.drift import LLM, Drift
+from bfio.decode.projection import Projection
+from bfio.decode.sums import exact_sum
+from formulations.arrays import BoolArray, FloatArray, IntArray
+
+
+class Arrivals(StrEnum):
+    """When requests become visible to the policy."""
+
+    POOL = "pool"
+    TIMED = "timed"
+
+
+class Dispatch(StrEnum):
+    """When a request is bound to a worker: when it starts, or when it is revealed."""
+
+    POOLED = "pooled"
+    IMMEDIATE = "immediate"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options a run was made with; see `bfio.decode.engine.simulate`."""
+
+    arrivals: Arrivals = Arrivals.POOL
+    pool: int = 128
+    rate_scale: Fraction = Fraction(1)
+    dispatch: Dispatch = Dispatch.POOLED
+    horizon: int = 0
+    projection: Projection = Projection.CONSTANT
+    predictor: str = "none"
+    drift: Drift = LLM
+    steps: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One simulated run of K steps over n requests on G workers.
+
+    Loads are measured after admission and before growth. Where something did not happen, integer
+    fields hold -1 and times hold NaN.
+
+    Parameters
+    ----------
+    policy : str
+        Name of the policy.
+    cluster : Cluster
+        The machine.
+    options : RunOptions
+        How the run was made.
+    start_s, duration_s : FloatArray
+        Shape (K,): when each step starts and how long it lasts [s].
+    idle_before_s : FloatArray
+        Shape (K,): time without any work just before each step (timed arrivals) [s].
+    max_load, min_load, total_load : IntArray
+        Shape (K,): largest, least and total load of the workers [tokens].
+    active : IntArray
+        Shape (K,): requests decoded, equal to the tokens emitted.
+    waiting : IntArray
+        Shape (K,): requests revealed but not started, after admission.
+    admitted : IntArray
+        Shape (K,): requests that start.
+    loads, running : IntArray or None
+        Shape (K, G): load [tokens] and requests of each worker; None if not kept.
+    reveal_step, start_step, finish_step : IntArray
+        Shape (n,): step at which each request is revealed, first decoded, last decoded.
+    worker : IntArray
+        Shape (n,): worker it is bound to.
+    reveal_s : FloatArray
+        Shape (n,): when it is revealed [s].
+    arrival_s : FloatArray or None
+        Shape (n,): when it arrives [s], with timed arrivals.
+    statistics : mapping
+        What the policy says of itself.
+    wall_s, decide_s : float
+        Wall-clock time of the whole simulation, and the part of it spent in the policy [s].
+    """
+
+    policy: str
+    cluster: Cluster
+    options: RunOptions
+    start_s: FloatArray
+    duration_s: FloatArray
+    idle_before_s: FloatArray
+    max_load: IntArray
+    min_load: IntArray
+    total_load: IntArray
+    active: IntArray
+    waiting: IntArray
+    admitted: IntArray
+    loads: IntArray | None
+    running: IntArray | None
+    reveal_step: IntArray
+    start_step: IntArray
+    finish_step: IntArray
+    worker: IntArray
+    reveal_s: FloatArray
+    arrival_s: FloatArray | None
+    statistics: Mapping[str, object] = field(default_factory=dict)
+    wall_s: float = 0.0
+    decide_s: float = 0.0
+
+    @property
+    def steps(self) -> int:
+        """``K``."""
+        return len(self.duration_s)
+
+    @property
+    def num_requests(self) -> int:
+        """``n``."""
+        return len(self.start_step)
+
+    @property
+    def completed(self) -> int:
+        """Requests that emitted all their tokens."""
+        return int(np.count_nonzero(self.finish_step >= 0))
+
+    @property
+    def partial(self) -> int:
+        """Requests that started but did not finish."""
+        return int(np.count_nonzero(self.start_step >= 0)) - self.completed
+
+    @property
+    def is_drained(self) -> bool:
+        """True if every request finished."""
+        return self.completed == self.num_requests
+
+    @property
+    def tokens(self) -> int:
+        """Tokens emitted."""
+        return exact_sum(self.active)
+
+    def end_s(self) -> FloatArray:
+        """When each step ends, shape (K,) [s]."""
+        return self.start_s + self.duration_s
+
+    def steady_mask(self) -> BoolArray | None:
+        """Return which steps are steady, shape (K,), or None if no step is.
+
+        Steady steps are those with requests still waiting after admission, from the first such
+        step at which every slot is full.
+        """
+        waits = self.waiting > 0
+        full = np.flatnonzero(waits & (self.active == self.cluster.total_slots))
+        if len(full) == 0:
+            return None
+        steady: BoolArray = waits & (np.arange(self.steps) >= full[0])
+        return steady

@@ -1,0 +1,9 @@
+"""The specialised exact method for the BF-IO step program.
+
+Importing this package is cheap: Numba loads with the first problem that needs a kernel.
+"""
+
+from bfio.exact.result import ExactResult, Seconds
+from bfio.exact.solve import solve_exact
+
+__all__ = ["ExactResult", "Seconds", "solve_exact"]

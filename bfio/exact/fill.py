@@ -1,0 +1,201 @@
+"""The one-dimensional core of a step: fill slots under a common peak.
+
+If every look-ahead step sees the same worker loads up to a common shift, and every request the
+same contribution up to one, then the imbalance of each step is that of the first, and the program
+becomes
+
+    min  G·M − Σ_g b_g − T   over the peak M and a choice of requests of total size T that
+    gives worker g exactly ``cap_g`` of them (at most, if all are admitted), of sum ≤ M − b_g.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from formulations.arrays import IntArray
+from formulations.step.problem import Objective, StepProblem
+
+
+@dataclass(frozen=True)
+class FillProblem:
+    """Open workers, request sizes and constants; tokens throughout.
+
+    Parameters
+    ----------
+    num_workers : int
+        ``G``, with and without free slots.
+    peak : int
+        Largest base load of all workers.
+    total_base : int
+        ``Σ_g b_g`` of all workers.
+    multiplier : int
+        Factor from this objective to the step problem's.
+    workers : IntArray
+        Shape (W,): index of each worker with a free slot.
+    base, capacity : IntArray
+        Shape (W,): their loads and free slots.
+    sizes : IntArray
+        Shape (N,), ascending.
+    requests : IntArray
+        Shape (N,): index of the request of each size; equal sizes oldest first.
+    """
+
+    num_workers: int
+    peak: int
+    total_base: int
+    multiplier: int
+    workers: IntArray
+    base: IntArray
+    capacity: IntArray
+    sizes: IntArray
+    requests: IntArray
+
+    @property
+    def admits_all(self) -> bool:
+        """Whether every request finds a slot; then ``T`` is fixed and ``M`` alone is free."""
+        return len(self.sizes) <= int(self.capacity.sum())
+
+    @property
+    def largest_total(self) -> int:
+        """Sum of the U largest sizes, an upper bound on ``T``."""
+        admitted = min(len(self.sizes), int(self.capacity.sum()))
+        return int(self.sizes[len(self.sizes) - admitted :].sum())
+
+    def value(self, peak: int, total: int) -> int:
+        """Return ``G·M − Σ b − T``."""
+        return self.num_workers * peak - self.total_base - total
+
+    def first_peak(self) -> int:
+        """Return a peak that none is below: base loads, and slots that must be filled."""
+        spare = max(0, int(self.capacity.sum()) - len(self.sizes))
+        below = np.concatenate([[0], np.cumsum(self.sizes)])
+        forced = self.base + below[np.maximum(self.capacity - spare, 0)]
+        return max(self.peak, int(forced.max(initial=0)))
+
+    def closed_form(self, peak: int) -> int:
+        """Bound the objective under this peak and all higher ones (it never falls)."""
+        room = int((peak - self.base).sum())
+        return self.value(peak, min(room, self.largest_total))
+
+    def last_open_peak(self, incumbent: int) -> int:
+        """Return the largest peak whose closed form is below ``incumbent``, the first at least."""
+        return _last_below(self.closed_form, self.first_peak(), incumbent)
+
+    def least_peak_for_all(self) -> int:
+        """Return the least peak that could hold every request (only if all are admitted)."""
+        first = self.first_peak()
+        deficit = _last_below(self._may_hold_all, first - 1, 1)
+        return deficit + 1
+
+    def peak_of(self, value: int) -> int:
+        """Return the peak behind an objective value if every request is admitted."""
+        return (value + self.total_base + int(self.sizes.sum())) // self.num_workers
+
+    def _may_hold_all(self, peak: int) -> int:
+        """1 unless room, or places for all requests of at least some size, are lacking."""
+        margins = peak - self.base
+        if (margins < 0).any() or peak < self.first_peak():
+            return 0
+        total = int(self.sizes.sum())
+        below = np.concatenate([[0], np.cumsum(self.sizes)])
+        largest = total - below[len(self.sizes) - self.capacity]
+        if int(np.minimum(margins, largest).sum()) < total:
+            return 0
+        distinct = np.unique(self.sizes[self.sizes > 0])
+        places = np.minimum(self.capacity, margins // distinct[:, None]).sum(axis=1)
+        at_least = len(self.sizes) - np.searchsorted(self.sizes, distinct)
+        return int((places >= at_least).all())
+
+    def value_of(self, owner: IntArray) -> int:
+        """Return the objective of ``owner``: open-worker position per size, or -1."""
+        loads = self.base.copy()
+        placed = owner >= 0
+        np.add.at(loads, owner[placed], self.sizes[placed])
+        peak = max(self.peak, int(loads.max()))
+        return self.value(peak, int(self.sizes[placed].sum()))
+
+    def by_request(self, values: IntArray) -> tuple[int, ...]:
+        """Reorder one value per size into one per request."""
+        answer = np.empty_like(values)
+        answer[self.requests] = values
+        return tuple(answer.tolist())
+
+    def assignment(self, owner: IntArray) -> tuple[int | None, ...]:
+        """Return the worker of each request, from the open-worker position of each size."""
+        answer: list[int | None] = [None] * len(self.sizes)
+        for position, request in zip(owner.tolist(), self.requests.tolist(), strict=True):
+            if position >= 0:
+                answer[request] = int(self.workers[position])
+        return tuple(answer)
+
+    def owner_of(self, assignment: tuple[int | None, ...]) -> IntArray:
+        """Return the open-worker position of each size, the inverse of `assignment`."""
+        position = {int(g): k for k, g in enumerate(self.workers)}
+        workers = [assignment[i] for i in self.requests.tolist()]
+        return np.array([-1 if g is None else position[g] for g in workers], dtype=np.int64)
+
+
+def _last_below(bound: Callable[[int], int], first: int, target: int) -> int:
+    """Largest argument whose non-decreasing ``bound`` is below ``target``, ``first`` at least."""
+    low = first
+    width = 1
+    while bound(low + width) < target:
+        low += width
+        width *= 2
+    high = low + width
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if bound(middle) < target else (low, middle)
+    return low
+
+
+def reduce_to_fill(problem: StepProblem) -> FillProblem | None:
+    """Return the one-dimensional core of a step problem, or None if it has none."""
+    if problem.objective is not Objective.IMBALANCE or problem.token_capacity is not None:
+        return None
+    times = problem.time_weights
+    if (times != times[0]).any() or _restricts(problem):
+        return None
+    steps = [h for h, weight in enumerate(problem.weights) if weight > 0] or [0]
+    base = problem.base[:, steps]
+    contribution = problem.contribution[:, steps]
+    if not _is_common_shift(problem, base, contribution):
+        return None
+    workers = np.flatnonzero(problem.capacity > 0)
+    order = np.argsort(contribution[:, 0], kind="stable")
+    return FillProblem(
+        num_workers=problem.num_workers,
+        peak=int(base[:, 0].max()),
+        total_base=int(base[:, 0].sum()),
+        multiplier=sum(problem.weights) * int(times[0]),
+        workers=workers,
+        base=base[workers, 0],
+        capacity=problem.capacity[workers],
+        sizes=contribution[order, 0],
+        requests=order,
+    )
+
+
+def _restricts(problem: StepProblem) -> bool:
+    """Whether a starvation bound could exclude an assignment."""
+    return (
+        problem.required is not None
+        and bool(problem.required.any())
+        and problem.num_requests > problem.num_admitted
+    )
+
+
+def _is_common_shift(problem: StepProblem, base: IntArray, contribution: IntArray) -> bool:
+    """Whether loads and contributions of all look-ahead steps differ by shifts common to all."""
+    if problem.num_requests == 0:
+        growth = np.zeros(base.shape[1], dtype=np.int64)
+    else:
+        growth = contribution[0] - contribution[0, 0]
+    if (contribution - contribution[:, :1] != growth).any():
+        return False
+    slots_fill = problem.num_requests >= int(problem.capacity.sum())
+    if growth.any() and not slots_fill:
+        return False
+    drift = base - base[:, :1] + problem.capacity[:, None] * growth
+    return not bool((drift != drift[0]).any())

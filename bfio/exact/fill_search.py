@@ -1,0 +1,303 @@
+"""The phases that solve a fill problem: bound, place, price, enumerate, residual program."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from bfio.exact.enumerate import enumerate_placements
+from bfio.exact.fill import FillProblem
+from bfio.exact.pack import exchange_under_peak, spread
+from bfio.exact.peaks import IMPOSSIBLE, PRICE_SCALE, peak_bounds, price_requests
+from bfio.exact.place import place_under_peak
+from bfio.exact.residual import solve_residual
+from bfio.exact.result import ExactResult, Seconds
+from bfio.exact.sums import floors
+from formulations.arrays import IntArray
+from formulations.step.certificate import Certificate
+
+#: Largest tables built: peaks, and cells of sums (cardinality x tokens, times requests if priced).
+_MAX_PEAKS = 1 << 18
+_MAX_CELLS = 1 << 24
+_MAX_PRICED_CELLS = 1 << 27
+#: Start of every pseudo-random sequence: the same problem is always searched alike.
+_SEED = 88172645463325252
+#: Peaks tried per round of placements, rounds, and price vectors tried.
+_PEAKS_PER_ROUND = 6
+_PLACEMENT_ROUNDS = (100, 400, 1600)
+_PRICE_ROUNDS = 80
+#: Exchanges tried under each peak when every request is admitted.
+_EXCHANGES = 200_000
+#: Requests up to which the enumeration is worth a try.
+_MAX_ENUMERATED = 32
+
+
+class FillSearch:
+    """One solve: the best placement, the bounds by peak, and the phases that close them.
+
+    Parameters
+    ----------
+    core : FillProblem
+        Data; at least one request is admitted.
+    deadline : float, optional
+        Of `time.perf_counter`.
+    """
+
+    def __init__(self, core: FillProblem, deadline: float | None) -> None:
+        self._core = core
+        self._deadline = deadline
+        self._best = IMPOSSIBLE
+        self._owner: IntArray = np.full(len(core.sizes), -1, dtype=np.int64)
+        self._lower = 0
+        self._method = "closed-form"
+        self._nodes = 0
+        self._bounds: IntArray | None = None
+        self._prices: list[IntArray] = []
+        self._state = np.array([_SEED], dtype=np.uint64)
+        self._seconds = {"bound": 0.0, "search": 0.0, "fallback": 0.0}
+        self._first = core.first_peak()
+
+    def run(
+        self, start: tuple[int | None, ...] | None, node_limit: int, fallback: str | None
+    ) -> ExactResult:
+        """Close the problem as far as limits allow; see `bfio.exact.solve.solve_exact`."""
+        if start is not None:
+            self._accept(self._core.owner_of(start))
+        if self._core.admits_all:
+            self._pack()
+        else:
+            self._fill()
+        if self._open and len(self._core.sizes) <= _MAX_ENUMERATED and node_limit > 0:
+            self._enumerate(node_limit)
+        if self._open and fallback is not None:
+            self._delegate()
+        return self._result()
+
+    @property
+    def _open(self) -> bool:
+        return self._best > self._lower
+
+    @property
+    def _remaining(self) -> float | None:
+        return None if self._deadline is None else self._deadline - time.perf_counter()
+
+    @property
+    def _out_of_time(self) -> bool:
+        return self._remaining is not None and self._remaining <= 0
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self._seconds[name] += time.perf_counter() - began
+
+    def _accept(self, owner: IntArray) -> None:
+        """Keep a placement that beats the one in hand."""
+        value = self._core.value_of(owner)
+        if value < self._best:
+            self._best = value
+            self._owner = owner.copy()
+
+    def _fill(self) -> None:
+        """Choose among more requests than slots."""
+        core = self._core
+        with self._phase("search"):
+            self._place_first()
+        self._lower = core.closed_form(self._first)
+        if not self._open:
+            return
+        self._method = "bound"
+        with self._phase("bound"):
+            self._bound_peaks()
+        self._improve(_PLACEMENT_ROUNDS[:1])
+        if self._open and not self._out_of_time:
+            with self._phase("bound"):
+                self._price()
+            self._improve(_PLACEMENT_ROUNDS)
+
+    def _place_first(self) -> None:
+        """Fill the slots under the first peak that the first pass can keep."""
+        core = self._core
+        owner = np.empty_like(self._owner)
+        peak = self._first
+        step = 1
+        while self._place(peak, core.largest_total, 0, owner) < 0:
+            peak += step
+            step *= 2
+        self._accept(owner)
+
+    def _place(self, peak: int, target: int, rounds: int, owner: IntArray) -> int:
+        core = self._core
+        margins = peak - core.base
+        order = np.argsort(margins / core.capacity, kind="stable")
+        return place_under_peak(
+            margins, core.capacity, core.sizes, order, target, rounds, owner, self._state
+        )
+
+    def _bound_peaks(self) -> None:
+        core = self._core
+        last = core.last_open_peak(self._best)
+        cardinalities, rows = np.unique(core.capacity, return_inverse=True)
+        limit = self._largest_margin(last)
+        if last - self._first >= _MAX_PEAKS or (limit + 1) * (cardinalities[-1] + 1) > _MAX_CELLS:
+            return
+        self._bounds = peak_bounds(
+            self._first,
+            last - self._first + 1,
+            core.num_workers,
+            core.total_base,
+            core.base,
+            core.capacity,
+            core.sizes,
+            core.largest_total,
+            rows,
+            floors(core.sizes, cardinalities, limit),
+        )
+        self._raise_lower()
+
+    def _largest_margin(self, peak: int) -> int:
+        """Largest sum of interest: no worker has more room, no admission more tokens."""
+        core = self._core
+        most = int(core.capacity.max())
+        largest = int(core.sizes[len(core.sizes) - most :].sum())
+        return min(peak - int(core.base.min()), largest)
+
+    def _raise_lower(self) -> None:
+        """Take the weakest peak's bound; beyond the last peak nothing beats the incumbent."""
+        if self._bounds is not None:
+            self._lower = max(self._lower, min(int(self._bounds.min()), self._best))
+
+    def _improve(self, rounds: tuple[int, ...]) -> None:
+        """Place under the peaks with the weakest bounds, longer and longer."""
+        if self._bounds is None:
+            return
+        owner = np.empty_like(self._owner)
+        with self._phase("search"):
+            for length in rounds:
+                for k in np.argsort(self._bounds, kind="stable")[:_PEAKS_PER_ROUND].tolist():
+                    if self._bounds[k] >= self._best or self._out_of_time:
+                        break
+                    peak = self._first + k
+                    target = self._core.value(peak, 0) - int(self._bounds[k])
+                    if self._place(peak, target, length, owner) >= 0:
+                        self._accept(owner)
+                        self._raise_lower()
+
+    def _price(self) -> None:
+        core = self._core
+        if self._bounds is None:
+            return
+        still_open = np.flatnonzero(self._bounds < self._best)
+        last = self._first + int(still_open[-1])
+        limit = self._largest_margin(last)
+        sizes = core.sizes[core.sizes <= limit]
+        most = int(core.capacity.max())
+        if (limit + 1) * (most + 1) * len(sizes) > _MAX_PRICED_CELLS:
+            return
+        source = np.full(len(self._bounds), -1, dtype=np.int64)
+        tried, _ = price_requests(
+            self._first,
+            core.num_workers,
+            core.total_base,
+            core.base,
+            core.capacity,
+            sizes,
+            limit,
+            self._bounds,
+            self._best,
+            _PRICE_ROUNDS,
+            np.zeros(len(sizes)),
+            source,
+        )
+        # Requests above the limit fit nowhere; price 0 is theirs.
+        for step in np.unique(source[source >= 0]).tolist():
+            self._prices.append(np.concatenate([tried[step], 0 * core.sizes[len(sizes) :]]))
+        self._raise_lower()
+
+    def _pack(self) -> None:
+        """Admit everyone: only the peak is left to minimise."""
+        core = self._core
+        with self._phase("bound"):
+            peak = core.least_peak_for_all()
+            self._lower = core.value(peak, int(core.sizes.sum()))
+        owner = np.empty_like(self._owner)
+        with self._phase("search"):
+            loads = spread(core.base, core.capacity, core.sizes, owner)
+            self._accept(owner)
+            while self._open and peak < core.peak_of(self._best) and not self._out_of_time:
+                exchange_under_peak(
+                    peak, core.capacity, core.sizes, owner, loads, _EXCHANGES, self._state
+                )
+                self._accept(owner)
+                peak += max(1, (core.peak_of(self._best) - peak) // 2)
+
+    def _enumerate(self, node_limit: int) -> None:
+        core = self._core
+        owner = self._owner.copy()
+        with self._phase("search"):
+            best, nodes, exhausted = enumerate_placements(
+                core.num_workers,
+                core.total_base,
+                core.peak,
+                core.base,
+                core.capacity,
+                core.sizes,
+                self._best,
+                self._lower,
+                node_limit,
+                owner,
+            )
+        self._nodes = nodes
+        self._accept(owner)
+        if exhausted and self._open:
+            self._lower = best
+            self._method = "enumeration"
+
+    def _delegate(self) -> None:
+        remaining = self._remaining
+        if remaining is not None and remaining <= 0:
+            return
+        with self._phase("fallback"):
+            found = solve_residual(
+                self._core,
+                first_peak=self._first_open_peak(),
+                last_peak=self._core.last_open_peak(self._best),
+                lower=self._lower,
+                owner=self._owner,
+                time_limit=remaining,
+            )
+        if found.owner is not None:
+            self._accept(found.owner)
+        self._lower = self._best if found.finished else min(found.bound, self._best)
+        self._method = "cp-sat"
+
+    def _first_open_peak(self) -> int:
+        if self._bounds is None:
+            return self._first
+        still_open = np.flatnonzero(self._bounds < self._best)
+        return self._first + int(still_open[0])
+
+    def _result(self) -> ExactResult:
+        core = self._core
+        return ExactResult(
+            method=self._method,
+            assignment=core.assignment(self._owner),
+            objective=self._best * core.multiplier,
+            bound=self._lower * core.multiplier,
+            certificate=self._certificate(),
+            seconds=Seconds(**self._seconds),
+            nodes=self._nodes,
+            stopped_by_time=self._open and self._out_of_time,
+        )
+
+    def _certificate(self) -> Certificate | None:
+        core = self._core
+        bound = self._lower * core.multiplier
+        if self._method == "cp-sat":
+            return None
+        if self._method == "enumeration":
+            return Certificate("enumeration", bound, nodes=self._nodes)
+        return Certificate(
+            "sums", bound, tuple(core.by_request(p) for p in self._prices), PRICE_SCALE
+        )

@@ -1,0 +1,230 @@
+"""Admit every request: spread them so that the peak is least (Graham's rule, then exchanges)."""
+
+import numpy as np
+
+from bfio.exact.compiled import compiled
+from bfio.exact.place import random_below
+from formulations.arrays import IntArray
+
+
+@compiled
+def spread(base: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray) -> IntArray:
+    """Give each request, largest first, to the least loaded worker with a free slot.
+
+    Returns
+    -------
+    IntArray
+        Shape (W,): loads; ``owner`` (shape (N,)) is filled.
+    """
+    loads = base.copy()
+    free = capacity.copy()
+    for i in range(len(sizes) - 1, -1, -1):
+        target = -1
+        for g in range(len(base)):
+            if free[g] > 0 and (target < 0 or loads[g] < loads[target]):
+                target = g
+        owner[i] = target
+        loads[target] += sizes[i]
+        free[target] -= 1
+    return loads
+
+
+@compiled
+def _random_split(
+    items: IntArray, sizes: IntArray, low: int, high: int, state: IntArray, first: IntArray
+) -> bool:
+    """Mark in ``first`` a random subset of ``items`` with a sum in [low, high], if there is one.
+
+    Bit x of row k of ``bits`` says whether some of the first k items sum to x.
+    """
+    words = high // 64 + 1
+    bits = np.zeros((len(items) + 1, words), np.uint64)
+    bits[0, 0] = 1
+    for k in range(len(items)):
+        skip = sizes[items[k]] >> 6
+        up = np.uint64(sizes[items[k]] & 63)
+        down = np.uint64(63 - (sizes[items[k]] & 63))
+        bits[k + 1] = bits[k]
+        carried = np.uint64(0)
+        for w in range(skip, words):
+            word = bits[k, w - skip]
+            bits[k + 1, w] |= (word << up) | ((carried >> down) >> np.uint64(1))
+            carried = word
+    rest = -1
+    offset = random_below(state, high - low + 1)
+    for step in range(high - low + 1):
+        x = low + (offset + step) % (high - low + 1)
+        if _has_bit(bits, len(items), x):
+            rest = x
+            break
+    if rest < 0:
+        return False
+    for k in range(len(items) - 1, -1, -1):
+        size = sizes[items[k]]
+        with_it = size <= rest and _has_bit(bits, k, rest - size)
+        without = _has_bit(bits, k, rest)
+        first[k] = with_it and (not without or random_below(state, 2) == 0)
+        if first[k]:
+            rest -= size
+    return True
+
+
+@compiled
+def _has_bit(bits: IntArray, row: int, x: int) -> bool:
+    return (bits[row, x >> 6] >> np.uint64(x & 63)) & np.uint64(1) != 0
+
+
+@compiled
+def _pick_overloaded(loads: IntArray, peak: int, state: IntArray) -> int:
+    """Return a random worker above the peak, or -1."""
+    offset = random_below(state, len(loads))
+    for k in range(len(loads)):
+        g = (offset + k) % len(loads)
+        if loads[g] > peak:
+            return g
+    return -1
+
+
+@compiled
+def split_under_peak(
+    peak: int,
+    base: IntArray,
+    capacity: IntArray,
+    sizes: IntArray,
+    owner: IntArray,
+    loads: IntArray,
+    rounds: int,
+    state: IntArray,
+) -> bool:
+    """Redistribute requests until no load exceeds ``peak``.
+
+    An overloaded worker and a random other pool their requests and split them at random among
+    the splits that respect both margins; if there is none, among those whose excess is one the
+    other worker can bear alone, so that the overload wanders.
+
+    Parameters
+    ----------
+    peak : int
+        The peak to meet [tokens].
+    base, capacity, loads : IntArray
+        Shape (W,); ``loads`` is kept up to date.
+    sizes, owner : IntArray
+        Shape (N,); ``owner`` is kept up to date.
+    rounds : int
+        Splits to try.
+    state : IntArray
+        Of `random_below`.
+
+    Returns
+    -------
+    bool
+        Whether the peak is met.
+    """
+    W = len(base)
+    items = np.empty(len(sizes), np.int64)
+    first = np.empty(len(sizes), np.bool_)
+    for _ in range(rounds):
+        p = _pick_overloaded(loads, peak, state)
+        if p < 0:
+            return True
+        q = random_below(state, W)
+        if q == p:
+            continue
+        count = 0
+        for i in range(len(sizes)):
+            if owner[i] == p or owner[i] == q:
+                items[count] = i
+                count += 1
+        total = loads[p] + loads[q] - base[p] - base[q]
+        low = max(0, total - (peak - base[q]))
+        high = peak - base[p]
+        if low > high:
+            # The two hold too much together: p keeps within its margin, q takes the excess.
+            low = max(0, high - (low - high))
+        high = min(high, total)
+        if low > high or not _random_split(items[:count], sizes, low, high, state, first):
+            continue
+        taken = 0
+        for k in range(count):
+            taken += first[k]
+        if taken > capacity[p] or count - taken > capacity[q]:
+            continue
+        loads[p] = base[p]
+        loads[q] = base[q]
+        for k in range(count):
+            owner[items[k]] = p if first[k] else q
+            loads[owner[items[k]]] += sizes[items[k]]
+    return _pick_overloaded(loads, peak, state) < 0
+
+
+@compiled
+def _excess(load: int, peak: int) -> int:
+    return max(0, load - peak)
+
+
+@compiled
+def exchange_under_peak(
+    peak: int,
+    capacity: IntArray,
+    sizes: IntArray,
+    owner: IntArray,
+    loads: IntArray,
+    rounds: int,
+    state: IntArray,
+) -> int:
+    """Move and swap requests until no load exceeds ``peak``; return the excess left [tokens].
+
+    A request of an overloaded worker moves, or changes places with another, if the total excess
+    does not grow by more than a tolerance that shrinks to nothing.
+
+    Parameters
+    ----------
+    peak : int
+        The peak to meet [tokens].
+    capacity, loads : IntArray
+        Shape (W,); ``loads`` is kept up to date.
+    sizes, owner : IntArray
+        Shape (N,); ``owner`` is kept up to date.
+    rounds : int
+        Exchanges to try.
+    state : IntArray
+        Of `random_below`.
+    """
+    W = len(loads)
+    N = len(sizes)
+    count = np.zeros(W, np.int64)
+    excess = 0
+    for i in range(N):
+        count[owner[i]] += 1
+    for g in range(W):
+        excess += _excess(loads[g], peak)
+    most = excess
+    for step in range(rounds):
+        if excess == 0:
+            break
+        i = random_below(state, N)
+        p = owner[i]
+        j = random_below(state, N + W)
+        q = owner[j] if j < N else j - N
+        if p == q or (j >= N and count[q] == capacity[q]):
+            continue
+        shift = sizes[i] - (sizes[j] if j < N else 0)
+        change = (
+            _excess(loads[p] - shift, peak)
+            + _excess(loads[q] + shift, peak)
+            - _excess(loads[p], peak)
+            - _excess(loads[q], peak)
+        )
+        tolerance = most * (rounds - step) // (8 * rounds)
+        if change > 0 and change > random_below(state, tolerance + 1):
+            continue
+        excess += change
+        loads[p] -= shift
+        loads[q] += shift
+        owner[i] = q
+        if j < N:
+            owner[j] = p
+        else:
+            count[p] -= 1
+            count[q] += 1
+    return excess

@@ -1,0 +1,271 @@
+"""Admit requests under a given peak: one subset per worker, then random re-placements."""
+
+import numpy as np
+
+from bfio.exact.compiled import compiled
+from formulations.arrays import IntArray
+
+#: Random beginnings of a subset before its last pair is chosen best.
+_SUBSET_TRIES = 16
+
+
+@compiled
+def random_below(state: IntArray, bound: int) -> int:
+    """Return the next of the pseudo-random numbers 0..bound-1 (xorshift64; ``state`` moves on)."""
+    x = state[0]
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    state[0] = x
+    return np.int64(x % np.uint64(bound))
+
+
+@compiled
+def _extreme_sum(sizes: IntArray, owner: IntArray, count: int, largest: bool) -> int:
+    """Sum of the ``count`` smallest (largest) free sizes; -1 if fewer are free."""
+    total = 0
+    for k in range(len(sizes)):
+        i = len(sizes) - 1 - k if largest else k
+        if count == 0:
+            break
+        if owner[i] < 0:
+            total += sizes[i]
+            count -= 1
+    return total if count == 0 else -1
+
+
+@compiled
+def _largest_free(sizes: IntArray, owner: IntArray, limit: int) -> int:
+    """Position of the largest free size <= limit, or -1."""
+    i = np.searchsorted(sizes, limit, side="right") - 1
+    while i >= 0 and owner[i] >= 0:
+        i -= 1
+    return i
+
+
+@compiled
+def _random_free(
+    sizes: IntArray, owner: IntArray, least: int, limit: int, state: IntArray
+) -> int:
+    """Position of a random free size in [least, limit] if a few draws find one; see below.
+
+    Otherwise that of the largest free size <= limit, or -1.
+    """
+    last = np.searchsorted(sizes, limit, side="right") - 1
+    first = min(np.searchsorted(sizes, least, side="left"), last)
+    if last < 0:
+        return -1
+    for _ in range(12):
+        i = first + random_below(state, last - first + 1)
+        if owner[i] < 0:
+            return i
+    return _largest_free(sizes, owner, limit)
+
+
+@compiled
+def _best_pair(
+    sizes: IntArray, owner: IntArray, limit: int, subset: IntArray, at: int
+) -> int:
+    """Write the two free sizes with the largest sum <= limit; return the sum, -1 if none."""
+    i = 0
+    j = len(sizes) - 1
+    best = -1
+    while i < j:
+        if owner[i] >= 0:
+            i += 1
+        elif owner[j] >= 0:
+            j -= 1
+        elif sizes[i] + sizes[j] > limit:
+            j -= 1
+        else:
+            if sizes[i] + sizes[j] > best:
+                best = sizes[i] + sizes[j]
+                subset[at] = i
+                subset[at + 1] = j
+            if best == limit:
+                break
+            i += 1
+    return best
+
+
+@compiled
+def _begin_subset(
+    sizes: IntArray,
+    owner: IntArray,
+    count: int,
+    limit: int,
+    subset: IntArray,
+    state: IntArray,
+) -> int:
+    """Take all but two of ``count`` random sizes that can still reach ``limit``; return their sum.
+
+    They are marked in ``owner``; -1 (and nothing marked) if the slots cannot be filled.
+    """
+    total = 0
+    for taken in range(count - 2):
+        rest = count - taken - 1
+        smallest = _extreme_sum(sizes, owner, rest, False)
+        room = limit - total
+        i = -1
+        if smallest >= 0:
+            least = room - _extreme_sum(sizes, owner, rest, True)
+            i = _random_free(sizes, owner, least, room - smallest, state)
+        if i < 0:
+            for k in range(taken):
+                owner[subset[k]] = -1
+            return -1
+        subset[taken] = i
+        owner[i] = len(sizes)
+        total += sizes[i]
+    return total
+
+
+@compiled
+def fill_worker(
+    sizes: IntArray,
+    owner: IntArray,
+    count: int,
+    limit: int,
+    subset: IntArray,
+    scratch: IntArray,
+    state: IntArray,
+) -> int:
+    """Write ``count`` free positions with a large sum <= limit; return the sum, -1 if none found.
+
+    Best for one and two requests; for more, the best of random beginnings with their best pair.
+    """
+    if count == 1:
+        subset[0] = _largest_free(sizes, owner, limit)
+        return -1 if subset[0] < 0 else sizes[subset[0]]
+    if count == 2:
+        return _best_pair(sizes, owner, limit, subset, 0)
+    best = -1
+    for _ in range(_SUBSET_TRIES):
+        begun = _begin_subset(sizes, owner, count, limit, scratch, state)
+        if begun < 0:
+            continue
+        pair = _best_pair(sizes, owner, limit - begun, scratch, count - 2)
+        if pair >= 0 and begun + pair > best:
+            best = begun + pair
+            subset[:count] = scratch[:count]
+        for k in range(count - 2):
+            owner[scratch[k]] = -1
+        if best == limit:
+            break
+    return best
+
+
+@compiled
+def _place(
+    workers: IntArray,
+    margins: IntArray,
+    capacity: IntArray,
+    sizes: IntArray,
+    owner: IntArray,
+    reached: IntArray,
+    buffers: IntArray,
+    state: IntArray,
+) -> int:
+    """Fill ``workers`` in this order; return their total, -1 if one cannot be filled."""
+    total = 0
+    for g in workers:
+        reached[g] = fill_worker(
+            sizes, owner, capacity[g], margins[g], buffers[0], buffers[1], state
+        )
+        if reached[g] < 0:
+            return -1
+        total += reached[g]
+        for k in range(capacity[g]):
+            owner[buffers[0, k]] = g
+    return total
+
+
+@compiled
+def _shuffle(order: IntArray, state: IntArray) -> None:
+    for k in range(len(order) - 1, 0, -1):
+        j = random_below(state, k + 1)
+        order[k], order[j] = order[j], order[k]
+
+
+@compiled
+def place_under_peak(
+    margins: IntArray,
+    capacity: IntArray,
+    sizes: IntArray,
+    order: IntArray,
+    target: int,
+    rounds: int,
+    owner: IntArray,
+    state: IntArray,
+) -> int:
+    """Fill all slots within the margins, aiming at a total of ``target``.
+
+    Workers are filled in ``order``; then two to four of them, one with room left, are emptied and
+    refilled in random order, and the change is kept unless the total falls by more than a
+    tolerance that shrinks to nothing.
+
+    Parameters
+    ----------
+    margins, capacity : IntArray
+        Shape (W,): tokens and requests each worker takes.
+    sizes : IntArray
+        Shape (N,), ascending.
+    order : IntArray
+        Shape (W,), a permutation of the workers.
+    target, rounds : int
+        Total at which to stop, and re-placements to try.
+    owner : IntArray
+        Shape (N,), filled with the best placement: worker of each size or -1.
+    state : IntArray
+        Of `random_below`, shape (1,), uint64.
+
+    Returns
+    -------
+    int
+        The total; -1 if the first pass leaves a slot empty.
+    """
+    W = len(margins)
+    buffers = np.empty((2, capacity.max()), np.int64)
+    reached = np.zeros(W, np.int64)
+    current = np.full(len(sizes), -1, np.int64)
+    total = _place(order, margins, capacity, sizes, current, reached, buffers, state)
+    owner[:] = current
+    if total < 0 or W == 1:
+        return total
+    best = total
+    saved_owner = current.copy()
+    saved_reached = reached.copy()
+    pool = np.arange(W)
+    for step in range(rounds):
+        if best >= target:
+            break
+        size = min(W, 2 + random_below(state, 3))
+        for k in range(size):
+            j = k + random_below(state, W - k)
+            pool[k], pool[j] = pool[j], pool[k]
+        chosen = pool[:size]
+        before = 0
+        room = 0
+        for g in chosen:
+            before += reached[g]
+            room += margins[g] - reached[g]
+        if room == 0:
+            continue
+        for i in range(len(sizes)):
+            for g in chosen:
+                if current[i] == g:
+                    current[i] = -1
+                    break
+        after = _place(chosen, margins, capacity, sizes, current, reached, buffers, state)
+        tolerance = (target - best) * (rounds - step) // (2 * rounds)
+        if after >= 0 and after >= before - random_below(state, tolerance + 1):
+            total += after - before
+            saved_owner[:] = current
+            saved_reached[:] = reached
+        else:
+            current[:] = saved_owner
+            reached[:] = saved_reached
+        if total > best:
+            best = total
+            owner[:] = current
+    return best

@@ -1,0 +1,91 @@
+"""What the exact step solver returns."""
+
+from dataclasses import dataclass
+
+from formulations.results import BoundKind, Termination, TieRule
+from formulations.step.certificate import Certificate
+from formulations.step.check import violations
+from formulations.step.problem import StepProblem
+from formulations.step.result import StepResult
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Wall-clock time of each phase [s]; Numba's compilation on a machine's first call included."""
+
+    bound: float = 0.0
+    search: float = 0.0
+    fallback: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All phases together [s]."""
+        return self.bound + self.search + self.fallback
+
+
+@dataclass(frozen=True)
+class ExactResult:
+    """An assignment, a bound, and whether they meet.
+
+    Parameters
+    ----------
+    method : str
+        ``closed-form`` (bound met at once), ``bound`` (met by reachable or priced sums),
+        ``enumeration`` (search exhausted), or the fallback's name.
+    assignment : tuple of (int or None), optional
+        Worker of each request; None as a whole if nothing was found.
+    objective : int, optional
+        Scaled objective of the assignment, recomputed from the problem in integers.
+    bound : int, optional
+        Lower bound on the scaled objective of every assignment, valid in integers.
+    certificate : Certificate, optional
+        What `formulations.step.certificate.certified_bound` re-derives ``bound`` from.
+    seconds : Seconds
+        Time by phase.
+    nodes : int
+        Nodes of the search tree.
+    tie_rule : TieRule
+        Which of several optima this is.
+    """
+
+    method: str
+    assignment: tuple[int | None, ...] | None
+    objective: int | None
+    bound: int | None
+    certificate: Certificate | None = None
+    seconds: Seconds = Seconds()
+    nodes: int = 0
+    tie_rule: TieRule = TieRule.BACKEND
+    stopped_by_time: bool = False
+    infeasible: bool = False
+
+    @property
+    def proven(self) -> bool:
+        """Whether the objective equals the integer bound."""
+        return self.objective is not None and self.objective == self.bound
+
+    def to_step_result(self, problem: StepProblem) -> StepResult:
+        """Return the common answer type, checked against ``problem``."""
+        found = self.assignment
+        return StepResult(
+            method="exact",
+            termination=self._termination(),
+            objective=self.objective,
+            bound=self.bound,
+            bound_kind=BoundKind.INTEGER,
+            assignment=found,
+            violations={} if found is None else violations(problem, found, self.objective),
+            seconds=self.seconds.total,
+            tie_rule=self.tie_rule,
+            scale=problem.scale,
+            solver={"proof": self.method, "nodes": self.nodes},
+        )
+
+    def _termination(self) -> Termination:
+        if self.proven:
+            return Termination.OPTIMAL
+        if self.infeasible:
+            return Termination.INFEASIBLE
+        if self.stopped_by_time:
+            return Termination.TIME_LIMIT
+        return Termination.FAILED if self.assignment is None else Termination.FEASIBLE

@@ -1,0 +1,117 @@
+"""Solve a step problem exactly: bound, construct, close; a solver only for what stays open."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bfio.exact.fill import reduce_to_fill
+from bfio.exact.result import ExactResult, Seconds
+from formulations.errors import InputError
+from formulations.results import Termination, TieRule
+from formulations.step.certificate import Certificate
+from formulations.step.check import violations
+from formulations.step.problem import StepProblem
+
+#: Nodes of the enumeration by default, some tens of milliseconds.
+DEFAULT_NODE_LIMIT = 200_000
+
+
+def solve_exact(
+    problem: StepProblem,
+    *,
+    time_limit: float | None = None,
+    hint: Sequence[int | None] | None = None,
+    fallback: str | None = "cp-sat",
+    node_limit: int | None = None,
+) -> ExactResult:
+    """Solve one step problem, with a proof.
+
+    Parameters
+    ----------
+    problem : StepProblem
+        Data. Problems with a one-dimensional core (`bfio.exact.fill`) are solved by our own
+        method first; all others go to the fallback.
+    time_limit : float, optional
+        Wall-clock seconds.
+    hint : sequence of int or None, optional
+        A feasible assignment to start from; an infeasible one is ignored.
+    fallback : str, optional
+        Backend for what stays open; None leaves it open.
+    node_limit : int, optional
+        Nodes of the enumeration; 0 skips it.
+
+    Returns
+    -------
+    ExactResult
+        Proven unless the time limit strikes or there is no fallback. It is deterministic if no
+        time limit strikes.
+
+    Raises
+    ------
+    InputError
+        If a limit is negative or the fallback is unknown.
+    """
+    _check_limits(time_limit, node_limit)
+    began = time.perf_counter()
+    start = None if hint is None or violations(problem, hint) else tuple(hint)
+    core = reduce_to_fill(problem)
+    if problem.num_admitted == 0 and core is not None:
+        return _settled(problem, began)
+    if core is None:
+        return _delegated(problem, start, time_limit, fallback)
+    from bfio.exact.fill_search import FillSearch
+
+    nodes = DEFAULT_NODE_LIMIT if node_limit is None else node_limit
+    search = FillSearch(core, None if time_limit is None else began + time_limit)
+    result = search.run(start, nodes, fallback)
+    assert result.assignment is not None
+    return replace(result, objective=problem.objective_value(result.assignment))
+
+
+def _check_limits(time_limit: float | None, node_limit: int | None) -> None:
+    if time_limit is not None and not time_limit >= 0:
+        raise InputError("time_limit", f"{time_limit} s", "give a time >= 0")
+    if node_limit is not None and node_limit < 0:
+        raise InputError("node_limit", f"{node_limit}", "give a number >= 0")
+
+
+def _settled(problem: StepProblem, began: float) -> ExactResult:
+    """Answer a step that admits nobody."""
+    assignment = (None,) * problem.num_requests
+    value = problem.objective_value(assignment)
+    return ExactResult(
+        method="closed-form",
+        assignment=assignment,
+        objective=value,
+        bound=value,
+        certificate=Certificate("sums", value),
+        seconds=Seconds(bound=time.perf_counter() - began),
+        tie_rule=TieRule.LEXICOGRAPHIC,
+    )
+
+
+def _delegated(
+    problem: StepProblem,
+    start: tuple[int | None, ...] | None,
+    time_limit: float | None,
+    fallback: str | None,
+) -> ExactResult:
+    """Hand a problem without a one-dimensional core to the fallback."""
+    from formulations.step.bound import lower_bound
+    from formulations.step.solver import solve
+
+    if fallback is None:
+        value = None if start is None else problem.objective_value(start)
+        return ExactResult("none", start, value, lower_bound(problem))
+    began = time.perf_counter()
+    found = solve(problem, backend=fallback, time_limit=time_limit, hint=start)
+    return ExactResult(
+        method=found.method,
+        assignment=found.assignment,
+        objective=found.objective,
+        bound=found.bound,
+        seconds=Seconds(fallback=time.perf_counter() - began),
+        tie_rule=found.tie_rule,
+        stopped_by_time=found.termination is Termination.TIME_LIMIT,
+        infeasible=found.termination is Termination.INFEASIBLE,
+    )

@@ -1,0 +1,40 @@
+"""BR-0: the two-stage heuristic without look-ahead."""
+
+from bfio.decode.state import DecodeState
+from bfio.policies.options import PolicyOptions
+from bfio.policies.policy import PolicySpec
+from bfio.policies.two_stage import TwoStageParameters, two_stage
+
+
+class BR0:
+    """BalanceRoute without prediction (paper B, section 3): BR-H at H = 0, α = 1, β = G.
+
+    The score is then minus the change of this step's imbalance.
+    """
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self._parameters = TwoStageParameters(
+            threshold=options.threshold,
+            candidates=options.candidates,
+            alpha=options.alpha,
+            beta=options.beta,
+            key=options.key,
+        )
+
+    def __call__(self, state: DecodeState) -> list[int | None]:
+        """Assign by the loads of this step alone."""
+        return two_stage(
+            state.free_slots,
+            state.projected_loads[:, :1],
+            state.contributions[:, :1],
+            (1,),
+            self._parameters,
+        )
+
+
+SPEC = PolicySpec(
+    name="br-0",
+    factory=BR0,
+    summary="two-stage F-score heuristic without look-ahead",
+    source="paper B, section 3",
+)

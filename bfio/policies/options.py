@@ -1,0 +1,132 @@
+"""The flags every policy is made from, checked once at the edge."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from formulations.arrays import MAX_TOKENS, integer
+from formulations.errors import InputError
+from formulations.step.problem import Objective
+
+#: How stage 2 of the two-stage heuristic orders workers.
+KEYS = ("lexicographic", "product")
+#: Solvers that `bf-io` can call at each step.
+BACKENDS = ("exact", "cp-sat", "highs", "pyomo")
+#: Followed by the name of one of Pyomo's solvers, this is a backend too.
+NAMED_SOLVER = "pyomo:"
+
+_MAX_COUNT = 10**9
+_MAX_HORIZON = 5000
+_MAX_RATIONAL_LENGTH = 40
+
+
+@dataclass(frozen=True)
+class PolicyOptions:
+    """Options of all policies; each policy reads the ones it knows.
+
+    Rationals may be given as `Fraction`, int, or a string such as ``"0.86"`` or ``"43/50"``;
+    they are kept exactly.
+
+    Parameters
+    ----------
+    threshold : int
+        ``θ``: total free slots up to which the two-stage heuristic chooses subsets (stage 2).
+    candidates : int, optional
+        ``K``: requests considered per subset choice. By default 64 when all waiting requests grow
+        alike (reachable sums), 12 when they do not (enumeration; 16 at most).
+    alpha, beta : Fraction
+        Reward and penalty factor of the F-score. ``beta`` is by default the number of workers for
+        `br-0` and 43 for `br-h`.
+    gamma : Fraction, optional
+        Discount per look-ahead step, in (0, 1]; by default 0.86 for `br-h` and 1 for `bf-io`.
+    horizon : int, optional
+        ``H``, look-ahead steps; by default 20 for `br-h` and 0 for all others.
+    choices : int
+        ``d``, workers that `power-of-2` samples per request.
+    cap_threshold : int, optional
+        ``Θ`` of `throttled` [tokens]; by default the mean load per worker after a full admission.
+    key : str
+        Priority of stage 2, ``"lexicographic"`` (free slots, then margin) or ``"product"``.
+    backend : str
+        Solver of `bf-io`, one of `BACKENDS` or ``pyomo:SOLVER``.
+    time_limit : float, optional
+        Time limit of each solve of `bf-io` [s]; by default none.
+    objective : Objective
+        What `bf-io` minimises.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, naming the flag.
+    """
+
+    threshold: int = 7
+    candidates: int | None = None
+    alpha: Fraction = Fraction(1)
+    beta: Fraction | None = None
+    gamma: Fraction | None = None
+    horizon: int | None = None
+    choices: int = 2
+    cap_threshold: int | None = None
+    key: str = "lexicographic"
+    backend: str = "exact"
+    time_limit: float | None = None
+    objective: Objective = Objective.IMBALANCE
+
+    def __post_init__(self) -> None:
+        """Validate, and turn rationals into fractions."""
+        integer(self.threshold, "threshold", maximum=_MAX_COUNT)
+        integer(self.choices, "choices", minimum=1, maximum=_MAX_COUNT)
+        _optional_integer(self.candidates, "candidates", 1, _MAX_COUNT)
+        _optional_integer(self.horizon, "horizon", 0, _MAX_HORIZON)
+        _optional_integer(self.cap_threshold, "cap_threshold", 1, MAX_TOKENS)
+        _one_of(self.key, "key", KEYS)
+        if not str(self.backend).startswith(NAMED_SOLVER):
+            _one_of(self.backend, "backend", BACKENDS)
+        _one_of(self.objective, "objective", tuple(Objective))
+        _check_time_limit(self.time_limit)
+        object.__setattr__(self, "objective", Objective(self.objective))
+        for name in ("alpha", "beta", "gamma"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, exact_rational(value, name))
+        if self.gamma is not None and not 0 < self.gamma <= 1:
+            raise InputError("gamma", f"{self.gamma} is out of range", "use 0 < gamma <= 1")
+
+
+def exact_rational(value: object, where: str) -> Fraction:
+    """Return a rational number >= 0 exactly: an int, a `Fraction`, or a plain decimal string.
+
+    Raises
+    ------
+    InputError
+        If it is a float, a bool, negative, in exponent notation, or no number.
+    """
+    remedy = 'write an integer or a string such as "43/50" or "0.86"'
+    if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
+        raise InputError(where, f"{value!r} is no exact rational", remedy)
+    # An exponent could make Fraction build a number of millions of digits.
+    if isinstance(value, str) and (len(value) > _MAX_RATIONAL_LENGTH or "e" in value.lower()):
+        raise InputError(where, f"{value[:_MAX_RATIONAL_LENGTH]!r} is no plain rational", remedy)
+    try:
+        rational = Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        raise InputError(where, f"{value!r} is no rational", remedy) from None
+    if rational < 0:
+        raise InputError(where, f"{value} is negative", "use a number >= 0")
+    return rational
+
+
+def _optional_integer(value: int | None, where: str, minimum: int, maximum: int) -> None:
+    if value is not None:
+        integer(value, where, minimum=minimum, maximum=maximum)
+
+
+def _one_of(value: object, where: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InputError(where, f"{value!r} is unknown", f"use one of {', '.join(known)}")
+
+
+def _check_time_limit(value: object) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
+        raise InputError("time_limit", f"{value!r} s", "give a finite number of seconds > 0")

@@ -1,0 +1,181 @@
+"""Names to policies: the built-in ones, installed ones, and a user's own ``module:function``."""
+
+import difflib
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+import bfio.policies
+from bfio.policies.options import PolicyOptions
+from bfio.policies.policy import BOTH_DISPATCHES, Policy, PolicySpec
+from formulations.errors import InputError
+
+#: Entry-point group through which other packages add policies (a `PolicySpec` or a callable).
+GROUP = "bfio.policies"
+
+
+def names() -> list[str]:
+    """Names of all built-in and installed policies, sorted."""
+    return sorted({*_built_in(), *_installed()})
+
+
+def specs() -> list[PolicySpec]:
+    """Describe every built-in and installed policy, sorted by name."""
+    return [find(name) for name in names()]
+
+
+def find(name: str) -> PolicySpec:
+    """Return the policy called ``name``, or the one that ``module:function`` names.
+
+    A built-in name cannot be taken over by an installed package. A class named as
+    ``module:Class`` is called without arguments, once per run.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown (listing those known), or the module or function cannot be used.
+    """
+    if name in _built_in():
+        return _built_in()[name]
+    if name in _installed():
+        return _from_entry_point(_installed()[name])
+    if ":" in name:
+        return _as_spec(name, _load_object(name))
+    raise InputError(name, "unknown policy", _suggestion(name))
+
+
+def build(name: str, options: PolicyOptions | None = None) -> Policy:
+    """Make a fresh policy for one run.
+
+    Raises
+    ------
+    InputError
+        See `find`.
+    """
+    return find(name).factory(options if options is not None else PolicyOptions())
+
+
+@cache
+def _built_in() -> dict[str, PolicySpec]:
+    found = {}
+    for module in pkgutil.iter_modules(bfio.policies.__path__, "bfio.policies."):
+        spec = getattr(importlib.import_module(module.name), "SPEC", None)
+        if isinstance(spec, PolicySpec):
+            found[spec.name] = spec
+    return found
+
+
+def _installed() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _from_entry_point(point: EntryPoint) -> PolicySpec:
+    try:
+        return _as_spec(point.name, point.load())
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            point.name,
+            f"the installed policy {point.value} cannot be loaded ({error})",
+            "repair or remove the package that provides it",
+        ) from error
+
+
+def _as_spec(name: str, loaded: object) -> PolicySpec:
+    if isinstance(loaded, PolicySpec):
+        return loaded
+    if not callable(loaded):
+        raise InputError(
+            name, f"a {type(loaded).__name__} is not callable", "name a function of the state"
+        )
+
+    def factory(options: PolicyOptions) -> Policy:
+        policy = _made(name, loaded) if isinstance(loaded, type) else loaded
+        if not callable(policy):
+            raise InputError(name, "its objects are not callable", "define __call__(self, state)")
+        return policy
+
+    return PolicySpec(
+        name=name,
+        factory=factory,
+        summary=_first_line(loaded.__doc__),
+        source=name,
+        dispatch=BOTH_DISPATCHES,
+        uses_horizon=hasattr(loaded, "horizon"),
+    )
+
+
+def _made(name: str, policy_class: type) -> object:
+    try:
+        return policy_class()
+    # A user's class may raise anything.
+    except Exception as error:
+        raise InputError(
+            name,
+            f"making it raised {type(error).__name__}: {error}",
+            "give a class that needs no arguments",
+        ) from error
+
+
+def _first_line(docstring: str | None) -> str:
+    lines = (docstring or "").strip().splitlines()
+    return lines[0] if lines else "user's policy"
+
+
+def _load_object(name: str) -> object:
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise InputError(name, "incomplete policy name", "write module:function")
+    module = _import_module(module_name, name)
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        raise InputError(
+            name, f"module {module_name} has no {attribute}", "check the function's name"
+        ) from None
+
+
+def _import_module(module_name: str, name: str) -> object:
+    try:
+        with _working_directory_importable():
+            importlib.invalidate_caches()
+            return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
+            raise InputError(
+                name, f"no module named {error.name}", "run from its folder or install it"
+            ) from None
+        raise _import_failure(name, error) from error
+    # Whatever a user's module raises while it is imported is that user's error, not ours.
+    except (Exception, SystemExit) as error:
+        raise _import_failure(name, error) from error
+
+
+def _import_failure(name: str, error: BaseException) -> InputError:
+    what = f"importing it raised {type(error).__name__}: {error}"
+    return InputError(name, what, "make the module importable on its own")
+
+
+@contextmanager
+def _working_directory_importable() -> Iterator[None]:
+    """Search the working directory for modules, after everything installed."""
+    here = str(Path.cwd())
+    if here in sys.path:
+        yield
+        return
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
+
+
+def _suggestion(name: str) -> str:
+    known = names()
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"{hint}use one of {', '.join(known)}, or module:function"

@@ -1,0 +1,67 @@
+"""Solve one step problem by any method of the toolkit."""
+
+import time
+from collections.abc import Callable
+
+from formulations.errors import InputError
+from formulations.step import StepProblem, StepResult, assess, solve, solve_by_enumeration
+
+#: Methods of `solve_step`; ``pyomo:SOLVER`` names one of Pyomo's solvers besides.
+METHODS = ("exact", "two-stage", "cp-sat", "highs", "pyomo", "brute-force")
+
+
+def solve_step(
+    problem: StepProblem,
+    *,
+    method: str = "exact",
+    time_limit: float | None = None,
+    seed: int = 0,
+) -> StepResult:
+    """Solve one step problem and check the answer.
+
+    Parameters
+    ----------
+    problem : StepProblem
+        Data.
+    method : str
+        ``exact`` (our own), ``two-stage`` (BR-0's F-score heuristic), ``cp-sat``, ``highs``,
+        ``pyomo`` or ``pyomo:SOLVER``, ``brute-force`` (tiny problems).
+    time_limit : float, optional
+        Wall-clock seconds.
+    seed : int
+        Random seed of the solver.
+
+    Returns
+    -------
+    StepResult
+        ``termination`` is optimal only with a proof in integers.
+
+    Raises
+    ------
+    InputError
+        If the method is unknown or cannot take the problem.
+    """
+    own: dict[str, Callable[[], StepResult]] = {
+        "exact": lambda: _exact(problem, time_limit),
+        "two-stage": lambda: _two_stage(problem),
+        "brute-force": lambda: solve_by_enumeration(problem),
+    }
+    if method in own:
+        return own[method]()
+    if method not in METHODS and not method.startswith("pyomo:"):
+        raise InputError("method", f"{method!r} is unknown", f"use one of {', '.join(METHODS)}")
+    return solve(problem, backend=method, time_limit=time_limit, seed=seed)
+
+
+def _two_stage(problem: StepProblem) -> StepResult:
+    from bfio.policies.two_stage import two_stage_step
+
+    began = time.perf_counter()
+    assignment = two_stage_step(problem)
+    return assess(problem, assignment, method="two-stage", seconds=time.perf_counter() - began)
+
+
+def _exact(problem: StepProblem, time_limit: float | None) -> StepResult:
+    from bfio.exact import solve_exact
+
+    return solve_exact(problem, time_limit=time_limit).to_step_result(problem)

@@ -1,0 +1,200 @@
+"""Fetching published traces, at a stated commit, from the repositories that publish them."""
+
+import hashlib
+import http.client
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from bfio.workloads.files import atomic_file
+from bfio.workloads.reader import detect_format
+from formulations.errors import InputError
+
+#: Most bytes fetched unless the caller allows more.
+MAX_BYTES = 1 << 30
+#: Longest silence of the server [s].
+TIMEOUT_S = 30.0
+
+_CHUNK = 1 << 16
+_RAW = "https://raw.githubusercontent.com"
+_AZURE = f"{_RAW}/Azure/AzurePublicDataset/b469a113cedca53ddc3bdea71a143dc4b7d8700c/data"
+_MOONCAKE = (
+    f"{_RAW}/kvcache-ai/Mooncake/3b5a594133958449a1feaf1c9e0fc1b553e34a28/FAST25-release/traces"
+)
+_VIDUR = f"{_RAW}/microsoft/vidur/7d47513363ec447a741ac5e47241580b47724fbf/data/processed_traces"
+_RETRY = "check the network, or fetch the file by other means and pass its path to --trace"
+
+
+@dataclass(frozen=True)
+class PublicTrace:
+    """A trace that its authors publish, with what its licence asks to be named.
+
+    Parameters
+    ----------
+    name, description, url, licence, attribution : str
+        All for listings; ``url`` is where it is fetched from.
+    """
+
+    name: str
+    description: str
+    url: str
+    licence: str
+    attribution: str
+
+    @property
+    def file_name(self) -> str:
+        """Last part of the URL."""
+        return urllib.parse.urlsplit(self.url).path.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class FetchedTrace:
+    """A fetched file: where it is, what it is, and its SHA-256."""
+
+    path: Path
+    url: str
+    format: str
+    num_bytes: int
+    sha256: str
+
+
+_SPLITWISE = "Patel et al., Splitwise, ISCA 2024; Microsoft Azure"
+_KIMI = "Qin et al., Mooncake, FAST 2025; Moonshot AI"
+
+_PUBLIC = (
+    PublicTrace(
+        "azure-code-2023",
+        "Azure 2023, code completion",
+        f"{_AZURE}/AzureLLMInferenceTrace_code.csv",
+        "CC-BY-4.0",
+        _SPLITWISE,
+    ),
+    PublicTrace(
+        "azure-conv-2023",
+        "Azure 2023, conversation",
+        f"{_AZURE}/AzureLLMInferenceTrace_conv.csv",
+        "CC-BY-4.0",
+        _SPLITWISE,
+    ),
+    PublicTrace(
+        "mooncake-conversation",
+        "Mooncake, conversation (arrivals in batches 3 s apart)",
+        f"{_MOONCAKE}/conversation_trace.jsonl",
+        "Apache-2.0",
+        _KIMI,
+    ),
+    PublicTrace(
+        "mooncake-synthetic",
+        "Mooncake, synthetic mix with Poisson arrivals",
+        f"{_MOONCAKE}/synthetic_trace.jsonl",
+        "Apache-2.0",
+        _KIMI,
+    ),
+    PublicTrace(
+        "vidur-arxiv-summarization",
+        "token counts of arXiv summarisation, no arrival times",
+        f"{_VIDUR}/arxiv_summarization_stats_llama2_tokenizer_filtered_v2.csv",
+        "MIT",
+        "Agrawal et al., Vidur, MLSys 2024; Microsoft",
+    ),
+)
+
+
+def public_traces() -> tuple[PublicTrace, ...]:
+    """Return the traces that `fetch_trace` knows by name."""
+    return _PUBLIC
+
+
+def fetch_trace(
+    name: str,
+    destination: str | Path = ".",
+    *,
+    url: str | None = None,
+    overwrite: bool = False,
+    timeout_s: float = TIMEOUT_S,
+    max_bytes: int = MAX_BYTES,
+) -> FetchedTrace:
+    """Fetch a published trace; the file appears only if it is complete and readable as a trace.
+
+    Parameters
+    ----------
+    name : str
+        One of `public_traces`.
+    destination : str or Path
+        A file name, or a folder that receives the published file name.
+    url : str, optional
+        Another place to fetch the same file from (a mirror); http or https.
+    overwrite : bool
+        Replace an existing file.
+    timeout_s : float
+        Longest silence of the server [s].
+    max_bytes : int
+        Refuse a longer file.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown, the server cannot be reached or breaks off, the file is too long
+        or not a trace, or the place cannot be written.
+    """
+    trace = _named(name)
+    source = url if url is not None else trace.url
+    if not source.lower().startswith(("http://", "https://")):
+        raise InputError(source, "not an http or https URL", "give a web address")
+    path = Path(destination)
+    path = path / trace.file_name if path.is_dir() else path
+    with atomic_file(path, overwrite=overwrite) as (stream, partial):
+        num_bytes, sha256 = _download(source, stream, timeout_s, max_bytes)
+        stream.flush()
+        found = _checked_format(partial, source)
+    return FetchedTrace(path, source, found, num_bytes, sha256)
+
+
+def _named(name: str) -> PublicTrace:
+    for trace in _PUBLIC:
+        if trace.name == name:
+            return trace
+    known = ", ".join(trace.name for trace in _PUBLIC)
+    raise InputError("traces fetch", f"unknown trace {name!r}", f"use one of {known}")
+
+
+def _download(source: str, stream: BinaryIO, timeout_s: float, max_bytes: int) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(source, timeout=timeout_s) as response:
+            return _copy(response, stream, source, max_bytes)
+    except urllib.error.HTTPError as error:
+        with error:
+            what = f"the server answered {error.code}"
+        raise InputError(source, what, _RETRY) from None
+    except urllib.error.URLError as error:
+        raise InputError(source, f"cannot be reached ({error.reason})", _RETRY) from None
+    except (http.client.HTTPException, OSError) as error:
+        raise InputError(source, f"the transfer broke off ({error!r})", _RETRY) from None
+
+
+def _copy(
+    response: http.client.HTTPResponse, stream: BinaryIO, source: str, max_bytes: int
+) -> tuple[int, str]:
+    digest = hashlib.sha256()
+    num_bytes = 0
+    while chunk := response.read(_CHUNK):
+        num_bytes += len(chunk)
+        if num_bytes > max_bytes:
+            raise InputError(source, f"longer than {max_bytes} bytes", "allow more bytes")
+        digest.update(chunk)
+        stream.write(chunk)
+    # Reading in pieces does not notice a connection that closes early.
+    announced = response.headers.get("Content-Length")
+    if announced is not None and announced.isdigit() and int(announced) != num_bytes:
+        raise InputError(source, f"{num_bytes} of {announced} bytes arrived", _RETRY)
+    return num_bytes, digest.hexdigest()
+
+
+def _checked_format(partial: Path, source: str) -> str:
+    try:
+        return detect_format(partial).name
+    except InputError as error:
+        raise InputError(source, f"not a trace ({error.what})", "check the address") from None

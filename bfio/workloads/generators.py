@@ -1,0 +1,81 @@
+"""Workloads drawn from laws of lengths and arrivals, or redrawn from another workload."""
+
+import numpy as np
+
+from bfio.workloads.arrivals import ArrivalProcess
+from bfio.workloads.lengths import LengthDistribution
+from bfio.workloads.workload import Workload
+from formulations.arrays import integer
+from formulations.errors import InputError
+
+
+def generate(
+    num_requests: int,
+    prompts: LengthDistribution,
+    outputs: LengthDistribution,
+    arrivals: ArrivalProcess | None = None,
+    *,
+    rng: np.random.Generator,
+    name: str = "generated",
+) -> Workload:
+    """Draw independent prompts, outputs and arrival times, in this order.
+
+    The lengths come first, so that the same seed gives the same requests whatever the arrivals.
+
+    Parameters
+    ----------
+    num_requests : int
+        Number of requests, >= 1.
+    prompts, outputs : LengthDistribution
+        Laws of ``s_i`` and ``o_i`` [tokens].
+    arrivals : ArrivalProcess, optional
+        Law of the arrival times; without it the workload has none.
+    rng : numpy.random.Generator
+        The only source of randomness.
+    name : str
+        Name of the workload.
+    """
+    integer(num_requests, "num_requests", minimum=1)
+    prompt_tokens = prompts.sample(num_requests, rng)
+    output_tokens = outputs.sample(num_requests, rng)
+    return Workload(
+        prompt_tokens,
+        output_tokens,
+        None if arrivals is None else arrivals.sample(num_requests, rng),
+        name,
+        {
+            "generator": "generate",
+            "prompts": prompts.label,
+            "outputs": outputs.label,
+            "arrivals": None if arrivals is None else arrivals.label,
+        },
+    )
+
+
+def resample(
+    workload: Workload,
+    num_requests: int,
+    arrivals: ArrivalProcess | None = None,
+    *,
+    rng: np.random.Generator,
+) -> Workload:
+    """Draw requests of ``workload`` with replacement, each prompt with its own output.
+
+    Unlike two `Empirical` laws this keeps the dependence between prompt and output. Arrival times
+    are those of ``arrivals``; the ones of ``workload`` are not reused.
+    """
+    integer(num_requests, "num_requests", minimum=1)
+    if len(workload) == 0:
+        raise InputError(workload.name, "no requests to draw from", "give a non-empty workload")
+    chosen = rng.integers(len(workload), size=num_requests)
+    return Workload(
+        workload.prompt_tokens[chosen],
+        workload.output_tokens[chosen],
+        None if arrivals is None else arrivals.sample(num_requests, rng),
+        f"{workload.name} (resampled)",
+        {
+            "generator": "resample",
+            "arrivals": None if arrivals is None else arrivals.label,
+            "source": dict(workload.provenance),
+        },
+    )

@@ -1,0 +1,255 @@
+"""Laws of prompt and output lengths: integers >= 1, drawn from an explicit generator."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from formulations.arrays import MAX_TOKENS, FloatArray, IntArray, frozen, integer, integer_vector
+from formulations.errors import InputError
+
+#: Largest mean of a geometric law; its samples then stay far below `MAX_TOKENS`.
+MAX_GEOMETRIC_MEAN = 10**9
+#: Largest cut-off of a lognormal law; its mean is a sum of that many terms.
+MAX_LOGNORMAL = 10**7
+#: How far published probabilities may be from summing to 1 (they are rounded).
+PROBABILITY_TOLERANCE = 1e-3
+
+
+class LengthDistribution(Protocol):
+    """A law of lengths in tokens."""
+
+    @property
+    def mean(self) -> float:
+        """Exact mean of the samples [tokens], up to float rounding."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """The law and its parameters, for tables and provenance."""
+        ...
+
+    def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
+        """Return independent samples, shape (num_samples,), each >= 1 [tokens]."""
+        ...
+
+
+@dataclass(frozen=True)
+class Geometric:
+    """``P(o = k) = p (1 - p)^(k - 1)``, k = 1, 2, ..., with ``p = 1 / mean``.
+
+    The output law of paper A, section 5: at every step a request ends with probability p.
+    """
+
+    mean: float
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        _finite("mean", self.mean, lowest=1.0, highest=MAX_GEOMETRIC_MEAN)
+
+    @property
+    def label(self) -> str:
+        """See `LengthDistribution`."""
+        return f"geometric(mean={self.mean:g})"
+
+    def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
+        """See `LengthDistribution`."""
+        return rng.geometric(1.0 / self.mean, _count(num_samples))
+
+
+@dataclass(frozen=True)
+class Lognormal:
+    """``min(ceil(Y), maximum)`` with ``log Y`` normal: many short requests and a heavy tail.
+
+    Parameters
+    ----------
+    median : float
+        Median of Y [tokens].
+    sigma : float
+        Standard deviation of ``log Y``.
+    maximum : int
+        Cut-off [tokens], as context windows set one; longer samples count as exactly this long.
+    """
+
+    median: float
+    sigma: float
+    maximum: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        integer(self.maximum, "maximum", minimum=1, maximum=MAX_LOGNORMAL)
+        _finite("median", self.median, lowest=1e-3, highest=self.maximum)
+        _finite("sigma", self.sigma, lowest=0.0, highest=10.0)
+
+    @classmethod
+    def with_mean(cls, mean: float, sigma: float, maximum: int = 1_000_000) -> "Lognormal":
+        """Return the law whose Y, before rounding up and cutting off, has the given mean."""
+        _finite("mean", mean, lowest=1e-3, highest=MAX_LOGNORMAL)
+        _finite("sigma", sigma, lowest=0.0, highest=10.0)
+        return cls(mean * math.exp(-(sigma**2) / 2), sigma, maximum)
+
+    @property
+    def mean(self) -> float:
+        """Exact mean of the samples: the sum of ``P(Y > k)`` over ``0 <= k < maximum``."""
+        thresholds = np.arange(1, self.maximum, dtype=np.float64)
+        return 1.0 + float(self._survival(thresholds).sum())
+
+    @property
+    def label(self) -> str:
+        """See `LengthDistribution`."""
+        return f"lognormal(median={self.median:g}, sigma={self.sigma:g}, maximum={self.maximum})"
+
+    def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
+        """See `LengthDistribution`."""
+        drawn = np.exp(
+            math.log(self.median) + self.sigma * rng.standard_normal(_count(num_samples))
+        )
+        # Cut off before the conversion: the tail may not fit a 64-bit integer.
+        return np.clip(np.ceil(np.minimum(drawn, self.maximum)), 1, None).astype(np.int64)
+
+    def _survival(self, thresholds: FloatArray) -> FloatArray:
+        if self.sigma == 0.0:
+            return (self.median > thresholds).astype(np.float64)
+        from scipy.special import ndtr
+
+        scores = (math.log(self.median) - np.log(thresholds)) / self.sigma
+        survival: FloatArray = ndtr(scores)
+        return survival
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Every integer of ``[lowest, highest]`` equally likely."""
+
+    lowest: int
+    highest: int
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        integer(self.lowest, "lowest", minimum=1)
+        integer(self.highest, "highest", minimum=self.lowest)
+
+    @property
+    def mean(self) -> float:
+        """See `LengthDistribution`."""
+        return (self.lowest + self.highest) / 2
+
+    @property
+    def label(self) -> str:
+        """See `LengthDistribution`."""
+        return f"uniform({self.lowest}, {self.highest})"
+
+    def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
+        """See `LengthDistribution`."""
+        return rng.integers(self.lowest, self.highest, size=_count(num_samples), endpoint=True)
+
+
+@dataclass(frozen=True)
+class Homogeneous:
+    """Every request equally long: the warm-up setting of paper A (Theorem 1)."""
+
+    value: int
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        integer(self.value, "value", minimum=1)
+
+    @property
+    def mean(self) -> float:
+        """See `LengthDistribution`."""
+        return float(self.value)
+
+    @property
+    def label(self) -> str:
+        """See `LengthDistribution`."""
+        return f"homogeneous({self.value})"
+
+    def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
+        """See `LengthDistribution`; draws nothing from ``rng``."""
+        del rng
+        return np.full(_count(num_samples), self.value, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Empirical:
+    """A finite law: values with probabilities, such as a published histogram.
+
+    Parameters
+    ----------
+    values : sequence of int
+        Shape (n,), distinct, >= 1 [tokens].
+    probabilities : sequence of float
+        Shape (n,), non-negative, summing to 1 within `PROBABILITY_TOLERANCE`; normalised.
+    """
+
+    values: IntArray
+    probabilities: FloatArray
+    _cumulative: FloatArray = field(init=False, repr=False)
+
+    def __init__(self, values: Sequence[int] | IntArray, probabilities: ArrayLike) -> None:
+        """Validate and normalise."""
+        checked = integer_vector(values, "values", minimum=1)
+        if len(checked) == 0:
+            raise InputError("values", "no values", "give at least one")
+        if len(np.unique(checked)) < len(checked):
+            raise InputError("values", "a value occurs twice", "add up its probabilities")
+        weights = _probabilities(probabilities, len(checked))
+        cumulative = np.cumsum(weights)
+        object.__setattr__(self, "values", checked)
+        object.__setattr__(self, "probabilities", frozen(weights / cumulative[-1]))
+        object.__setattr__(self, "_cumulative", frozen(cumulative / cumulative[-1]))
+
+    @classmethod
+    def of(cls, lengths: IntArray) -> "Empirical":
+        """Return the law that draws one of ``lengths``, such as ``workload.prompt_tokens``."""
+        checked = integer_vector(lengths, "lengths", minimum=1)
+        if len(checked) == 0:
+            raise InputError("lengths", "no lengths", "give at least one")
+        values, counts = np.unique(checked, return_counts=True)
+        return cls(values, counts / len(checked))
+
+    @property
+    def mean(self) -> float:
+        """See `LengthDistribution`."""
+        return float(self.values @ self.probabilities)
+
+    @property
+    def label(self) -> str:
+        """See `LengthDistribution`."""
+        return f"empirical({len(self.values)} values, mean={self.mean:.6g})"
+
+    def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
+        """See `LengthDistribution`; one uniform number per sample, by inversion."""
+        uniform = rng.random(_count(num_samples))
+        # side="right" skips values of probability 0, whose step has no width.
+        chosen: IntArray = self.values[np.searchsorted(self._cumulative, uniform, side="right")]
+        return chosen
+
+
+def _probabilities(given: ArrayLike, expected: int) -> FloatArray:
+    try:
+        weights = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("probabilities", "not a list of numbers", "give numbers") from None
+    if weights.shape != (expected,):
+        raise InputError(
+            "probabilities", f"shape {weights.shape} for {expected} values", "give one per value"
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise InputError("probabilities", "a negative or non-finite value", "give numbers >= 0")
+    total = float(weights.sum())
+    if abs(total - 1.0) > PROBABILITY_TOLERANCE:
+        raise InputError("probabilities", f"the sum is {total:.6g}", "make them sum to 1")
+    return weights
+
+
+def _count(num_samples: int) -> int:
+    return integer(num_samples, "num_samples", maximum=MAX_TOKENS)
+
+
+def _finite(name: str, value: float, *, lowest: float, highest: float) -> None:
+    if not lowest <= value <= highest:
+        raise InputError(name, f"{value} is out of range", f"use {lowest:g} to {highest:g}")

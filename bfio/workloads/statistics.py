@@ -1,0 +1,122 @@
+"""Statistics of a workload, as plain numbers for tables and JSON."""
+
+import itertools
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+
+from bfio.workloads.workload import Workload
+from formulations.arrays import FloatArray, IntArray
+
+# What is None when there is nothing to describe, and what is 0.
+_LENGTH_STATISTICS = (
+    "mean", "median", "std", "p95", "p99", "min", "max", "cv", "ks_to_geometric",
+)  # fmt: skip
+_ARRIVAL_STATISTICS = (
+    "first_s", "last_s", "span_s", "requests_per_s", "inter_arrival_cv", "longest_gap_s",
+)  # fmt: skip
+_ARRIVAL_COUNTS = ("distinct_times", "ties", "most_at_one_time")
+
+
+def describe(workload: Workload) -> dict[str, object]:
+    """Return counts, length statistics, correlation and arrival statistics.
+
+    Returns
+    -------
+    dict
+        ``name``, ``requests``; ``prompt_tokens`` and ``output_tokens`` with total, mean, median,
+        std (over n), p95, p99 (linear interpolation), min, max, cv and ``ks_to_geometric``;
+        ``correlation`` (Pearson); ``arrivals`` (see `describe_arrivals`) or None; ``provenance``.
+        What is undefined, such as the correlation of a constant, is None.
+    """
+    return {
+        "name": workload.name,
+        "requests": len(workload),
+        "prompt_tokens": describe_lengths(workload.prompt_tokens),
+        "output_tokens": describe_lengths(workload.output_tokens),
+        "correlation": correlation(workload.prompt_tokens, workload.output_tokens),
+        "arrivals": (
+            None if workload.arrival_times is None else describe_arrivals(workload.arrival_times)
+        ),
+        "provenance": dict(workload.provenance),
+    }
+
+
+def describe_lengths(lengths: IntArray) -> Mapping[str, float | int | None]:
+    """Return statistics of lengths, shape (n,) [tokens]; see `describe`."""
+    if len(lengths) == 0:
+        return {"total": 0, **dict.fromkeys(_LENGTH_STATISTICS)}
+    median, p95, p99 = np.quantile(lengths, (0.5, 0.95, 0.99))
+    mean, std = float(lengths.mean()), float(lengths.std())
+    return {
+        "total": sum(lengths.tolist()),
+        "mean": mean,
+        "median": float(median),
+        "std": std,
+        "p95": float(p95),
+        "p99": float(p99),
+        "min": int(lengths.min()),
+        "max": int(lengths.max()),
+        "cv": std / mean,
+        "ks_to_geometric": ks_to_geometric(lengths),
+    }
+
+
+def ks_to_geometric(lengths: IntArray) -> float:
+    """Return the distance between the lengths and the geometric law of the same mean.
+
+    The supremum over integers k >= 0 of ``|F_n(k) - (1 - (1 - p)^k)|`` with ``p = 1 / mean``, the
+    maximum-likelihood fit. Between two observed values ``F_n`` is flat and the law increases, so
+    the supremum is attained at an observed value or just below one.
+    """
+    values, counts = np.unique(lengths, return_counts=True)
+    at = np.cumsum(counts) / len(lengths)
+    below = at - counts / len(lengths)
+    mean = float(lengths.mean())
+    if mean == 1.0:
+        return 0.0
+    log_survival = np.log1p(-1.0 / mean)
+    law_at = -np.expm1(values * log_survival)
+    law_below = -np.expm1((values - 1) * log_survival)
+    return float(max(np.abs(at - law_at).max(), np.abs(below - law_below).max()))
+
+
+def correlation(first: IntArray, second: IntArray) -> float | None:
+    """Return the Pearson correlation of two columns, None if one of them is constant."""
+    if len(first) < 2:
+        return None
+    x, y = first - first.mean(), second - second.mean()
+    scale = float(np.sqrt((x @ x) * (y @ y)))
+    return float(x @ y) / scale if scale > 0.0 else None
+
+
+def describe_arrivals(times: tuple[Fraction, ...]) -> Mapping[str, float | int | None]:
+    """Return statistics of arrival times in order [s].
+
+    Returns
+    -------
+    dict
+        ``first_s``, ``last_s``, ``span_s``; ``requests_per_s`` (requests over span);
+        ``inter_arrival_cv``; ``longest_gap_s``; ``distinct_times``; ``ties`` (requests at the
+        time of the one before); ``most_at_one_time``. None where undefined.
+    """
+    if not times:
+        return {**dict.fromkeys(_ARRIVAL_STATISTICS), **dict.fromkeys(_ARRIVAL_COUNTS, 0)}
+    # Exact differences first: large origins would cost the gaps their digits in float64.
+    gaps: FloatArray = np.array(
+        [float(b - a) for a, b in itertools.pairwise(times)], dtype=np.float64
+    )
+    span = float(times[-1] - times[0])
+    changes = np.flatnonzero(np.append(True, gaps > 0))
+    return {
+        "first_s": float(times[0]),
+        "last_s": float(times[-1]),
+        "span_s": span,
+        "requests_per_s": len(times) / span if span > 0 else None,
+        "inter_arrival_cv": float(gaps.std() / gaps.mean()) if span > 0 else None,
+        "longest_gap_s": float(gaps.max()) if len(gaps) else None,
+        "distinct_times": len(changes),
+        "ties": len(times) - len(changes),
+        "most_at_one_time": int(np.diff(np.append(changes, len(times))).max()),
+    }

@@ -1,0 +1,139 @@
+"""Rows of a CSV or JSON Lines file, with the place and the kind of every damage."""
+
+import csv
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from bfio.workloads.decimals import shown
+from bfio.workloads.text_source import open_lines
+from bfio.workloads.trace_format import Layout, Row
+from formulations.documents import parse_json
+from formulations.errors import InputError
+
+#: Line number, and the row or the error of a row that cannot be read. Errors are handed over and
+#: not raised, so that the reader can skip the row and go on.
+Record: TypeAlias = tuple[int, Row | InputError]
+
+_REPAIR = "correct the row or pass --skip-bad-rows"
+
+
+@dataclass(frozen=True)
+class Table:
+    """An open file: how it is written, its header, its first row, and all its rows.
+
+    Parameters
+    ----------
+    layout : Layout
+        CSV or JSON Lines.
+    header : tuple of str
+        Column names, or the keys of the first object.
+    first_row : Row
+        The first row; empty if there is none or if it is damaged.
+    records : iterator of Record
+        All rows from the first on, once.
+    """
+
+    layout: Layout
+    header: tuple[str, ...]
+    first_row: Row
+    records: Iterator[Record]
+
+
+@contextmanager
+def open_table(path: Path) -> Iterator[Table]:
+    """Open a trace file as a `Table`; see `open_lines` for what can go wrong.
+
+    Raises
+    ------
+    InputError
+        Also if the file is empty or its header repeats a column.
+    """
+    with open_lines(path) as lines:
+        first, rest = _first_line(lines, path)
+        if first.lstrip().startswith("{"):
+            yield _json_table(rest, path)
+        else:
+            yield _csv_table(rest, path)
+
+
+def _first_line(lines: Iterator[str], path: Path) -> tuple[str, Iterator[str]]:
+    skipped: list[str] = []
+    for line in lines:
+        if line.strip():
+            return line, itertools.chain(skipped, (line,), lines)
+        # Blank lines are given back to keep the line numbers right.
+        skipped.append(line)
+    raise InputError(str(path), "the file is empty", "give a trace with a header and rows")
+
+
+def _csv_table(lines: Iterator[str], path: Path) -> Table:
+    rows = _csv_rows(lines, path)
+    line, cells = next(rows, (1, [""]))
+    header = tuple(name.strip() for name in cells)
+    name, count = Counter(header).most_common(1)[0]
+    if count > 1:
+        raise InputError(
+            f"{path} line {line}", f"column {shown(name)} occurs twice", "rename one of them"
+        )
+    records = ((number, _csv_row(header, row)) for number, row in rows)
+    return _table(Layout.CSV, header, records)
+
+
+def _csv_rows(lines: Iterator[str], path: Path) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(lines, strict=True)
+    while True:
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise InputError(
+                f"{path} line {reader.line_num}", f"not valid CSV ({error})", "check the quotes"
+            ) from None
+        if cells is None:
+            return
+        if any(cell.strip() for cell in cells[:1]) or len(cells) > 1:
+            yield reader.line_num, cells
+
+
+def _csv_row(header: tuple[str, ...], cells: list[str]) -> Row | InputError:
+    if len(cells) != len(header):
+        return InputError("", f"{len(cells)} cells for {len(header)} columns", _REPAIR)
+    return dict(zip(header, cells, strict=True))
+
+
+def _json_table(lines: Iterator[str], path: Path) -> Table:
+    records = (
+        (number, _json_row(line)) for number, line in enumerate(lines, start=1) if line.strip()
+    )
+    number, row = next(records)
+    if isinstance(row, InputError):
+        # Without a first object there is no telling what the file is.
+        raise InputError(f"{path} line {number} {row.where}".rstrip(), row.what, row.remedy)
+    return _table(Layout.JSON_LINES, tuple(row), itertools.chain([(number, row)], records))
+
+
+def _json_row(line: str) -> Row | InputError:
+    try:
+        # Without its line end, the end of a line is column n and not line 2.
+        value = parse_json(line.rstrip())
+    except InputError as error:
+        # A repeated key is named as it stands in the file, line breaks and all.
+        place = " ".join(error.where.split())[:60]
+        place = place.removeprefix("line 1 ").removeprefix("document")
+        return InputError(place, error.what, _REPAIR)
+    if not isinstance(value, dict):
+        return InputError("", f"expected a JSON object, found {shown(value)}", _REPAIR)
+    return value
+
+
+def _table(layout: Layout, header: tuple[str, ...], records: Iterator[Record]) -> Table:
+    first = next(records, None)
+    if first is None:
+        return Table(layout, header, {}, iter(()))
+    row = first[1]
+    first_row = {} if isinstance(row, InputError) else row
+    return Table(layout, header, first_row, itertools.chain([first], records))

@@ -1,0 +1,69 @@
+"""Writing a workload in this project's own format."""
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+from bfio.workloads.decimals import MAX_SECONDS, format_decimal
+from bfio.workloads.files import atomic_file
+from bfio.workloads.trace_formats import own
+from bfio.workloads.workload import Workload
+from formulations.errors import InputError
+
+_ROWS_PER_CHUNK = 10_000
+
+
+def write_trace(workload: Workload, path: str | Path, *, overwrite: bool = False) -> None:
+    """Write ``arrival_time_s,prompt_tokens,output_tokens``; `read_trace` gives it back exactly.
+
+    Times are exact decimals; the column is blank if there are none. A path that ends in ``.gz``
+    is compressed, with the same bytes every time. The file appears whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the workload is empty, a time has no finite decimal expansion (1/3 s), the file exists
+        and ``overwrite`` is False, or the place cannot be written.
+    """
+    path = Path(path)
+    if len(workload) == 0:
+        raise InputError(workload.name, "no requests to write", "give at least one request")
+    rows = _rows(workload)
+    with atomic_file(path, overwrite=overwrite) as (stream, _):
+        if path.suffix != ".gz":
+            for chunk in _chunks(rows):
+                stream.write(chunk)
+            return
+        # No name and no time in the gzip header: equal workloads give equal bytes.
+        with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as compressed:
+            for chunk in _chunks(rows):
+                compressed.write(chunk)
+
+
+def _rows(workload: Workload) -> Iterator[str]:
+    yield ",".join(own.FORMAT.columns) + "\n"
+    prompts = workload.prompt_tokens.tolist()
+    outputs = workload.output_tokens.tolist()
+    for time, prompt, output in zip(_times(workload), prompts, outputs, strict=True):
+        yield f"{time},{prompt},{output}\n"
+
+
+def _times(workload: Workload) -> Iterator[str]:
+    if workload.arrival_times is None:
+        for _ in range(len(workload)):
+            yield ""
+        return
+    for i, time in enumerate(workload.arrival_times):
+        if time > MAX_SECONDS:
+            raise InputError(f"arrival_times[{i}]", f"more than {MAX_SECONDS} s", "check the unit")
+        yield format_decimal(time, f"arrival_times[{i}]")
+
+
+def _chunks(rows: Iterator[str]) -> Iterator[bytes]:
+    buffer: list[str] = []
+    for row in rows:
+        buffer.append(row)
+        if len(buffer) == _ROWS_PER_CHUNK:
+            yield "".join(buffer).encode()
+            buffer.clear()
+    yield "".join(buffer).encode()

@@ -1,0 +1,138 @@
+"""Small policies and the strategies that the tests of the engine share."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hypothesis import strategies as st
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.engine import simulate
+from bfio.decode.run import Run
+from bfio.decode.state import DecodeState
+from bfio.policies.policy import Policy
+from bfio.workloads.workload import Workload
+
+#: A machine whose times are exact in binary: a step lasts 1 s and half a second per token.
+EXACT = Cluster(workers=2, slots=1, step_overhead_s=1.0, token_time_s=0.5)
+
+
+def workload(
+    prompts: list[int], outputs: list[int], arrivals: list[str] | None = None
+) -> Workload:
+    """Build requests from plain lists; arrival times as decimal strings."""
+    times = None if arrivals is None else tuple(Fraction(a) for a in arrivals)
+    return Workload(prompts, outputs, times)  # type: ignore[arg-type]
+
+
+def first_come(state: DecodeState) -> list[int | None]:
+    """Oldest request to the worker with most free slots, lowest index first."""
+    free = state.free_slots.tolist()
+    answer: list[int | None] = []
+    for _ in range(state.num_waiting):
+        worker = max(range(len(free)), key=lambda g: free[g])
+        answer.append(worker if free[worker] > 0 else None)
+        free[worker] -= answer[-1] is not None
+    return answer
+
+
+def nobody(state: DecodeState) -> list[int | None]:
+    """Admit nobody, ever."""
+    return [None] * state.num_waiting
+
+
+def capricious(state: DecodeState) -> list[int | None]:
+    """Admit requests at random to random workers, at least one if nothing runs."""
+    free = state.free_slots.tolist()
+    answer: list[int | None] = [None] * state.num_waiting
+    for i in range(state.num_waiting):
+        worker = int(state.rng.integers(len(free)))
+        must = not state.running.any() and not any(w is not None for w in answer)
+        if must:
+            worker = free.index(max(free))
+        if free[worker] > 0 and (must or state.rng.random() < 0.5):
+            answer[i] = worker
+            free[worker] -= 1
+    return answer
+
+
+def anywhere(state: DecodeState) -> list[int | None]:
+    """Bind each request to a random worker, as immediate dispatch wants."""
+    return [int(w) for w in state.rng.integers(state.num_workers, size=state.num_waiting)]
+
+
+def least_projected(state: DecodeState) -> list[int | None]:
+    """Newest request first to the worker with the least load summed over the window."""
+    loads = state.projected_loads.sum(axis=1) + state.queued_tokens
+    free = state.free_slots.tolist()
+    answer: list[int | None] = [None] * state.num_waiting
+    for i in reversed(range(state.num_waiting)):
+        open_workers = [g for g in range(len(free)) if free[g] > 0]
+        if open_workers:
+            worker = min(open_workers, key=lambda g: int(loads[g]))
+            answer[i] = worker
+            free[worker] -= 1
+            loads[worker] += state.contributions[i].sum()
+    return answer
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One drawn simulation: everything but the policy."""
+
+    workload: Workload
+    cluster: Cluster
+    options: dict[str, Any]
+
+    def erratic_policy(self) -> Policy:
+        """Return the policy that does whatever this kind of dispatch allows, at random."""
+        return capricious if self.options["dispatch"] == "pooled" else anywhere
+
+    def simulate(self, policy: Any, **changes: Any) -> Run:
+        """Simulate it."""
+        return simulate(self.workload, policy, self.cluster, **{**self.options, **changes})
+
+
+def drifts() -> st.SearchStrategy[Drift]:
+    """LLM decode, constant work, and periodic patterns in both readings."""
+    increments = st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple)
+    return st.builds(Drift, increments, st.sampled_from(DriftReading))
+
+
+@st.composite
+def workloads(draw: st.DrawFn, max_requests: int = 25) -> Workload:
+    """Draw requests with ties, ones, and prompts up to the largest accepted."""
+    sizes = st.integers(1, 20) | st.integers(1, 10**12)
+    prompts = draw(st.lists(sizes, max_size=max_requests))
+    n = len(prompts)
+    outputs = draw(st.lists(st.integers(1, 12), min_size=n, max_size=n))
+    gaps = draw(st.lists(st.sampled_from(["0", "0.1", "1", "40"]), min_size=n, max_size=n))
+    times = [sum((Fraction(g) for g in gaps[: i + 1]), Fraction(0)) for i in range(n)]
+    return Workload(prompts, outputs, tuple(times))  # type: ignore[arg-type]
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
+    """Draw any workload on any small machine with any options."""
+    arrivals = draw(st.sampled_from(["pool", "timed"]))
+    cluster = Cluster(
+        workers=draw(st.integers(1, 5)),
+        slots=draw(st.integers(1, 4)),
+        step_overhead_s=draw(st.sampled_from([0.3, 1.0])),
+        token_time_s=draw(st.sampled_from([0.0, 0.07])),
+        mean_time_s=draw(st.sampled_from([0.0, 0.01])),
+    )
+    options = {
+        "arrivals": arrivals,
+        "pool": draw(st.integers(1, 30)),
+        "rate_scale": draw(st.sampled_from([1, Fraction(7, 3)])) if arrivals == "timed" else 1,
+        "dispatch": draw(st.sampled_from(["pooled", "immediate"])),
+        "horizon": draw(st.integers(0, 7)),
+        "projection": draw(st.sampled_from(["constant", "growing"])),
+        "predictor": draw(st.sampled_from(["none", "oracle"])),
+        "drift": draw(drifts()),
+        "steps": None if drained else draw(st.none() | st.integers(0, 20)),
+        "seed": draw(st.integers(0, 2**63 - 1)),
+    }
+    return Scenario(draw(workloads()), cluster, options)

@@ -1,0 +1,151 @@
+"""Metrics against hand computation, and what they say when they are undefined."""
+
+import json
+from dataclasses import replace
+from statistics import mean, median
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.engine import simulate
+from bfio.decode.metrics import measure, measure_steady, metrics
+from bfio.decode.sums import exact_sum
+from tests.decode.cases import EXACT, Scenario, first_come, scenarios, workload
+
+HAND = workload([3, 1, 4], [2, 3, 1])
+
+
+def test_hand_computed_metrics() -> None:
+    """The hand trace of test_engine: loads (3,1), (4,2), (4,3); durations 2.5, 3, 3 s.
+
+    Imbalance 2·3-4 = 2, 2·4-6 = 2, 2·4-7 = 1; gaps 2, 2, 1; idle fractions 2/6, 2/8, 1/8.
+    r0 runs 0-5.5 (2 tokens), r1 0-8.5 (3 tokens), r2 5.5-8.5 (1 token); all revealed at 0.
+    """
+    found = measure(simulate(HAND, first_come, EXACT))
+    tpot = [5.5 / 2, 8.5 / 3, 3.0]
+    expected = {
+        "steps": 3,
+        "tokens": 6,
+        "completed": 3,
+        "partial": 0,
+        "work": 17,
+        "total_time_s": 8.5,
+        "idle_time_s": 0.0,
+        "avg_imbalance": 5 / 3,
+        "avg_gap": 5 / 3,
+        "idle_fraction": mean([2 / 6, 2 / 8, 1 / 8]),
+        "idle_fraction_median": 2 / 8,
+        "max_waiting": 1,
+        "throughput_tokens_per_s": 6 / 8.5,
+        "tpot_mean_s": mean(tpot),
+        "tpot_p50_s": median(tpot),
+        # Linear interpolation: position 0.95·2 = 1.9 between the 2nd and 3rd smallest.
+        "tpot_p95_s": tpot[1] + 0.9 * (tpot[2] - tpot[1]),
+        "tpot_p99_s": tpot[1] + 0.98 * (tpot[2] - tpot[1]),
+        "queueing_delay_mean_s": 5.5 / 3,
+        "queueing_delay_p95_s": 0.9 * 5.5,
+        "latency_mean_s": (5.5 + 8.5 + 8.5) / 3,
+        "latency_p95_s": 8.5,
+    }
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    assert set(found) - set(expected) == {"energy_j", "energy_averaged_j"}
+
+
+def test_steady_metrics_count_steady_steps_and_requests() -> None:
+    """Steady are steps 0 and 1, and the requests that started there: r0 and r1."""
+    found = measure_steady(simulate(HAND, first_come, EXACT))
+    assert found is not None
+    assert (found["steps"], found["tokens"], found["work"], found["completed"]) == (2, 4, 10, 2)
+    assert found["total_time_s"] == 5.5
+    assert found["avg_imbalance"] == 2.0
+    assert found["tpot_mean_s"] == pytest.approx(mean([5.5 / 2, 8.5 / 3]))
+    assert found["queueing_delay_mean_s"] == 0.0
+
+
+def test_timed_latency_counts_from_arrival() -> None:
+    """Steps of 1 s in one slot, arrivals 0.5, 0.75, 10 (see test_engine): latencies 2, 2.75, 1."""
+    cluster = Cluster(workers=1, slots=1, step_overhead_s=1.0, token_time_s=0.0)
+    load = workload([5, 5, 5], [2, 1, 1], ["0.5", "0.75", "10"])
+    found = measure(simulate(load, first_come, cluster, arrivals="timed"))
+    assert found["latency_mean_s"] == pytest.approx(5.75 / 3)
+    assert found["queueing_delay_mean_s"] == pytest.approx(1.75 / 3)
+    assert (found["idle_time_s"], found["total_time_s"]) == (7.0, 11.0)
+    # Idle time is no step: 4 tokens in 4 s of steps.
+    assert found["throughput_tokens_per_s"] == 1.0
+
+
+def test_pool_latency_counts_from_reveal() -> None:
+    """With R = 1 the second request is revealed when the first has left, so it never waits."""
+    cluster = Cluster(workers=1, slots=1, step_overhead_s=1.0, token_time_s=0.0)
+    found = measure(simulate(workload([5, 5], [1, 1]), first_come, cluster, pool=1))
+    assert found["queueing_delay_mean_s"] == 0.0
+    assert found["latency_mean_s"] == 1.0
+
+
+def test_nothing_completed_gives_none_and_not_zero() -> None:
+    """After one step no request is complete: its metrics are None, those of steps are there."""
+    found = measure(simulate(HAND, first_come, EXACT, steps=1))
+    assert (found["completed"], found["partial"]) == (0, 2)
+    assert found["tpot_mean_s"] is found["latency_p95_s"] is found["queueing_delay_mean_s"] is None
+    assert found["avg_gap"] == 2.0
+
+
+def test_no_steps_give_none() -> None:
+    """An empty run counts 0 of everything and averages nothing."""
+    run = simulate(workload([], []), first_come, EXACT)
+    found = measure(run)
+    assert (found["steps"], found["tokens"], found["work"]) == (0, 0, 0)
+    for name in ("avg_imbalance", "idle_fraction", "throughput_tokens_per_s", "max_waiting"):
+        assert found[name] is None
+    assert measure_steady(run) is None
+
+
+def test_energy_needs_the_trajectory() -> None:
+    """Without kept loads the energy is None; everything else is as before."""
+    with_loads = measure(simulate(HAND, first_come, EXACT))
+    without = measure(simulate(HAND, first_come, EXACT, keep_trajectory=False))
+    assert without["energy_j"] is without["energy_averaged_j"] is None
+    same = [name for name in without if not name.startswith("energy")]
+    assert {n: without[n] for n in same} == {n: with_loads[n] for n in same}
+
+
+def test_sums_are_exact_beyond_64_bits() -> None:
+    """Three steps of imbalance 2·2^61 = 2^62 each: their sum exceeds 2^63, the mean is exact."""
+    run = simulate(HAND, first_come, EXACT)
+    heavy = replace(run, max_load=np.full(3, 2**61), total_load=np.zeros(3, dtype=np.int64))
+    assert measure(heavy)["avg_imbalance"] == float(2**62)
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=50))
+def test_exact_sum(values: list[int]) -> None:
+    """It agrees with Python integers for any int64 values."""
+    assert exact_sum(np.array(values, dtype=np.int64)) == sum(values)
+
+
+@given(scenario=scenarios())
+def test_relations_between_metrics(scenario: Scenario) -> None:
+    """Imbalance <= (G-1)·gap, fractions in [0, 1], percentiles ordered, and plain JSON values."""
+    run = scenario.simulate(scenario.erratic_policy())
+    for found in (measure(run), measure_steady(run)):
+        if found is None or run.steps == 0:
+            continue
+        numbers = {k: v for k, v in found.items() if v is not None}
+        assert json.loads(json.dumps(numbers, allow_nan=False)) == numbers
+        G = scenario.cluster.workers
+        slack = 1e-9 * numbers["work"]
+        assert numbers["avg_imbalance"] <= (G - 1) * numbers["avg_gap"] + slack
+        assert numbers["avg_gap"] <= numbers["avg_imbalance"] + slack
+        assert 0 <= numbers["idle_fraction"] <= 1
+        if "tpot_mean_s" in numbers:
+            assert numbers["tpot_p50_s"] <= numbers["tpot_p95_s"] <= numbers["tpot_p99_s"]
+            assert 0 <= numbers["queueing_delay_mean_s"] <= numbers["latency_mean_s"]
+
+
+def test_every_metric_is_described() -> None:
+    """Names are unique and no unit or description is empty."""
+    entries = metrics()
+    assert len({m.name for m in entries}) == len(entries) > 20
+    assert all(m.unit and m.description for m in entries)

@@ -1,0 +1,75 @@
+"""The engine against a naive one: same states shown, same trajectories."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from bfio.decode.state import DecodeState
+from tests.decode.cases import Scenario, first_come, least_projected, scenarios
+from tests.decode.reference import Policy, Reference
+
+CLUSTER_ARRAYS = ("loads", "projected_loads", "free_slots", "running", "queued", "queued_tokens")
+REQUEST_ARRAYS = ("sizes", "ages", "contributions")
+
+
+class Recorder:
+    """Wraps a policy and keeps the states it saw."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.states: list[DecodeState] = []
+
+    def __call__(self, state: DecodeState) -> Sequence[int | None]:
+        """Keep the state, then ask the policy."""
+        self.states.append(state)
+        return self.policy(state)
+
+
+def reference(scenario: Scenario, policy: Policy) -> Reference:
+    """Run the naive engine on a scenario."""
+    options = dict(scenario.options)
+    timed, rate = options.pop("arrivals") == "timed", options.pop("rate_scale")
+    pool = None if timed else options["pool"]
+    times = [float(t / rate) for t in scenario.workload.arrival_times or ()]
+    return Reference(
+        scenario.workload,
+        policy,
+        scenario.cluster,
+        **{**options, "pool": pool},
+        arrival_s=times,
+    ).simulate()
+
+
+@pytest.mark.parametrize("policy", [first_come, None, least_projected])
+@given(scenario=scenarios())
+def test_engine_agrees_with_naive_engine(policy: Policy | None, scenario: Scenario) -> None:
+    """States, step records and request records agree bit by bit, times included."""
+    policy = policy or scenario.erratic_policy()
+    seen, expected_seen = Recorder(policy), Recorder(policy)
+    run = scenario.simulate(seen)
+    expected = reference(scenario, expected_seen)
+    assert run.steps == len(expected.trace)
+    for k, row in enumerate(expected.trace):
+        for name, value in row.items():
+            assert getattr(run, name)[k].tolist() == value, (k, name)
+    for name, attribute in (
+        ("reveal_step", "reveal"),
+        ("start_step", "start"),
+        ("finish_step", "finish"),
+        ("worker", "worker"),
+    ):
+        assert getattr(run, name).tolist() == [getattr(j, attribute) for j in expected.jobs], name
+    assert np.array_equal(run.reveal_s, [j.reveal_s for j in expected.jobs], equal_nan=True)
+    assert_same_states(seen.states, expected_seen.states)
+
+
+def assert_same_states(found: list[DecodeState], expected: list[DecodeState]) -> None:
+    """Assert that two policies saw the same states."""
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        assert (a.step, a.slots) == (b.step, b.slots)
+        for name in CLUSTER_ARRAYS + REQUEST_ARRAYS:
+            assert getattr(a, name).dtype == np.int64
+            assert np.array_equal(getattr(a, name), getattr(b, name)), name

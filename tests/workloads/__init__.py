@@ -1,0 +1,1 @@
+"""Tests of trace readers, writers, generators and statistics."""

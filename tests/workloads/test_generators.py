@@ -1,0 +1,102 @@
+"""Generated workloads: reproducible, and named ones complete."""
+
+import numpy as np
+import pytest
+
+from bfio.workloads import (
+    Empirical,
+    Geometric,
+    Poisson,
+    Uniform,
+    Workload,
+    generate,
+    resample,
+    synthetic,
+    synthetic_names,
+)
+from formulations.errors import InputError
+
+
+def _same(first: Workload, second: Workload) -> bool:
+    return (
+        np.array_equal(first.prompt_tokens, second.prompt_tokens)
+        and np.array_equal(first.output_tokens, second.output_tokens)
+        and first.arrival_times == second.arrival_times
+    )
+
+
+def test_lengths_do_not_depend_on_arrivals() -> None:
+    """The same seed gives the same requests with and without arrival times."""
+    laws = Uniform(1, 50), Geometric(9)
+    timed = generate(40, *laws, Poisson(3), rng=np.random.default_rng(4))
+    untimed = generate(40, *laws, rng=np.random.default_rng(4))
+    assert timed.arrival_times is not None
+    assert untimed.arrival_times is None
+    assert np.array_equal(timed.prompt_tokens, untimed.prompt_tokens)
+    assert np.array_equal(timed.output_tokens, untimed.output_tokens)
+    assert timed.provenance["arrivals"] == "poisson(rate=3)"
+
+
+def test_resample_keeps_pairs() -> None:
+    """Prompt i goes with output i, which two separate laws would not keep."""
+    source = Workload(np.arange(1, 11), np.arange(1, 11) * 100)
+    drawn = resample(source, 500, rng=np.random.default_rng(0))
+    assert np.array_equal(drawn.prompt_tokens * 100, drawn.output_tokens)
+    assert set(drawn.prompt_tokens.tolist()) == set(range(1, 11))
+    apart = generate(
+        500,
+        Empirical.of(source.prompt_tokens),
+        Empirical.of(source.output_tokens),
+        rng=np.random.default_rng(0),
+    )
+    assert not np.array_equal(apart.prompt_tokens * 100, apart.output_tokens)
+
+
+def test_empty_requests() -> None:
+    """Neither 0 requests nor a draw from nothing is possible."""
+    empty = Workload(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match="no requests to draw from"):
+        resample(empty, 1, rng=rng)
+    with pytest.raises(InputError, match="num_requests"):
+        generate(0, Uniform(1, 2), Uniform(1, 2), rng=rng)
+
+
+@pytest.mark.parametrize("name", synthetic_names())
+@pytest.mark.parametrize("num_requests", [1, 17, 1000])
+def test_synthetic(name: str, num_requests: int) -> None:
+    """Every name gives the number asked for, the same for the same seed, and says its origin."""
+    workload = synthetic(name, num_requests, seed=5)
+    assert len(workload) == num_requests
+    assert workload.name == name
+    assert workload.provenance["seed"] == 5
+    assert workload.provenance["synthetic"] == name
+    assert _same(workload, synthetic(name, num_requests, seed=5))
+    if not name.endswith("-bad") and name != "equal" and num_requests > 1:
+        assert not _same(workload, synthetic(name, num_requests, seed=6))
+
+
+def test_names_are_described() -> None:
+    """Each name has one line of description."""
+    for name, description in synthetic_names().items():
+        assert description, name
+        assert "\n" not in description
+
+
+def test_unknown_name() -> None:
+    """A misspelt name is answered with the closest one."""
+    with pytest.raises(
+        InputError, match=r"unknown workload 'geometrik'; did you mean 'geometric'"
+    ):
+        synthetic("geometrik", 1, seed=0)
+    with pytest.raises(InputError, match="seed"):
+        synthetic("demo", 1, seed=-1)
+    with pytest.raises(InputError, match="requests"):
+        synthetic("demo", 0, seed=0)
+
+
+def test_overloaded_is_certified_for_the_default_cluster() -> None:
+    """5,000 requests with outputs of mean 200 overload 16 x 72 slots for hundreds of steps."""
+    steps = synthetic("overloaded", 5000, seed=1).provenance["overloaded_steps"]
+    assert isinstance(steps, int)
+    assert steps > 100
