@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Most points drawn along a trajectory; more cannot be seen.
 _MAX_POINTS = 1500
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -111,7 +111,7 @@ def regret_figure(report: "GapReport", label: str) -> Figure:
         axes = figure.subplots()
         if len(positive):
             edges = np.geomspace(positive.min(), positive.max() * 1.0001, 40)
-            axes.hist(positive, bins=edges, color="C0")
+            axes.hist(positive, bins=edges.tolist(), color="C0")
             axes.set_xscale("log")
         share = 100 * np.mean(regrets == 0)
         axes.set_title(

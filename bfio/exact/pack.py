@@ -99,8 +99,8 @@ def split_under_peak(
     """Redistribute requests until no load exceeds ``peak``.
 
     An overloaded worker and a random other pool their requests and split them at random among
-    the splits that respect both margins; if there is none, among those whose excess is one the
-    other worker can bear alone, so that the overload wanders.
+    the splits that respect both margins, or, if they hold too much together, among those that
+    share the excess, so that it wanders.
 
     Parameters
     ----------
@@ -136,13 +136,12 @@ def split_under_peak(
                 items[count] = i
                 count += 1
         total = loads[p] + loads[q] - base[p] - base[q]
-        low = max(0, total - (peak - base[q]))
-        high = peak - base[p]
-        if low > high:
-            # The two hold too much together: p keeps within its margin, q takes the excess.
-            low = max(0, high - (low - high))
-        high = min(high, total)
-        if low > high or not _random_split(items[:count], sizes, low, high, state, first):
+        least = max(0, total - (peak - base[q]))
+        most = min(total, peak - base[p])
+        # If the two hold too much together, any split between the margins shares the excess.
+        low = min(least, most)
+        high = max(least, most)
+        if not _random_split(items[:count], sizes, low, high, state, first):
             continue
         taken = 0
         for k in range(count):

@@ -1,15 +1,30 @@
 """The BF-IO step program (IO): which waiting request goes to which worker at one step.
 
 ``build(problem)`` states it in Pyomo, ``solve(problem)`` solves it with a backend,
-``violations(problem, assignment)`` checks any answer.
+``violations(problem, assignment)`` checks any answer. What needs Pyomo or a solver is loaded when
+first used.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from formulations.step.bound import lower_bound
 from formulations.step.check import violations
 from formulations.step.problem import Objective, StepProblem
-from formulations.step.program import StepProgram, build
 from formulations.step.result import StepResult
-from formulations.step.solver import assess, solve, solve_by_enumeration
+
+if TYPE_CHECKING:
+    from formulations.step.program import build
+    from formulations.step.solver import assess, solve, solve_by_enumeration
+    from formulations.step.step_program import StepProgram
+
+_HOMES = {
+    "StepProgram": "formulations.step.step_program",
+    "assess": "formulations.step.solver",
+    "build": "formulations.step.program",
+    "solve": "formulations.step.solver",
+    "solve_by_enumeration": "formulations.step.solver",
+}
 
 __all__ = [
     "Objective",
@@ -23,3 +38,9 @@ __all__ = [
     "solve_by_enumeration",
     "violations",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'formulations.step' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -28,33 +28,13 @@ bounds also keep HiGHS honest: without them it reports a false optimum on a know
 loads of 10^7 tokens (tests/formulations/test_false_optimum.py).
 """
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
 
-from formulations.standard_form import StandardForm
 from formulations.step.bound import peak_bounds
-from formulations.step.matrix import build_standard_form
 from formulations.step.problem import Objective, StepProblem
-
-
-class StepProgram:
-    """The program of one `StepProblem`, as a Pyomo model and as sparse arrays."""
-
-    def __init__(self, problem: StepProblem) -> None:
-        self.problem = problem
-
-    @cached_property
-    def model(self) -> Any:
-        """The Pyomo statement."""
-        return build(self.problem)
-
-    @cached_property
-    def standard_form(self) -> StandardForm:
-        """The same program, written without Pyomo for speed."""
-        return build_standard_form(self.problem)
 
 
 def build(problem: StepProblem, model: Any = None) -> Any:

@@ -13,8 +13,8 @@ from formulations.step.bound import lower_bound
 from formulations.step.brute_force import brute_force
 from formulations.step.check import violations
 from formulations.step.problem import Objective, StepProblem
-from formulations.step.program import StepProgram
 from formulations.step.result import StepResult
+from formulations.step.step_program import StepProgram
 
 Assignment = Sequence[int | None]
 

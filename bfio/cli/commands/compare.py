@@ -10,6 +10,7 @@ from bfio.cli.output import print_json, progress_bar
 
 if TYPE_CHECKING:
     from bfio.comparison import Comparison
+    from bfio.decode.run import Run
     from bfio.workloads.workload import Workload
 
 DEFAULT_POLICIES = "fcfs,jsq,br-0,br-h,bf-io"
@@ -67,7 +68,7 @@ def run_policies(
     """Run the policies under a progress bar; interrupted, keep those that are done."""
     from bfio.comparison import Comparison, compare_each
 
-    runs = []
+    runs: list[Run] = []
     with progress_bar() as bar:
         tasks = {name: bar.add_task(name, total=len(workload)) for name in policies}
         try:

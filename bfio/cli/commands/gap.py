@@ -1,6 +1,7 @@
 """``bfio gap``: how far each decision of a policy is from the optimum of its step."""
 
 import argparse
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +71,7 @@ def _observer(args: argparse.Namespace) -> "GapObserver":
     return GapObserver(
         method=args.method,
         horizon=integer(args.gap_horizon, "--gap-horizon", maximum=5000),
-        gamma=policy_options.gamma or 1,
+        gamma=policy_options.gamma or Fraction(1),
         objective=Objective(policy_options.objective),
         time_limit=args.time_limit,
         every=integer(args.every, "--every", minimum=1),

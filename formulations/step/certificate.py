@@ -1,0 +1,285 @@
+"""Proofs of a lower bound on the step program, and a verifier that knows the problem data only.
+
+A certificate covers problems whose look-ahead steps see the same loads and contributions up to
+common shifts (one step always does). Their objective is a multiple of
+
+    G·M − Σ_g b_g − T,
+
+with ``M`` the peak and ``T`` the admitted total. The verifier derives, in integers, a bound on it
+for every peak ``M`` that could beat the claim. If every request is admitted, ``T`` is known and
+only ``M`` needs a bound. Otherwise, for every price vector λ ≥ 0 on the requests,
+
+    T(M) ≤ Σ_i λ_i + Σ_g max { Σ_{i ∈ S} (s_i − λ_i) : |S| = cap_g, Σ_{i ∈ S} s_i ≤ M − b_g },
+
+since adding Σ_i λ_i (1 − times i is used) ≥ 0 to the total relaxes "at most once". With λ = 0 this
+is the sum of the largest reachable sums.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from formulations.arrays import IntArray
+from formulations.errors import InputError
+from formulations.step.problem import Objective, StepProblem
+
+_UNREACHABLE = -(1 << 60)
+#: Most table cells (cardinalities x sums) and peaks the verifier visits.
+_MAX_CELLS = 1 << 27
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is needed, beside the problem, to re-derive a lower bound.
+
+    Parameters
+    ----------
+    kind : str
+        ``"sums"`` or ``"enumeration"``.
+    bound : int
+        The scaled objective claimed to be a lower bound.
+    prices : tuple of tuple of int
+        Price vectors, one entry per request, in units of ``1 / price_scale`` token.
+    price_scale : int
+        See there.
+    nodes : int
+        For ``"enumeration"``: nodes of the exhausted search. Nothing re-derives such a bound
+        short of searching again; `certified_bound` refuses it.
+    """
+
+    kind: str
+    bound: int
+    prices: tuple[tuple[int, ...], ...] = ()
+    price_scale: int = 1
+    nodes: int = 0
+
+
+def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
+    """Re-derive the bound of a certificate from the problem data.
+
+    Returns
+    -------
+    int
+        ``certificate.bound``, now known to be a lower bound on the scaled objective.
+
+    Raises
+    ------
+    InputError
+        If the certificate does not prove its bound, is malformed, or records a search.
+    """
+    _check_form(problem, certificate)
+    core = _Core(problem)
+    # Bounds are multiples of the multiplier, so a claim in between is rounded up.
+    target = -(-certificate.bound // core.multiplier) if core.multiplier else 0
+    if core.multiplier == 0:
+        proven = certificate.bound <= 0
+    elif core.admits_all:
+        proven = core.value(core.least_peak_for_all(), core.total_size) >= target
+    else:
+        proven = _every_peak_reaches(core, certificate, target)
+    if not proven:
+        raise InputError(
+            "certificate", f"it does not prove the bound {certificate.bound}", "solve again"
+        )
+    return certificate.bound
+
+
+def _check_form(problem: StepProblem, certificate: Certificate) -> None:
+    if certificate.kind != "sums":
+        raise InputError(
+            "certificate.kind",
+            f"{certificate.kind!r} cannot be re-derived",
+            "solve the problem with a second method to check it",
+        )
+    if certificate.price_scale < 1:
+        raise InputError("certificate.price_scale", "below 1", "solve again")
+    for k, vector in enumerate(certificate.prices):
+        if len(vector) != problem.num_requests or min(vector, default=0) < 0:
+            raise InputError(
+                f"certificate.prices[{k}]", "not one price >= 0 per request", "solve again"
+            )
+
+
+class _Core:
+    """The one-dimensional data of a problem, and bounds in closed form."""
+
+    def __init__(self, problem: StepProblem) -> None:
+        _check_covered(problem)
+        steps = [h for h, weight in enumerate(problem.weights) if weight > 0] or [0]
+        h = steps[0]
+        open_workers = problem.capacity > 0
+        self.multiplier = sum(problem.weights) * int(problem.time_weights[0])
+        self.num_workers = problem.num_workers
+        self.peak = int(problem.base[:, h].max())
+        self.total_base = int(problem.base[:, h].sum())
+        self.base: IntArray = problem.base[open_workers, h]
+        self.capacity: IntArray = problem.capacity[open_workers]
+        self.sizes: IntArray = problem.contribution[:, h]
+        self.ascending: IntArray = np.sort(self.sizes)
+        self.below: IntArray = np.concatenate([[0], np.cumsum(self.ascending)])
+        self.slots = int(self.capacity.sum())
+        self.admits_all = len(self.sizes) <= self.slots
+        self.total_size = int(self.below[-1])
+
+    def value(self, peak: int, total: int) -> int:
+        return self.num_workers * peak - self.total_base - total
+
+    @property
+    def first_peak(self) -> int:
+        """No peak below this is possible: base loads, and slots that must be filled."""
+        spare = max(0, self.slots - len(self.sizes))
+        forced = self.base + self.below[np.maximum(self.capacity - spare, 0)]
+        return max(self.peak, int(forced.max(initial=0)))
+
+    @property
+    def largest_total(self) -> int:
+        admitted = min(self.slots, len(self.sizes))
+        return int(self.below[-1] - self.below[len(self.sizes) - admitted])
+
+    def closed_form(self, peak: int) -> int:
+        """Bound for this peak and all higher ones: it never falls as the peak rises."""
+        room = int((peak - self.base).sum())
+        return self.value(peak, min(room, self.largest_total))
+
+    def least_peak_for_all(self) -> int:
+        """Least peak not excluded by room, or by more requests of some size than places."""
+        low = self.first_peak - 1
+        high = self.first_peak + self.total_size
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._may_hold_all(middle):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _may_hold_all(self, peak: int) -> bool:
+        margins = peak - self.base
+        largest = self.total_size - self.below[len(self.sizes) - self.capacity]
+        if int(np.minimum(margins, largest).sum()) < self.total_size:
+            return False
+        positive = np.unique(self.sizes[self.sizes > 0])
+        places = np.minimum(self.capacity, margins // positive[:, None]).sum(axis=1)
+        at_least = len(self.sizes) - np.searchsorted(self.ascending, positive)
+        return bool((places >= at_least).all())
+
+
+def _check_covered(problem: StepProblem) -> None:
+    """Refuse what has no one-dimensional core; extra constraints only raise the optimum."""
+    times = problem.time_weights
+    steps = [h for h, weight in enumerate(problem.weights) if weight > 0] or [0]
+    base = problem.base[:, steps]
+    contribution = problem.contribution[:, steps]
+    growth = contribution[:1] - contribution[:1, :1]
+    per_request = (contribution - contribution[:, :1] == growth).all()
+    drift = base - base[:, :1]
+    if len(growth):
+        drift = drift + problem.capacity[:, None] * growth
+    fills = problem.num_requests >= int(problem.capacity.sum())
+    if (
+        problem.objective is not Objective.IMBALANCE
+        or (times != times[0]).any()
+        or not per_request
+        or (drift != drift[0]).any()
+        or (growth.any() and not fills)
+    ):
+        raise InputError(
+            "certificate", "it covers one-dimensional imbalance problems only", "use a solver"
+        )
+
+
+def _every_peak_reaches(core: _Core, certificate: Certificate, target: int) -> bool:
+    """Whether every peak from the first possible one is bounded by ``target``."""
+    first = core.first_peak
+    if core.closed_form(first) >= target:
+        return True
+    last = _last_open_peak(core, target)
+    most = int(core.capacity.max())
+    limit = min(last - int(core.base.min()), int(core.below[-1]))
+    if (most + 1) * (limit + 1) > _MAX_CELLS or last - first > _MAX_CELLS:
+        return False
+    open_peaks = np.arange(first, last + 1)
+    reachable = _priced_sums(core, np.zeros_like(core.sizes), 1, limit)
+    open_peaks = open_peaks[_nested_bounds(core, reachable, open_peaks) < target]
+    scale = certificate.price_scale
+    for vector in certificate.prices:
+        prices = np.array(vector, dtype=np.int64)
+        table = _priced_sums(core, prices, scale, limit)
+        total = _sum_over_workers(core, table, open_peaks) + int(prices.sum())
+        bounds = scale * (core.num_workers * open_peaks - core.total_base) - total
+        # An integer objective is >= target once it is > target - 1.
+        open_peaks = open_peaks[bounds <= scale * (target - 1)]
+    return len(open_peaks) == 0
+
+
+def _last_open_peak(core: _Core, target: int) -> int:
+    """Largest peak that the closed form leaves below ``target`` (bisection; it never falls)."""
+    low = core.first_peak
+    high = low + 1
+    while core.closed_form(high) < target:
+        low, high = high, 2 * high - core.first_peak + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if core.closed_form(middle) < target:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _priced_sums(core: _Core, prices: IntArray, scale: int, limit: int) -> IntArray:
+    """Largest ``Σ (scale·s_i − λ_i)`` over c requests of sum <= x, for each c and x <= limit."""
+    best = np.full((int(core.capacity.max()) + 1, limit + 1), _UNREACHABLE, dtype=np.int64)
+    best[0] = 0
+    for size, price in zip(core.sizes.tolist(), prices.tolist(), strict=True):
+        if size <= limit:
+            # The right-hand side is computed in full before it is stored: each request once.
+            extended = best[:-1, : limit + 1 - size] + (scale * size - price)
+            np.maximum(best[1:, size:], extended, out=best[1:, size:])
+    return best
+
+
+def _sum_over_workers(core: _Core, table: IntArray, peaks: IntArray) -> IntArray:
+    """Sum each worker's entry under each peak; hugely negative where a slot cannot be filled."""
+    margins = np.minimum(peaks - core.base[:, None], table.shape[1] - 1)
+    parts = table[core.capacity[:, None], margins]
+    # Entries near the marker stand for "no such subset" and must not be summed into overflow.
+    total: IntArray = np.where(
+        (parts > _UNREACHABLE // 2).all(axis=0), parts.sum(axis=0), -(2**61)
+    )
+    return total
+
+
+def _nested_bounds(core: _Core, reachable: IntArray, peaks: IntArray) -> IntArray:
+    """Bound each peak by reachable sums, the U largest sizes, and nested thresholds."""
+    single = core.capacity == 1
+    rest = _sum_over_workers(core, reachable, peaks)
+    bounds = np.empty(len(peaks), dtype=np.int64)
+    for k, peak in enumerate(peaks.tolist()):
+        margins = peak - core.base
+        slots = np.repeat(margins - core.below[core.capacity - 1], core.capacity)
+        of_slots = _largest_nested_total(core.ascending, slots)
+        of_single = _largest_nested_total(core.ascending, margins[single])
+        if rest[k] < 0 or of_slots is None or of_single is None:
+            bounds[k] = 2**62
+            continue
+        reached = reachable[1, np.minimum(margins[single], reachable.shape[1] - 1)]
+        total = min(int(rest[k]) - int(reached.sum()) + of_single, of_slots, core.largest_total)
+        bounds[k] = core.value(peak, total)
+    return bounds
+
+
+def _largest_nested_total(ascending: IntArray, thresholds: IntArray) -> int | None:
+    """Largest total of distinct requests, one below each threshold (greedy); None if none."""
+    fitting: list[int] = []
+    following = 0
+    total = 0
+    places = np.searchsorted(ascending, np.sort(thresholds), side="right").tolist()
+    sizes = ascending.tolist()
+    for place in places:
+        fitting += sizes[following:place]
+        following = max(following, place)
+        if not fitting:
+            return None
+        total += fitting.pop()
+    return total
