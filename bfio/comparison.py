@@ -10,6 +10,8 @@ from bfio.decode.energy import EnergyModel
 from bfio.decode.observers import ProgressObserver, StepView
 from bfio.decode.run import Run
 from bfio.policies.options import PolicyOptions
+from bfio.policies.parsing import parse_policy
+from bfio.policies.registry import find
 from bfio.simulation import describe_run, simulate
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
@@ -153,3 +155,5 @@ def _check_names(policies: Sequence[str]) -> None:
     for label in policies:
         if policies.count(label) > 1:
             raise InputError("policies", f"{label} is named twice", "name each policy once")
+        # An unknown name is an error now, not after the policies before it have run.
+        find(parse_policy(label, PolicyOptions())[0])

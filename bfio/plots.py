@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
 
 from formulations.arrays import FloatArray
 from formulations.errors import InputError
@@ -48,54 +49,47 @@ def save(figure: Figure, path: Path) -> Path:
     return path
 
 
-def folder_for(name: str) -> Path:
-    """Return the folder of that name, made if it is not there.
-
-    Raises
-    ------
-    InputError
-        If it cannot be made.
-    """
-    folder = Path(name)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            name, f"no folder can be made there ({error.strerror})", "choose another --output"
-        ) from None
-    return folder
-
-
 def trajectory_figure(comparison: "Comparison") -> Figure:
     """Draw the load of every worker over the steps, one panel per policy (paper A, fig. 6)."""
     num_panels = len(comparison.runs)
-    columns = min(3, num_panels)
+    columns = min(num_panels, 2 if num_panels == 4 else 3)
     rows = math.ceil(num_panels / columns)
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(4.2 * columns, 2.6 * rows + 0.4), layout="constrained")
-        panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat
+        figure = Figure(figsize=(max(4.2 * columns, 7), 2.6 * rows + 0.6), layout="constrained")
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        panels = list(grid.flat)
         for panel, label, run in zip(panels, comparison.labels, comparison.runs, strict=False):
             _draw_trajectory(panel, label, run)
-        for panel in list(panels)[num_panels:]:
+        # The panels share their axes; bounded earlier, the later ones would be cut off.
+        panels[0].set_ylim(bottom=0)
+        panels[0].legend(loc="upper right")
+        for panel in panels[num_panels:]:
             panel.set_visible(False)
-        figure.supxlabel("step")
-        figure.supylabel("load of each worker [tokens]")
+        figure.suptitle("Load of each worker; black: the fullest, which sets the step's length")
+        figure.supxlabel("step (shaded: steady part)")
+        figure.supylabel("load [tokens]")
     return figure
 
 
 def idle_fraction_figure(comparison: "Comparison") -> Figure:
     """Draw the idle fraction of each step and its distribution (paper A, fig. 1)."""
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(10, 3.6), layout="constrained")
+        figure = Figure(figsize=(10, 3.8), layout="constrained")
         over_time, spread = figure.subplots(1, 2, width_ratios=(2, 1), sharey=True)
         for label, run in zip(comparison.labels, comparison.runs, strict=True):
             _draw_idle(over_time, label, run)
-        idle = [100 * _idle_fractions(run) for run in comparison.runs]
+        _shade_steady(over_time, comparison.runs[0])
+        masks = [run.steady_mask() for run in comparison.runs]
+        part = "whole run" if any(mask is None for mask in masks) else "steady part"
+        idle = [
+            100 * (_idle_fractions(run) if part == "whole run" else _idle_fractions(run)[mask])
+            for run, mask in zip(comparison.runs, masks, strict=True)
+        ]
         spread.boxplot(idle, tick_labels=comparison.labels, showfliers=False)
         spread.tick_params(axis="x", labelrotation=30)
-        spread.set_title("distribution over steps (whiskers 1.5 IQR)")
-        over_time.set_title("share of worker time lost at the barrier (mean of 1 % of the run)")
-        over_time.set_xlabel("step")
+        spread.set_title(f"{part}: quartiles over steps")
+        over_time.set_title("share of worker time lost at the barrier (running mean)")
+        over_time.set_xlabel("step (shaded: steady part)")
         over_time.set_ylabel("idle [%]")
         over_time.set_ylim(bottom=0)
         over_time.legend(loc="upper left", ncols=3)
@@ -128,8 +122,15 @@ def _draw_trajectory(panel: "Axes", label: str, run: "Run") -> None:
     panel.plot(chosen, run.loads[chosen], linewidth=0.5, alpha=0.6)
     panel.plot(chosen, run.max_load[chosen], color="black", linewidth=0.9, label="maximum")
     panel.set_title(label)
-    panel.set_ylim(bottom=0)
-    panel.legend(loc="lower left")
+    panel.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    _shade_steady(panel, run)
+
+
+def _shade_steady(panel: "Axes", run: "Run") -> None:
+    steady = run.steady_mask()
+    if steady is not None:
+        steps = np.flatnonzero(steady)
+        panel.axvspan(float(steps[0]), float(steps[-1]), color="0.92", zorder=0)
 
 
 def _draw_idle(axes: "Axes", label: str, run: "Run") -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Requests that a synthetic workload has unless ``--requests`` says otherwise.
 _SYNTHETIC_REQUESTS = 4000
+#: Limit of each solve in a simulation: one hard step must not hold up thousands of easy ones.
+_SOLVE_SECONDS = 1.0
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -25,10 +27,15 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default 0)")
 
 
-def add_time_limit(parser: argparse._ActionsContainer) -> None:
+def add_time_limit(parser: argparse._ActionsContainer, default: float | None = None) -> None:
     """Add ``--time-limit``."""
+    shown = "none" if default is None else f"{default:g}"
     parser.add_argument(
-        "--time-limit", type=_seconds, metavar="SECONDS", help="limit of each solve (default none)"
+        "--time-limit",
+        type=_seconds,
+        default=default,
+        metavar="SECONDS",
+        help=f"limit of each solve (default {shown}); what it leaves unproven is counted",
     )
 
 
@@ -192,7 +199,7 @@ def add_policy_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--objective", default="imbalance", metavar="O", help="imbalance, max-load or gap"
     )
-    add_time_limit(group)
+    add_time_limit(group, default=_SOLVE_SECONDS)
 
 
 def policy_options_from(args: argparse.Namespace) -> "PolicyOptions":

@@ -1,10 +1,14 @@
 """What commands print: JSON documents, tables and progress."""
 
+import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,23 +34,25 @@ def console() -> "Console":
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
 ) -> None:
-    """Print a table: text left in the first column, numbers right in the others."""
+    """Print a table: columns of numbers to the right, all others to the left."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", caption=note or None)
-    table.caption_justify = "left"
-    for k, name in enumerate(columns):
-        table.add_column(name, justify="left" if k == 0 else "right", overflow="fold")
+    # Text, not markup: units stand in brackets, and names that users give may hold some.
+    table = Table(
+        title=Text(title), title_justify="left", caption=Text(note), caption_justify="left"
+    )
+    for name, cells in zip(columns, zip(*rows, strict=True), strict=True):
+        numeric = all(cell[:1].isdigit() or cell[:1] in "–-∞" for cell in cells)
+        table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        # Text(), not markup: names come from users and may hold brackets.
         table.add_row(*(Text(cell) for cell in row))
     console().print(table)
 
 
 @contextmanager
 def progress_bar() -> Iterator["Progress"]:
-    """Yield a progress display on stderr; without a terminal it prints its last state alone."""
+    """Yield a progress display on stderr; without a terminal, one line per task at the end."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -57,15 +63,43 @@ def progress_bar() -> Iterator["Progress"]:
         TimeRemainingColumn,
     )
 
+    console = Console(stderr=True)
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
+        disable=not console.is_terminal,
     ) as display:
         yield display
+    if not console.is_terminal:
+        for task in display.tasks:
+            line = f"{task.description}: {task.completed:.0f}/{task.total:.0f}"
+            print(f"{line} in {task.elapsed or 0:.1f} s", file=sys.stderr)
+
+
+def plot_folder(args: argparse.Namespace) -> Path | None:
+    """Return the folder for plots, made before any long work; None with ``--no-plots``.
+
+    Raises
+    ------
+    InputError
+        If it cannot be made.
+    """
+    if args.no_plots:
+        return None
+    folder = Path(args.output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            args.output,
+            f"no folder can be made there ({error.strerror})",
+            "choose another --output",
+        ) from None
+    return folder
 
 
 def number(value: float | None, digits: int = 4) -> str:

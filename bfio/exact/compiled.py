@@ -1,9 +1,15 @@
 """Compile a function with Numba, keeping its type."""
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeAlias, TypeVar
 
+import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+#: Bits of reachable sums, 64 to a word, and the one word of a pseudo-random sequence.
+Words: TypeAlias = NDArray[np.uint64]
+RandomState: TypeAlias = NDArray[np.uint64]
 
 P = ParamSpec("P")
 R = TypeVar("R")

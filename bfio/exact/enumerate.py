@@ -105,9 +105,7 @@ def enumerate_placements(
                         if g != following and free[g] > 0:
                             room += top - loads[g]
                     largest = below[rest] - below[rest - left]
-                    bound = _bound_below(
-                        num_workers, total_base, top, total + size, room, largest
-                    )
+                    bound = _bound_below(num_workers, total_base, top, total + size, room, largest)
                     found = bound < incumbent
             else:
                 left = admitted - placed

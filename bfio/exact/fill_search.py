@@ -8,10 +8,9 @@ import numpy as np
 
 from bfio.exact.enumerate import enumerate_placements
 from bfio.exact.fill import FillProblem
-from bfio.exact.pack import exchange_under_peak, spread
+from bfio.exact.pack import exchange_under_peak, split_under_peak, spread
 from bfio.exact.peaks import IMPOSSIBLE, PRICE_SCALE, peak_bounds, price_requests
 from bfio.exact.place import place_under_peak
-from bfio.exact.residual import solve_residual
 from bfio.exact.result import ExactResult, Seconds
 from bfio.exact.sums import floors
 from formulations.arrays import IntArray
@@ -20,15 +19,20 @@ from formulations.step.certificate import Certificate
 #: Largest tables built: peaks, and cells of sums (cardinality x tokens, times requests if priced).
 _MAX_PEAKS = 1 << 18
 _MAX_CELLS = 1 << 24
-_MAX_PRICED_CELLS = 1 << 27
+_MAX_PRICED_CELLS = 1 << 25
 #: Start of every pseudo-random sequence: the same problem is always searched alike.
 _SEED = 88172645463325252
-#: Peaks tried per round of placements, rounds, and price vectors tried.
-_PEAKS_PER_ROUND = 6
-_PLACEMENT_ROUNDS = (100, 400, 1600)
-_PRICE_ROUNDS = 80
-#: Exchanges tried under each peak when every request is admitted.
-_EXCHANGES = 200_000
+#: Peaks tried per round of placements, and re-placements under each (for 128 requests).
+_PEAKS_PER_ROUND = 8
+_PLACEMENT_ROUNDS = (100, 500, 2500)
+#: Price vectors tried, and table cells they may visit in all (some tenths of a second).
+_PRICE_ROUNDS = 120
+_PRICE_WORK = 3 * 10**8
+#: When every request is admitted: splits and exchanges per turn, turns, and peaks tried.
+_SPLITS = 500
+_EXCHANGES = 20_000
+_TURNS = 6
+_PEAKS_TRIED = 5
 #: Requests up to which the enumeration is worth a try.
 _MAX_ENUMERATED = 32
 
@@ -54,13 +58,12 @@ class FillSearch:
         self._nodes = 0
         self._bounds: IntArray | None = None
         self._prices: list[IntArray] = []
+        self._guide: IntArray = np.zeros_like(core.sizes)
         self._state = np.array([_SEED], dtype=np.uint64)
-        self._seconds = {"bound": 0.0, "search": 0.0, "fallback": 0.0}
+        self._seconds = {"bound": 0.0, "search": 0.0}
         self._first = core.first_peak()
 
-    def run(
-        self, start: tuple[int | None, ...] | None, node_limit: int, fallback: str | None
-    ) -> ExactResult:
+    def run(self, start: tuple[int | None, ...] | None, node_limit: int) -> ExactResult:
         """Close the problem as far as limits allow; see `bfio.exact.solve.solve_exact`."""
         if start is not None:
             self._accept(self._core.owner_of(start))
@@ -70,8 +73,6 @@ class FillSearch:
             self._fill()
         if self._open and len(self._core.sizes) <= _MAX_ENUMERATED and node_limit > 0:
             self._enumerate(node_limit)
-        if self._open and fallback is not None:
-            self._delegate()
         return self._result()
 
     @property
@@ -132,7 +133,15 @@ class FillSearch:
         margins = peak - core.base
         order = np.argsort(margins / core.capacity, kind="stable")
         return place_under_peak(
-            margins, core.capacity, core.sizes, order, target, rounds, owner, self._state
+            margins,
+            core.capacity,
+            core.sizes,
+            self._guide,
+            order,
+            target,
+            rounds,
+            owner,
+            self._state,
         )
 
     def _bound_peaks(self) -> None:
@@ -180,7 +189,8 @@ class FillSearch:
                         break
                     peak = self._first + k
                     target = self._core.value(peak, 0) - int(self._bounds[k])
-                    if self._place(peak, target, length, owner) >= 0:
+                    turns = length * 128 // max(128, len(self._owner))
+                    if self._place(peak, target, turns, owner) >= 0:
                         self._accept(owner)
                         self._raise_lower()
 
@@ -193,9 +203,12 @@ class FillSearch:
         limit = self._largest_margin(last)
         sizes = core.sizes[core.sizes <= limit]
         most = int(core.capacity.max())
-        if (limit + 1) * (most + 1) * len(sizes) > _MAX_PRICED_CELLS:
+        cells = (limit + 1) * (most + 1) * len(sizes)
+        rounds = min(_PRICE_ROUNDS, _PRICE_WORK // cells)
+        if cells > _MAX_PRICED_CELLS or rounds < 10:
             return
         source = np.full(len(self._bounds), -1, dtype=np.int64)
+        prices = np.zeros(len(sizes))
         tried, _ = price_requests(
             self._first,
             core.num_workers,
@@ -206,10 +219,11 @@ class FillSearch:
             limit,
             self._bounds,
             self._best,
-            _PRICE_ROUNDS,
-            np.zeros(len(sizes)),
+            rounds,
+            prices,
             source,
         )
+        self._guide[: len(sizes)] = prices
         # Requests above the limit fit nowhere; price 0 is theirs.
         for step in np.unique(source[source >= 0]).tolist():
             self._prices.append(np.concatenate([tried[step], 0 * core.sizes[len(sizes) :]]))
@@ -225,12 +239,26 @@ class FillSearch:
         with self._phase("search"):
             loads = spread(core.base, core.capacity, core.sizes, owner)
             self._accept(owner)
-            while self._open and peak < core.peak_of(self._best) and not self._out_of_time:
-                exchange_under_peak(
-                    peak, core.capacity, core.sizes, owner, loads, _EXCHANGES, self._state
-                )
-                self._accept(owner)
+            for _ in range(_PEAKS_TRIED):
+                if not self._open or peak >= core.peak_of(self._best) or self._out_of_time:
+                    break
+                self._balance(peak, owner, loads)
                 peak += max(1, (core.peak_of(self._best) - peak) // 2)
+
+    def _balance(self, peak: int, owner: IntArray, loads: IntArray) -> None:
+        """Alternate exact splits of two workers' requests and random exchanges."""
+        core = self._core
+        for _ in range(_TURNS):
+            met = split_under_peak(
+                peak, core.base, core.capacity, core.sizes, owner, loads, _SPLITS, self._state
+            )
+            self._accept(owner)
+            if met or self._out_of_time:
+                return
+            exchange_under_peak(
+                peak, core.capacity, core.sizes, owner, loads, _EXCHANGES, self._state
+            )
+            self._accept(owner)
 
     def _enumerate(self, node_limit: int) -> None:
         core = self._core
@@ -254,29 +282,13 @@ class FillSearch:
             self._lower = best
             self._method = "enumeration"
 
-    def _delegate(self) -> None:
-        remaining = self._remaining
-        if remaining is not None and remaining <= 0:
-            return
-        with self._phase("fallback"):
-            found = solve_residual(
-                self._core,
-                first_peak=self._first_open_peak(),
-                last_peak=self._core.last_open_peak(self._best),
-                lower=self._lower,
-                owner=self._owner,
-                time_limit=remaining,
-            )
-        if found.owner is not None:
-            self._accept(found.owner)
-        self._lower = self._best if found.finished else min(found.bound, self._best)
-        self._method = "cp-sat"
-
-    def _first_open_peak(self) -> int:
+    def open_peaks(self) -> tuple[int, int]:
+        """Return the first and last peak that could hold something better."""
+        last = self._core.last_open_peak(self._best)
         if self._bounds is None:
-            return self._first
-        still_open = np.flatnonzero(self._bounds < self._best)
-        return self._first + int(still_open[0])
+            return self._first, last
+        still_open = self._first + np.flatnonzero(self._bounds < self._best)
+        return int(still_open.min(initial=last)), int(still_open.max(initial=last))
 
     def _result(self) -> ExactResult:
         core = self._core
@@ -291,11 +303,9 @@ class FillSearch:
             stopped_by_time=self._open and self._out_of_time,
         )
 
-    def _certificate(self) -> Certificate | None:
+    def _certificate(self) -> Certificate:
         core = self._core
         bound = self._lower * core.multiplier
-        if self._method == "cp-sat":
-            return None
         if self._method == "enumeration":
             return Certificate("enumeration", bound, nodes=self._nodes)
         return Certificate(

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from bfio.exact.compiled import compiled
+from bfio.exact.compiled import RandomState, Words, compiled
 from bfio.exact.place import random_below
-from formulations.arrays import IntArray
+from formulations.arrays import BoolArray, IntArray
 
 
 @compiled
@@ -31,7 +31,7 @@ def spread(base: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray)
 
 @compiled
 def _random_split(
-    items: IntArray, sizes: IntArray, low: int, high: int, state: IntArray, first: IntArray
+    items: IntArray, sizes: IntArray, low: int, high: int, state: RandomState, first: BoolArray
 ) -> bool:
     """Mark in ``first`` a random subset of ``items`` with a sum in [low, high], if there is one.
 
@@ -70,12 +70,12 @@ def _random_split(
 
 
 @compiled
-def _has_bit(bits: IntArray, row: int, x: int) -> bool:
-    return (bits[row, x >> 6] >> np.uint64(x & 63)) & np.uint64(1) != 0
+def _has_bit(bits: Words, row: int, x: int) -> bool:
+    return bool((bits[row, x >> 6] >> np.uint64(x & 63)) & np.uint64(1))
 
 
 @compiled
-def _pick_overloaded(loads: IntArray, peak: int, state: IntArray) -> int:
+def _pick_overloaded(loads: IntArray, peak: int, state: RandomState) -> int:
     """Return a random worker above the peak, or -1."""
     offset = random_below(state, len(loads))
     for k in range(len(loads)):
@@ -94,7 +94,7 @@ def split_under_peak(
     owner: IntArray,
     loads: IntArray,
     rounds: int,
-    state: IntArray,
+    state: RandomState,
 ) -> bool:
     """Redistribute requests until no load exceeds ``peak``.
 
@@ -169,7 +169,7 @@ def exchange_under_peak(
     owner: IntArray,
     loads: IntArray,
     rounds: int,
-    state: IntArray,
+    state: RandomState,
 ) -> int:
     """Move and swap requests until no load exceeds ``peak``; return the excess left [tokens].
 

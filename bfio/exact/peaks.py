@@ -139,7 +139,7 @@ def _priced_bounds(
     """Raise ``bounds`` by one price vector; return the weakest peak and its scaled bound."""
     limit = best.shape[1] - 1
     weakest = -1
-    weakest_value = np.int64(IMPOSSIBLE)
+    weakest_value = IMPOSSIBLE
     total_price = prices.sum()
     for k in range(len(bounds)):
         if bounds[k] >= incumbent:
@@ -148,7 +148,7 @@ def _priced_bounds(
         for g in range(len(base)):
             part = best[capacity[g], min(first + k - base[g], limit)]
             if part <= UNREACHABLE // 2:
-                value = np.int64(IMPOSSIBLE)
+                value = IMPOSSIBLE
                 break
             value -= part
         if value < weakest_value:
@@ -211,7 +211,7 @@ def price_requests(
     subset = np.empty(most, np.int64)
     tried = np.empty((rounds, N), np.int64)
     price = start.copy()
-    top = -np.int64(IMPOSSIBLE)
+    top = -IMPOSSIBLE
     reach = 1.0
     stalled = 0
     for step in range(rounds):

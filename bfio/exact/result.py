@@ -11,7 +11,7 @@ from formulations.step.result import StepResult
 
 @dataclass(frozen=True)
 class Seconds:
-    """Wall-clock time of each phase [s]; Numba's compilation on a machine's first call included."""
+    """Wall-clock time of each phase [s], without the compilation of `solve_exact.prepare`."""
 
     bound: float = 0.0
     search: float = 0.0

@@ -62,10 +62,15 @@ def solve_exact(
     from bfio.exact.fill_search import FillSearch
 
     nodes = DEFAULT_NODE_LIMIT if node_limit is None else node_limit
-    search = FillSearch(core, None if time_limit is None else began + time_limit)
-    result = search.run(start, nodes, fallback)
-    assert result.assignment is not None
-    return replace(result, objective=problem.objective_value(result.assignment))
+    deadline = None if time_limit is None else began + time_limit
+    search = FillSearch(core, deadline)
+    result = search.run(start, nodes)
+    if result.proven or result.stopped_by_time or fallback is None:
+        return result
+    left = None if deadline is None else deadline - time.perf_counter()
+    if fallback != "cp-sat":
+        return _merged(result, _delegated(problem, result.assignment, left, fallback))
+    return _merged(result, _compact(problem, result, left, search.open_peaks()))
 
 
 def _check_limits(time_limit: float | None, node_limit: int | None) -> None:
@@ -90,6 +95,45 @@ def _settled(problem: StepProblem, began: float) -> ExactResult:
     )
 
 
+def _merged(own: ExactResult, other: ExactResult) -> ExactResult:
+    """Keep the better assignment and the better bound; the times of both count."""
+    assert own.objective is not None
+    assert own.bound is not None
+    seconds = replace(own.seconds, fallback=other.seconds.fallback)
+    if other.objective is None or other.objective > own.objective:
+        other = replace(other, assignment=own.assignment, objective=own.objective)
+    bound = max(own.bound, own.bound if other.bound is None else other.bound)
+    return replace(other, bound=bound, seconds=seconds, nodes=own.nodes)
+
+
+def _compact(
+    problem: StepProblem,
+    start: ExactResult,
+    time_limit: float | None,
+    first_peak: tuple[int, int] | None,
+) -> ExactResult:
+    """Close a problem with CP-SAT, the best assignment and bound so far in hand."""
+    from bfio.exact.compact import solve_compact
+
+    began = time.perf_counter()
+    found = solve_compact(
+        problem,
+        lower=start.bound or 0,
+        hint=start.assignment,
+        time_limit=time_limit,
+        first_peak=first_peak,
+    )
+    value = None if found.assignment is None else problem.objective_value(found.assignment)
+    return ExactResult(
+        method="cp-sat",
+        assignment=found.assignment,
+        objective=value,
+        bound=value if found.finished else found.bound,
+        seconds=Seconds(fallback=time.perf_counter() - began),
+        stopped_by_time=not found.finished,
+    )
+
+
 def _delegated(
     problem: StepProblem,
     start: tuple[int | None, ...] | None,
@@ -97,12 +141,16 @@ def _delegated(
     fallback: str | None,
 ) -> ExactResult:
     """Hand a problem without a one-dimensional core to the fallback."""
+    from bfio.exact.compact import is_compact
     from formulations.step.bound import lower_bound
     from formulations.step.solver import solve
 
-    if fallback is None:
-        value = None if start is None else problem.objective_value(start)
-        return ExactResult("none", start, value, lower_bound(problem))
+    value = None if start is None else problem.objective_value(start)
+    own = ExactResult("closed-form", start, value, lower_bound(problem))
+    if own.proven or fallback is None:
+        return own
+    if fallback == "cp-sat" and is_compact(problem) and problem.num_admitted > 0:
+        return _compact(problem, own, time_limit, None)
     began = time.perf_counter()
     found = solve(problem, backend=fallback, time_limit=time_limit, hint=start)
     return ExactResult(

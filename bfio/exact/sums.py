@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bfio.exact.compiled import compiled
+from bfio.exact.compiled import Words, compiled
 from formulations.arrays import BoolArray, IntArray
 
 #: Marks a sum that no subset reaches.
@@ -53,7 +53,7 @@ def floors(sizes: IntArray, cardinalities: IntArray, limit: int) -> IntArray:
 
 
 @compiled
-def _largest_below(bits: IntArray, cardinalities: IntArray, limit: int) -> IntArray:
+def _largest_below(bits: Words, cardinalities: IntArray, limit: int) -> IntArray:
     table = np.empty((len(cardinalities), limit + 1), np.int64)
     for k in range(len(cardinalities)):
         largest = -1

@@ -2,18 +2,18 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bfio.cli import options
 from bfio.cli.command import DONE, INTERRUPTED, Command
-from bfio.cli.output import print_json, progress_bar
+from bfio.cli.output import plot_folder, print_json, progress_bar
 
 if TYPE_CHECKING:
     from bfio.comparison import Comparison
     from bfio.decode.run import Run
     from bfio.workloads.workload import Workload
 
-DEFAULT_POLICIES = "fcfs,jsq,br-0,br-h,bf-io"
+DEFAULT_POLICIES = "fcfs,jsq-tokens,br-0,br-h,bf-io"
 
 _DESCRIPTION = """\
 Run several policies on the same requests and print the table of paper A: imbalance, gap, idle
@@ -49,25 +49,24 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_common(parser)
 
 
-def _run(args: argparse.Namespace) -> int:
+def run_and_show(args: argparse.Namespace) -> int:
+    """Compare the policies asked for; print the table and write the plots."""
+    folder = plot_folder(args)
     workload = options.workload_from(args)
-    policies = policy_names(args)
-    comparison = run_policies(args, workload, policies)
-    show(args, workload, comparison)
+    policies = [name.strip() for name in args.policies.split(",") if name.strip()]
+    comparison = _run_policies(args, workload, policies)
+    plots = [] if folder is None else _write_plots(folder, comparison)
+    _show(args, workload, comparison, plots)
     return DONE if len(comparison.runs) == len(policies) else INTERRUPTED
 
 
-def policy_names(args: argparse.Namespace) -> list[str]:
-    """Return the policies asked for."""
-    return [name.strip() for name in args.policies.split(",") if name.strip()]
-
-
-def run_policies(
+def _run_policies(
     args: argparse.Namespace, workload: "Workload", policies: list[str]
 ) -> "Comparison":
     """Run the policies under a progress bar; interrupted, keep those that are done."""
     from bfio.comparison import Comparison, compare_each
 
+    energy_model = options.energy_from(args)
     runs: list[Run] = []
     with progress_bar() as bar:
         tasks = {name: bar.add_task(name, total=len(workload)) for name in policies}
@@ -86,35 +85,31 @@ def run_policies(
         except KeyboardInterrupt:
             if not runs:
                 raise
-    return Comparison(tuple(policies[: len(runs)]), tuple(runs), options.energy_from(args))
+    return Comparison(tuple(policies[: len(runs)]), tuple(runs), energy_model)
 
 
-def show(args: argparse.Namespace, workload: "Workload", comparison: "Comparison") -> None:
-    """Print the comparison and write its plots."""
+def _show(
+    args: argparse.Namespace, workload: "Workload", comparison: "Comparison", plots: list[Path]
+) -> None:
     from bfio.cli.tables import print_comparison
     from bfio.simulation import versions
 
     documents = comparison.documents()
-    plots = [] if args.no_plots else _write_plots(args.output, comparison)
     if args.json:
-        answer: dict[str, Any] = {
-            "policies": documents,
-            "workload": {"name": workload.name, "requests": len(workload)}
-            | dict(workload.provenance),
-            "plots": [str(path) for path in plots],
-            "versions": versions(),
-        }
-        print_json(answer)
+        source = {"name": workload.name, "requests": len(workload)} | dict(workload.provenance)
+        names = [str(path) for path in plots]
+        print_json(
+            {"policies": documents, "workload": source, "plots": names, "versions": versions()}
+        )
         return
     print_comparison(documents)
     for path in plots:
         print(f"plot: {path}")
 
 
-def _write_plots(name: str, comparison: "Comparison") -> list[Path]:
-    from bfio.plots import folder_for, idle_fraction_figure, save, trajectory_figure
+def _write_plots(folder: Path, comparison: "Comparison") -> list[Path]:
+    from bfio.plots import idle_fraction_figure, save, trajectory_figure
 
-    folder = folder_for(name)
     return [
         save(trajectory_figure(comparison), folder / "load_trajectory.png"),
         save(idle_fraction_figure(comparison), folder / "idle_fraction.png"),
@@ -126,5 +121,5 @@ COMMAND = Command(
     summary="compare policies on the same requests: table, trajectories, idle fractions",
     description=_DESCRIPTION,
     add_arguments=_add_arguments,
-    run=_run,
+    run=run_and_show,
 )

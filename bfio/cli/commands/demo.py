@@ -2,11 +2,10 @@
 
 import argparse
 
-from bfio.cli import options
-from bfio.cli.command import DONE, INTERRUPTED, Command
+from bfio.cli.command import Command
 from bfio.cli.commands import compare
 
-_POLICIES = "fcfs,jsq,br-0,bf-io"
+_POLICIES = "fcfs,jsq-tokens,br-0,bf-io"
 _REQUESTS = 4000
 
 _DESCRIPTION = """\
@@ -18,10 +17,10 @@ _INTRODUCTION = """\
 worker, so the others wait. A request stays on its worker and its load grows by one token a step.
 Four policies decide which waiting request goes where, on the same 4,000 requests:
 
-  fcfs   oldest request to the worker with most free slots
-  jsq    oldest request to the worker with fewest requests
-  br-0   BalanceRoute: a fast two-stage heuristic that fills each worker's safe margin
-  bf-io  the integer program of every step, solved to proven optimality
+  fcfs        oldest request to the worker with most free slots
+  jsq-tokens  oldest request to the worker with least load
+  br-0        BalanceRoute: a fast two-stage heuristic that fills each worker's safe margin
+  bf-io       the integer program of every step, solved to proven optimality
 """
 _MEANING = """\
 How to read it: AvgImbalance is the load the workers lack, in tokens, to be as full as the fullest
@@ -40,15 +39,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    workload = options.workload_from(args)
-    policies = compare.policy_names(args)
-    if not args.json:
-        print(_INTRODUCTION)
-    comparison = compare.run_policies(args, workload, policies)
-    compare.show(args, workload, comparison)
-    if not args.json:
-        print(_MEANING)
-    return DONE if len(comparison.runs) == len(policies) else INTERRUPTED
+    if args.json:
+        return compare.run_and_show(args)
+    print(_INTRODUCTION)
+    status = compare.run_and_show(args)
+    print(_MEANING)
+    return status
 
 
 COMMAND = Command(

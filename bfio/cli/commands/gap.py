@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options
 from bfio.cli.command import DONE, INTERRUPTED, Command
-from bfio.cli.output import number, percent, print_json, print_table, progress_bar
+from bfio.cli.output import (
+    number,
+    percent,
+    plot_folder,
+    print_json,
+    print_table,
+    progress_bar,
+)
 
 if TYPE_CHECKING:
     from bfio.gap import GapObserver, GapReport
@@ -47,6 +54,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    folder = plot_folder(args)
     workload = options.workload_from(args)
     observer = _observer(args)
     status = DONE
@@ -58,7 +66,7 @@ def _run(args: argparse.Namespace) -> int:
             if not observer.rows:
                 raise
             status = INTERRUPTED
-    _show(args, workload, observer.report())
+    _show(args, workload, observer.report(), folder)
     return status
 
 
@@ -96,9 +104,13 @@ def _replay(
     report(len(workload))
 
 
-def _show(args: argparse.Namespace, workload: "Workload", report: "GapReport") -> None:
+def _show(
+    args: argparse.Namespace, workload: "Workload", report: "GapReport", folder: Path | None
+) -> None:
     document = report.to_mapping()
-    plots = [] if args.no_plots or not report.regrets() else [_write_plot(args, report)]
+    plots = []
+    if folder is not None and report.regrets():
+        plots = [_write_plot(folder, args.policy, report)]
     if args.json:
         from bfio.simulation import versions
 
@@ -138,10 +150,10 @@ def _print(policy: str, document: dict[str, Any]) -> None:
         print(f"p99 {number(seconds['p99'] * 1e3)} ms, max {number(seconds['max'] * 1e3)} ms")
 
 
-def _write_plot(args: argparse.Namespace, report: "GapReport") -> Path:
-    from bfio.plots import folder_for, regret_figure, save
+def _write_plot(folder: Path, policy: str, report: "GapReport") -> Path:
+    from bfio.plots import regret_figure, save
 
-    return save(regret_figure(report, args.policy), folder_for(args.output) / "regret.png")
+    return save(regret_figure(report, policy), folder / "regret.png")
 
 
 COMMAND = Command(

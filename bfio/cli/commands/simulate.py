@@ -35,6 +35,7 @@ def _run(args: argparse.Namespace) -> int:
     from bfio.decode.observers import ProgressObserver
     from bfio.simulation import describe_run, simulate, versions
 
+    energy_model = options.energy_from(args)
     workload = options.workload_from(args)
     with progress_bar() as bar:
         task = bar.add_task(args.policy, total=len(workload))
@@ -47,7 +48,7 @@ def _run(args: argparse.Namespace) -> int:
             **options.run_options_from(args),
         )
         bar.update(task, completed=run.completed)
-    document = describe_run(run, args.policy, options.energy_from(args))
+    document = describe_run(run, args.policy, energy_model)
     if args.json:
         print_json(document | {"workload": dict(workload.provenance), "versions": versions()})
     else:

@@ -1,0 +1,1 @@
+"""Studies and micro-benchmarks; they run from a checkout."""

@@ -1,0 +1,170 @@
+"""The step program in request classes for CP-SAT: what the exact method leaves open goes here.
+
+Requests with the same contribution are one integer variable per open worker, workers without free
+slots are a constant in each peak, and the objective is that of the program (IO):
+
+    min  Σ_h w_h (G·M_h − Σ_g b_g(h) − Σ_k Σ_g r_k(h) y_kg)
+    s.t. M_h ≥ b_g(h) + Σ_k r_k(h) y_kg,  Σ_g y_kg ≤ n_k,  Σ_k y_kg ≤ cap_g,  Σ y = U.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from formulations.step.problem import Objective, StepProblem
+
+
+@dataclass(frozen=True)
+class CompactResult:
+    """What CP-SAT left: an assignment (if any), an integer bound, and whether it finished."""
+
+    assignment: tuple[int | None, ...] | None
+    bound: int
+    finished: bool
+
+
+def is_compact(problem: StepProblem) -> bool:
+    """Whether `solve_compact` takes the problem: imbalance without further constraints."""
+    times = problem.time_weights
+    waiting = problem.num_requests > problem.num_admitted
+    return (
+        problem.objective is Objective.IMBALANCE
+        and problem.token_capacity is None
+        and not (times != times[0]).any()
+        and (problem.required is None or not problem.required.any() or not waiting)
+    )
+
+
+def solve_compact(
+    problem: StepProblem,
+    *,
+    lower: int,
+    hint: tuple[int | None, ...] | None,
+    time_limit: float | None,
+    first_peak: tuple[int, int] | None = None,
+) -> CompactResult:
+    """Solve an imbalance problem with CP-SAT, one thread.
+
+    Parameters
+    ----------
+    problem : StepProblem
+        Data for which `is_compact` holds.
+    lower : int
+        Proven lower bound on the scaled objective.
+    hint : tuple of (int or None), optional
+        An assignment to start from.
+    time_limit : float, optional
+        Wall-clock seconds.
+    first_peak : tuple of int, optional
+        Range of the peak at the first look-ahead step that could hold an optimum.
+    """
+    from ortools.sat.python import cp_model
+
+    program = _Program(problem)
+    model = program.model
+    if first_peak is not None:
+        model.add_linear_constraint(program.peaks[0], *first_peak)
+    model.add(program.objective >= lower)
+    if hint is not None:
+        program.add_hint(hint)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 0
+    if time_limit is not None:
+        solver.parameters.max_time_in_seconds = max(time_limit, 0.01)
+    status = solver.solve(model)
+    found = None
+    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        found = program.assignment(solver)
+    return CompactResult(found, _valid_bound(solver, lower), status == cp_model.OPTIMAL)
+
+
+class _Program:
+    """Variables and constraints."""
+
+    def __init__(self, problem: StepProblem) -> None:
+        from ortools.sat.python import cp_model
+
+        self.problem = problem
+        self.workers = np.flatnonzero(problem.capacity > 0).tolist()
+        self.rows, self.classes, self.counts = np.unique(
+            problem.contribution, axis=0, return_inverse=True, return_counts=True
+        )
+        self.model: Any = cp_model.CpModel()
+        self.take = self._take()
+        self._admit()
+        self.peaks = self._peaks()
+        self.objective = self._objective()
+        self.model.minimize(self.objective)
+
+    def _take(self) -> list[list[Any]]:
+        """y[k][p]: requests of class k that open worker p admits."""
+        capacity = self.problem.capacity[self.workers].tolist()
+        return [
+            [self.model.new_int_var(0, min(n, c), "") for c in capacity]
+            for n in self.counts.tolist()
+        ]
+
+    def _admit(self) -> None:
+        for row, n in zip(self.take, self.counts.tolist(), strict=True):
+            self.model.add(sum(row) <= n)
+        for p, g in enumerate(self.workers):
+            self.model.add(sum(row[p] for row in self.take) <= int(self.problem.capacity[g]))
+        self.model.add(sum(sum(row) for row in self.take) == self.problem.num_admitted)
+
+    def _peaks(self) -> list[Any]:
+        """M_h above every load."""
+        low = self.problem.base.max(axis=0).tolist()
+        admitted = np.sort(self.problem.contribution, axis=0)[::-1].cumsum(axis=0)
+        most = admitted[int(self.problem.capacity.max()) - 1].tolist()
+        peaks = []
+        for h, floor in enumerate(low):
+            peak = self.model.new_int_var(floor, floor + most[h], "")
+            for p, g in enumerate(self.workers):
+                load = self._contribution(h, [row[p] for row in self.take])
+                self.model.add(peak >= load + int(self.problem.base[g, h]))
+            peaks.append(peak)
+        return peaks
+
+    def _contribution(self, h: int, variables: list[Any]) -> Any:
+        from ortools.sat.python import cp_model
+
+        return cp_model.LinearExpr.weighted_sum(variables, self.rows[:, h].tolist())
+
+    def _objective(self) -> Any:
+        problem = self.problem
+        admitted = [sum(row) for row in self.take]
+        value = 0
+        for h, weight in enumerate(problem.weights):
+            base = int(problem.base[:, h].sum())
+            total = self._contribution(h, admitted)
+            value += weight * (problem.num_workers * self.peaks[h] - base - total)
+        return int(problem.time_weights[0]) * value
+
+    def add_hint(self, assignment: tuple[int | None, ...]) -> None:
+        """Start from an assignment."""
+        position = {g: p for p, g in enumerate(self.workers)}
+        given = np.zeros((len(self.take), len(self.workers)), dtype=np.int64)
+        for k, g in zip(self.classes.tolist(), assignment, strict=True):
+            if g is not None:
+                given[k, position[g]] += 1
+        for variables, counts in zip(self.take, given.tolist(), strict=True):
+            for variable, count in zip(variables, counts, strict=True):
+                self.model.add_hint(variable, count)
+
+    def assignment(self, solver: Any) -> tuple[int | None, ...]:
+        """Deal the requests of each class, oldest first, to the workers that take some."""
+        answer: list[int | None] = [None] * self.problem.num_requests
+        for k, row in enumerate(self.take):
+            members = np.flatnonzero(self.classes == k).tolist()
+            takers = np.repeat(self.workers, [solver.value(v) for v in row]).tolist()
+            for i, g in zip(members, takers, strict=False):
+                answer[i] = g
+        return tuple(answer)
+
+
+def _valid_bound(solver: Any, lower: int) -> int:
+    """CP-SAT's bound is an integer kept as a double: exact below 2^53 only."""
+    claimed = solver.best_objective_bound
+    return max(lower, round(claimed)) if abs(claimed) < 2.0**53 else lower

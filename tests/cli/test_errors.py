@@ -1,0 +1,209 @@
+"""Bad input: status 2, one line on stderr that says where, what and what to do."""
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Bfio, Done
+
+VALID = {"capacity": [1, 0], "base": [[5], [7]], "contribution": [[3]]}
+TRACE = "arrival_time_s,prompt_tokens,output_tokens\n0,5,2\n1,6,3\n"
+
+
+def _is_one_clear_line(done: Done) -> None:
+    assert done.status == 2, done.err
+    assert done.out == ""
+    assert re.fullmatch(r"error: .+: .+; .+\n", done.err), done.err
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"capacity": [1',
+        b'{"capacity": [1], "capacity": [1]}',
+        b"\x00\x01\xff\xfe binary",
+        b"\x1f\x8b" + bytes(30),
+        json.dumps(VALID | {"capacity": [1]}).encode(),
+        json.dumps(VALID | {"capacity": [1, -2]}).encode(),
+        json.dumps(VALID | {"capacity": [1, 2.0]}).encode(),
+        json.dumps(VALID | {"capacity": [1, True]}).encode(),
+        json.dumps(VALID | {"base": [[5], [7, 8]]}).encode(),
+        json.dumps(VALID | {"base": []}).encode(),
+        json.dumps(VALID | {"contribution": [["a"]]}).encode(),
+        json.dumps(VALID | {"surprise\n\x1b[31m": 1}).encode(),
+        json.dumps(VALID | {"discount": ["x"]}).encode(),
+        json.dumps(VALID).replace("5", "NaN").encode(),
+        json.dumps(VALID).replace("5", "1e400").encode(),
+        json.dumps(VALID).replace("5", "9" * 6000).encode(),
+        b"[" * 100_000,
+    ],
+)
+def test_bad_step_files(bfio: Bfio, tmp_path: Path, content: bytes) -> None:
+    """Truncated, binary, mistyped, misshapen or unknown: one line each."""
+    path = tmp_path / "step.json"
+    path.write_bytes(content)
+    done = bfio("solve", str(path))
+    _is_one_clear_line(done)
+    assert "step.json" in done.err
+
+
+def test_a_billion_slots_are_no_problem(bfio: Bfio, tmp_path: Path) -> None:
+    """Capacity is clipped to the requests that wait."""
+    path = tmp_path / "step.json"
+    path.write_text(json.dumps(VALID | {"capacity": [10**9, 0]}))
+    assert bfio("solve", str(path), "--json").json["objective"] == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["solve", "missing.json"],
+        ["solve", "."],
+        ["solve", "step.json", "--method", "magic"],
+        ["solve", "step.json", "--time-limit", "-1"],
+        ["solve", "step.json", "--time-limit", "nan"],
+        ["solve"],
+        ["nonsense"],
+        [],
+        ["simulate"],
+        ["simulate", "--policy", "fcsf"],
+        ["simulate", "--policy", "no_such_module:f"],
+        ["simulate", "--policy", "json:no_such_function"],
+        ["simulate", "--policy", "br-h:horizont=3"],
+        ["simulate", "--policy", "br-h:horizon=x"],
+        ["simulate", "--policy", "fcfs", "--workers", "0"],
+        ["simulate", "--policy", "fcfs", "--slots", "1000000000"],
+        ["simulate", "--policy", "fcfs", "--slots", "1.5"],
+        ["simulate", "--policy", "fcfs", "--pool", "0"],
+        ["simulate", "--policy", "fcfs", "--requests", "0"],
+        ["simulate", "--policy", "fcfs", "--steps", "-1"],
+        ["simulate", "--policy", "fcfs", "--seed", "-1"],
+        ["simulate", "--policy", "fcfs", "--seed", "x"],
+        ["simulate", "--policy", "fcfs", "--step-overhead", "nan"],
+        ["simulate", "--policy", "fcfs", "--token-time", "-1"],
+        ["simulate", "--policy", "fcfs", "--params", "inf"],
+        ["simulate", "--policy", "fcfs", "--drift", "sometimes"],
+        ["simulate", "--policy", "fcfs", "--drift", "age:x"],
+        ["simulate", "--policy", "fcfs", "--drift", "day:1"],
+        ["simulate", "--policy", "fcfs", "--arrivals", "never"],
+        ["simulate", "--policy", "fcfs", "--dispatch", "immediate"],
+        ["simulate", "--policy", "fcfs", "--rate-scale", "2"],
+        ["simulate", "--policy", "fcfs", "--rate-scale", "0", "--arrivals", "timed"],
+        ["simulate", "--policy", "fcfs", "--predictor", "crystal-ball"],
+        ["simulate", "--policy", "br-h", "--horizon", "-1"],
+        ["simulate", "--policy", "br-h", "--gamma", "2"],
+        ["simulate", "--policy", "bf-io", "--backend", "cplex"],
+        ["simulate", "--policy", "bf-io", "--objective", "beauty"],
+        ["simulate", "--policy", "fcfs", "--trace", "missing.csv"],
+        ["simulate", "--policy", "fcfs", "--synthetic", "dmeo"],
+        ["simulate", "--policy", "fcfs", "--synthetic", "demo", "--trace", "x.csv"],
+        ["compare", "--policies", ""],
+        ["compare", "--policies", "fcfs,fcfs"],
+        ["compare", "--policies", "fcfs,unknown"],
+        ["compare", "--jobs", "0"],
+        ["gap", "--every", "0"],
+        ["gap", "--gap-horizon", "-1"],
+        ["gap", "--method", "magic", "--requests", "20"],
+        ["traces"],
+        ["traces", "inspect", "missing.csv"],
+        ["traces", "convert", "missing.csv", "out.csv"],
+        ["traces", "fetch", "unknown"],
+    ],
+)
+def test_bad_arguments(bfio: Bfio, tmp_path: Path, arguments: list[str]) -> None:
+    """Every wrong argument is one line too, with the place and the remedy."""
+    (tmp_path / "step.json").write_text(json.dumps(VALID))
+    _is_one_clear_line(bfio(*arguments))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n",
+        b"arrival_time_s,prompt_tokens,output_tokens\n",
+        b"who,what,when\n1,2,3\n",
+        TRACE.replace("6", "-6").encode(),
+        TRACE.replace("6", "6.0").encode(),
+        TRACE.replace("6", "NaN").encode(),
+        TRACE.replace("6", "").encode(),
+        TRACE.replace("6", "10000000000000").encode(),
+        TRACE.replace("1,6", "1e999999999,6").encode(),
+        TRACE.replace("1,6,3", "1,6").encode(),
+        TRACE.encode() + b"\xff\xfe\x00",
+        gzip.compress(TRACE.encode())[:-9],
+        b'{"timestamp": 1, "input_length": 4}\n',
+    ],
+)
+def test_bad_traces(bfio: Bfio, tmp_path: Path, content: bytes) -> None:
+    """Empty, unknown, damaged or truncated traces name the file."""
+    path = tmp_path / "trace.csv"
+    path.write_bytes(content)
+    done = bfio("simulate", "--policy", "fcfs", "--trace", str(path))
+    _is_one_clear_line(done)
+    assert "trace.csv" in done.err
+
+
+def test_a_bad_row_names_line_column_and_value(bfio: Bfio, tmp_path: Path) -> None:
+    """And the flag that counts such rows instead."""
+    path = tmp_path / "trace.csv"
+    path.write_text(TRACE.replace("6", "six"))
+    done = bfio("traces", "inspect", str(path))
+    assert "line 3" in done.err
+    assert "prompt_tokens" in done.err
+    assert "six" in done.err
+    assert "--skip-bad-rows" in done.err
+    counted = bfio("traces", "inspect", str(path), "--skip-bad-rows", "--json").json
+    assert counted["provenance"]["skipped_bad_rows"] == 1
+
+
+def test_a_policy_that_answers_badly_is_named(bfio: Bfio, tmp_path: Path) -> None:
+    """A user's mistake ends in one line, with policy and step."""
+    (tmp_path / "mine.py").write_text("def greedy(state):\n    return [0] * state.num_waiting\n")
+    done = bfio("simulate", "--policy", "mine:greedy", "--requests", "50", "--slots", "2")
+    _is_one_clear_line(done)
+    assert "greedy" in done.err
+    assert "step 0" in done.err
+
+
+def test_a_folder_that_cannot_be_written(bfio: Bfio, tmp_path: Path) -> None:
+    """The plots' folder is a file."""
+    (tmp_path / "out").write_text("")
+    done = bfio("compare", "--policies", "fcfs", "--requests", "20")
+    assert done.status == 2
+    assert "choose another --output" in done.err
+
+
+def test_an_interrupt_exits_130(tmp_path: Path) -> None:
+    """SIGINT in a real process: status 130, no traceback."""
+    code = (
+        "import os, signal, threading\n"
+        "from bfio.cli import main\n"
+        "threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "raise SystemExit(main(['compare', '--policies', 'fcfs,max-min', '--requests', "
+        "'2000000', '--json']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+    assert done.returncode == 130
+    assert "interrupted" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
+    """``bfio traces list | head -1``."""
+    command = f"{sys.executable} -m bfio traces list | head -1"
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,191 @@
+"""``bfio simulate``, ``compare``, ``gap``, ``traces``, ``demo`` and the help texts."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bfio.cli.command import commands
+from bfio.decode.metrics import metrics
+from tests.cli.conftest import Bfio
+
+SMALL = ("--workers", "4", "--slots", "8", "--requests", "150", "--pool", "16")
+
+
+def test_simulate_prints_the_documented_keys(bfio: Bfio) -> None:
+    """Every metric, whole and steady, and how the run was made."""
+    answer = bfio("simulate", "--policy", "br-0", *SMALL, "--json").json
+    names = {entry.name for entry in metrics()}
+    assert names <= set(answer)
+    assert names == set(answer["steady"])
+    assert answer["policy"] == "br-0"
+    assert answer["completed"] == 150
+    assert answer["workload"]["seed"] == 0
+    assert answer["versions"]["bfio"]
+
+
+def test_the_seed_reproduces(bfio: Bfio) -> None:
+    """Equal seeds give equal runs in all but wall-clock times, other seeds others."""
+
+    def run(seed: str) -> dict[str, object]:
+        answer = bfio("simulate", "--policy", "random", *SMALL, "--seed", seed, "--json").json
+        return {k: v for k, v in answer.items() if k not in ("wall_s", "decide_s")}
+
+    assert run("3") == run("3")
+    assert run("3")["work"] != run("4")["work"]
+
+
+def test_compare_conserves_work_and_writes_plots(bfio: Bfio, tmp_path: Path) -> None:
+    """Work is the same whatever the policy; both plots are real PNG files."""
+    done = bfio("compare", "--policies", "fcfs,br-0,bf-io", *SMALL, "--json")
+    answer = done.json
+    assert len({row["work"] for row in answer["policies"]}) == 1
+    by_name = {row["policy"]: row for row in answer["policies"]}
+    assert by_name["bf-io"]["avg_imbalance"] < by_name["fcfs"]["avg_imbalance"]
+    assert 0 < by_name["bf-io"]["proven_share"] <= 1
+    assert by_name["fcfs"]["proven_share"] is None
+    for name in answer["plots"]:
+        assert (tmp_path / name).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert "br-0" in done.err  # the progress bar
+
+
+def test_compare_prints_both_tables(bfio: Bfio) -> None:
+    """Steady part and whole run, with units."""
+    out = bfio("compare", "--policies", "fcfs,br-0", *SMALL, "--no-plots").out
+    assert "Steady part" in out
+    assert "Whole run" in out
+    assert "[tokens/s]" in out
+
+
+def test_compare_in_processes_gives_the_same(bfio: Bfio) -> None:
+    """--jobs changes nothing but the time."""
+    rows = []
+    for jobs in ("1", "2"):
+        answer = bfio(
+            "compare", "--policies", "fcfs,random", *SMALL, "--no-plots", "--jobs", jobs, "--json"
+        ).json
+        rows.append([(r["avg_imbalance"], r["energy_j"]) for r in answer["policies"]])
+    assert rows[0] == rows[1]
+
+
+def test_policies_may_carry_options(bfio: Bfio) -> None:
+    """br-h at H = 0, α = 1, β = G, γ = 1 is br-0, to the last number."""
+    answer = bfio(
+        "compare", "--policies", "br-0,br-h:horizon=0:beta=4", *SMALL, "--no-plots", "--json"
+    ).json
+    first, second = answer["policies"]
+    skipped = ("policy", "wall_s", "decide_s")
+    assert {k: v for k, v in first.items() if k not in skipped} == {
+        k: v for k, v in second.items() if k not in skipped
+    }
+
+
+def test_gap_counts_every_decision(bfio: Bfio, tmp_path: Path) -> None:
+    """Proven and unproven add up; bf-io has no regret on its proven steps; fcfs has."""
+    answer = bfio("gap", "--policy", "fcfs", *SMALL, "--json").json
+    assert answer["solved"] == answer["decisions"] == answer["proven"] + answer["unproven"]
+    assert answer["regret_per_step"]["mean"] > 0
+    assert answer["regret_per_step"]["min"] >= 0
+    assert len(answer["rows"]) == answer["solved"]
+    assert (tmp_path / answer["plots"][0]).exists()
+    exact = bfio("gap", "--policy", "bf-io", *SMALL, "--no-plots", "--json").json
+    assert exact["regret_per_step"]["max"] == 0
+    assert exact["regret_per_step"]["share_optimal"] == 1
+
+
+def test_gap_prints_a_table(bfio: Bfio) -> None:
+    """For people."""
+    out = bfio("gap", "--policy", "br-0", *SMALL, "--no-plots").out
+    assert "regret per step [tokens]" in out
+    assert "share_optimal" in out
+
+
+def test_timed_arrivals_and_immediate_dispatch(bfio: Bfio) -> None:
+    """Both modes run to the end."""
+    answer = bfio(
+        *("simulate", "--policy", "jsq", *SMALL, "--arrivals", "timed"),
+        *("--rate-scale", "3/2", "--dispatch", "immediate", "--json"),
+    ).json
+    assert answer["completed"] == 150
+    assert answer["options"]["rate_scale"] == "3/2"
+
+
+def test_convert_and_inspect(bfio: Bfio, tmp_path: Path) -> None:
+    """A BurstGPT file becomes one of our own; the row that is dropped is counted."""
+    (tmp_path / "burst.csv").write_text(
+        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+        "5,ChatGPT,472,18,490,Conversation log\n"
+        "45,ChatGPT,0,0,0,Conversation log\n"
+        "118,GPT-4,87,10,97,API log\n"
+    )
+    done = bfio("traces", "convert", "burst.csv", "own.csv.gz", "--json")
+    assert done.json["dropped_zero_output"] == 1
+    assert bfio("traces", "inspect", "own.csv.gz", "--json").json["requests"] == 2
+    again = bfio("traces", "convert", "burst.csv", "own.csv.gz")
+    assert again.status == 2
+    assert "--overwrite" in again.err
+
+
+def test_traces_list_names_every_format(bfio: Bfio) -> None:
+    """As text and as JSON."""
+    answer = bfio("traces", "list", "--json").json
+    names = {f["name"] for f in answer["formats"]}
+    assert {"burstgpt-1", "burstgpt-3", "azure-2023", "azure-2024", "mooncake", "vidur"} <= names
+    out = bfio("traces", "list").out
+    assert all(name in out for name in names)
+
+
+def test_the_demo_explains_itself(bfio: Bfio) -> None:
+    """Small here; the whole demo is `make demo`."""
+    out = bfio("demo", *SMALL, "--no-plots").out
+    assert "lockstep" in out
+    assert "How to read it" in out
+
+
+def test_results_survive_an_interrupt(
+    bfio: Bfio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second policy is interrupted: the first one's row is printed, status 130."""
+    (tmp_path / "stopper.py").write_text(
+        "def stop(state):\n    raise KeyboardInterrupt\n", encoding="utf-8"
+    )
+    done = bfio("compare", "--policies", "fcfs,stopper:stop", *SMALL, "--no-plots", "--json")
+    assert done.status == 130
+    assert [row["policy"] for row in json.loads(done.out)["policies"]] == ["fcfs"]
+
+
+def test_every_command_has_help(bfio: Bfio) -> None:
+    """Each help text names --json and --seed and exits 0."""
+    for name in commands():
+        done = bfio(name, "--help")
+        assert done.status == 0
+        if name != "traces":
+            assert "--json" in done.out
+            assert "--seed" in done.out
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["compare", "--help"]])
+def test_help_is_immediate(arguments: list[str]) -> None:
+    """The best of three starts takes less than 0.3 s: no solver, no Numba, no matplotlib."""
+
+    def once() -> float:
+        began = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "bfio", *arguments], check=True, capture_output=True, timeout=60
+        )
+        return time.perf_counter() - began
+
+    assert min(once() for _ in range(3)) < 0.3
+
+
+def test_a_foreign_formulations_package_is_refused(
+    bfio: Bfio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index has another package of that name; ours is told by its mark."""
+    monkeypatch.delattr("formulations.PROJECT")
+    done = bfio("traces", "list")
+    assert done.status == 2
+    assert "is not bfio's" in done.err

@@ -1,0 +1,96 @@
+"""``bfio solve``."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Bfio
+
+P1 = {
+    "capacity": [1, 2, 0],
+    "base": [[40], [25], [60]],
+    "contribution": [[18], [9], [30], [22], [5]],
+}
+#: Equal requests, so that several assignments are optimal: both loads end at 12.
+TIES = {"capacity": [1, 1], "base": [[5], [5]], "contribution": [[7], [7], [7]]}
+
+
+def _write(folder: Path, document: object, name: str = "step.json") -> str:
+    path = folder / name
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+@pytest.mark.parametrize("method", ["exact", "cp-sat", "brute-force"])
+def test_methods_that_prove(bfio: Bfio, tmp_path: Path, method: str) -> None:
+    """P1's optimum is 2; these methods prove it."""
+    done = bfio("solve", _write(tmp_path, P1), "--method", method, "--json")
+    answer = done.json
+    assert done.status == 0
+    assert (answer["termination"], answer["objective"], answer["bound"]) == ("optimal", 2, 2)
+    assert answer["assignment"] == [0, None, 1, None, 1]
+    assert answer["violations"] == {}
+    assert answer["seconds"] >= 0
+
+
+@pytest.mark.parametrize("method", ["highs", "pyomo", "pyomo:highs", "two-stage"])
+def test_methods_that_do_not_prove(bfio: Bfio, tmp_path: Path, method: str) -> None:
+    """They reach 2 on P1, and do not call it optimal."""
+    answer = bfio("solve", _write(tmp_path, P1), "--method", method, "--json").json
+    assert (answer["termination"], answer["objective"]) == ("feasible", 2)
+
+
+def test_brute_force_takes_the_smallest_optimum(bfio: Bfio, tmp_path: Path) -> None:
+    """Of equal requests the oldest two start, the first on worker 0."""
+    answer = bfio("solve", _write(tmp_path, TIES), "--method", "brute-force", "--json").json
+    assert answer["assignment"] == [0, 1, None]
+    assert answer["tie_rule"] == "lexicographic"
+
+
+def test_text_output_says_what_is_proven(bfio: Bfio, tmp_path: Path) -> None:
+    """Without --json a person reads termination, objective and placement."""
+    done = bfio("solve", _write(tmp_path, P1))
+    assert "optimal" in done.out
+    assert "objective 2, bound 2 (integer)" in done.out
+    assert "0->0, 2->1, 4->1" in done.out
+
+
+def test_no_waiting_request_is_a_valid_problem(bfio: Bfio, tmp_path: Path) -> None:
+    """Loads 3 and 5: imbalance 2, nothing to assign."""
+    problem = {"capacity": [1, 1], "base": [[3], [5]], "contribution": []}
+    answer = bfio("solve", _write(tmp_path, problem), "--json").json
+    assert (answer["objective"], answer["assignment"]) == (2, [])
+
+
+def test_infeasible_exits_0_with_its_termination(bfio: Bfio, tmp_path: Path) -> None:
+    """A request of 30 tokens cannot start in memory for 20."""
+    problem = {"capacity": [1], "base": [[0]], "contribution": [[30]], "token_capacity": [20]}
+    done = bfio("solve", _write(tmp_path, problem), "--method", "cp-sat", "--json")
+    assert (done.status, done.json["termination"]) == (0, "infeasible")
+    assert done.json["objective"] is None
+    assert done.json["bound"] is None
+
+
+def test_jsonl_answers_line_by_line(bfio: Bfio, tmp_path: Path) -> None:
+    """A bad line is answered in its place; the status at the end is 2."""
+    path = tmp_path / "steps.jsonl"
+    path.write_text(f'{json.dumps(P1)}\n{{"capacity": [1\n{json.dumps(TIES)}\n')
+    done = bfio("solve", str(path))
+    answers = [json.loads(line) for line in done.out.splitlines()]
+    assert done.status == 2
+    assert [a.get("objective") for a in answers] == [2, None, 0]
+    assert "line 2" in answers[1]["error"]
+
+
+def test_the_discount_is_exact_and_its_scale_reported(bfio: Bfio, tmp_path: Path) -> None:
+    """One worker, one request, peaks 4 and 5 weighed 1 and 1/3: 4·10^6 + 5·333,333."""
+    problem = {
+        "capacity": [1],
+        "base": [[0, 0]],
+        "contribution": [[4, 5]],
+        "discount": ["1", "1/3"],
+        "objective": "max-load",
+    }
+    answer = bfio("solve", _write(tmp_path, problem), "--method", "cp-sat", "--json").json
+    assert (answer["objective"], answer["scale"]) == (5_666_665, 1_000_000)
