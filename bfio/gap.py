@@ -79,7 +79,7 @@ class GapObserver:
     horizon, gamma, objective
         The program; see `bfio.decode.step_problem.step_problem`.
     time_limit : float, optional
-        Limit of each solve [s].
+        Limit of each solve [s], 1 by default; None for none.
     every : int
         Solve every ``every``-th decision.
     on_solved : callable, optional
@@ -93,7 +93,7 @@ class GapObserver:
         horizon: int = 0,
         gamma: Fraction = Fraction(1),
         objective: Objective = Objective.IMBALANCE,
-        time_limit: float | None = None,
+        time_limit: float | None = 1.0,
         every: int = 1,
         on_solved: Callable[[StepRegret], None] | None = None,
     ) -> None:

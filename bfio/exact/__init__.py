@@ -3,7 +3,8 @@
 Importing this package is cheap: Numba loads with the first problem that needs a kernel.
 """
 
+from bfio.exact.prepare import prepare
 from bfio.exact.result import ExactResult, Seconds
 from bfio.exact.solve import solve_exact
 
-__all__ = ["ExactResult", "Seconds", "solve_exact"]
+__all__ = ["ExactResult", "Seconds", "prepare", "solve_exact"]

@@ -155,6 +155,9 @@ def reduce_to_fill(problem: StepProblem) -> FillProblem | None:
     if problem.objective is not Objective.IMBALANCE or problem.token_capacity is not None:
         return None
     times = problem.time_weights
+    slots = int(problem.capacity.sum())
+    if problem.num_admitted != min(problem.num_requests, slots):
+        return None
     if (times != times[0]).any() or _restricts(problem):
         return None
     steps = [h for h, weight in enumerate(problem.weights) if weight > 0] or [0]

@@ -11,15 +11,16 @@ from formulations.step.result import StepResult
 
 @dataclass(frozen=True)
 class Seconds:
-    """Wall-clock time of each phase [s], without the compilation of `solve_exact.prepare`."""
+    """Wall-clock time of each phase [s], and apart from them of making the kernels ready."""
 
     bound: float = 0.0
     search: float = 0.0
     fallback: float = 0.0
+    compile: float = 0.0
 
     @property
     def total(self) -> float:
-        """All phases together [s]."""
+        """The solve itself, without ``compile`` [s]."""
         return self.bound + self.search + self.fallback
 
 
@@ -46,6 +47,8 @@ class ExactResult:
         Nodes of the search tree.
     tie_rule : TieRule
         Which of several optima this is.
+    stopped_by_time, infeasible : bool
+        Why there may be no proof, or no assignment.
     """
 
     method: str
@@ -76,6 +79,7 @@ class ExactResult:
             assignment=found,
             violations={} if found is None else violations(problem, found, self.objective),
             seconds=self.seconds.total,
+            compile_seconds=self.seconds.compile,
             tie_rule=self.tie_rule,
             scale=problem.scale,
             solver={"proof": self.method, "nodes": self.nodes},

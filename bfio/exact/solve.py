@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bfio.exact.fill import reduce_to_fill
+from bfio.exact.prepare import prepare
 from bfio.exact.result import ExactResult, Seconds
 from formulations.errors import InputError
 from formulations.results import Termination, TieRule
@@ -59,12 +60,15 @@ def solve_exact(
         return _settled(problem, began)
     if core is None:
         return _delegated(problem, start, time_limit, fallback)
+    prepare()
+    compiled = time.perf_counter()
     from bfio.exact.fill_search import FillSearch
 
     nodes = DEFAULT_NODE_LIMIT if node_limit is None else node_limit
-    deadline = None if time_limit is None else began + time_limit
+    deadline = None if time_limit is None else compiled + time_limit
     search = FillSearch(core, deadline)
     result = search.run(start, nodes)
+    result = replace(result, seconds=replace(result.seconds, compile=compiled - began))
     if result.proven or result.stopped_by_time or fallback is None:
         return result
     left = None if deadline is None else deadline - time.perf_counter()

@@ -1,15 +1,17 @@
 """BF-IO: the integer program of each step, solved exactly."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from time import perf_counter
 
 from bfio.decode.state import DecodeState
+from bfio.decode.step_problem import step_problem
 from bfio.policies.options import PolicyOptions
 from bfio.policies.policy import PolicySpec
 from bfio.policies.two_stage import TwoStageParameters, two_stage_step
 from formulations.results import TieRule
 from formulations.step.check import violations
-from formulations.step.problem import StepProblem, geometric_weights
+from formulations.step.problem import StepProblem
 
 #: What a solver answers: the assignment if any, whether it is proven optimal, the tie rule.
 _Answer = tuple[tuple[int | None, ...] | None, bool, TieRule]
@@ -32,10 +34,7 @@ class BFIO:
     def __init__(self, options: PolicyOptions) -> None:
         self.horizon = 0 if options.horizon is None else options.horizon
         self._objective = options.objective
-        self._weights: tuple[int, ...] = (1,) * (self.horizon + 1)
-        self._scale = 1
-        if options.gamma is not None:
-            self._weights, self._scale = geometric_weights(options.gamma, self.horizon + 1)
+        self._gamma = Fraction(1) if options.gamma is None else options.gamma
         self._hint = TwoStageParameters(threshold=options.threshold, key=options.key)
         self._backend = options.backend
         self._solve = _solver(options)
@@ -46,7 +45,9 @@ class BFIO:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by a minimiser of the program of this step."""
-        problem = self._problem(state)
+        problem = step_problem(
+            state, horizon=self.horizon, gamma=self._gamma, objective=self._objective
+        )
         start = two_stage_step(problem, self._hint)
         if _has_no_choice(problem):
             self._num_trivial += 1
@@ -74,17 +75,6 @@ class BFIO:
             "max_solve_s": max(self._seconds, default=0.0),
             "tie_rule": (TieRule.LEXICOGRAPHIC if lexicographic else TieRule.BACKEND).value,
         }
-
-    def _problem(self, state: DecodeState) -> StepProblem:
-        columns = min(self.horizon + 1, state.projected_loads.shape[1])
-        return StepProblem(
-            capacity=state.free_slots,
-            base=state.projected_loads[:, :columns],
-            contribution=state.contributions[:, :columns],
-            weights=self._weights[:columns],
-            scale=self._scale,
-            objective=self._objective,
-        )
 
     def _best_answer(self, problem: StepProblem, start: list[int | None]) -> list[int | None]:
         began = perf_counter()

@@ -49,7 +49,8 @@ class PolicyOptions:
     backend : str
         Solver of `bf-io`, one of `BACKENDS` or ``pyomo:SOLVER``.
     time_limit : float, optional
-        Time limit of each solve of `bf-io` [s]; by default none.
+        Time limit of each solve of `bf-io` [s], 1 by default, so that one hard step does not
+        hold up thousands of easy ones; None for none.
     objective : Objective
         What `bf-io` minimises.
 
@@ -69,7 +70,7 @@ class PolicyOptions:
     cap_threshold: int | None = None
     key: str = "lexicographic"
     backend: str = "exact"
-    time_limit: float | None = None
+    time_limit: float | None = 1.0
     objective: Objective = Objective.IMBALANCE
 
     def __post_init__(self) -> None:

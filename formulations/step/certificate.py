@@ -175,9 +175,11 @@ def _check_covered(problem: StepProblem) -> None:
     drift = base - base[:, :1]
     if len(growth):
         drift = drift + problem.capacity[:, None] * growth
-    fills = problem.num_requests >= int(problem.capacity.sum())
+    slots = int(problem.capacity.sum())
+    fills = problem.num_requests >= slots
     if (
-        problem.objective is not Objective.IMBALANCE
+        problem.num_admitted != min(problem.num_requests, slots)
+        or problem.objective is not Objective.IMBALANCE
         or (times != times[0]).any()
         or not per_request
         or (drift != drift[0]).any()
@@ -193,6 +195,8 @@ def _every_peak_reaches(core: _Core, certificate: Certificate, target: int) -> b
     first = core.first_peak
     if core.closed_form(first) >= target:
         return True
+    if len(core.base) == 0:
+        return False
     last = _last_open_peak(core, target)
     most = int(core.capacity.max())
     limit = min(last - int(core.base.min()), int(core.below[-1]))

@@ -1,0 +1,117 @@
+"""Each kernel alone, against enumeration."""
+
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfio.exact.pack import split_under_peak, spread
+from bfio.exact.peaks import largest_nested_total
+from bfio.exact.place import place_under_peak
+from bfio.exact.sums import UNREACHABLE, floors, priced_sums, subset_behind
+
+_SIZES = st.lists(st.integers(0, 70), min_size=1, max_size=7)
+
+
+def test_floors_by_hand() -> None:
+    """Pairs of 1, 3, 4 sum to 4, 5, 7; nothing below 4."""
+    table = floors(np.array([1, 3, 4]), np.array([2]), 8)
+    assert table.tolist() == [[-1, -1, -1, -1, 4, 5, 5, 7, 7]]
+
+
+@given(_SIZES, st.integers(1, 7), st.integers(0, 300))
+def test_floors(sizes: list[int], cardinality: int, limit: int) -> None:
+    """The largest c-subset sum below each x, across word borders at 64 and 128."""
+    table = floors(np.array(sizes), np.array([cardinality]), limit)[0]
+    sums = {sum(s) for s in combinations(sizes, cardinality)}
+    for x in range(limit + 1):
+        assert table[x] == max((s for s in sums if s <= x), default=-1)
+
+
+@given(_SIZES, st.data())
+def test_priced_sums(sizes: list[int], data: st.DataObject) -> None:
+    """Best values of every cardinality and limit, and subsets that attain them."""
+    values = data.draw(st.lists(st.integers(-50, 50), min_size=len(sizes), max_size=len(sizes)))
+    most = data.draw(st.integers(1, 4))
+    limit = data.draw(st.integers(0, 150))
+    best = np.empty((most + 1, limit + 1), np.int64)
+    taken = np.empty((len(sizes), most + 1, limit + 1), np.bool_)
+    priced_sums(np.array(sizes), np.array(values), most, limit, best, taken)
+    for c in range(1, most + 1):
+        fitting = [
+            sum(values[i] for i in s)
+            for s in combinations(range(len(sizes)), c)
+            if sum(sizes[i] for i in s) <= limit
+        ]
+        assert best[c, limit] == max(fitting, default=UNREACHABLE) or (
+            not fitting and best[c, limit] < UNREACHABLE // 2
+        )
+        if fitting:
+            subset = np.empty(c, np.int64)
+            subset_behind(np.array(sizes), taken, c, limit, subset)
+            assert len(set(subset.tolist())) == c
+            assert sum(sizes[i] for i in subset) <= limit
+            assert sum(values[i] for i in subset) == best[c, limit]
+
+
+@given(
+    st.lists(st.integers(0, 9), max_size=5),
+    st.lists(st.integers(0, 9), max_size=3),
+)
+def test_nested_total(sizes: list[int], thresholds: list[int]) -> None:
+    """The greedy on nested thresholds is a best matching; -1 if none is complete."""
+    totals = [
+        sum(chosen)
+        for chosen in permutations(sizes, len(thresholds))
+        if all(s <= t for s, t in zip(chosen, thresholds, strict=True))
+    ]
+    found = largest_nested_total(
+        np.array(sorted(sizes), dtype=np.int64), np.array(sorted(thresholds), dtype=np.int64)
+    )
+    assert found == max(totals, default=-1)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 5), st.booleans())
+def test_placements_keep_their_promises(seed: int, workers: int, priced: bool) -> None:
+    """Every worker has its number of requests, no margin is exceeded, the total is that stated."""
+    rng = np.random.default_rng(seed)
+    capacity = rng.integers(1, 5, workers)
+    sizes = np.sort(rng.integers(0, 100, int(capacity.sum()) + int(rng.integers(1, 10))))
+    margins = rng.integers(0, 300, workers)
+    prices = sizes // 2 if priced else np.zeros_like(sizes)
+    owner = np.empty(len(sizes), np.int64)
+    total = place_under_peak(
+        margins,
+        capacity,
+        sizes,
+        prices,
+        np.arange(workers),
+        10**9,
+        50,
+        owner,
+        np.array([seed + 1], dtype=np.uint64),
+    )
+    if total >= 0:
+        assert np.bincount(owner[owner >= 0], minlength=workers).tolist() == capacity.tolist()
+        loads = [int(sizes[owner == g].sum()) for g in range(workers)]
+        assert sum(loads) == total
+        assert all(load <= m for load, m in zip(loads, margins.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_splits_find_a_hidden_partition(seed: int) -> None:
+    """Forty requests on five empty workers whose sizes split evenly by construction."""
+    rng = np.random.default_rng(seed)
+    parts = [np.diff(np.sort(rng.choice(1999, 7, replace=False)) + 1) for _ in range(5)]
+    rows = [np.concatenate([part, [2000 - part.sum()]]) for part in parts]
+    sizes = np.sort(np.concatenate(rows)).astype(np.int64)
+    base = np.zeros(5, np.int64)
+    capacity = np.full(5, len(sizes))
+    owner = np.empty(len(sizes), np.int64)
+    loads = spread(base, capacity, sizes, owner)
+    state = np.array([seed + 1], dtype=np.uint64)
+    assert split_under_peak(2000, base, capacity, sizes, owner, loads, 5000, state)
+    assert [int(sizes[owner == g].sum()) for g in range(5)] == [2000] * 5
+    assert loads.tolist() == [2000] * 5

@@ -1,0 +1,57 @@
+"""The README and the pages: what they show runs, where they point exists."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+_BLOCK = re.compile(r"(?:<!-- (file: \S+|run) -->\n)?```(\w+)\n(.*?)```", re.DOTALL)
+
+
+def _run(language: str, code: str, folder: Path) -> None:
+    command = ["sh", "-eu", "-c", code] if language == "sh" else [sys.executable, "-c", code]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+
+
+def test_the_readme_runs_as_written(tmp_path: Path) -> None:
+    """Its files are written and its marked blocks run, in order, in an empty folder."""
+    ran = 0
+    for mark, language, code in _BLOCK.findall((ROOT / "README.md").read_text()):
+        if mark.startswith("file: "):
+            (tmp_path / mark.removeprefix("file: ")).write_text(code)
+        elif mark == "run":
+            _run(language, code, tmp_path)
+            ran += 1
+    assert ran == 3
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.parent.name == "docs"], ids=str)
+def test_the_python_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    """In order, as one program, their assertions included."""
+    blocks = [
+        code for _, language, code in _BLOCK.findall(page.read_text()) if language == "python"
+    ]
+    if blocks:
+        _run("python", "\n".join(blocks), tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_relative_links_point_somewhere(page: Path) -> None:
+    """Every relative link of a page names a file of the repository."""
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target

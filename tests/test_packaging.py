@@ -1,0 +1,76 @@
+"""The wheel: what is in it, and that it works where no checkout is near."""
+
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel with the pinned build backend."""
+    folder = tmp_path_factory.mktemp("wheel")
+    _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT))
+    (built,) = folder.glob("bfio-*.whl")
+    return built
+
+
+def _pip(*arguments: str) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_wheel_holds_the_three_typed_packages(wheel: Path) -> None:
+    """Each with its py.typed; no tests, no benchmarks, no trace."""
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert {t for t in tops if not t.endswith(".dist-info")} == {
+        "bfio",
+        "formulations",
+        "proofs_checks",
+    }
+    for package in ("bfio", "formulations", "proofs_checks"):
+        assert f"{package}/py.typed" in names
+    assert not [name for name in names if name.endswith((".csv", ".gz", ".jsonl"))]
+
+
+def test_the_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    """Installed elsewhere, ``bfio`` runs from there."""
+    place = tmp_path / "site"
+    _pip("install", "--no-deps", "--target", str(place), str(wheel))
+    code = (
+        "import bfio, formulations, sys; from bfio.cli import main; "
+        "print(bfio.__file__); sys.exit(main(['compare', '--requests', '50', '--no-plots', "
+        "'--policies', 'fcfs,br-0', '--json']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(place)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(place))
+
+
+def test_every_dependency_is_locked_and_justified() -> None:
+    """What pyproject.toml asks for is pinned in requirements.lock and named in CONTRIBUTING.md."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(name for extra in extras.values() for name in extra)]
+    lock = (ROOT / "requirements.lock").read_text()
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    for requirement in wanted:
+        name = requirement.split(">")[0].split("=")[0].strip()
+        assert f"\n{name}==" in f"\n{lock}", name
+        assert name in guide, name
