@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from bfio.policies.options import PolicyOptions
     from bfio.workloads.workload import Workload
 
+#: Part of help texts; written out, because asking the registry would import numpy.
+POLICIES = """\
+policies: fcfs, fcfs-by-index, jsq (fewest requests), jsq-tokens (least load), round-robin, random,
+power-of-2, router (4*waiting + running), min-min, max-min, longest-first, throttled, br-0, br-h,
+bf-io (exact), or module:function of your own. Options of one policy follow its name:
+br-h:horizon=40:gamma=9/10. docs/policies.md says what each does.
+"""
 #: Requests that a synthetic workload has unless ``--requests`` says otherwise.
 _SYNTHETIC_REQUESTS = 4000
 #: Limit of each solve in a simulation: one hard step must not hold up thousands of easy ones.

@@ -26,7 +26,7 @@ from formulations.arrays import FloatArray, IntArray, frozen, integer
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from enum import StrEnum
     from typing import TypeVar
 
@@ -60,6 +60,7 @@ def simulate(
     seed: int = 0,
     observers: Sequence[Observer] = (),
     keep_trajectory: bool = True,
+    stop: Callable[[], bool] | None = None,
 ) -> Run:
     """Simulate one policy on one workload.
 
@@ -97,6 +98,8 @@ def simulate(
         Called after each step.
     keep_trajectory : bool
         Keep loads and running requests of every step and worker in the run.
+    stop : callable, optional
+        Asked before each step; True ends the run there, as ``steps`` would.
 
     Returns
     -------
@@ -128,6 +131,8 @@ def simulate(
     machine = _Machine(workload, policy, cluster, options, length_predictor)
     watching = (*observers, *([trajectory] if trajectory else []))
     while machine.step != options.steps and machine.has_work():
+        if stop is not None and stop():
+            break
         machine.reveal()
         machine.decide_and_admit()
         if machine.is_idle():

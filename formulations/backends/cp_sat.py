@@ -41,6 +41,8 @@ class CpSat:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = limits.threads
         solver.parameters.random_seed = limits.seed
+        # Ctrl-C is for the caller; CP-SAT would swallow it and return what it has.
+        solver.parameters.catch_sigint_signal = False
         if limits.time_limit is not None:
             solver.parameters.max_time_in_seconds = limits.time_limit
         began = time.perf_counter()

@@ -200,6 +200,28 @@ def test_an_interrupt_exits_130(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_an_interrupted_simulation_prints_what_it_has(tmp_path: Path) -> None:
+    """The steps so far are measured and printed; the status is 130."""
+    (tmp_path / "mine.py").write_text(
+        "import os, signal\n"
+        "def late(state):\n"
+        "    if state.step == 20:\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return [0] + [None] * (state.num_waiting - 1)\n"
+    )
+    arguments = ["simulate", "--policy", "mine:late", "--requests", "100", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "bfio", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+        check=False,
+    )
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["interrupted"], answer["steps"]) == (130, True, 21)
+
+
 def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
     """``bfio traces list | head -1``."""
     command = f"{sys.executable} -m bfio traces list | head -1"

@@ -10,6 +10,7 @@ import pytest
 
 from bfio.cli.command import commands
 from bfio.decode.metrics import metrics
+from bfio.policies.registry import names
 from tests.cli.conftest import Bfio
 
 SMALL = ("--workers", "4", "--slots", "8", "--requests", "150", "--pool", "16")
@@ -165,6 +166,12 @@ def test_every_command_has_help(bfio: Bfio) -> None:
         if name != "traces":
             assert "--json" in done.out
             assert "--seed" in done.out
+
+
+def test_help_names_every_policy(bfio: Bfio) -> None:
+    """The list is written out in the help text; this keeps it current."""
+    words = set(bfio("compare", "--help").out.replace(",", " ").replace("(", " ").split())
+    assert set(names()) <= words
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["compare", "--help"]])

@@ -119,7 +119,7 @@ def _write_plots(folder: Path, comparison: "Comparison") -> list[Path]:
 COMMAND = Command(
     name="compare",
     summary="compare policies on the same requests: table, trajectories, idle fractions",
-    description=_DESCRIPTION,
+    description=f"{_DESCRIPTION}\n{options.POLICIES}",
     add_arguments=_add_arguments,
     run=run_and_show,
 )

@@ -159,7 +159,7 @@ def _write_plot(folder: Path, policy: str, report: "GapReport") -> Path:
 COMMAND = Command(
     name="gap",
     summary="measure how far a policy's decisions are from the optimum of each step",
-    description=_DESCRIPTION,
+    description=f"{_DESCRIPTION}\n{options.POLICIES}",
     add_arguments=_add_arguments,
     run=_run,
 )

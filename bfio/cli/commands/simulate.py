@@ -3,7 +3,8 @@
 import argparse
 
 from bfio.cli import options
-from bfio.cli.command import DONE, Command
+from bfio.cli.command import DONE, INTERRUPTED, Command
+from bfio.cli.interrupt import orderly_interrupt
 from bfio.cli.output import number, print_json, print_table, progress_bar
 
 _DESCRIPTION = """\
@@ -15,8 +16,7 @@ whole run and over its steady part.
   bfio simulate --trace azure.csv.gz --arrivals timed --rate-scale 4 --policy jsq
   bfio simulate --policy my_module:my_policy
 
-A policy may carry options of its own: br-h:horizon=40:gamma=9/10. Policies: bfio policies are
-listed by any unknown name, and in docs/policies.md.
+Interrupted (Ctrl-C), it prints what the run gave so far.
 """
 
 
@@ -37,7 +37,7 @@ def _run(args: argparse.Namespace) -> int:
 
     energy_model = options.energy_from(args)
     workload = options.workload_from(args)
-    with progress_bar() as bar:
+    with progress_bar() as bar, orderly_interrupt() as stop:
         task = bar.add_task(args.policy, total=len(workload))
         run = simulate(
             workload,
@@ -45,15 +45,17 @@ def _run(args: argparse.Namespace) -> int:
             options.cluster_from(args),
             policy_options=options.policy_options_from(args),
             observers=[ProgressObserver(lambda view: bar.update(task, completed=view.completed))],
+            stop=stop,
             **options.run_options_from(args),
         )
         bar.update(task, completed=run.completed)
-    document = describe_run(run, args.policy, energy_model)
+        interrupted = stop()
+    document = describe_run(run, args.policy, energy_model) | {"interrupted": interrupted}
     if args.json:
         print_json(document | {"workload": dict(workload.provenance), "versions": versions()})
     else:
         _print(document)
-    return DONE
+    return INTERRUPTED if interrupted else DONE
 
 
 def _print(document: dict[str, object]) -> None:
@@ -82,7 +84,7 @@ def _print(document: dict[str, object]) -> None:
 COMMAND = Command(
     name="simulate",
     summary="simulate one policy on a trace or a synthetic workload",
-    description=_DESCRIPTION,
+    description=f"{_DESCRIPTION}\n{options.POLICIES}",
     add_arguments=_add_arguments,
     run=_run,
 )
