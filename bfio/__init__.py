@@ -3,8 +3,9 @@
 The names below are loaded when first used, so that ``import bfio`` and ``bfio --help`` stay fast.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from formulations.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from bfio.comparison import Comparison, compare
@@ -47,7 +48,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'bfio' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_attributes(__name__, _HOMES)

@@ -16,9 +16,9 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
+from bfio.decode.policy import Policy
 from bfio.decode.step_problem import step_problem
 from bfio.policies.options import PolicyOptions
-from bfio.policies.policy import Policy
 from bfio.simulation import simulate
 from bfio.solving import solve_step
 from bfio.workloads.workload import Workload

@@ -9,10 +9,10 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.energy import EnergyModel
 from bfio.decode.engine import simulate as run_engine
 from bfio.decode.metrics import measure, measure_steady
+from bfio.decode.policy import Policy
 from bfio.decode.run import Run
 from bfio.policies.options import PolicyOptions
 from bfio.policies.parsing import parse_policy
-from bfio.policies.policy import Policy
 from bfio.policies.registry import find
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError

@@ -64,6 +64,15 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_simulation(parser: argparse.ArgumentParser) -> None:
+    """Add everything a simulation takes: requests, machine, run, policy parameters."""
+    add_workload(parser)
+    add_cluster(parser)
+    add_run(parser)
+    add_policy_options(parser)
+    add_common(parser)
+
+
 def workload_from(args: argparse.Namespace) -> "Workload":
     """Read or draw the requests."""
     from bfio.workloads import read_trace, synthetic

@@ -76,8 +76,7 @@ def progress_bar() -> Iterator["Progress"]:
         yield display
     if not console.is_terminal:
         for task in display.tasks:
-            line = f"{task.description}: {task.completed:.0f}/{task.total:.0f}"
-            print(f"{line} in {task.elapsed or 0:.1f} s", file=sys.stderr)
+            print(f"{task.description}: {task.completed:.0f}/{task.total:.0f}", file=sys.stderr)
 
 
 def plot_folder(args: argparse.Namespace) -> Path | None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from bfio.decode.cluster import Cluster
-    from bfio.policies.policy import Policy
+    from bfio.decode.policy import Policy
     from bfio.predict.predictor import Predictor
     from bfio.workloads.workload import Workload
 

@@ -26,8 +26,8 @@ _SEED = 88172645463325252
 _PEAKS_PER_ROUND = 8
 _PLACEMENT_ROUNDS = (100, 500, 2500)
 #: Price vectors tried, and table cells they may visit in all (some tenths of a second).
-_PRICE_ROUNDS = 120
-_PRICE_WORK = 3 * 10**8
+_PRICE_ROUNDS = 400
+_PRICE_WORK = 2 * 10**8
 #: When every request is admitted: splits and exchanges per turn, turns, and peaks tried.
 _SPLITS = 500
 _EXCHANGES = 20_000
@@ -209,7 +209,8 @@ class FillSearch:
             return
         source = np.full(len(self._bounds), -1, dtype=np.int64)
         prices = np.zeros(len(sizes))
-        tried, _ = price_requests(
+        owner = np.full_like(self._owner, -1)
+        tried = price_requests(
             self._first,
             core.num_workers,
             core.total_base,
@@ -222,7 +223,10 @@ class FillSearch:
             rounds,
             prices,
             source,
+            owner[: len(sizes)],
         )
+        if (owner >= 0).any():
+            self._accept(owner)
         self._guide[: len(sizes)] = prices
         # Requests above the limit fit nowhere; price 0 is theirs.
         for step in np.unique(source[source >= 0]).tolist():

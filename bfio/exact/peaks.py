@@ -175,7 +175,8 @@ def price_requests(
     rounds: int,
     start: FloatArray,
     source: IntArray,
-) -> tuple[IntArray, int]:
+    owner: IntArray,
+) -> IntArray:
     """Raise ``bounds`` by prices on contended requests (subgradient, Held and Karp's rule).
 
     For any prices λ ≥ 0,  ``T(M) ≤ Σ_i λ_i + Σ_g max{Σ_{i∈S} (s_i − λ_i)}`` over the subsets S of
@@ -198,11 +199,14 @@ def price_requests(
         Shape (N,): first prices [tokens], replaced by the last best.
     source : IntArray
         As long as ``bounds``: set to the price vector behind each bound that was raised.
+    owner : IntArray
+        Shape (N,), all -1: filled with the best subsets of all workers, if they are disjoint and
+        use every request of positive price; they attain the weakest bound then.
 
     Returns
     -------
-    tuple of (IntArray, int)
-        Every price vector tried, shape (tried, N), in units of 1/PRICE_SCALE token; how many.
+    IntArray
+        The price vectors tried, shape (tried, N), in units of 1/PRICE_SCALE token.
     """
     N = len(sizes)
     most = capacity.max()
@@ -216,7 +220,7 @@ def price_requests(
     stalled = 0
     for step in range(rounds):
         if bounds.min() >= incumbent:
-            return tried, step
+            return tried[:step]
         for i in range(N):
             tried[step, i] = np.int64(price[i] * PRICE_SCALE)
         priced_sums(sizes, PRICE_SCALE * sizes - tried[step], most, limit, best, taken)
@@ -234,15 +238,15 @@ def price_requests(
             source,
         )
         if value >= IMPOSSIBLE:
-            return tried, step + 1
+            return tried[: step + 1]
         if value > top:
             top = value
             start[:] = price
             stalled = 0
         else:
             stalled += 1
-            if stalled == 8:
-                reach *= 0.6
+            if stalled == 10:
+                reach *= 0.7
                 stalled = 0
                 price[:] = start
         excess = np.full(N, -1.0)
@@ -255,7 +259,11 @@ def price_requests(
                 excess[i] = 0.0
         length = (excess * excess).sum()
         if length == 0.0:
-            return tried, step + 1
+            for g in range(len(base)):
+                subset_behind(sizes, taken, capacity[g], min(first + k - base[g], limit), subset)
+                for q in range(capacity[g]):
+                    owner[subset[q]] = g
+            return tried[: step + 1]
         step_size = reach * max(incumbent - value / PRICE_SCALE, 1.0) / length
         price = np.maximum(price + step_size * excess, 0.0)
-    return tried, rounds
+    return tried

@@ -7,7 +7,7 @@ from time import perf_counter
 from bfio.decode.state import DecodeState
 from bfio.decode.step_problem import step_problem
 from bfio.policies.options import PolicyOptions
-from bfio.policies.policy import PolicySpec
+from bfio.policies.spec import PolicySpec
 from bfio.policies.two_stage import TwoStageParameters, two_stage_step
 from formulations.results import TieRule
 from formulations.step.check import violations

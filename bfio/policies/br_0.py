@@ -2,7 +2,7 @@
 
 from bfio.decode.state import DecodeState
 from bfio.policies.options import PolicyOptions
-from bfio.policies.policy import PolicySpec
+from bfio.policies.spec import PolicySpec
 from bfio.policies.two_stage import TwoStageParameters, two_stage
 
 

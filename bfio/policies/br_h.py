@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from bfio.decode.state import DecodeState
 from bfio.policies.options import PolicyOptions
-from bfio.policies.policy import PolicySpec
+from bfio.policies.spec import PolicySpec
 from bfio.policies.two_stage import TwoStageParameters, two_stage
 from formulations.step.problem import geometric_weights
 

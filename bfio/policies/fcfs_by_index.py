@@ -1,7 +1,7 @@
 """First come, first served, filling workers in index order."""
 
 from bfio.decode.state import DecodeState
-from bfio.policies.policy import PolicySpec, stateless
+from bfio.policies.spec import PolicySpec, stateless
 from bfio.policies.tally import assign_to_least, oldest
 
 

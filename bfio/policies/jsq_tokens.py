@@ -1,7 +1,7 @@
 """Join the shortest queue, counted in tokens (least loaded)."""
 
 from bfio.decode.state import DecodeState
-from bfio.policies.policy import BOTH_DISPATCHES, PolicySpec, stateless
+from bfio.policies.spec import BOTH_DISPATCHES, PolicySpec, stateless
 from bfio.policies.tally import assign_to_least, oldest
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bfio.decode.state import DecodeState
-from bfio.policies.policy import PolicySpec, stateless
+from bfio.policies.spec import PolicySpec, stateless
 from bfio.policies.tally import assign_to_least
 
 

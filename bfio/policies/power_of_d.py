@@ -2,7 +2,7 @@
 
 from bfio.decode.state import DecodeState
 from bfio.policies.options import PolicyOptions
-from bfio.policies.policy import BOTH_DISPATCHES, PolicySpec
+from bfio.policies.spec import BOTH_DISPATCHES, PolicySpec
 from bfio.policies.tally import Tally, oldest
 
 

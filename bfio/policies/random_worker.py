@@ -1,7 +1,7 @@
 """Uniformly random worker."""
 
 from bfio.decode.state import DecodeState
-from bfio.policies.policy import BOTH_DISPATCHES, PolicySpec, stateless
+from bfio.policies.spec import BOTH_DISPATCHES, PolicySpec, stateless
 from bfio.policies.tally import Tally, oldest
 
 

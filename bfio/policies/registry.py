@@ -11,8 +11,9 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import bfio.policies
+from bfio.decode.policy import Policy
 from bfio.policies.options import PolicyOptions
-from bfio.policies.policy import BOTH_DISPATCHES, Policy, PolicySpec
+from bfio.policies.spec import BOTH_DISPATCHES, PolicySpec
 from formulations.errors import InputError
 
 #: Entry-point group through which other packages add policies (a `PolicySpec` or a callable).

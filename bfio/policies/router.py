@@ -1,7 +1,7 @@
 """The score of production routers: four times waiting plus running."""
 
 from bfio.decode.state import DecodeState
-from bfio.policies.policy import BOTH_DISPATCHES, PolicySpec, stateless
+from bfio.policies.spec import BOTH_DISPATCHES, PolicySpec, stateless
 from bfio.policies.tally import assign_to_least, oldest
 
 #: Weight of a waiting request against a running one.

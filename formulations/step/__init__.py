@@ -5,9 +5,9 @@
 first used.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from formulations.lazy import lazy_attributes
 from formulations.step.bound import lower_bound
 from formulations.step.check import violations
 from formulations.step.problem import Objective, StepProblem
@@ -40,7 +40,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'formulations.step' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_attributes(__name__, _HOMES)

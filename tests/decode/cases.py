@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.engine import simulate
+from bfio.decode.policy import Policy
 from bfio.decode.run import Run
 from bfio.decode.state import DecodeState
-from bfio.policies.policy import Policy
 from bfio.workloads.workload import Workload
 
 #: A machine whose times are exact in binary: a step lasts 1 s and half a second per token.

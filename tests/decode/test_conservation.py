@@ -11,7 +11,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.engine import simulate
 from bfio.decode.replay import run_violations, total_work
 from bfio.policies import registry
-from bfio.policies.policy import PolicySpec
+from bfio.policies.spec import PolicySpec
 from bfio.workloads.workload import Workload
 from tests.decode.cases import Scenario, first_come, least_projected, scenarios
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bfio.decode.policy import Policy
 from bfio.policies import registry
 from bfio.policies.options import PolicyOptions
-from bfio.policies.policy import Policy
 from bfio.policies.registry import build, find, names, specs
 from formulations.errors import InputError
 from tests.policies.states import state

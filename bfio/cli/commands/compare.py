@@ -42,11 +42,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="processes (default 1: times comparable)"
     )
-    options.add_workload(parser)
-    options.add_cluster(parser)
-    options.add_run(parser)
-    options.add_policy_options(parser)
-    options.add_common(parser)
+    options.add_simulation(parser)
 
 
 def run_and_show(args: argparse.Namespace) -> int:

@@ -46,11 +46,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--output", default="out", metavar="DIR", help="folder of the histogram")
     group.add_argument("--no-plots", action="store_true", help="write no plot")
-    options.add_workload(parser)
-    options.add_cluster(parser)
-    options.add_run(parser)
-    options.add_policy_options(parser)
-    options.add_common(parser)
+    options.add_simulation(parser)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -24,11 +24,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy", required=True, metavar="NAME", help="a policy, or module:function of your own"
     )
-    options.add_workload(parser)
-    options.add_cluster(parser)
-    options.add_run(parser)
-    options.add_policy_options(parser)
-    options.add_common(parser)
+    options.add_simulation(parser)
 
 
 def _run(args: argparse.Namespace) -> int:

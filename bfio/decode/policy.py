@@ -16,19 +16,13 @@ A policy may also carry an attribute ``horizon`` (look-ahead ``H`` it wants; the
 is stored with the run. One that keeps anything between steps is an object made for one run.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from bfio.decode.run import Dispatch
 from bfio.decode.state import DecodeState
-from bfio.policies.options import PolicyOptions
 
 #: One entry per waiting request, in arrival order: its worker, or None if it keeps waiting.
 Assignment: TypeAlias = Sequence[int | None]
-
-#: Dispatch modes of a policy that also works when requests are bound as soon as they arrive.
-BOTH_DISPATCHES = (Dispatch.POOLED, Dispatch.IMMEDIATE)
 
 
 @runtime_checkable
@@ -37,36 +31,3 @@ class Policy(Protocol):
 
     def __call__(self, state: DecodeState, /) -> Assignment:
         """Return a worker or None for each waiting request, at most ``free_slots`` per worker."""
-
-
-@dataclass(frozen=True)
-class PolicySpec:
-    """What the registry knows about one policy.
-
-    Parameters
-    ----------
-    name : str
-        Name on the command line.
-    factory : callable
-        Makes a fresh policy, for one run, from the options.
-    summary : str
-        One line for listings.
-    source : str
-        Where the rule comes from.
-    dispatch : tuple of Dispatch
-        Dispatch modes it supports.
-    uses_horizon : bool
-        Whether it reads look-ahead columns beyond the first.
-    """
-
-    name: str
-    factory: Callable[[PolicyOptions], Policy]
-    summary: str
-    source: str
-    dispatch: tuple[Dispatch, ...] = (Dispatch.POOLED,)
-    uses_horizon: bool = False
-
-
-def stateless(function: Policy) -> Callable[[PolicyOptions], Policy]:
-    """Return a factory that ignores the options and gives ``function`` itself."""
-    return lambda options: function
