@@ -17,10 +17,13 @@ from formulations.step.problem import Objective, StepProblem
 
 @dataclass(frozen=True)
 class CompactResult:
-    """What CP-SAT left: an assignment (if any), an integer bound, and whether it finished."""
+    """What CP-SAT left: an assignment, an integer bound, and whether it finished.
+
+    The bound holds within the range of peaks that was searched; None if nothing is in it.
+    """
 
     assignment: tuple[int | None, ...] | None
-    bound: int
+    bound: int | None
     finished: bool
 
 
@@ -77,6 +80,8 @@ def solve_compact(
     found = None
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         found = program.assignment(solver)
+    if status == cp_model.INFEASIBLE:
+        return CompactResult(None, None, True)
     return CompactResult(found, _valid_bound(solver, lower), status == cp_model.OPTIMAL)
 
 

@@ -100,13 +100,18 @@ def _settled(problem: StepProblem, began: float) -> ExactResult:
 
 
 def _merged(own: ExactResult, other: ExactResult) -> ExactResult:
-    """Keep the better assignment and the better bound; the times of both count."""
+    """Keep the better assignment and the better bound; the times of both count.
+
+    The fallback may have searched only where it could beat our own objective, so its bound counts
+    up to that, and finding nothing there proves ours optimal.
+    """
     assert own.objective is not None
     assert own.bound is not None
     seconds = replace(own.seconds, fallback=other.seconds.fallback)
+    found = own.objective if other.bound is None else other.bound
+    bound = max(own.bound, min(found, own.objective))
     if other.objective is None or other.objective > own.objective:
         other = replace(other, assignment=own.assignment, objective=own.objective)
-    bound = max(own.bound, own.bound if other.bound is None else other.bound)
     return replace(other, bound=bound, seconds=seconds, nodes=own.nodes)
 
 
@@ -132,7 +137,7 @@ def _compact(
         method="cp-sat",
         assignment=found.assignment,
         objective=value,
-        bound=value if found.finished else found.bound,
+        bound=found.bound if value is None or not found.finished else value,
         seconds=Seconds(fallback=time.perf_counter() - began),
         stopped_by_time=not found.finished,
     )
