@@ -6,6 +6,9 @@ from bfio.exact.compiled import RandomState, Words, compiled
 from bfio.exact.place import random_below
 from formulations.arrays import BoolArray, IntArray
 
+#: Words of bits that one call of `split_under_peak` may visit (some milliseconds).
+_SPLIT_WORK = 5_000_000
+
 
 @compiled
 def spread(base: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray) -> IntArray:
@@ -50,13 +53,10 @@ def _random_split(
             word = bits[k, w - skip]
             bits[k + 1, w] |= (word << up) | ((carried >> down) >> np.uint64(1))
             carried = word
-    rest = -1
-    offset = random_below(state, high - low + 1)
-    for step in range(high - low + 1):
-        x = low + (offset + step) % (high - low + 1)
-        if _has_bit(bits, len(items), x):
-            rest = x
-            break
+    middle = low + random_below(state, high - low + 1)
+    rest = _next_bit(bits, len(items), middle, high)
+    if rest < 0:
+        rest = _next_bit(bits, len(items), low, middle)
     if rest < 0:
         return False
     for k in range(len(items) - 1, -1, -1):
@@ -72,6 +72,20 @@ def _random_split(
 @compiled
 def _has_bit(bits: Words, row: int, x: int) -> bool:
     return bool((bits[row, x >> 6] >> np.uint64(x & 63)) & np.uint64(1))
+
+
+@compiled
+def _next_bit(bits: Words, row: int, low: int, high: int) -> int:
+    """Return the lowest set bit of a row in [low, high], or -1; empty words are skipped."""
+    x = low
+    while x <= high:
+        if x & 63 == 0 and bits[row, x >> 6] == 0:
+            x += 64
+        elif _has_bit(bits, row, x):
+            return x
+        else:
+            x += 1
+    return -1
 
 
 @compiled
@@ -123,7 +137,10 @@ def split_under_peak(
     W = len(base)
     items = np.empty(len(sizes), np.int64)
     first = np.empty(len(sizes), np.bool_)
+    work = 0
     for _ in range(rounds):
+        if work > _SPLIT_WORK:
+            break
         p = _pick_overloaded(loads, peak, state)
         if p < 0:
             return True
@@ -141,6 +158,7 @@ def split_under_peak(
         # If the two hold too much together, any split between the margins shares the excess.
         low = min(least, most)
         high = max(least, most)
+        work += (count + 1) * (high // 64 + 1)
         if not _random_split(items[:count], sizes, low, high, state, first):
             continue
         taken = 0

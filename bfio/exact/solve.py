@@ -8,7 +8,7 @@ from bfio.exact.fill import reduce_to_fill
 from bfio.exact.prepare import prepare
 from bfio.exact.result import ExactResult, Seconds
 from formulations.errors import InputError
-from formulations.results import Termination, TieRule
+from formulations.results import BoundKind, Termination, TieRule
 from formulations.step.certificate import Certificate
 from formulations.step.check import violations
 from formulations.step.problem import StepProblem
@@ -74,7 +74,9 @@ def solve_exact(
     left = None if deadline is None else deadline - time.perf_counter()
     if fallback != "cp-sat":
         return _merged(result, _delegated(problem, result.assignment, left, fallback))
-    return _merged(result, _compact(problem, result, left, search.open_peaks()))
+    # The peaks of the core are those of its first step that counts.
+    peaks = search.open_peaks() if problem.weights[0] > 0 else None
+    return _merged(result, _compact(problem, result, left, peaks))
 
 
 def _check_limits(time_limit: float | None, node_limit: int | None) -> None:
@@ -108,8 +110,7 @@ def _merged(own: ExactResult, other: ExactResult) -> ExactResult:
     assert own.objective is not None
     assert own.bound is not None
     seconds = replace(own.seconds, fallback=other.seconds.fallback)
-    found = own.objective if other.bound is None else other.bound
-    bound = max(own.bound, min(found, own.objective))
+    bound = max(own.bound, min(own.objective, own.bound if other.bound is None else other.bound))
     if other.objective is None or other.objective > own.objective:
         other = replace(other, assignment=own.assignment, objective=own.objective)
     return replace(other, bound=bound, seconds=seconds, nodes=own.nodes)
@@ -133,11 +134,13 @@ def _compact(
         first_peak=first_peak,
     )
     value = None if found.assignment is None else problem.objective_value(found.assignment)
+    # Finished without an assignment: nothing in the range of peaks, so nothing beats the start.
+    proven = start.objective if value is None else value
     return ExactResult(
         method="cp-sat",
         assignment=found.assignment,
         objective=value,
-        bound=found.bound if value is None or not found.finished else value,
+        bound=proven if found.finished else found.bound,
         seconds=Seconds(fallback=time.perf_counter() - began),
         stopped_by_time=not found.finished,
     )
@@ -159,14 +162,15 @@ def _delegated(
     if own.proven or fallback is None:
         return own
     if fallback == "cp-sat" and is_compact(problem) and problem.num_admitted > 0:
-        return _compact(problem, own, time_limit, None)
+        closed = _compact(problem, own, time_limit, None)
+        return closed if start is None else _merged(own, closed)
     began = time.perf_counter()
     found = solve(problem, backend=fallback, time_limit=time_limit, hint=start)
     return ExactResult(
         method=found.method,
         assignment=found.assignment,
         objective=found.objective,
-        bound=found.bound,
+        bound=found.bound if found.bound_kind is BoundKind.INTEGER else own.bound,
         seconds=Seconds(fallback=time.perf_counter() - began),
         tie_rule=found.tie_rule,
         stopped_by_time=found.termination is Termination.TIME_LIMIT,

@@ -204,7 +204,9 @@ def _every_peak_reaches(core: _Core, certificate: Certificate, target: int) -> b
         return False
     open_peaks = np.arange(first, last + 1)
     reachable = _priced_sums(core, np.zeros_like(core.sizes), 1, limit)
-    open_peaks = open_peaks[_nested_bounds(core, reachable, open_peaks) < target]
+    total = np.minimum(_sum_over_workers(core, reachable, open_peaks), core.largest_total)
+    bounds = core.num_workers * open_peaks - core.total_base - total
+    open_peaks = open_peaks[bounds < target]
     scale = certificate.price_scale
     for vector in certificate.prices:
         prices = np.array(vector, dtype=np.int64)
@@ -213,7 +215,7 @@ def _every_peak_reaches(core: _Core, certificate: Certificate, target: int) -> b
         bounds = scale * (core.num_workers * open_peaks - core.total_base) - total
         # An integer objective is >= target once it is > target - 1.
         open_peaks = open_peaks[bounds <= scale * (target - 1)]
-    return len(open_peaks) == 0
+    return all(_nested_bound(core, reachable, peak) >= target for peak in open_peaks.tolist())
 
 
 def _last_open_peak(core: _Core, target: int) -> int:
@@ -254,23 +256,19 @@ def _sum_over_workers(core: _Core, table: IntArray, peaks: IntArray) -> IntArray
     return total
 
 
-def _nested_bounds(core: _Core, reachable: IntArray, peaks: IntArray) -> IntArray:
-    """Bound each peak by reachable sums, the U largest sizes, and nested thresholds."""
+def _nested_bound(core: _Core, reachable: IntArray, peak: int) -> int:
+    """Bound one peak by nested thresholds: of single slots beside reachable sums, and of all."""
     single = core.capacity == 1
-    rest = _sum_over_workers(core, reachable, peaks)
-    bounds = np.empty(len(peaks), dtype=np.int64)
-    for k, peak in enumerate(peaks.tolist()):
-        margins = peak - core.base
-        slots = np.repeat(margins - core.below[core.capacity - 1], core.capacity)
-        of_slots = _largest_nested_total(core.ascending, slots)
-        of_single = _largest_nested_total(core.ascending, margins[single])
-        if rest[k] < 0 or of_slots is None or of_single is None:
-            bounds[k] = 2**62
-            continue
-        reached = reachable[1, np.minimum(margins[single], reachable.shape[1] - 1)]
-        total = min(int(rest[k]) - int(reached.sum()) + of_single, of_slots, core.largest_total)
-        bounds[k] = core.value(peak, total)
-    return bounds
+    margins = peak - core.base
+    slots = np.repeat(margins - core.below[core.capacity - 1], core.capacity)
+    of_slots = _largest_nested_total(core.ascending, slots)
+    of_single = _largest_nested_total(core.ascending, margins[single])
+    of_workers = int(_sum_over_workers(core, reachable, np.array([peak]))[0])
+    if of_workers < 0 or of_slots is None or of_single is None:
+        return 2**62
+    reached = reachable[1, np.minimum(margins[single], reachable.shape[1] - 1)]
+    total = min(of_workers - int(reached.sum()) + of_single, of_slots)
+    return core.value(peak, min(total, core.largest_total))
 
 
 def _largest_nested_total(ascending: IntArray, thresholds: IntArray) -> int | None:

@@ -59,6 +59,28 @@ def test_any_step_problem(problem: StepProblem) -> None:
     assert result.to_step_result(problem).termination is expected.termination
 
 
+@given(core_problems(), st.booleans())
+def test_fallback_closes_what_is_open(problem: StepProblem, highs: bool) -> None:
+    """Without enumeration the fallback meets the optimum; a float solver's word proves nothing."""
+    result = solve_exact(problem, node_limit=0, fallback="highs" if highs else "cp-sat")
+    check(problem, result)
+    optimum = smallest_imbalance(problem)
+    assert result.objective is not None
+    assert result.bound is not None
+    assert result.bound <= optimum <= result.objective
+    assert highs or (result.proven and result.objective == optimum)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_incumbent_outside_the_open_peaks(seed: int) -> None:
+    """A start that is optimal stays proven when CP-SAT finds nothing better in its range."""
+    problem = crowded(seed, 5, 12, 25, 7)
+    best = solve_exact(problem)
+    assert best.proven
+    again = solve_exact(problem, hint=best.assignment, node_limit=0)
+    assert (again.objective, again.bound) == (best.objective, best.objective)
+
+
 @given(core_problems(), st.data())
 def test_fewer_admissions(problem: StepProblem, data: st.DataObject) -> None:
     """With a prescribed number of admissions the optimum is that of the enumeration."""
