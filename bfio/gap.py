@@ -9,7 +9,6 @@ their regret lies; they are never dropped.
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,11 @@ from bfio.policies.options import PolicyOptions
 from bfio.simulation import simulate
 from bfio.solving import solve_step
 from bfio.workloads.workload import Workload
+from formulations.errors import InputError
 from formulations.step import Objective, StepProblem, StepResult
+
+#: Methods of `bfio.solve_step` that prove optima.
+PROVING_METHODS = ("exact", "cp-sat", "brute-force")
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class StepRegret:
     full_use_optimum : int or None
         Least cost of filling every slot that can be filled, if proven.
     seconds : float
-        Wall-clock time of the solve.
+        Time of the solve itself [s].
     """
 
     step: int
@@ -75,7 +78,7 @@ class GapObserver:
     Parameters
     ----------
     method : str
-        Method of `bfio.solve_step`.
+        One of `PROVING_METHODS`.
     horizon, gamma, objective
         The program; see `bfio.decode.step_problem.step_problem`.
     time_limit : float, optional
@@ -97,6 +100,12 @@ class GapObserver:
         every: int = 1,
         on_solved: Callable[[StepRegret], None] | None = None,
     ) -> None:
+        if method not in PROVING_METHODS:
+            raise InputError(
+                "method",
+                f"{method!r} proves no optimum of a step",
+                f"use one of {', '.join(PROVING_METHODS)}",
+            )
         self.rows: list[StepRegret] = []
         self.num_decisions = 0
         self._method, self._time_limit, self._every = method, time_limit, every
@@ -132,7 +141,6 @@ class GapObserver:
     def _row(self, view: StepView, problem: StepProblem, admitted: int) -> StepRegret:
         assert view.state is not None
         assert view.decision is not None
-        began = perf_counter()
         result = self._solve(problem)
         full_use = result
         if admitted < view.state.num_admissible:
@@ -145,7 +153,7 @@ class GapObserver:
             optimum=_proven(result),
             bound=result.bound,
             full_use_optimum=_proven(full_use),
-            seconds=perf_counter() - began,
+            seconds=result.seconds,
         )
 
     def _solve(self, problem: StepProblem) -> StepResult:
@@ -171,7 +179,12 @@ class GapReport:
     scale: int = 1
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return the JSON document: counts, distribution of the regret, and the rows."""
+        """Return the JSON document: counts, distribution of the regret, and the rows.
+
+        Regrets, objectives and optima are in tokens, summed over the look-ahead window with the
+        discount weights; the two means are over the proven steps.
+        """
+        proven = [row for row in self.rows if row.optimum is not None]
         return {
             "decisions": self.num_decisions,
             "solved": len(self.rows),
@@ -182,10 +195,8 @@ class GapReport:
             "regret_per_step": self._distribution(self.regrets()),
             "regret_per_step_full_use": self._distribution(self.full_use_regrets()),
             "unproven_regret_at_most": self._distribution(self._unproven_regrets()),
-            "objective_mean": _mean([row.objective / self.scale for row in self.rows]),
-            "optimum_mean": _mean(
-                [row.optimum / self.scale for row in self.rows if row.optimum is not None]
-            ),
+            "objective_mean": _mean([row.objective / self.scale for row in proven]),
+            "optimum_mean": _mean([(row.optimum or 0) / self.scale for row in proven]),
             "worst_step": self._worst_step(),
             "solve_seconds": _spread([row.seconds for row in self.rows]),
             "rows": [asdict(row) | {"regret": row.regret} for row in self.rows],
@@ -214,8 +225,8 @@ class GapReport:
         }
 
     def _worst_step(self) -> int | None:
-        proven = [row for row in self.rows if row.regret is not None]
-        return max(proven, key=lambda row: (row.regret, -row.step)).step if proven else None
+        proven = [(row.regret, -row.step) for row in self.rows if row.regret is not None]
+        return -max(proven)[1] if proven else None
 
 
 def _with_full_use(problem: StepProblem) -> StepProblem:

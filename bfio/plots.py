@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from formulations.arrays import FloatArray
 from formulations.errors import InputError
@@ -88,7 +88,7 @@ def idle_fraction_figure(comparison: "Comparison") -> Figure:
         spread.boxplot(idle, tick_labels=comparison.labels, showfliers=False)
         spread.tick_params(axis="x", labelrotation=30)
         spread.set_title(f"{part}: quartiles over steps")
-        over_time.set_title("share of worker time lost at the barrier (running mean)")
+        over_time.set_title("idle fraction: 1 − mean load / max load (running mean)")
         over_time.set_xlabel("step (shaded: steady part)")
         over_time.set_ylabel("idle [%]")
         over_time.set_ylim(bottom=0)
@@ -113,6 +113,7 @@ def regret_figure(report: "GapReport", label: str) -> Figure:
         )
         axes.set_xlabel("regret: objective minus optimum [tokens]")
         axes.set_ylabel("steps")
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 

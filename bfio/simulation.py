@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from bfio.compiled.scope import may_compile
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy import EnergyModel
 from bfio.decode.engine import simulate as run_engine
@@ -17,6 +18,9 @@ from bfio.policies.registry import find
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 
+#: Engines of `simulate`.
+ENGINES = ("auto", "compiled", "reference")
+
 
 def simulate(
     workload: Workload,
@@ -24,6 +28,7 @@ def simulate(
     cluster: Cluster | None = None,
     *,
     policy_options: PolicyOptions | None = None,
+    engine: str = "auto",
     **options: Any,
 ) -> Run:
     """Simulate one policy on one workload.
@@ -39,6 +44,9 @@ def simulate(
         The machine; by default 16 workers of 72 slots.
     policy_options : PolicyOptions, optional
         Options of named policies.
+    engine : {"auto", "compiled", "reference"}
+        ``compiled`` runs whole runs of built-in policies as machine code, ``reference`` the
+        readable engine; both give the same run. ``auto`` compiles where that is possible.
     **options
         Those of `bfio.decode.engine.simulate`.
 
@@ -46,9 +54,19 @@ def simulate(
     -------
     Run
         The record; `describe_run` turns it into metrics.
+
+    Raises
+    ------
+    InputError
+        If an option is out of its domain, the policy answers badly or stalls, or the engine is
+        ``compiled`` and cannot run this.
     """
+    if engine not in ENGINES:
+        raise InputError("engine", f"{engine!r} is unknown", f"use one of {', '.join(ENGINES)}")
     machine = cluster or Cluster()
     if not isinstance(policy, str):
+        if engine == "compiled":
+            raise _not_compiled("a policy of your own")
         return run_engine(workload, policy, machine, **options)
     name, chosen = parse_policy(policy, policy_options or PolicyOptions())
     spec = find(name)
@@ -58,7 +76,19 @@ def simulate(
         )
     if spec.uses_horizon or ":" in name:
         options.setdefault("horizon", chosen.horizon or 0)
+    if engine != "reference" and may_compile(name, **options):
+        from bfio.compiled.engine import run_compiled
+
+        run = run_compiled(workload, name, chosen, machine, **options)
+        if run is not None:
+            return run
+    if engine == "compiled":
+        raise _not_compiled(f"policy {name} with these options")
     return run_engine(workload, spec.factory(chosen), machine, **options)
+
+
+def _not_compiled(what: str) -> InputError:
+    return InputError("engine", f"the compiled engine cannot run {what}", "use --engine auto")
 
 
 def describe_run(

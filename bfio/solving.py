@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.step import StepProblem, StepResult, assess, solve, solve_by_enumeration
 
@@ -41,6 +42,7 @@ def solve_step(
     InputError
         If the method is unknown or cannot take the problem.
     """
+    integer(seed, "seed", maximum=2**31 - 1)
     own: dict[str, Callable[[], StepResult]] = {
         "exact": lambda: _exact(problem, time_limit),
         "two-stage": lambda: _two_stage(problem),

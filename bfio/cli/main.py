@@ -4,10 +4,11 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import formulations
-from bfio.cli.command import BAD_INPUT, INTERRUPTED, Command, commands
+from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED, Command, commands
 from formulations.errors import InputError
 
 _DESCRIPTION = """\
@@ -27,6 +28,7 @@ Exit status: 0 done, 2 bad input, 3 nothing found within the limit, 130 interrup
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``bfio`` with the given arguments and return its exit status."""
+    _open_streams()
     try:
         _check_formulations()
         args = _parser(commands()).parse_args(argv)
@@ -39,9 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has left; Python would complain again while shutting down.
+        # The reader has seen enough; Python would complain again while shutting down.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BAD_INPUT
+        return DONE
     except OSError as error:
         place = error.filename or "output"
         return _fail(f"{place}: {error.strerror or error}; check the path, its rights and space")
@@ -63,6 +65,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser(known: dict[str, Command]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="bfio",
+        allow_abbrev=False,
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -74,6 +77,7 @@ def _parser(known: dict[str, Command]) -> argparse.ArgumentParser:
             command.name,
             help=command.summary,
             description=command.description,
+            allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_arguments(sub)
@@ -90,6 +94,16 @@ class _Version(argparse.Action):
 
         print(", ".join(f"{name} {number}" for name, number in versions().items()))
         parser.exit()
+
+
+def _open_streams() -> None:
+    """Replace streams that the caller has closed; Python leaves None in their place."""
+    if sys.stdin is None:
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
 
 
 def _check_formulations() -> None:

@@ -96,7 +96,10 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         "--step-overhead", type=float, metavar="C", help="fixed part of a step [s] (4.8875e-3)"
     )
     group.add_argument(
-        "--token-time", type=float, metavar="T", help="time per token of the peak [s] (1.0054e-7)"
+        "--token-time",
+        type=float,
+        metavar="T",
+        help="time per token of the peak [s] (1.00524902e-7)",
     )
     group.add_argument(
         "--mean-time", type=float, default=0.0, metavar="T", help="time per token of the mean (0)"

@@ -2,9 +2,10 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +20,18 @@ _PLAIN_WIDTH = 150
 
 
 def print_json(document: Any) -> None:
-    """Print one JSON document on stdout."""
-    json.dump(document, sys.stdout, allow_nan=False, indent=2)
-    sys.stdout.write("\n")
+    """Print one JSON document on stdout, whole or not at all."""
+    # What a user's policy says of itself may hold any object; its text must do.
+    text = json.dumps(document, allow_nan=False, indent=2, default=str)
+    sys.stdout.write(f"{text}\n")
 
 
 def console() -> "Console":
     """Return the console that tables go to (stdout)."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False)
+    asked = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(width=None if asked else _PLAIN_WIDTH, highlight=False)
 
 
 def print_table(
@@ -52,7 +55,10 @@ def print_table(
 
 @contextmanager
 def progress_bar() -> Iterator["Progress"]:
-    """Yield a progress display on stderr; without a terminal, one line per task at the end."""
+    """Yield a progress display on stderr; without a terminal, one line per task at the end.
+
+    While it shows, what a user's policy prints goes to stderr: stdout is for the answer.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -64,15 +70,18 @@ def progress_bar() -> Iterator["Progress"]:
     )
 
     console = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    ) as display:
+    with (
+        redirect_stdout(sys.stderr),
+        Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        ) as display,
+    ):
         yield display
     if not console.is_terminal:
         for task in display.tasks:

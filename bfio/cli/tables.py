@@ -11,6 +11,7 @@ _COLUMNS = (
     "÷",
     "AvgGap\n[tokens]",
     "idle",
+    "barrier",
     "throughput\n[tokens/s]",
     "TPOT mean\n[ms]",
     "TPOT P95\n[ms]",
@@ -28,16 +29,17 @@ def print_comparison(documents: Sequence[Mapping[str, Any]]) -> None:
     if any(d["steady"] for d in documents):
         print_table(
             "Steady part (from the first full cluster on, while requests wait)",
-            _COLUMNS,
-            _rows(steady, shares),
+            _COLUMNS[:-1],
+            [row[:-1] for row in _rows(steady, shares)],
         )
     first = documents[0]["policy"]
     print_table(
         "Whole run",
         _COLUMNS,
         _rows(documents, shares),
-        f"÷: times less imbalance than {first}. energy: two-phase reading, then averaged. "
-        "proven: share of solved steps\nwhose optimum was proven.",
+        f"÷: times less imbalance than {first}. idle: mean over steps of 1 - mean/max load. "
+        "barrier: share of worker time\nspent waiting at the barrier. energy: two-phase reading, "
+        "then averaged. proven: share of the run's solved steps\nwhose optimum was proven.",
     )
 
 
@@ -52,6 +54,7 @@ def _rows(
             _ratio(reference, document.get("avg_imbalance")),
             number(document.get("avg_gap")),
             percent(document.get("idle_fraction")),
+            percent(document.get("barrier_loss")),
             number(document.get("throughput_tokens_per_s")),
             _scaled(document.get("tpot_mean_s"), 1e3),
             _scaled(document.get("tpot_p95_s"), 1e3),

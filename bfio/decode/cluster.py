@@ -11,6 +11,9 @@ STEP_OVERHEAD_S = (0.6e-3 * 72 + 35e-3) / 16
 #: Time per token of the most loaded worker [s/token]: 1.5·2·576·61e-6/2^20, same source.
 TOKEN_TIME_S = 1.5 * 2 * 576 * 61e-6 / 2**20
 
+#: Range of the times accepted, so that no metric leaves the floating-point numbers.
+MIN_TIME_S, MAX_TIME_S = 1e-15, 1e6
+
 #: Most slots a simulated cluster may have in total; the engine keeps one row of state per slot.
 MAX_TOTAL_SLOTS = 4_000_000
 
@@ -51,8 +54,10 @@ class Cluster:
             )
         for name in ("step_overhead_s", "token_time_s", "mean_time_s"):
             value = getattr(self, name)
-            if not 0.0 <= value < float("inf"):
-                raise InputError(name, f"{value} s", "give a finite time >= 0")
+            if value != 0.0 and not MIN_TIME_S <= value <= MAX_TIME_S:
+                raise InputError(
+                    name, f"{value} s", f"give 0 or a time in [{MIN_TIME_S}, {MAX_TIME_S}] s"
+                )
         if self.step_overhead_s + self.token_time_s + self.mean_time_s == 0.0:
             raise InputError("step_overhead_s", "every step would take 0 s", "give a time > 0")
 

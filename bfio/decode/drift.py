@@ -78,7 +78,11 @@ class Drift:
         straight line by a whole token, and the pattern repeats after the denominator.
         """
         if not 0 <= rate <= MAX_INCREMENT or rate.denominator > MAX_PERIOD:
-            raise InputError("drift", f"rate {rate}", f"use a fraction in [0, {MAX_INCREMENT}]")
+            raise InputError(
+                "drift",
+                f"rate {rate}",
+                f"use a fraction in [0, {MAX_INCREMENT}] with a denominator up to {MAX_PERIOD}",
+            )
         sums = [t * rate.numerator // rate.denominator for t in range(rate.denominator + 1)]
         return cls(tuple(b - a for a, b in pairwise(sums)), reading)
 

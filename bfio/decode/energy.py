@@ -28,6 +28,10 @@ from formulations.errors import InputError
 _CHUNK_CELLS = 1 << 20
 
 
+#: Range of the constants accepted, so that powers and energies stay finite.
+MIN_CONSTANT, MAX_CONSTANT = 1e-6, 1e24
+
+
 class EnergyReading(StrEnum):
     """Which tokens/s sets the power inside a step."""
 
@@ -64,8 +68,12 @@ class EnergyModel:
         """Validate."""
         for name in ("saturation", "exponent", "parameters", "peak_flops"):
             value = getattr(self, name)
-            if not 0.0 < value < float("inf"):
-                raise InputError(name, f"{value} is out of range", "give a finite number > 0")
+            if not MIN_CONSTANT <= value <= MAX_CONSTANT:
+                raise InputError(
+                    name,
+                    f"{value} is out of range",
+                    f"give a number in [{MIN_CONSTANT}, {MAX_CONSTANT}]",
+                )
         if not 0.0 <= self.idle_power_w <= self.max_power_w < float("inf"):
             raise InputError(
                 "idle_power_w",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bfio.decode.decisions import checked_decision
+from bfio.decode.decisions import checked_decision, policy_failure
 from bfio.decode.drift import LLM, Drift
 from bfio.decode.observers import Observer, StepView, TrajectoryObserver
 from bfio.decode.projection import Projection, Projector
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 #: Largest G·B·(load of one request): every 64-bit sum within a step stays exact.
 MAX_STEP_TOKENS = 2**62
+#: Longest request that a run without a limit of steps will wait for.
+MAX_DRAIN_STEPS = 10**8
 #: Largest look-ahead.
 MAX_HORIZON = 10**5
 
@@ -114,19 +116,21 @@ def simulate(
     """
     began = perf_counter()
     length_predictor = _predictor(predictor, workload)
-    options = RunOptions(
-        arrivals=_choice(Arrivals, arrivals, "arrivals"),
-        pool=integer(pool, "pool", minimum=1),
-        rate_scale=_rate(rate_scale, arrivals),
-        dispatch=_choice(Dispatch, dispatch, "dispatch"),
-        horizon=max(_horizon(horizon), _horizon(getattr(policy, "horizon", 0))),
-        projection=_choice(Projection, projection, "projection"),
+    options = run_options(
+        policy,
         predictor=length_predictor.name,
-        drift=LLM if drift is None else drift,
-        steps=None if steps is None else integer(steps, "steps"),
-        seed=integer(seed, "seed", maximum=2**63 - 1),
+        arrivals=arrivals,
+        pool=pool,
+        rate_scale=rate_scale,
+        dispatch=dispatch,
+        horizon=horizon,
+        projection=projection,
+        drift=drift,
+        steps=steps,
+        seed=seed,
     )
-    _check_magnitude(workload, cluster, options.drift)
+    check_magnitude(workload, cluster, options.drift)
+    check_length(workload, options.steps)
     trajectory = TrajectoryObserver() if keep_trajectory else None
     machine = _Machine(workload, policy, cluster, options, length_predictor)
     watching = (*observers, *([trajectory] if trajectory else []))
@@ -142,6 +146,41 @@ def simulate(
         for observer in watching:
             observer.on_step(view)
     return machine.record(trajectory, began)
+
+
+def run_options(
+    policy: Policy,
+    *,
+    arrivals: str = "pool",
+    pool: int = 128,
+    rate_scale: Fraction | float = 1,
+    dispatch: str = "pooled",
+    horizon: int = 0,
+    projection: str = "constant",
+    predictor: str = "none",
+    drift: Drift | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+) -> RunOptions:
+    """Return the checked options of a run of ``policy``; see `simulate`.
+
+    Raises
+    ------
+    InputError
+        If an option is out of its domain.
+    """
+    return RunOptions(
+        arrivals=_choice(Arrivals, arrivals, "arrivals"),
+        pool=integer(pool, "pool", minimum=1),
+        rate_scale=_rate(rate_scale, arrivals),
+        dispatch=_choice(Dispatch, dispatch, "dispatch"),
+        horizon=max(_horizon(horizon), _horizon(getattr(policy, "horizon", 0))),
+        projection=_choice(Projection, projection, "projection"),
+        predictor=predictor,
+        drift=LLM if drift is None else drift,
+        steps=None if steps is None else integer(steps, "steps"),
+        seed=integer(seed, "seed", maximum=2**63 - 1),
+    )
 
 
 class _Machine:
@@ -161,7 +200,7 @@ class _Machine:
         self.cluster, self.options, self.predictor = cluster, options, predictor
         self.projector = Projector(options.horizon, options.projection, predictor, options.drift)
         self.rng = np.random.default_rng(options.seed)
-        self.arrival_s = _arrival_seconds(workload, options)
+        self.arrival_s = arrival_seconds(workload, options)
         self.step, self.clock, self.idle_s, self.decide_s = 0, 0.0, 0.0, 0.0
         self.num_revealed, self.num_completed = 0, 0
         # Pools of request indices: the waiting ones in arrival order, the active ones in any.
@@ -276,7 +315,13 @@ class _Machine:
 
     def _ask(self, state: DecodeState, free: IntArray) -> tuple[int | None, ...]:
         began = perf_counter()
-        answer = self.policy(state)
+        try:
+            answer = self.policy(state)
+        except (InputError, KeyboardInterrupt):
+            raise
+        # Whatever else a policy raises, SystemExit included, is its author's to mend.
+        except (Exception, SystemExit) as error:
+            raise policy_failure(error, self.policy_name, self.step) from error
         self.decide_s += perf_counter() - began
         return checked_decision(answer, state.num_waiting, free, self.policy_name, self.step)
 
@@ -457,7 +502,8 @@ def _rate(value: Fraction | float, arrivals: str) -> Fraction:
     return rate
 
 
-def _arrival_seconds(workload: Workload, options: RunOptions) -> FloatArray | None:
+def arrival_seconds(workload: Workload, options: RunOptions) -> FloatArray | None:
+    """Return when requests arrive, shape (n,) [s]; None unless arrivals are timed."""
     if options.arrivals is Arrivals.POOL:
         return None
     if workload.arrival_times is None or options.rate_scale == 1:
@@ -467,9 +513,31 @@ def _arrival_seconds(workload: Workload, options: RunOptions) -> FloatArray | No
     return np.array([float(time) for time in exact], dtype=np.float64)
 
 
-def _check_magnitude(workload: Workload, cluster: Cluster, drift: Drift) -> None:
+def check_length(workload: Workload, steps: int | None) -> None:
+    """Refuse to drain what no one could wait for.
+
+    Raises
+    ------
+    InputError
+        If a request has more than `MAX_DRAIN_STEPS` tokens and nothing limits the steps.
+    """
+    longest = int(workload.output_tokens.max(initial=0))
+    if steps is None and longest > MAX_DRAIN_STEPS:
+        raise InputError(
+            "workload", f"one request takes {longest} steps to drain", "limit the run by --steps"
+        )
+
+
+def check_magnitude(workload: Workload, cluster: Cluster, drift: Drift) -> int:
+    """Return the largest possible sum of the loads of a step [tokens].
+
+    Raises
+    ------
+    InputError
+        If it exceeds `MAX_STEP_TOKENS`.
+    """
     if len(workload) == 0:
-        return
+        return 0
     longest = int(workload.output_tokens.max())
     heaviest = int(workload.prompt_tokens.max()) + drift.largest_gain(longest)
     together = cluster.workers * min(cluster.slots, len(workload)) * heaviest
@@ -479,3 +547,4 @@ def _check_magnitude(workload: Workload, cluster: Cluster, drift: Drift) -> None
             f"{cluster.total_slots} slots of up to {heaviest} tokens overflow 64-bit sums",
             "use shorter requests or fewer slots",
         )
+    return together

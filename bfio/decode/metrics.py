@@ -210,6 +210,15 @@ def _idle_fraction_median(part: RunPart) -> Value:
     return _percentile(part.idle_fractions, 50)
 
 
+@metric("barrier_loss", "1", "share of worker time in steps that is spent waiting at the barrier")
+def _barrier_loss(part: RunPart) -> Value:
+    if len(part.steps) == 0:
+        return None
+    # Worker g waits t_l·(max load - L_g) of each step: together t_l·imbalance.
+    lost = part.run.cluster.token_time_s * exact_sum(part.imbalance)
+    return lost / (part.run.cluster.workers * float(part.run.duration_s[part.steps].sum()))
+
+
 @metric("max_waiting", "requests", "most requests waiting after admission")
 def _max_waiting(part: RunPart) -> Value:
     return int(part.run.waiting[part.steps].max()) if len(part.steps) else None

@@ -99,3 +99,7 @@ class ProgressObserver:
         """Report if it is time to."""
         if (view.step + 1) % self._every == 0:
             self._report(view)
+
+    def report(self, view: StepView) -> None:
+        """Report now: a compiled run shows the last of many steps."""
+        self._report(view)

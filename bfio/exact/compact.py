@@ -74,6 +74,8 @@ def solve_compact(
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 0
+    # Ctrl-C is for the caller; CP-SAT would leave the process without its handler.
+    solver.parameters.catch_sigint_signal = False
     if time_limit is not None:
         solver.parameters.max_time_in_seconds = max(time_limit, 0.01)
     status = solver.solve(model)

@@ -6,10 +6,13 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from bfio.exact.columns import PRICE_SCALE, ColumnGeneration
+from bfio.exact.cover import IMPOSSIBLE
+from bfio.exact.dive import dive
 from bfio.exact.enumerate import enumerate_placements
 from bfio.exact.fill import FillProblem
-from bfio.exact.pack import exchange_under_peak, split_under_peak, spread
-from bfio.exact.peaks import IMPOSSIBLE, PRICE_SCALE, peak_bounds, price_requests
+from bfio.exact.pack import exchange_under_peak, fill_exactly, split_under_peak, spread
+from bfio.exact.peaks import peak_bounds
 from bfio.exact.place import place_under_peak
 from bfio.exact.result import ExactResult, Seconds
 from bfio.exact.sums import floors
@@ -19,16 +22,19 @@ from formulations.step.certificate import Certificate
 #: Largest tables built: peaks, and cells of sums (cardinality x tokens, times requests if priced).
 _MAX_PEAKS = 1 << 18
 _MAX_CELLS = 1 << 24
-_MAX_PRICED_CELLS = 1 << 25
+_MAX_PRICED_CELLS = 1 << 27
 #: Start of every pseudo-random sequence: the same problem is always searched alike.
 _SEED = 88172645463325252
 #: Peaks tried per round of placements, and re-placements under each (for 128 requests).
 _PEAKS_PER_ROUND = 8
-_PLACEMENT_ROUNDS = (100, 500, 2500)
+_PLACEMENT_ROUNDS = (100, 500)
 #: Price vectors tried, and table cells they may visit in all (some tenths of a second).
-_PRICE_ROUNDS = 400
-_PRICE_WORK = 2 * 10**8
-#: When every request is admitted: splits and exchanges per turn, turns, and peaks tried.
+_PRICE_WORK = 10**10
+#: Distances from a peak's bound at which placements are sought [tokens].
+_DISTANCES = (0, 1, 4, 16, 64, 256)
+#: When every request is admitted: fillings, splits and exchanges per turn, turns, and peaks tried.
+_FILLINGS = 8
+_ENDINGS = 300
 _SPLITS = 500
 _EXCHANGES = 20_000
 _TURNS = 6
@@ -113,8 +119,8 @@ class FillSearch:
             self._bound_peaks()
         self._improve(_PLACEMENT_ROUNDS[:1])
         if self._open and not self._out_of_time:
-            with self._phase("bound"):
-                self._price()
+            self._close_peaks()
+        if self._open and not self._out_of_time:
             self._improve(_PLACEMENT_ROUNDS)
 
     def _place_first(self) -> None:
@@ -194,44 +200,68 @@ class FillSearch:
                         self._accept(owner)
                         self._raise_lower()
 
-    def _price(self) -> None:
-        core = self._core
+    def _close_peaks(self) -> None:
+        """Price the requests under the weakest peak again and again, until none is open."""
         if self._bounds is None:
             return
         still_open = np.flatnonzero(self._bounds < self._best)
-        last = self._first + int(still_open[-1])
-        limit = self._largest_margin(last)
-        sizes = core.sizes[core.sizes <= limit]
-        most = int(core.capacity.max())
-        cells = (limit + 1) * (most + 1) * len(sizes)
-        rounds = min(_PRICE_ROUNDS, _PRICE_WORK // cells)
-        if cells > _MAX_PRICED_CELLS or rounds < 10:
+        margin = self._largest_margin(self._first + int(still_open[-1]))
+        if margin * (int(self._core.capacity.max()) + 1) * len(self._owner) > _MAX_PRICED_CELLS:
             return
-        source = np.full(len(self._bounds), -1, dtype=np.int64)
-        prices = np.zeros(len(sizes))
-        owner = np.full_like(self._owner, -1)
-        tried = price_requests(
-            self._first,
-            core.num_workers,
-            core.total_base,
-            core.base,
-            core.capacity,
-            sizes,
-            limit,
-            self._bounds,
-            self._best,
-            rounds,
-            prices,
-            source,
-            owner[: len(sizes)],
-        )
-        if (owner >= 0).any():
-            self._accept(owner)
-        self._guide[: len(sizes)] = prices
-        # Requests above the limit fit nowhere; price 0 is theirs.
-        for step in np.unique(source[source >= 0]).tolist():
-            self._prices.append(np.concatenate([tried[step], 0 * core.sizes[len(sizes) :]]))
-        self._raise_lower()
+        generation = ColumnGeneration(self._core, margin)
+        priced: dict[int, IntArray] = {}
+        searched: set[int] = set()
+        while self._open and not self._out_of_time and generation.subsets.cells < _PRICE_WORK:
+            weakest = int(self._bounds.argmin())
+            if weakest in searched:
+                return
+            if weakest not in priced:
+                with self._phase("bound"):
+                    priced[weakest] = self._price(generation, weakest)
+            else:
+                searched.add(weakest)
+                with self._phase("search"):
+                    self._search(generation, weakest, priced[weakest])
+            self._raise_lower()
+
+    def _price(self, generation: ColumnGeneration, k: int) -> IntArray:
+        """Raise the bounds of all peaks by the best prices for one of them."""
+        assert self._bounds is not None
+        core = self._core
+        peak = self._first + k
+        generation.start(peak, self._owner)
+        enough = core.value(peak, 0) - self._best
+        _, prices = generation.bound_total(peak, enough)
+        if generation.raise_bounds(self._first, prices, self._bounds, self._best).any():
+            # Requests that fit nowhere have price 0.
+            rest = np.zeros(len(core.sizes) - len(prices), dtype=np.int64)
+            self._prices.append(np.concatenate([prices, rest]))
+        self._guide[: len(prices)] = prices // PRICE_SCALE
+        placement = generation.placement()
+        if placement is not None:
+            self._accept(placement)
+        return prices
+
+    def _search(self, generation: ColumnGeneration, k: int, prices: IntArray) -> None:
+        """Look under one peak for a placement close to its bound, then farther and farther."""
+        assert self._bounds is not None
+        core = self._core
+        peak = self._first + k
+        lowest = int(self._bounds[k])
+        for distance in _DISTANCES:
+            if self._bounds[k] >= self._best or self._out_of_time:
+                return
+            target = min(lowest + distance, self._best - 1)
+            needed = core.value(peak, 0) - target
+            owner, exhausted = generation.search(peak, prices, needed, self._state)
+            if owner is None and not exhausted:
+                owner = dive(core, peak, needed, self._state)
+            if owner is not None:
+                self._accept(owner)
+                return
+            if exhausted:
+                self._bounds[k] = target + 1
+                self._method = "columns"
 
     def _pack(self) -> None:
         """Admit everyone: only the peak is left to minimise."""
@@ -246,8 +276,24 @@ class FillSearch:
             for _ in range(_PEAKS_TRIED):
                 if not self._open or peak >= core.peak_of(self._best) or self._out_of_time:
                     break
+                self._fill_exactly(peak)
+                if peak >= core.peak_of(self._best):
+                    break
                 self._balance(peak, owner, loads)
                 peak += max(1, (core.peak_of(self._best) - peak) // 2)
+
+    def _fill_exactly(self, peak: int) -> None:
+        """Try to use all room under a peak, if the tables of sums are small enough."""
+        core = self._core
+        limit = min(peak - int(core.base.min()), int(core.sizes.sum()))
+        if len(core.sizes) * (limit // 64 + 1) > _MAX_CELLS // 64:
+            return
+        owner = np.empty_like(self._owner)
+        margins = peak - core.base
+        if fill_exactly(
+            margins, core.capacity, core.sizes, _FILLINGS, _ENDINGS, owner, self._state
+        ):
+            self._accept(owner)
 
     def _balance(self, peak: int, owner: IntArray, loads: IntArray) -> None:
         """Alternate exact splits of two workers' requests and random exchanges."""
@@ -310,7 +356,7 @@ class FillSearch:
     def _certificate(self) -> Certificate:
         core = self._core
         bound = self._lower * core.multiplier
-        if self._method == "enumeration":
+        if self._method in ("columns", "enumeration"):
             return Certificate("enumeration", bound, nodes=self._nodes)
         return Certificate(
             "sums", bound, tuple(core.by_request(p) for p in self._prices), PRICE_SCALE

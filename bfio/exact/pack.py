@@ -89,6 +89,138 @@ def _next_bit(bits: Words, row: int, low: int, high: int) -> int:
 
 
 @compiled
+def _largest_first(
+    items: IntArray, sizes: IntArray, limit: int, bits: Words, first: BoolArray, state: RandomState
+) -> int:
+    """Mark a subset of ``items`` of the largest sum <= ``limit``; return the sum.
+
+    Sizes ascend. Of several it is mostly that with the largest, so that small ones are left over.
+    """
+    words = limit // 64 + 1
+    bits[: len(items) + 1, :words] = np.uint64(0)
+    bits[0, 0] = np.uint64(1)
+    for k in range(len(items)):
+        bits[k + 1, :words] = bits[k, :words]
+        skip = sizes[items[k]] >> 6
+        up = np.uint64(sizes[items[k]] & 63)
+        down = np.uint64(63 - (sizes[items[k]] & 63))
+        carried = np.uint64(0)
+        for w in range(skip, words):
+            word = bits[k, w - skip]
+            bits[k + 1, w] |= (word << up) | ((carried >> down) >> np.uint64(1))
+            carried = word
+    rest = limit
+    while not _has_bit(bits, len(items), rest):
+        rest -= 1
+    total = rest
+    for k in range(len(items) - 1, -1, -1):
+        size = sizes[items[k]]
+        first[k] = size <= rest and _has_bit(bits, k, rest - size)
+        if first[k] and _has_bit(bits, k, rest) and random_below(state, 8) == 0:
+            first[k] = False
+        if first[k]:
+            rest -= size
+    return total
+
+
+@compiled
+def _shuffle(workers: IntArray, state: RandomState) -> None:
+    for k in range(len(workers) - 1):
+        j = k + random_below(state, len(workers) - k)
+        workers[k], workers[j] = workers[j], workers[k]
+
+
+@compiled
+def _fill_in_turn(
+    workers: IntArray,
+    margins: IntArray,
+    capacity: IntArray,
+    sizes: IntArray,
+    spare: int,
+    bits: Words,
+    owner: IntArray,
+    state: RandomState,
+) -> int:
+    """Fill each worker as far as it goes, without losing more than ``spare``; return what is left.
+
+    -1 if more would be lost.
+    """
+    first = np.empty(len(sizes), np.bool_)
+    for g in workers:
+        items = np.flatnonzero(owner < 0)
+        limit = min(margins[g], sizes[items].sum())
+        spare -= margins[g] - _largest_first(items, sizes, limit, bits, first, state)
+        if spare < 0 or first[: len(items)].sum() > capacity[g]:
+            return -1
+        for k in range(len(items)):
+            if first[k]:
+                owner[items[k]] = g
+    return spare
+
+
+@compiled
+def fill_exactly(
+    margins: IntArray,
+    capacity: IntArray,
+    sizes: IntArray,
+    attempts: int,
+    endings: int,
+    owner: IntArray,
+    state: RandomState,
+) -> bool:
+    """Place all requests within the margins, though hardly any room is to spare.
+
+    Workers are filled in random order, with large requests first. As long as no more than the
+    spare room is lost, what is left fits the last worker; so the last ten workers or fewer are
+    emptied and filled again and again.
+
+    Parameters
+    ----------
+    margins, capacity : IntArray
+        Shape (W,): room [tokens] and slots.
+    sizes : IntArray
+        Shape (N,), ascending.
+    attempts, endings : int
+        Random orders to try, and fillings of the last workers for each.
+    owner : IntArray
+        Shape (N,), filled if all requests are placed.
+    state : IntArray
+        Of `random_below`.
+
+    Returns
+    -------
+    bool
+        Whether they are.
+    """
+    W = len(margins)
+    N = len(sizes)
+    total = sizes.sum()
+    largest = min(margins.max(), total)
+    bits = np.empty((N + 1, largest // 64 + 1), np.uint64)
+    workers = np.arange(W)
+    begun = np.empty(N, np.int64)
+    trial = np.empty(N, np.int64)
+    for _ in range(attempts):
+        _shuffle(workers, state)
+        split = max(0, W - 4 - random_below(state, 7))
+        begun[:] = -1
+        room = margins.sum() - total
+        spare = _fill_in_turn(workers[:split], margins, capacity, sizes, room, bits, begun, state)
+        if spare < 0:
+            continue
+        for _ in range(endings):
+            trial[:] = begun
+            _shuffle(workers[split:], state)
+            left = _fill_in_turn(
+                workers[split:], margins, capacity, sizes, spare, bits, trial, state
+            )
+            if left >= 0 and (trial >= 0).all():
+                owner[:] = trial
+                return True
+    return False
+
+
+@compiled
 def _pick_overloaded(loads: IntArray, peak: int, state: RandomState) -> int:
     """Return a random worker above the peak, or -1."""
     offset = random_below(state, len(loads))

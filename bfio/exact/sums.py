@@ -1,9 +1,9 @@
-"""Reachable sums by cardinality, plain and priced."""
+"""Reachable sums by cardinality."""
 
 import numpy as np
 
 from bfio.exact.compiled import Words, compiled
-from formulations.arrays import BoolArray, IntArray
+from formulations.arrays import IntArray
 
 #: Marks a sum that no subset reaches.
 UNREACHABLE = -(1 << 60)
@@ -62,52 +62,3 @@ def _largest_below(bits: Words, cardinalities: IntArray, limit: int) -> IntArray
                 largest = x
             table[k, x] = largest
     return table
-
-
-@compiled
-def priced_sums(
-    sizes: IntArray, values: IntArray, most: int, limit: int, best: IntArray, taken: BoolArray
-) -> None:
-    """Fill ``best[c, x]``, the largest value of c requests whose sizes sum to at most x.
-
-    Parameters
-    ----------
-    sizes, values : IntArray
-        Shape (N,): size [tokens] and value of each request.
-    most, limit : int
-        Largest cardinality and sum.
-    best : IntArray
-        Shape (most + 1, limit + 1), filled; `UNREACHABLE` where no such subset exists.
-    taken : BoolArray
-        Shape (N, most + 1, limit + 1), filled for `subset_behind`.
-    """
-    best[:] = UNREACHABLE
-    best[0, :] = 0
-    for i in range(len(sizes)):
-        size = sizes[i]
-        for c in range(min(i + 1, most), 0, -1):
-            for x in range(min(size, limit + 1)):
-                taken[i, c, x] = False
-            for x in range(limit, size - 1, -1):
-                value = best[c - 1, x - size] + values[i]
-                better = value > best[c, x]
-                taken[i, c, x] = better
-                if better:
-                    best[c, x] = value
-
-
-@compiled
-def subset_behind(
-    sizes: IntArray, taken: BoolArray, cardinality: int, limit: int, subset: IntArray
-) -> None:
-    """Write to ``subset`` the positions of the requests behind ``best[cardinality, limit]``."""
-    i = len(sizes) - 1
-    found = 0
-    while found < cardinality:
-        left = cardinality - found
-        while left > i + 1 or not taken[i, left, limit]:
-            i -= 1
-        subset[found] = i
-        limit -= sizes[i]
-        found += 1
-        i -= 1

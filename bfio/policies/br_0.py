@@ -3,23 +3,32 @@
 from bfio.decode.state import DecodeState
 from bfio.policies.options import PolicyOptions
 from bfio.policies.spec import PolicySpec
-from bfio.policies.two_stage import TwoStageParameters, two_stage
+from bfio.policies.two_stage import TwoStageParameters, prepare_kernels, two_stage
 
 
 class BR0:
     """BalanceRoute without prediction (paper B, section 3): BR-H at H = 0, α = 1, β = G.
 
     The score is then minus the change of this step's imbalance.
+
+    Attributes
+    ----------
+    weights : tuple of int
+        Weight of the step at hand, the only one.
+    parameters : TwoStageParameters
+        Threshold, candidates, factors, priority.
     """
 
     def __init__(self, options: PolicyOptions) -> None:
-        self._parameters = TwoStageParameters(
+        self.weights = (1,)
+        self.parameters = TwoStageParameters(
             threshold=options.threshold,
             candidates=options.candidates,
             alpha=options.alpha,
             beta=options.beta,
             key=options.key,
         )
+        prepare_kernels()
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by the loads of this step alone."""
@@ -27,8 +36,8 @@ class BR0:
             state.free_slots,
             state.projected_loads[:, :1],
             state.contributions[:, :1],
-            (1,),
-            self._parameters,
+            self.weights,
+            self.parameters,
         )
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 from bfio.decode.state import DecodeState
 from bfio.policies.options import PolicyOptions
 from bfio.policies.spec import PolicySpec
-from bfio.policies.two_stage import TwoStageParameters, two_stage
+from bfio.policies.two_stage import TwoStageParameters, prepare_kernels, two_stage
 from formulations.step.problem import geometric_weights
 
 DEFAULT_HORIZON = 20
@@ -23,19 +23,24 @@ class BRH:
     ----------
     horizon : int
         ``H``.
+    weights : tuple of int
+        Discount weight of each look-ahead step.
+    parameters : TwoStageParameters
+        Threshold, candidates, factors, priority.
     """
 
     def __init__(self, options: PolicyOptions) -> None:
         self.horizon = DEFAULT_HORIZON if options.horizon is None else options.horizon
         gamma = DEFAULT_GAMMA if options.gamma is None else options.gamma
-        self._weights, _ = geometric_weights(gamma, self.horizon + 1)
-        self._parameters = TwoStageParameters(
+        self.weights, _ = geometric_weights(gamma, self.horizon + 1)
+        self.parameters = TwoStageParameters(
             threshold=options.threshold,
             candidates=options.candidates,
             alpha=options.alpha,
             beta=DEFAULT_BETA if options.beta is None else options.beta,
             key=options.key,
         )
+        prepare_kernels()
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by the loads projected over the window."""
@@ -44,8 +49,8 @@ class BRH:
             state.free_slots,
             state.projected_loads[:, :columns],
             state.contributions[:, :columns],
-            self._weights[:columns],
-            self._parameters,
+            self.weights[:columns],
+            self.parameters,
         )
 
 

@@ -45,6 +45,8 @@ def find(name: str) -> PolicySpec:
         return _built_in()[name]
     if name in _installed():
         return _from_entry_point(_installed()[name])
+    if name.partition(":")[0] in _built_in():
+        raise InputError(name, "an option without a value", "write e.g. br-h:horizon=20")
     if ":" in name:
         return _as_spec(name, _load_object(name))
     raise InputError(name, "unknown policy", _suggestion(name))
@@ -129,7 +131,8 @@ def _first_line(docstring: str | None) -> str:
 
 def _load_object(name: str) -> object:
     module_name, _, attribute = name.partition(":")
-    if not module_name or not attribute:
+    parts = [*module_name.split("."), attribute]
+    if not all(part.isidentifier() for part in parts):
         raise InputError(name, "incomplete policy name", "write module:function")
     module = _import_module(module_name, name)
     try:

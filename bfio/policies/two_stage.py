@@ -47,6 +47,9 @@ def two_stage(
 ) -> list[int | None]:
     """Assign ``min(N, free slots)`` waiting requests to workers.
 
+    Compiled kernels decide wherever they are exact (see `bfio.policies.kernels`), and otherwise
+    `two_stage_reference`; both give the same assignment. The first call loads Numba.
+
     Parameters
     ----------
     capacity : IntArray
@@ -65,12 +68,38 @@ def two_stage(
     list of (int or None)
         Worker of each request, None for those that keep waiting.
     """
+    from bfio.policies.kernels.decide import two_stage_compiled
+
+    found = two_stage_compiled(capacity, base, contribution, weights, parameters)
+    if found is not None:
+        return found
+    return two_stage_reference(capacity, base, contribution, weights, parameters)
+
+
+def two_stage_reference(
+    capacity: IntArray,
+    base: IntArray,
+    contribution: IntArray,
+    weights: Sequence[int],
+    parameters: TwoStageParameters,
+) -> list[int | None]:
+    """Decide as `two_stage` in plain Python: the readable statement of the heuristic."""
     admission = _Admission(capacity, base, contribution, weights, parameters)
     while admission.total_free > parameters.threshold and len(admission.waiting):
         admission.admit_single()
     while admission.total_free > 0 and len(admission.waiting):
         admission.admit_subset()
     return admission.assignment
+
+
+def prepare_kernels() -> None:
+    """Compile the kernels now, or load them from the cache on disk, instead of at the first call.
+
+    Policies do so when they are made, so that no run's clock counts it.
+    """
+    from bfio.policies.kernels.decide import warm_up
+
+    warm_up()
 
 
 def two_stage_step(
@@ -81,9 +110,9 @@ def two_stage_step(
     Raises
     ------
     CapabilityError
-        If the problem has token capacities, required requests or worker speeds.
+        If the problem has token capacities, required requests, worker speeds or a number to admit.
     """
-    for name in ("token_capacity", "required", "token_time"):
+    for name in ("token_capacity", "required", "token_time", "admit"):
         if getattr(problem, name) is not None:
             raise CapabilityError(
                 name, "the two-stage heuristic knows no such constraint", "use method cp-sat"

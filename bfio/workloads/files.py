@@ -20,7 +20,8 @@ def atomic_file(path: Path, *, overwrite: bool) -> Iterator[tuple[BinaryIO, Path
     InputError
         If ``path`` exists and ``overwrite`` is False, or the place cannot be written.
     """
-    if path.is_dir() or (path.exists() and not overwrite):
+    # lexists: a link to nowhere, or to itself, is in the way too.
+    if path.is_dir() or (os.path.lexists(path) and not overwrite):
         what = "is a directory" if path.is_dir() else "the file exists"
         raise InputError(str(path), what, "choose another name or pass --overwrite")
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")

@@ -31,6 +31,8 @@ def open_lines(path: Path) -> Iterator[Iterator[str]]:
         If the file is missing, a directory, unreadable, not text, not UTF-8, damaged gzip, or
         has a line longer than `MAX_LINE`.
     """
+    if path.is_fifo():
+        raise InputError(str(path), "a pipe, which may never end", "save it to a file first")
     try:
         with path.open("rb") as raw, _decompressed(raw) as content:
             _refuse_binary(content, path)

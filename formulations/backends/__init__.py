@@ -32,8 +32,8 @@ def backend(name: str) -> Backend:
     InputError
         If there is none of that name.
     """
-    kind, _, solver = name.partition(":")
-    if kind == "pyomo":
+    kind, colon, solver = name.partition(":")
+    if kind == "pyomo" and (solver or not colon):
         return PyomoSolver(solver or None)
     if name not in _BACKENDS:
         raise InputError("backend", f"{name!r} is unknown", f"use one of {', '.join(names())}")

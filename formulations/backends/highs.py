@@ -20,6 +20,10 @@ from formulations.backends.interface import Limits, Outcome, Program
 from formulations.results import BoundKind, Termination
 from formulations.standard_form import StandardForm
 
+#: A challenge may take so many times as long as the run it challenges, and so long at least [s].
+_CHALLENGE_RATIO = 5.0
+_CHALLENGE_SECONDS = 1.0
+
 
 class Highs:
     """The backend ``highs``.
@@ -69,10 +73,10 @@ def _better(form: StandardForm, outcome: Outcome, limits: Limits) -> Outcome:
     """Solve for a point that costs at least 1 less than the claimed optimum."""
     assert outcome.values is not None
     claimed = round(float(form.objective @ np.round(outcome.values)))
-    left = limits.time_limit
-    if left is not None:
-        left = max(left - outcome.seconds, 0.0)
-    options = _options(replace(limits, time_limit=left)) | {"presolve": "off"}
+    patience = max(_CHALLENGE_SECONDS, _CHALLENGE_RATIO * outcome.seconds)
+    if limits.time_limit is not None:
+        patience = min(patience, max(limits.time_limit - outcome.seconds, 0.0))
+    options = _options(replace(limits, time_limit=patience)) | {"presolve": "off"}
     return _run(_with_cutoff(form, claimed - 1.0), options, None)
 
 

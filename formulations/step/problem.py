@@ -254,7 +254,10 @@ def discount_weights(discount: object) -> tuple[tuple[int, ...], int]:
     exact = [_rational(d, f"discount[{h}]") for h, d in enumerate(discount)]
     if all(d.denominator == 1 for d in exact):
         return tuple(int(d) for d in exact), 1
-    return tuple(round(d * DISCOUNT_SCALE) for d in exact), DISCOUNT_SCALE
+    weights = tuple(round(d * DISCOUNT_SCALE) for d in exact)
+    if any(exact) and not any(weights):
+        raise InputError("discount", "every weight rounds to 0 millionths", "use larger weights")
+    return weights, DISCOUNT_SCALE
 
 
 def geometric_weights(gamma: Fraction, num_steps: int) -> tuple[tuple[int, ...], int]:

@@ -82,14 +82,21 @@ def assess(
     seconds: float = 0.0,
     tie_rule: TieRule = TieRule.OLDEST_FIRST,
 ) -> StepResult:
-    """Check an assignment from anywhere; it is optimal if it meets the combinatorial bound."""
+    """Check an assignment from anywhere; it is optimal if it meets the combinatorial bound.
+
+    Returns
+    -------
+    StepResult
+        With termination failed, and the violations named, if the assignment is infeasible.
+    """
     objective = problem.objective_value(assignment)
     bound = lower_bound(problem)
     found = violations(problem, assignment, objective)
-    proven = objective == bound and not found
     return StepResult(
         method=method,
-        termination=Termination.OPTIMAL if proven else Termination.FEASIBLE,
+        termination=_termination(
+            Termination.FEASIBLE, proven=objective == bound, broken=bool(found)
+        ),
         objective=objective,
         bound=bound,
         assignment=tuple(assignment),

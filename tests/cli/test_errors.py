@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 import subprocess
 import sys
@@ -91,6 +92,15 @@ def test_a_billion_slots_are_no_problem(bfio: Bfio, tmp_path: Path) -> None:
         ["simulate", "--policy", "fcfs", "--step-overhead", "nan"],
         ["simulate", "--policy", "fcfs", "--token-time", "-1"],
         ["simulate", "--policy", "fcfs", "--params", "inf"],
+        ["simulate", "--policy", "fcfs", "--params", "1e308"],
+        ["simulate", "--policy", "fcfs", "--token-time", "1e308"],
+        ["simulate", "--policy", "fcfs", "--token-time", "1e-320", "--step-overhead", "0"],
+        ["simulate", "--policy", "fcfs", "--drift", "1/3000000000"],
+        ["simulate", "--policy", "br-h:horizon"],
+        ["simulate", "--policy", "../mine:f"],
+        ["simulate", "--poli", "fcfs"],
+        ["solve", "step.json", "--method", "pyomo:"],
+        ["solve", "step.json", "--seed", "-1"],
         ["simulate", "--policy", "fcfs", "--drift", "sometimes"],
         ["simulate", "--policy", "fcfs", "--drift", "age:x"],
         ["simulate", "--policy", "fcfs", "--drift", "day:1"],
@@ -113,6 +123,7 @@ def test_a_billion_slots_are_no_problem(bfio: Bfio, tmp_path: Path) -> None:
         ["gap", "--every", "0"],
         ["gap", "--gap-horizon", "-1"],
         ["gap", "--method", "magic", "--requests", "20"],
+        ["gap", "--method", "highs", "--requests", "20"],
         ["traces"],
         ["traces", "inspect", "missing.csv"],
         ["traces", "convert", "missing.csv", "out.csv"],
@@ -173,6 +184,74 @@ def test_a_policy_that_answers_badly_is_named(bfio: Bfio, tmp_path: Path) -> Non
     _is_one_clear_line(done)
     assert "greedy" in done.err
     assert "step 0" in done.err
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "raise ValueError('no\\nidea')",
+        "raise SystemExit(0)",
+        "state.loads[0] = 1",
+        "return policy(state)",
+        "return 1 / 0",
+    ],
+)
+def test_a_policy_that_raises_is_told_where(bfio: Bfio, tmp_path: Path, body: str) -> None:
+    """Whatever it raises, one line names policy, step, file and line."""
+    (tmp_path / "raiser.py").write_text(f"def policy(state):\n    {body}\n")
+    sys.modules.pop("raiser", None)
+    done = bfio("simulate", "--policy", "raiser:policy", "--requests", "20")
+    _is_one_clear_line(done)
+    assert "step 0" in done.err
+    assert "raiser.py line 2" in done.err
+
+
+def test_what_a_policy_prints_does_not_spoil_the_answer(bfio: Bfio, tmp_path: Path) -> None:
+    """It goes to stderr; statistics that are no JSON are written as text."""
+    (tmp_path / "chatty.py").write_text(
+        "class Chatty:\n"
+        "    def __call__(self, state):\n"
+        "        print('hello')\n"
+        "        return [0] + [None] * (state.num_waiting - 1)\n"
+        "    def statistics(self):\n"
+        "        return {'what': object}\n"
+    )
+    done = bfio("simulate", "--policy", "chatty:Chatty", "--requests", "5", "--json")
+    assert done.json["completed"] == 5
+    assert "hello" in done.err
+
+
+def test_a_pipe_without_a_writer_does_not_hang(bfio: Bfio, tmp_path: Path) -> None:
+    """Named pipes are refused: they may never end."""
+    os.mkfifo(tmp_path / "pipe")
+    _is_one_clear_line(bfio("solve", "pipe"))
+    _is_one_clear_line(bfio("traces", "inspect", "pipe"))
+
+
+def test_a_request_that_no_one_could_wait_for(bfio: Bfio, tmp_path: Path) -> None:
+    """10^12 output tokens: refused without --steps, simulated with it."""
+    (tmp_path / "long.csv").write_text(TRACE + "2,3,1000000000000\n")
+    _is_one_clear_line(bfio("simulate", "--policy", "fcfs", "--trace", "long.csv"))
+    done = bfio("simulate", "--policy", "fcfs", "--trace", "long.csv", "--steps", "9", "--json")
+    assert done.json["steps"] == 9
+
+
+@pytest.mark.parametrize("command", ["traces list", "solve -", "simulate --policy fcfs"])
+def test_closed_streams_are_no_traceback(tmp_path: Path, command: str) -> None:
+    """Run with stdin, stdout and then stderr closed."""
+    line = f"{sys.executable} -m bfio {command}"
+    for closed in ("<&-", ">&-", ">&- 2>&-"):
+        done = subprocess.run(
+            ["sh", "-c", f"{line} {closed}"],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr
+        assert done.returncode in (0, 2)
 
 
 def test_a_folder_that_cannot_be_written(bfio: Bfio, tmp_path: Path) -> None:

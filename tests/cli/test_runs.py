@@ -1,6 +1,7 @@
 """``bfio simulate``, ``compare``, ``gap``, ``traces``, ``demo`` and the help texts."""
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bfio.cli.command import commands
+from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S
 from bfio.decode.metrics import metrics
 from bfio.policies.registry import names
 from tests.cli.conftest import Bfio
@@ -156,6 +158,13 @@ def test_results_survive_an_interrupt(
     done = bfio("compare", "--policies", "fcfs,stopper:stop", *SMALL, "--no-plots", "--json")
     assert done.status == 130
     assert [row["policy"] for row in json.loads(done.out)["policies"]] == ["fcfs"]
+
+
+def test_help_shows_the_defaults_in_use(bfio: Bfio) -> None:
+    """Times of a step, as written in the help, are those of `Cluster` to nine digits."""
+    text = " ".join(bfio("simulate", "--help").out.split())
+    shown = [float(number) for number in re.findall(r"\((\d\.\d+e-\d+)\)", text)]
+    assert shown == pytest.approx([STEP_OVERHEAD_S, TOKEN_TIME_S], rel=1e-8)
 
 
 def test_every_command_has_help(bfio: Bfio) -> None:

@@ -94,3 +94,17 @@ def test_the_discount_is_exact_and_its_scale_reported(bfio: Bfio, tmp_path: Path
     }
     answer = bfio("solve", _write(tmp_path, problem), "--method", "cp-sat", "--json").json
     assert (answer["objective"], answer["scale"]) == (5_666_665, 1_000_000)
+
+
+def test_the_two_stage_heuristic_refuses_what_it_does_not_know(bfio: Bfio, tmp_path: Path) -> None:
+    """A number to admit is such a thing: an error, not an infeasible answer."""
+    done = bfio("solve", _write(tmp_path, P1 | {"admit": 1}), "--method", "two-stage")
+    assert done.status == 2
+    assert "admit: the two-stage heuristic knows no such constraint" in done.err
+
+
+def test_a_named_number_is_admitted(bfio: Bfio, tmp_path: Path) -> None:
+    """One request of P1: 18 on worker 0 leaves 58, 25, 60: 3·60 − 143 = 37; 30 on worker 1: 25."""
+    answer = bfio("solve", _write(tmp_path, P1 | {"admit": 1}), "--json").json
+    assert (answer["termination"], answer["objective"]) == ("optimal", 25)
+    assert answer["assignment"] == [None, None, 1, None, None]

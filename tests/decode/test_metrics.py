@@ -38,6 +38,8 @@ def test_hand_computed_metrics() -> None:
         "avg_gap": 5 / 3,
         "idle_fraction": mean([2 / 6, 2 / 8, 1 / 8]),
         "idle_fraction_median": 2 / 8,
+        # Waiting costs 0.5 s per token: 0.5·(2 + 2 + 1) of 2·8.5 worker-seconds.
+        "barrier_loss": 2.5 / 17,
         "max_waiting": 1,
         "throughput_tokens_per_s": 6 / 8.5,
         "tpot_mean_s": mean(tpot),

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from bfio.exact.pack import split_under_peak, spread
 from bfio.exact.peaks import largest_nested_total
 from bfio.exact.place import place_under_peak
-from bfio.exact.sums import UNREACHABLE, floors, priced_sums, subset_behind
+from bfio.exact.subsets import (
+    SMALL_VALUE,
+    Table,
+    best_subsets,
+    collect_subsets,
+    fill_table,
+    largest_value,
+)
+from bfio.exact.sums import UNREACHABLE, floors
+from formulations.arrays import IntArray
 
 _SIZES = st.lists(st.integers(0, 70), min_size=1, max_size=7)
 
@@ -30,30 +39,78 @@ def test_floors(sizes: list[int], cardinality: int, limit: int) -> None:
         assert table[x] == max((s for s in sums if s <= x), default=-1)
 
 
-@given(_SIZES, st.data())
-def test_priced_sums(sizes: list[int], data: st.DataObject) -> None:
-    """Best values of every cardinality and limit, and subsets that attain them."""
-    values = data.draw(st.lists(st.integers(-50, 50), min_size=len(sizes), max_size=len(sizes)))
+def _table(
+    sizes: list[int], values: list[int], most: int, limit: int, kind: type
+) -> tuple[Table, IntArray, IntArray, IntArray]:
+    """Fill a table of these requests up to ``limit``; the tops beyond it."""
+    reach = np.full(most + 1, limit)
+    table: Table = np.empty((most + 1, limit + 1), kind)
+    fill_table(np.array(sizes), np.array(values, kind), reach, table)
+    order = sorted(range(len(sizes)), key=lambda i: (-values[i], sizes[i]))[:most]
+    tops = np.full((2, most + 1), UNREACHABLE)
+    for c in range(len(order) + 1):
+        tops[:, c] = sum(sizes[i] for i in order[:c]), sum(values[i] for i in order[:c])
+    return table, reach, tops[0], tops[1]
+
+
+@given(_SIZES, st.data(), st.sampled_from([np.int32, np.int64]))
+def test_priced_subsets(sizes: list[int], data: st.DataObject, kind: type) -> None:
+    """Best values of every cardinality, and all subsets within a distance of them."""
+    sizes.sort()
+    worth = st.integers(-50, 50) if kind is np.int64 else st.integers(-(2**26), 2**26)
+    values = data.draw(st.lists(worth, min_size=len(sizes), max_size=len(sizes)))
     most = data.draw(st.integers(1, 4))
     limit = data.draw(st.integers(0, 150))
-    best = np.empty((most + 1, limit + 1), np.int64)
-    taken = np.empty((len(sizes), most + 1, limit + 1), np.bool_)
-    priced_sums(np.array(sizes), np.array(values), most, limit, best, taken)
+    table = _table(sizes, values, most, limit, kind)
+    distance = data.draw(st.integers(0, 60))
     for c in range(1, most + 1):
-        fitting = [
-            sum(values[i] for i in s)
+        fitting = {
+            s: sum(values[i] for i in s)
             for s in combinations(range(len(sizes)), c)
             if sum(sizes[i] for i in s) <= limit
-        ]
-        assert best[c, limit] == max(fitting, default=UNREACHABLE) or (
-            not fitting and best[c, limit] < UNREACHABLE // 2
+        }
+        best = largest_value(*table, c, limit)
+        assert best == max(fitting.values(), default=UNREACHABLE)
+        if not fitting:
+            continue
+        found = np.empty((40, c), np.int64)
+        number, complete = collect_subsets(
+            np.array(sizes), np.array(values), *table, c, limit, best - distance, 10**6, found
         )
-        if fitting:
-            subset = np.empty(c, np.int64)
-            subset_behind(np.array(sizes), taken, c, limit, subset)
-            assert len(set(subset.tolist())) == c
-            assert sum(sizes[i] for i in subset) <= limit
-            assert sum(values[i] for i in subset) == best[c, limit]
+        assert complete
+        listed = [tuple(sorted(row)) for row in found[:number].tolist()]
+        assert sorted(listed) == sorted(s for s, v in fitting.items() if v >= best - distance)
+
+
+def test_subsets_by_hand() -> None:
+    """Of 3, 4, 5 worth 3, 4, 1, two of sum <= 8: {3, 4} is worth 7; {3, 5} is worth 4."""
+    table = _table([3, 4, 5], [3, 4, 1], 2, 8, np.int32)
+    assert largest_value(*table, 2, 8) == 7
+    assert largest_value(*table, 2, 6) == UNREACHABLE
+    assert SMALL_VALUE > 8
+    margins = np.array([8, 3])
+    capacity = np.array([2, 1])
+    found = best_subsets(
+        np.array([3, 4, 5]),
+        np.array([3, 4, 1]),
+        *table,
+        np.array([1, 0]),
+        capacity,
+        margins,
+        np.array([7, 3]),
+        100,
+    )
+    assert found.tolist() == [[1, 0], [0, -1]]
+
+
+def test_giving_up_is_said() -> None:
+    """A search cut short, by scans or by room for what it finds, does not claim to be complete."""
+    table = _table([1, 2, 3], [1, 2, 3], 1, 3, np.int64)
+    sizes = values = np.array([1, 2, 3])
+    found = np.empty((3, 1), np.int64)
+    assert collect_subsets(sizes, values, *table, 1, 3, 1, 100, found) == (3, True)
+    assert not collect_subsets(sizes, values, *table, 1, 3, 1, 2, found)[1]
+    assert collect_subsets(sizes, values, *table, 1, 3, 1, 100, found[:2]) == (2, False)
 
 
 @given(

@@ -24,8 +24,9 @@ Four policies decide which waiting request goes where, on the same 4,000 request
 """
 _MEANING = """\
 How to read it: AvgImbalance is the load the workers lack, in tokens, to be as full as the fullest
-one; idle is the share of worker time lost at the barrier; ÷ says how many times less imbalance
-than fcfs. Less imbalance makes shorter steps: more tokens per second, less time per token (TPOT).
+one, and ÷ how many times less that is than under fcfs; idle is how far the average worker's load
+is below the fullest one's; barrier is the share of worker time spent waiting for the fullest. Less
+imbalance makes shorter steps: more tokens per second, less time per token (TPOT).
 
 Next:  bfio compare --trace FILE         the same on a trace of yours
        bfio gap --policy br-0            how far the heuristic is from each step's optimum

@@ -114,17 +114,21 @@ def _show(
         tail = {"workload": dict(workload.provenance), "plots": [str(p) for p in plots]}
         print_json(head | document | tail | {"versions": versions()})
         return
-    _print(args.policy, document)
+    _print(args.policy, args.gap_horizon, document)
     for path in plots:
         print(f"plot: {path}")
 
 
-def _print(policy: str, document: dict[str, Any]) -> None:
+def _window(horizon: int) -> str:
+    return f", summed over {horizon + 1} look-ahead steps" if horizon else ""
+
+
+def _print(policy: str, horizon: int, document: dict[str, Any]) -> None:
     regret, full_use = document["regret_per_step"], document["regret_per_step_full_use"]
     names = ("count", "share_optimal", "mean", "median", "p95", "p99", "max")
     show = {"share_optimal": percent}
     print_table(
-        f"{policy}: regret per step [tokens]",
+        f"{policy}: regret per step [tokens{_window(horizon)}]",
         ("", "same number admitted", "full use of slots"),
         [
             [name, show.get(name, number)(regret[name]), show.get(name, number)(full_use[name])]
@@ -137,7 +141,7 @@ def _print(policy: str, document: dict[str, Any]) -> None:
         f"unproven {document['unproven']}"
     )
     print(
-        f"mean objective {number(document['objective_mean'])}, "
+        f"over the proven steps: mean objective {number(document['objective_mean'])}, "
         f"mean optimum {number(document['optimum_mean'])}, worst step {document['worst_step']}"
     )
     seconds = document["solve_seconds"]

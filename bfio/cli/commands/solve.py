@@ -80,13 +80,13 @@ def _solve_lines(text: str, args: argparse.Namespace) -> int:
 
     from bfio.cli.output import progress_bar
 
-    lines = text.splitlines()
+    lines, answers = text.splitlines(), sys.stdout
     statuses = {DONE}
     with progress_bar() as bar:
         task = bar.add_task("solve", total=len(lines))
         for k, line in enumerate(lines):
             answer, status = _answer(line, f"{args.file}: line {k + 1}", args)
-            print(json.dumps(answer, allow_nan=False), flush=True)
+            print(json.dumps(answer, allow_nan=False), file=answers, flush=True)
             statuses.add(status)
             bar.advance(task)
     return BAD_INPUT if BAD_INPUT in statuses else max(statuses)
@@ -114,6 +114,8 @@ def _read(name: str) -> str:
         raise InputError(name, "no such file", "check the path") from None
     except IsADirectoryError:
         raise InputError(name, "is a directory", "name a file") from None
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         raise InputError(name, f"cannot be read ({error})", "check path and rights") from None
     if len(data) > _MAX_BYTES:
@@ -127,6 +129,8 @@ def _read(name: str) -> str:
 
 
 def _bytes(path: Path) -> bytes:
+    if path.is_fifo():
+        raise InputError(str(path), "a pipe, which may never end", 'write "-" to read stdin')
     with path.open("rb") as stream:
         return stream.read(_MAX_BYTES + 1)
 

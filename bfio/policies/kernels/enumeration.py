@@ -7,12 +7,12 @@ when requests are added, so adding T to S raises the score by at most the reward
 
 import numpy as np
 
-from bfio.exact.compiled import compiled
 from bfio.policies.kernels.fscore import Score, score_of
+from bfio.policies.kernels.machine_code import in_place, kernel
 from formulations.arrays import IntArray
 
 
-@compiled
+@kernel
 def rewards_of(contribution: IntArray, reward: IntArray) -> IntArray:
     """Return ``Σ_h reward_h·v_i(h)`` of each request, shape (N,)."""
     rewards = np.zeros(len(contribution), np.int64)
@@ -22,7 +22,7 @@ def rewards_of(contribution: IntArray, reward: IntArray) -> IntArray:
     return rewards
 
 
-@compiled
+@in_place
 def best_row(
     ids: IntArray, contribution: IntArray, rewards: IntArray, score: Score, prefer_oldest: bool
 ) -> int:
@@ -51,7 +51,7 @@ def best_row(
     return best
 
 
-@compiled
+@kernel
 def best_by_enumeration(
     ids: IntArray,
     contribution: IntArray,
@@ -76,19 +76,21 @@ def best_by_enumeration(
     tuple of (int, int)
         Number chosen and their score. Ties: largest size, then oldest requests.
     """
-    by_reward = ids[np.argsort(-rewards[ids])]
+    by_reward = _by_reward(ids, rewards)
     bits = _age_bits(by_reward)
     prefix = np.zeros(len(ids) + 1, np.int64)
-    prefix[1:] = np.cumsum(rewards[by_reward])
+    for k in range(len(ids)):
+        prefix[k + 1] = prefix[k] + rewards[by_reward[k]]
     trajectories = np.zeros((most + 1, contribution.shape[1]), np.int64)
     path = np.zeros(most + 1, np.int64)
     # Of the path so far: the score and the members as bits, the oldest the most significant.
-    values, members = np.zeros((2, most + 1), np.int64)
-    best = (-(1 << 62), 0, 0)
+    values = np.zeros(most + 1, np.int64)
+    members = np.zeros(most + 1, np.int64)
+    best, size, subset = -(1 << 62), 0, 0
     depth = position = 0
     while True:
         last = min(len(ids), position + most - depth)
-        if position < last and values[depth] + prefix[last] - prefix[position] >= best[0]:
+        if position < last and values[depth] + prefix[last] - prefix[position] >= best:
             added = contribution[by_reward[position]]
             for h in range(len(added)):
                 trajectories[depth + 1, h] = trajectories[depth, h] + added[h]
@@ -97,16 +99,31 @@ def best_by_enumeration(
             position += 1
             values[depth] = score_of(trajectories[depth], score)
             members[depth] = members[depth - 1] | bits[position - 1]
-            best = max(best, (values[depth], trajectories[depth, 0], members[depth]))
+            found = (int(values[depth]), int(trajectories[depth, 0]), int(members[depth]))
+            if found > (best, size, subset):
+                best, size, subset = found
         elif depth == 0:
             break
         else:
             depth -= 1
             position = path[depth] + 1
-    return _write_members(by_reward, bits, best[2], chosen), best[0]
+    return _write_members(by_reward, bits, subset, chosen), best
 
 
-@compiled
+@kernel
+def _by_reward(ids: IntArray, rewards: IntArray) -> IntArray:
+    """Return the requests by falling reward, so that few of them bound what is to come."""
+    ordered = ids.copy()
+    for k in range(1, len(ordered)):
+        request, place = ordered[k], k
+        while place > 0 and rewards[ordered[place - 1]] < rewards[request]:
+            ordered[place] = ordered[place - 1]
+            place -= 1
+        ordered[place] = request
+    return ordered
+
+
+@kernel
 def _age_bits(ids: IntArray) -> IntArray:
     """Return one bit per request, more significant the older it is."""
     bits = np.empty(len(ids), np.int64)
@@ -118,7 +135,7 @@ def _age_bits(ids: IntArray) -> IntArray:
     return bits
 
 
-@compiled
+@in_place
 def _write_members(ids: IntArray, bits: IntArray, members: int, chosen: IntArray) -> int:
     count = 0
     for k in range(len(ids)):

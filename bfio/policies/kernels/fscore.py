@@ -6,7 +6,7 @@ Nothing here guards against overflow: callers check the magnitudes first, as
 
 from typing import NamedTuple
 
-from bfio.exact.compiled import compiled
+from bfio.policies.kernels.machine_code import in_place
 from formulations.arrays import IntArray
 
 #: Above any sum of tokens: where a score that never decreases has its peak.
@@ -32,7 +32,7 @@ class Score(NamedTuple):
     drift: IntArray
 
 
-@compiled
+@in_place
 def score_of(trajectory: IntArray, score: Score) -> int:
     """F-score of a set that adds ``D(h)``, any trajectory of shape (H+1,) [tokens]."""
     total = 0
@@ -42,7 +42,7 @@ def score_of(trajectory: IntArray, score: Score) -> int:
     return total
 
 
-@compiled
+@in_place
 def score_at(score: Score, count: int, total: int) -> int:
     """F-score of ``count`` requests that grow alike and have ``total`` tokens now."""
     value = 0
@@ -53,39 +53,37 @@ def score_at(score: Score, count: int, total: int) -> int:
     return value
 
 
-@compiled
+@in_place
+def slope(score: Score, count: int, total: int) -> int:
+    """Slope of the score just right of a total: rewards less the penalties already due."""
+    value = 0
+    for h in range(len(score.margins)):
+        due = score.margins[h] - count * score.drift[h] <= total
+        value += score.reward[h] - (score.penalty[h] if due else 0)
+    return value
+
+
+@in_place
 def peak_end(score: Score, count: int, right: bool) -> int:
     """Right or left end of the totals of ``count`` requests where the score is largest.
 
-    Just right of Δ the slope is ``Σ_h reward_h`` less the penalties of the steps with
-    ``m(h) − count·d(h) <= Δ``, which only falls as Δ grows; the right end is the smallest Δ with
-    a negative slope, the left end the smallest with none above 0. Both are integers, found by
-    bisection; `NO_LIMIT` if there is none, −`NO_LIMIT` if the score never increases.
+    The slope only falls as the total grows, and changes at integers. The right end is the smallest
+    total with a slope below 0, the left end the smallest with none above 0, found by bisection;
+    `NO_LIMIT` if there is none, −`NO_LIMIT` if the score never increases.
     """
     bar = 0 if right else 1
-    rewards = score.reward.sum()
-    if rewards < bar:
+    if score.reward.sum() < bar:
         return -NO_LIMIT
-    if rewards - score.penalty.sum() >= bar:
-        return NO_LIMIT
-    least = score.margins[0] - count * score.drift[0]
-    most = least
+    least = most = score.margins[0] - count * score.drift[0]
     for h in range(1, len(score.margins)):
         position = score.margins[h] - count * score.drift[h]
         least, most = min(least, position), max(most, position)
+    if slope(score, count, most) >= bar:
+        return NO_LIMIT
     while least < most:
         middle = (least + most) >> 1
-        if rewards - _penalties_up_to(score, count, middle) < bar:
+        if slope(score, count, middle) < bar:
             most = middle
         else:
             least = middle + 1
-    return least
-
-
-@compiled
-def _penalties_up_to(score: Score, count: int, total: int) -> int:
-    penalties = 0
-    for h in range(len(score.margins)):
-        if score.margins[h] - count * score.drift[h] <= total:
-            penalties += score.penalty[h]
-    return penalties
+    return int(least)

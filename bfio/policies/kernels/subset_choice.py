@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.exact.compiled import Words, compiled
-from bfio.policies.kernels.fscore import Score, peak_end, score_at
+from bfio.policies.kernels.fscore import NO_LIMIT, Score, peak_end, score_at
+from bfio.policies.kernels.machine_code import Words, in_place, kernel
 from bfio.policies.kernels.subset_sums import (
     MAX_WORDS,
     largest_at_most,
@@ -55,7 +55,7 @@ class Masks(NamedTuple):
     unit: int
 
 
-@compiled
+@kernel
 def best_by_sums(
     candidates: Candidates, most: int, score: Score, chosen: IntArray
 ) -> tuple[int, int]:
@@ -79,7 +79,8 @@ def best_by_sums(
     tuple of (int, int)
         Number chosen and their score; `TOO_LARGE` and 0 if the sums cannot be held.
     """
-    totals, peaks = np.empty((2, most + 1), np.int64)
+    totals = np.empty(most + 1, np.int64)
+    peaks = np.empty(most + 1, np.int64)
     needed = _probe_without_masks(candidates, most, score, peaks, totals)
     masks = _masks(candidates, peaks, totals, needed)
     if needed > 0 and len(masks.masks) == 0:
@@ -99,11 +100,11 @@ def best_by_sums(
     return count, value
 
 
-@compiled
+@in_place
 def _probe_without_masks(
     candidates: Candidates, most: int, score: Score, peaks: IntArray, totals: IntArray
 ) -> int:
-    """Fill the better probe of each cardinality, −1 where only masks tell; return the last such."""
+    """Fill the better probe of each cardinality, −1 where only masks tell; return the last one."""
     sizes = candidates.sizes
     constant = not score.drift.any()
     needed = 0
@@ -128,13 +129,13 @@ def _probe_without_masks(
     return needed
 
 
-@compiled
+@in_place
 def _better(score: Score, count: int, below: int, above: int) -> int:
     """Return which of two totals scores higher; on a tie the larger one."""
     return above if score_at(score, count, above) >= score_at(score, count, below) else below
 
 
-@compiled
+@in_place
 def _best_total(totals: IntArray, most: int, score: Score) -> tuple[int, int]:
     """Highest score, and the largest total that attains it."""
     best, value = totals[1], score_at(score, 1, totals[1])
@@ -145,7 +146,7 @@ def _best_total(totals: IntArray, most: int, score: Score) -> tuple[int, int]:
     return best, value
 
 
-@compiled
+@in_place
 def _first_at_most(sizes: IntArray, limit: int) -> int:
     """First position of a size <= limit in decreasing sizes; their number if there is none."""
     low, high = 0, len(sizes)
@@ -158,7 +159,7 @@ def _first_at_most(sizes: IntArray, limit: int) -> int:
     return low
 
 
-@compiled
+@in_place
 def _pairs_around(sizes: IntArray, peak: int) -> tuple[int, int]:
     """Largest sum of two <= peak and smallest sum > peak; both must exist."""
     below, above = -1, 2 * sizes[0] + 1
@@ -174,11 +175,14 @@ def _pairs_around(sizes: IntArray, peak: int) -> tuple[int, int]:
     return below, above
 
 
-@compiled
+@kernel
 def _masks(candidates: Candidates, peaks: IntArray, totals: IntArray, needed: int) -> Masks:
-    """Build the masks for all cardinalities with total −1, or empty ones if too long."""
-    ids = np.sort(candidates.ids) if needed > 0 else candidates.ids[:0]
-    low = candidates.sizes[-1]
+    """Build the masks for all cardinalities with total −1, or empty ones if none or too long."""
+    ids, low = candidates.ids, candidates.sizes[-1]
+    if needed == 0:
+        return Masks(np.empty((0, 0, 0), np.uint64), ids, ids, low, 1)
+    ids = ids.copy()
+    ids.sort()
     unit, gap = _unit_and_gap(candidates.sizes)
     last = 0
     for c in range(3, needed + 1):
@@ -187,16 +191,15 @@ def _masks(candidates: Candidates, peaks: IntArray, totals: IntArray, needed: in
     # From the c smallest one leads to the c largest by replacing one item by the next larger one
     # at a time; so the smallest sum above the peak is at most one gap above it.
     words = (last + gap // unit) // 64 + 1
-    if needed == 0 or words > MAX_WORDS // ((len(ids) + 1) * (needed + 1)):
+    if words > MAX_WORDS // ((len(ids) + 1) * (needed + 1)):
         return Masks(np.empty((0, 0, 0), np.uint64), ids, ids, low, unit)
     sizes = np.empty(len(ids), np.int64)
     for k in range(len(ids)):
-        position = np.searchsorted(ids, candidates.ids[k])
-        sizes[position] = (candidates.sizes[k] - low) // unit
+        sizes[np.searchsorted(ids, candidates.ids[k])] = (candidates.sizes[k] - low) // unit
     return Masks(reachable_masks(sizes, needed, words), ids, sizes, low, unit)
 
 
-@compiled
+@in_place
 def _unit_and_gap(sizes: IntArray) -> tuple[int, int]:
     """Greatest common divisor of, and largest among, the gaps between neighbouring sizes."""
     unit = gap = 0
@@ -208,7 +211,7 @@ def _unit_and_gap(sizes: IntArray) -> tuple[int, int]:
     return max(unit, 1), gap
 
 
-@compiled
+@in_place
 def _probe_masks(masks: Masks, cardinality: int, peak: int, score: Score) -> int:
     bit = (peak - cardinality * masks.low) // masks.unit
     mask = masks.masks[0, cardinality]
@@ -218,14 +221,15 @@ def _probe_masks(masks: Masks, cardinality: int, peak: int, score: Score) -> int
     return _better(score, cardinality, below, above)
 
 
-@compiled
+@kernel
 def _members(
     candidates: Candidates, masks: Masks, cardinality: int, total: int, members: IntArray
 ) -> None:
     """Write the oldest requests whose sizes sum to a reachable total, in increasing order."""
     ids, sizes, c = candidates.ids, candidates.sizes, cardinality
     if total == sizes[:c].sum():
-        members[:c] = np.sort(ids[:c])
+        members[:c] = ids[:c]
+        members[:c].sort()
     elif total == sizes[len(sizes) - c :].sum():
         _smallest_members(candidates, c, members)
     elif c == 1:
@@ -239,7 +243,7 @@ def _members(
             members[k] = masks.ids[members[k]]
 
 
-@compiled
+@kernel
 def _smallest_members(candidates: Candidates, cardinality: int, members: IntArray) -> None:
     """Write the smallest requests; of those that tie for the last place the oldest."""
     ids, sizes = candidates.ids, candidates.sizes
@@ -249,14 +253,14 @@ def _smallest_members(candidates: Candidates, cardinality: int, members: IntArra
     num_smaller = len(sizes) - smaller
     members[:num_smaller] = ids[smaller:]
     members[num_smaller:cardinality] = ids[tied : tied + cardinality - num_smaller]
-    members[:cardinality] = np.sort(members[:cardinality])
+    members[:cardinality].sort()
 
 
-@compiled
+@in_place
 def _oldest_pair(candidates: Candidates, total: int) -> tuple[int, int]:
     """Two requests with this sum; of all such pairs the one that takes the oldest."""
     ids, sizes = candidates.ids, candidates.sizes
-    oldest, second = ids.max() + 1, 0
+    oldest, second = NO_LIMIT, NO_LIMIT
     i, j = 0, len(sizes) - 1
     while i < j:
         found = sizes[i] + sizes[j]
@@ -275,7 +279,7 @@ def _oldest_pair(candidates: Candidates, total: int) -> tuple[int, int]:
     return oldest, second
 
 
-@compiled
+@in_place
 def _takes_older(members: IntArray, others: IntArray) -> bool:
     """Whether ``members`` contains the oldest request on which the two sets differ."""
     for k in range(min(len(members), len(others))):

@@ -7,14 +7,14 @@ each item are kept, so that a subset behind a sum can be read back.
 
 import numpy as np
 
-from bfio.exact.compiled import Words, compiled
+from bfio.policies.kernels.machine_code import Words, in_place, kernel
 from formulations.arrays import IntArray
 
 #: Words of all masks of one choice together (32 MB): beyond it merging half-sums costs less.
 MAX_WORDS = 1 << 22
 
 
-@compiled
+@kernel
 def reachable_masks(sizes: IntArray, most: int, words: int) -> Words:
     """Return the masks of all suffixes of the items, sums below ``64·words`` only.
 
@@ -43,7 +43,7 @@ def reachable_masks(sizes: IntArray, most: int, words: int) -> Words:
     return masks
 
 
-@compiled
+@in_place
 def _shift_or(without: Words, fewer: Words, size: int, result: Words) -> None:
     """Write ``without | fewer << size`` to ``result``; bits past its end are dropped."""
     words = len(result)
@@ -60,7 +60,7 @@ def _shift_or(without: Words, fewer: Words, size: int, result: Words) -> None:
         result[w] = without[w] | (fewer[w - skip] << up) | low
 
 
-@compiled
+@in_place
 def largest_at_most(mask: Words, bit: int) -> int:
     """Highest set bit at or below ``bit``, -1 if there is none."""
     w = bit >> 6
@@ -73,7 +73,7 @@ def largest_at_most(mask: Words, bit: int) -> int:
     return (w << 6) + highest_bit(word)
 
 
-@compiled
+@in_place
 def smallest_above(mask: Words, bit: int) -> int:
     """Lowest set bit above ``bit``, -1 if there is none."""
     first = bit + 1
@@ -89,7 +89,7 @@ def smallest_above(mask: Words, bit: int) -> int:
     return (w << 6) + highest_bit(word & (~word + np.uint64(1)))
 
 
-@compiled
+@in_place
 def highest_bit(word: np.uint64) -> int:
     """Position of the highest set bit of a word that is not 0."""
     position = 0
@@ -100,7 +100,7 @@ def highest_bit(word: np.uint64) -> int:
     return position
 
 
-@compiled
+@in_place
 def oldest_members(
     masks: Words, sizes: IntArray, cardinality: int, bit: int, members: IntArray
 ) -> None:
@@ -126,6 +126,6 @@ def oldest_members(
         item += 1
 
 
-@compiled
+@in_place
 def _has(mask: Words, bit: int) -> bool:
-    return ((mask[bit >> 6] >> np.uint64(bit & 63)) & np.uint64(1)) != 0
+    return bool((mask[bit >> 6] >> np.uint64(bit & 63)) & np.uint64(1))
