@@ -167,6 +167,12 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--predictor", default="none", metavar="P", help="output lengths: none (default) or oracle"
     )
     group.add_argument(
+        "--engine",
+        default="auto",
+        metavar="E",
+        help="auto (default: compiled where possible), compiled, or reference; all agree",
+    )
+    group.add_argument(
         "--steps", type=int, metavar="K", help="stop after K steps (default: drain)"
     )
 
@@ -182,6 +188,7 @@ def run_options_from(args: argparse.Namespace) -> dict[str, Any]:
         "predictor": args.predictor,
         "drift": _drift(args.drift),
         "steps": args.steps,
+        "engine": args.engine,
         "seed": args.seed,
     }
 

@@ -16,7 +16,13 @@ from bfio.compiled.scope import may_compile
 from bfio.compiled.setup import alike_for_all
 from bfio.compiled.state import State
 from bfio.decode.cluster import Cluster
-from bfio.decode.engine import arrival_seconds, check_magnitude, policy_name, run_options
+from bfio.decode.engine import (
+    arrival_seconds,
+    check_length,
+    check_magnitude,
+    policy_name,
+    run_options,
+)
 from bfio.decode.observers import Observer, ProgressObserver, StepView
 from bfio.decode.run import Run, RunOptions
 from bfio.policies.options import PolicyOptions
@@ -77,15 +83,17 @@ def run_compiled(
     InputError
         If an option is out of its domain, as in the reference.
     """
-    began = perf_counter()
     if not isinstance(predictor, str) or not may_compile(name, predictor, observers):
         return None
     policy = build(name, policy_options)
     checked = run_options(policy, predictor=predictor, **options)
     most = check_magnitude(workload, cluster, checked.drift)
+    check_length(workload, checked.steps)
     if not _applies(name, cluster, checked, most):
         return None
-    compiling = _seconds_to_compile(name)
+    compile_kernel(name)
+    # From here on nothing is imported or compiled any more.
+    began = perf_counter()
     arrival_s = arrival_seconds(workload, checked)
     plan = plan_run(workload, name, policy_options, cluster, checked, arrival_s)
     if plan is None:
@@ -94,7 +102,7 @@ def run_compiled(
     if not _run_chunks(plan.advance, plan.state, chunks, observers, stop):
         return None
     run = finished_run(policy_name(policy), cluster, checked, plan.state, chunks, arrival_s)
-    return replace(run, wall_s=perf_counter() - began - compiling)
+    return replace(run, wall_s=perf_counter() - began)
 
 
 def _applies(name: str, cluster: Cluster, options: RunOptions, most: int) -> bool:
@@ -142,10 +150,3 @@ def _report(observers: Sequence[Observer], view: StepView) -> None:
     for observer in observers:
         if isinstance(observer, ProgressObserver):
             observer.report(view)
-
-
-def _seconds_to_compile(name: str) -> float:
-    """Compile the kernel, or load it, if this process has not yet; return the time it took [s]."""
-    began = perf_counter()
-    compile_kernel(name)
-    return perf_counter() - began

@@ -24,11 +24,12 @@ _ROUNDS = 60
 _PIVOTS = 2000
 #: Requests looked at for the best subset of a worker, or for a first list of near-best ones.
 _SCANS = 20_000
-#: Most near-best subsets of one worker in that list; if few workers have more, they are listed too.
+#: Most near-best subsets of one worker in it; if few workers have more, theirs are listed as well.
 _LISTED = 300
 _FEW_MISSING = 3
-#: Nodes of the search through them, and fillings of the other workers tried at a leaf and in all.
-_COVER_NODES = 4000
+#: Nodes of the search through them times subsets looked at in each, and fillings of the other
+#: workers tried at a leaf and in all.
+_COVER_WORK = 2_000_000
 _ATTEMPTS = 10
 _FILLINGS = 200
 
@@ -300,7 +301,7 @@ class ColumnGeneration:
             prices,
             budget,
             PRICE_SCALE * needed,
-            _COVER_NODES,
+            _COVER_WORK // (len(columns) + 100),
             _ATTEMPTS,
             _FILLINGS,
             found[: self.num_fitting],

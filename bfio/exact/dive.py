@@ -1,5 +1,6 @@
 """Dive into the linear program over subsets: settle its clearest columns, price the rest anew."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,9 @@ from bfio.exact.fill import FillProblem
 from formulations.arrays import IntArray
 
 
-def dive(core: FillProblem, peak: int, needed: int, state: RandomState) -> IntArray | None:
+def dive(
+    core: FillProblem, peak: int, needed: int, state: RandomState, expired: Callable[[], bool]
+) -> IntArray | None:
     """Look for a placement under ``peak`` whose total is at least ``needed``.
 
     Parameters
@@ -21,6 +24,8 @@ def dive(core: FillProblem, peak: int, needed: int, state: RandomState) -> IntAr
         See above [tokens].
     state : IntArray
         Of `random_below`.
+    expired : callable
+        Whether time is up.
 
     Returns
     -------
@@ -39,13 +44,13 @@ def dive(core: FillProblem, peak: int, needed: int, state: RandomState) -> IntAr
     owner = generation.clearest()
     settled = np.zeros(len(core.base), dtype=np.bool_)
     settled[owner[owner >= 0]] = True
-    if not settled.any() or settled.all():
+    if not settled.any() or settled.all() or expired():
         return None
     free = owner < 0
     rest = replace(
         core, base=core.base[~settled], capacity=core.capacity[~settled], sizes=core.sizes[free]
     )
-    below = dive(rest, peak, needed - int(core.sizes[~free].sum()), state)
+    below = dive(rest, peak, needed - int(core.sizes[~free].sum()), state, expired)
     if below is None:
         return None
     left = np.flatnonzero(~settled)

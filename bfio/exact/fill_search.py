@@ -32,6 +32,8 @@ _PLACEMENT_ROUNDS = (100, 500)
 _PRICE_WORK = 10**10
 #: Distances from a peak's bound at which placements are sought [tokens].
 _DISTANCES = (0, 1, 4, 16, 64, 256)
+#: Distance of the incumbent from which on any better placement is sought first [tokens].
+_FAR = 16
 #: When every request is admitted: fillings, splits and exchanges per turn, turns, and peaks tried.
 _FILLINGS = 8
 _ENDINGS = 300
@@ -242,12 +244,20 @@ class FillSearch:
             self._accept(placement)
         return prices
 
+    def _dive(self, peak: int, target: int) -> IntArray | None:
+        needed = self._core.value(peak, 0) - target
+        return dive(self._core, peak, needed, self._state, lambda: self._out_of_time)
+
     def _search(self, generation: ColumnGeneration, k: int, prices: IntArray) -> None:
         """Look under one peak for a placement close to its bound, then farther and farther."""
         assert self._bounds is not None
         core = self._core
         peak = self._first + k
         lowest = int(self._bounds[k])
+        if self._best - lowest > _FAR:
+            owner = self._dive(peak, self._best - 1)
+            if owner is not None:
+                self._accept(owner)
         for distance in _DISTANCES:
             if self._bounds[k] >= self._best or self._out_of_time:
                 return
@@ -255,7 +265,7 @@ class FillSearch:
             needed = core.value(peak, 0) - target
             owner, exhausted = generation.search(peak, prices, needed, self._state)
             if owner is None and not exhausted:
-                owner = dive(core, peak, needed, self._state)
+                owner = self._dive(peak, target)
             if owner is not None:
                 self._accept(owner)
                 return

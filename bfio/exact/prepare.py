@@ -3,14 +3,18 @@
 import time
 from functools import cache
 
-from bfio.exact.fill import reduce_to_fill
+import numpy as np
+
+from bfio.exact.fill import FillProblem, reduce_to_fill
 from formulations.step.problem import StepProblem
 
-#: Two steps that between them reach every kernel: more requests than slots, and fewer.
+#: Two steps that between them reach most kernels: more requests than slots, and fewer.
 _STEPS = (
     ([3, 3], [[1], [1]], [[6], [6], [6], [7], [8], [8], [4]]),
     ([0, 2, 3], [[1], [4], [3]], [[9], [8], [6]]),
 )
+#: Factor at which values no longer fit 32 bits.
+_LARGE = 50_000
 
 
 @cache
@@ -26,7 +30,41 @@ def prepare() -> float:
 
     began = time.perf_counter()
     for step in _STEPS:
-        core = reduce_to_fill(StepProblem(*step))  # type: ignore[arg-type]
-        assert core is not None
-        FillSearch(core, None).run(None, node_limit=100)
+        FillSearch(_core(step, 1), None).run(None, node_limit=100)
+    for factor in (1, _LARGE):
+        _prepare_columns(_core(_STEPS[0], factor))
+    _prepare_packing(_core(_STEPS[1], 1))
     return time.perf_counter() - began
+
+
+def _core(step: tuple[list[int], list[list[int]], list[list[int]]], factor: int) -> FillProblem:
+    capacity, base, contribution = (np.array(part) for part in step)
+    core = reduce_to_fill(StepProblem(capacity, base * factor, contribution * factor))
+    assert core is not None
+    return core
+
+
+def _prepare_columns(core: FillProblem) -> None:
+    """Reach what only open peaks reach."""
+    from bfio.exact.columns import ColumnGeneration
+
+    margin = int(core.sizes[-3:].sum()) - 1
+    peak = int(core.base.min()) + margin
+    generation = ColumnGeneration(core, margin)
+    generation.start(peak, np.full(len(core.sizes), -1))
+    total, prices = generation.bound_total(peak, 0)
+    generation.raise_bounds(peak - 1, prices, np.zeros(2, dtype=np.int64), 1 << 60)
+    generation.search(peak, prices, total, np.ones(1, dtype=np.uint64))
+
+
+def _prepare_packing(core: FillProblem) -> None:
+    """Reach what only packings that are hard to find reach."""
+    from bfio.exact.pack import exchange_under_peak, fill_exactly, split_under_peak, spread
+
+    owner = np.empty_like(core.sizes)
+    state = np.ones(1, dtype=np.uint64)
+    peak = core.least_peak_for_all()
+    fill_exactly(peak - core.base, core.capacity, core.sizes, 1, 1, owner, state)
+    loads = spread(core.base, core.capacity, core.sizes, owner)
+    split_under_peak(peak, core.base, core.capacity, core.sizes, owner, loads, 1, state)
+    exchange_under_peak(peak, core.capacity, core.sizes, owner, loads, 1, state)

@@ -8,7 +8,7 @@ from bfio.decode.state import DecodeState
 from bfio.decode.step_problem import step_problem
 from bfio.policies.options import PolicyOptions
 from bfio.policies.spec import PolicySpec
-from bfio.policies.two_stage import TwoStageParameters, two_stage_step
+from bfio.policies.two_stage import TwoStageParameters, prepare_kernels, two_stage_step
 from formulations.results import TieRule
 from formulations.step.check import violations
 from formulations.step.problem import StepProblem
@@ -37,6 +37,8 @@ class BFIO:
         self._gamma = Fraction(1) if options.gamma is None else options.gamma
         self._hint = TwoStageParameters(threshold=options.threshold, key=options.key)
         self._backend = options.backend
+        # Loading or compiling kernels is no part of any step's solve.
+        prepare_kernels()
         self._solve = _solver(options)
         self._num_trivial = 0
         self._seconds: list[float] = []
@@ -107,7 +109,9 @@ def _solver(options: PolicyOptions) -> _Solver:
 
 
 def _exact_solver(time_limit: float | None) -> _Solver:
-    from bfio.exact import solve_exact
+    from bfio.exact import prepare, solve_exact
+
+    prepare()
 
     def solve(problem: StepProblem, start: list[int | None]) -> _Answer:
         result = solve_exact(problem, time_limit=time_limit, hint=start)

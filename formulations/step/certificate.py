@@ -24,6 +24,8 @@ from formulations.errors import InputError
 from formulations.step.problem import Objective, StepProblem
 
 _UNREACHABLE = -(1 << 60)
+#: Largest sum of scaled sizes and prices: below it no 64-bit sum of the verifier wraps around.
+_MAX_VALUE = 1 << 58
 #: Most table cells (cardinalities x sums) and peaks the verifier visits.
 _MAX_CELLS = 1 << 27
 
@@ -93,7 +95,12 @@ def _check_form(problem: StepProblem, certificate: Certificate) -> None:
         )
     if certificate.price_scale < 1:
         raise InputError("certificate.price_scale", "below 1", "solve again")
+    reach = certificate.price_scale * int(problem.contribution.sum())
     for k, vector in enumerate(certificate.prices):
+        if reach + sum(vector) > _MAX_VALUE:
+            raise InputError(
+                f"certificate.prices[{k}]", "too large for 64-bit sums", "solve again"
+            )
         if len(vector) != problem.num_requests or min(vector, default=0) < 0:
             raise InputError(
                 f"certificate.prices[{k}]", "not one price >= 0 per request", "solve again"
@@ -212,9 +219,9 @@ def _every_peak_reaches(core: _Core, certificate: Certificate, target: int) -> b
         prices = np.array(vector, dtype=np.int64)
         table = _priced_sums(core, prices, scale, limit)
         total = _sum_over_workers(core, table, open_peaks) + int(prices.sum())
-        bounds = scale * (core.num_workers * open_peaks - core.total_base) - total
-        # An integer objective is >= target once it is > target - 1.
-        open_peaks = open_peaks[bounds <= scale * (target - 1)]
+        # The total is an integer, so that its bound may be rounded down.
+        bounds = core.num_workers * open_peaks - core.total_base - total // scale
+        open_peaks = open_peaks[(bounds < target) & (total > _UNREACHABLE)]
     return all(_nested_bound(core, reachable, peak) >= target for peak in open_peaks.tolist())
 
 

@@ -105,6 +105,8 @@ def test_a_billion_slots_are_no_problem(bfio: Bfio, tmp_path: Path) -> None:
         ["simulate", "--policy", "fcfs", "--drift", "age:x"],
         ["simulate", "--policy", "fcfs", "--drift", "day:1"],
         ["simulate", "--policy", "fcfs", "--arrivals", "never"],
+        ["simulate", "--policy", "fcfs", "--engine", "steam"],
+        ["simulate", "--policy", "bf-io", "--engine", "compiled"],
         ["simulate", "--policy", "fcfs", "--dispatch", "immediate"],
         ["simulate", "--policy", "fcfs", "--rate-scale", "2"],
         ["simulate", "--policy", "fcfs", "--rate-scale", "0", "--arrivals", "timed"],

@@ -103,6 +103,18 @@ def test_malformed_certificates(certificate: Certificate, message: str) -> None:
         certified_bound(instant([1], [0], [1, 2]), certificate)
 
 
+@pytest.mark.parametrize("price", [2**58, 2**63 - 1, 2**63, 2**64 + 5])
+def test_prices_that_would_wrap_around(price: int) -> None:
+    """Of 2 sizes on one slot the optimum is 0; no price, however large, proves 1."""
+    problem = instant([1, 0], [0, 2], [1, 2, 2])
+    assert smallest_imbalance(problem) == 0
+    for prices in ((price, price, price), (0, price, price)):
+        with pytest.raises(InputError, match=r"too large|does not prove"):
+            certified_bound(problem, Certificate("sums", 1, (prices,)))
+    with pytest.raises(InputError, match="too large"):
+        certified_bound(problem, Certificate("sums", 1, ((0, 0, 0),), 2**60))
+
+
 def test_other_problems_are_refused() -> None:
     """A window that is not one-dimensional, or another objective, has no such certificate."""
     window = StepProblem(
