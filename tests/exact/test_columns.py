@@ -1,6 +1,6 @@
 """The linear program over subsets, its bounds, the search for disjoint subsets, and dives."""
 
-from itertools import product
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -29,9 +29,9 @@ def _core(capacity: list[int], base: list[int], sizes: list[int]) -> FillProblem
 
 @st.composite
 def _tight_cores(draw: st.DrawFn) -> tuple[FillProblem, int]:
-    """Two or three workers of one or two slots, more requests than slots, and a peak."""
-    W = draw(st.integers(2, 3))
-    capacity = draw(st.lists(st.integers(1, 2), min_size=W, max_size=W))
+    """Two or three workers of one to three slots, more requests than slots, and a peak."""
+    capacity = draw(st.sampled_from(([1, 1], [2, 1], [1, 2], [2, 2], [1, 1, 1], [3, 1])))
+    W = len(capacity)
     scale = draw(st.sampled_from((1, 50_000)))
     N = sum(capacity) + draw(st.integers(1, 2))
     sizes = [s * scale for s in draw(st.lists(st.integers(0, 12), min_size=N, max_size=N))]
@@ -39,18 +39,22 @@ def _tight_cores(draw: st.DrawFn) -> tuple[FillProblem, int]:
     return _core(capacity, base, sizes), draw(st.integers(max(base) // scale, 30)) * scale
 
 
+def _placements(core: FillProblem) -> list[tuple[int, int]]:
+    """Enumerate all ways to fill all slots: peak and total of each."""
+    found = [(int(core.base.max()), 0, frozenset(range(len(core.sizes))))]
+    for load, count in zip(core.base.tolist(), core.capacity.tolist(), strict=True):
+        longer = set()
+        for peak, total, free in found:
+            for subset in combinations(sorted(free), count):
+                tokens = int(core.sizes[list(subset)].sum())
+                longer.add((max(peak, load + tokens), total + tokens, free - set(subset)))
+        found = list(longer)
+    return [(peak, total) for peak, total, _ in found]
+
+
 def _largest_total(core: FillProblem, peak: int) -> int | None:
-    """Enumerate: most tokens that fill all slots under ``peak``."""
-    best = None
-    W = len(core.base)
-    for choice in product(range(-1, W), repeat=len(core.sizes)):
-        owner = np.array(choice)
-        loads = core.base + np.array([core.sizes[owner == g].sum() for g in range(W)])
-        counts = [int((owner == g).sum()) for g in range(W)]
-        if counts == core.capacity.tolist() and (loads <= peak).all():
-            total = int(core.sizes[owner >= 0].sum())
-            best = total if best is None else max(best, total)
-    return best
+    """Most tokens that fill all slots under ``peak``."""
+    return max((total for p, total in _placements(core) if p <= peak), default=None)
 
 
 def _check(core: FillProblem, peak: int, owner: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
@@ -91,9 +95,9 @@ def test_raised_bounds_are_valid(case: tuple[FillProblem, int]) -> None:
     first = max(int(core.base.max()), peak - 2)
     bounds = np.full(5, -(10**9))
     generation.raise_bounds(first, prices, bounds, 1 << 60)
-    for k in range(5):
-        best = _largest_total(core, first + k)
-        assert best is None or bounds[k] <= core.value(first + k, best)
+    for needed, total in _placements(core):
+        for k in range(5):
+            assert needed > first + k or bounds[k] <= core.value(first + k, total)
 
 
 def test_linear_program_by_hand() -> None:
