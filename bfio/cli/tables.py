@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bfio.cli.output import number, percent, print_table
+from bfio.cli.output import console, number, percent, print_table
 
 _COLUMNS = (
     "policy",
@@ -21,26 +21,41 @@ _COLUMNS = (
     "proven",
 )
 
+#: Width that a table with one policy per row needs; below it policies become columns.
+_WIDE = 135
+_NAMES_WIDTH, _COLUMN_WIDTH = 28, 13
+
 
 def print_comparison(documents: Sequence[Mapping[str, Any]]) -> None:
-    """Print the whole-run table, and the steady one if any run has a steady part."""
+    """Print the steady table, if any run has a steady part, and the whole-run table."""
     steady = [{"policy": d["policy"]} | dict(d["steady"] or {}) for d in documents]
     shares = [d["proven_share"] for d in documents]
     if any(d["steady"] for d in documents):
-        print_table(
-            "Steady part (from the first full cluster on, while requests wait)",
-            _COLUMNS[:-1],
-            [row[:-1] for row in _rows(steady, shares)],
-        )
+        rows = [row[:-1] for row in _rows(steady, shares)]
+        title = "Steady part (from the first full cluster on, while requests wait)"
+        _print_fitting(title, _COLUMNS[:-1], rows)
+    _print_fitting("Whole run", _COLUMNS, _rows(documents, shares))
     first = documents[0]["policy"]
-    print_table(
-        "Whole run",
-        _COLUMNS,
-        _rows(documents, shares),
-        f"÷: times less imbalance than {first}. idle: mean over steps of 1 - mean/max load. "
-        "barrier: share of worker time\nspent waiting at the barrier. energy: two-phase reading, "
-        "then averaged. proven: share of the run's solved steps\nwhose optimum was proven.",
+    print(
+        f"÷: times less imbalance than {first}. idle: mean over steps of 1 - mean/max load.\n"
+        "barrier: share of worker time spent waiting at the barrier. energy: two-phase\n"
+        "reading, then averaged. proven: share of the run's solved steps whose optimum\n"
+        "was proven."
     )
+
+
+def _print_fitting(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print one policy per row, or, where that is too wide, one per column, a few at a time."""
+    width = console().width
+    if width >= _WIDE:
+        print_table(title, columns, rows)
+        return
+    together = max(1, (width - _NAMES_WIDTH) // _COLUMN_WIDTH)
+    names = [name.replace("\n", " ") for name in columns]
+    for k in range(0, len(rows), together):
+        shown = rows[k : k + together]
+        cells = [list(row) for row in zip(names[1:], *(r[1:] for r in shown), strict=True)]
+        print_table(title, [names[0], *(row[0] for row in shown)], cells)
 
 
 def _rows(

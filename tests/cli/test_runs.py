@@ -55,12 +55,17 @@ def test_compare_conserves_work_and_writes_plots(bfio: Bfio, tmp_path: Path) -> 
     assert "br-0" in done.err  # the progress bar
 
 
-def test_compare_prints_both_tables(bfio: Bfio) -> None:
-    """Steady part and whole run, with units."""
+@pytest.mark.parametrize("width", ["80", "100", "200"])
+def test_compare_prints_both_tables(
+    bfio: Bfio, monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    """Steady part and whole run, with units, and no line longer than the terminal."""
+    monkeypatch.setenv("COLUMNS", width)
     out = bfio("compare", "--policies", "fcfs,br-0", *SMALL, "--no-plots").out
     assert "Steady part" in out
     assert "Whole run" in out
     assert "[tokens/s]" in out
+    assert max(len(line) for line in out.splitlines()) <= int(width)
 
 
 def test_compare_in_processes_gives_the_same(bfio: Bfio) -> None:
