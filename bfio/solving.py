@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from formulations.arrays import integer
-from formulations.errors import InputError
+from formulations.errors import CapabilityError, InputError
 from formulations.step import StepProblem, StepResult, assess, solve, solve_by_enumeration
 
 #: Methods of `solve_step`; ``pyomo:SOLVER`` names one of Pyomo's solvers besides.
@@ -68,4 +68,16 @@ def _two_stage(problem: StepProblem) -> StepResult:
 def _exact(problem: StepProblem, time_limit: float | None) -> StepResult:
     from bfio.exact import solve_exact
 
-    return solve_exact(problem, time_limit=time_limit).to_step_result(problem)
+    start = _start(problem)
+    return solve_exact(problem, time_limit=time_limit, hint=start).to_step_result(problem)
+
+
+def _start(problem: StepProblem) -> list[int | None] | None:
+    """Return the heuristic's answer where it knows the problem, so that one is always in hand."""
+    from bfio.policies.two_stage import prepare_kernels, two_stage_step
+
+    prepare_kernels()
+    try:
+        return two_stage_step(problem)
+    except CapabilityError:
+        return None
