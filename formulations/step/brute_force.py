@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from formulations.errors import CapabilityError
-from formulations.step.check import violations
+from formulations.step.check import plain_objective, violations
 from formulations.step.problem import StepProblem
 
 #: Most assignments ``(G+1)^N`` looked through.
@@ -34,31 +34,41 @@ def brute_force(problem: StepProblem) -> tuple[int, list[int | None]] | None:
             "use --method cp-sat",
         )
     best: tuple[int, list[int | None]] | None = None
-    for assignment in _assignments(problem):
-        value = problem.objective_value(assignment)
+    for assignment, loads in _assignments(problem):
+        value = plain_objective(problem, loads)
         if (best is None or value < best[0]) and not violations(problem, assignment):
             best = value, list(assignment)
     return best
 
 
-def _assignments(problem: StepProblem) -> Iterator[list[int | None]]:
-    """Yield the assignments that respect slots and full use, smallest first."""
+def _assignments(
+    problem: StepProblem,
+) -> Iterator[tuple[list[int | None], list[list[int]]]]:
+    """Yield the assignments that respect slots and full use, smallest first, and their loads.
+
+    Both lists are the same objects every time, changed in place.
+    """
     free = problem.capacity.tolist()
+    loads: list[list[int]] = problem.base.tolist()
+    contributions = problem.contribution.tolist()
     chosen: list[int | None] = []
 
-    def extend(left_to_admit: int) -> Iterator[list[int | None]]:
-        requests_left = problem.num_requests - len(chosen)
-        if requests_left == 0:
-            yield chosen
+    def extend(left_to_admit: int) -> Iterator[tuple[list[int | None], list[list[int]]]]:
+        request = len(chosen)
+        if request == problem.num_requests:
+            yield chosen, loads
             return
         for g in range(problem.num_workers):
             if free[g] and left_to_admit:
+                before = loads[g]
+                loads[g] = [a + b for a, b in zip(before, contributions[request], strict=True)]
                 free[g] -= 1
                 chosen.append(g)
                 yield from extend(left_to_admit - 1)
                 chosen.pop()
                 free[g] += 1
-        if requests_left > left_to_admit:
+                loads[g] = before
+        if problem.num_requests - request > left_to_admit:
             chosen.append(None)
             yield from extend(left_to_admit)
             chosen.pop()

@@ -36,7 +36,7 @@ def violations(
     loads = _loads(problem, assignment)
     found = _slot_violations(problem, assignment) | _token_violations(problem, loads)
     found |= _required_violations(problem, assignment)
-    if objective is not None and (error := abs(objective - _objective(problem, loads))):
+    if objective is not None and (error := abs(objective - plain_objective(problem, loads))):
         found["objective"] = error
     return found
 
@@ -53,7 +53,8 @@ def _loads(problem: StepProblem, assignment: Sequence[int | None]) -> list[list[
     return loads
 
 
-def _objective(problem: StepProblem, loads: list[list[int]]) -> int:
+def plain_objective(problem: StepProblem, loads: list[list[int]]) -> int:
+    """Return the scaled objective of loads ``[g][h]`` [tokens], in Python's own integers."""
     speeds = problem.time_weights.tolist()
     total = 0
     for h, weight in enumerate(problem.weights):
