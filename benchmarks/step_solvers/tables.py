@@ -28,6 +28,7 @@ _STAGE_COLUMNS = (
     "n",
     "closed-form",
     "bound",
+    "columns",
     "enumeration",
     "solver",
     "open",
@@ -38,7 +39,7 @@ _STAGE_COLUMNS = (
     "p99",
 )
 #: Ways of closing that need no general solver.
-_OWN_STAGES = ("closed-form", "bound", "enumeration")
+_OWN_STAGES = ("closed-form", "bound", "columns", "enumeration")
 
 
 def step_tables(rows: Sequence[Row]) -> str:
