@@ -21,6 +21,7 @@ $(READY): pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --no-deps --no-build-isolation --editable .
+	$(BIN)/bfio prepare
 	@touch $(READY)
 
 demo: $(READY)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from bfio.compiled.scope import may_compile
+from bfio.compiled.scope import is_worthwhile, may_compile
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy import EnergyModel
 from bfio.decode.engine import simulate as run_engine
@@ -46,7 +46,8 @@ def simulate(
         Options of named policies.
     engine : {"auto", "compiled", "reference"}
         ``compiled`` runs whole runs of built-in policies as machine code, ``reference`` the
-        readable engine; both give the same run. ``auto`` compiles where that is possible.
+        readable engine; both give the same run. ``auto`` takes the compiled one where there is
+        one, if its kernel is compiled already (``bfio prepare``) or the run is large.
     **options
         Those of `bfio.decode.engine.simulate`.
 
@@ -76,7 +77,8 @@ def simulate(
         )
     if spec.uses_horizon or ":" in name:
         options.setdefault("horizon", chosen.horizon or 0)
-    if engine != "reference" and may_compile(name, **options):
+    wanted = engine == "compiled" or (engine == "auto" and is_worthwhile(name, len(workload)))
+    if wanted and may_compile(name, **options):
         from bfio.compiled.engine import run_compiled
 
         run = run_compiled(workload, name, chosen, machine, **options)

@@ -7,14 +7,12 @@ counts among the variables the code depends on. Everything they call is compiled
 """
 
 from collections.abc import Callable
-from functools import cache
-from hashlib import sha256
-from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from numba import njit
 
-from bfio.policies.kernels import machine_code
+from bfio.compiled.scope import SOURCES
+from bfio.policies.kernels.on_disk import fingerprint
 
 #: Nothing but other kernels calls an inner one: it needs no wrapper for Python, slow to compile.
 _INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -47,10 +45,6 @@ def entry_point(function: Callable[P, R]) -> Callable[P, R]:
     return compiled
 
 
-@cache
 def sources_fingerprint() -> int:
     """Return 62 bits that change with any source of this package or of the two-stage kernels."""
-    digest = sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return (int.from_bytes(digest.digest()[:8], "big") >> 2) ^ machine_code.sources_fingerprint()
+    return fingerprint(SOURCES)

@@ -9,7 +9,7 @@ import numpy as np
 
 from bfio.compiled.baselines import OLDEST, ORDER_AND_RULE
 from bfio.compiled.records import Chunks
-from bfio.compiled.scope import TWO_STAGE
+from bfio.compiled.scope import TWO_STAGE, note_compiled
 from bfio.compiled.setup import new_state, settings_of
 from bfio.compiled.state import Record, State
 from bfio.compiled.window import Window
@@ -152,6 +152,7 @@ def _window_options(policy: BR0 | BRH, options: RunOptions) -> IntArray:
 def compile_kernel(name: str) -> None:
     """Compile the kernel of a policy, or load it from the cache on disk."""
     _compile(TWO_STAGE[0] if name in TWO_STAGE else "fcfs")
+    note_compiled(name)
 
 
 @cache

@@ -1,8 +1,16 @@
 """What the compiled engine can run; asked before Numba is loaded."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import bfio.policies.kernels
 from bfio.decode.observers import Observer, ProgressObserver
+from bfio.policies.kernels.on_disk import is_on_disk, note_on_disk
+
+#: Folders whose sources the kernels are made of.
+SOURCES = (Path(__file__).parent, Path(bfio.policies.kernels.__file__).parent)
+#: Requests from which on compiling a kernel takes less time than it saves.
+LARGE_RUN = 50_000
 
 #: Policies with a kernel.
 BASELINES = (
@@ -49,3 +57,18 @@ def may_compile(
         and predictor in PREDICTORS
         and all(isinstance(observer, ProgressObserver) for observer in observers)
     )
+
+
+def kernel_of(name: str) -> str:
+    """Return the name of the kernel that runs a policy."""
+    return "two-stage-run" if name in TWO_STAGE else "baseline-run"
+
+
+def is_worthwhile(name: str, num_requests: int) -> bool:
+    """Whether a policy's kernel is compiled already, or the run is long enough to compile it."""
+    return num_requests >= LARGE_RUN or is_on_disk(kernel_of(name), SOURCES)
+
+
+def note_compiled(name: str) -> None:
+    """Remember that a policy's kernel is in the cache on disk."""
+    note_on_disk(kernel_of(name), SOURCES)

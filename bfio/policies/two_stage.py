@@ -9,10 +9,12 @@ admission, so the order of workers does too.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 
 from bfio.policies.fscore import ScoreWeights, scores
+from bfio.policies.kernels.on_disk import is_on_disk, note_on_disk
 from bfio.policies.subset_choice import best_subset, grows_alike
 from formulations.arrays import IntArray
 from formulations.errors import CapabilityError
@@ -21,6 +23,8 @@ from formulations.step.problem import StepProblem
 #: Candidates by default when subsets are chosen by reachable sums, and when by enumeration.
 CANDIDATES_BY_SUMS = 64
 CANDIDATES_BY_ENUMERATION = 12
+#: Name under which the compiled kernels are noted on disk.
+_KERNELS = "two-stage"
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,8 @@ def two_stage(
 ) -> list[int | None]:
     """Assign ``min(N, free slots)`` waiting requests to workers.
 
-    Compiled kernels decide wherever they are exact (see `bfio.policies.kernels`), and otherwise
-    `two_stage_reference`; both give the same assignment. The first call loads Numba.
+    Compiled kernels decide wherever they are compiled already (`compile_kernels`) and exact (see
+    `bfio.policies.kernels`), and otherwise `two_stage_reference`; both give the same assignment.
 
     Parameters
     ----------
@@ -68,11 +72,12 @@ def two_stage(
     list of (int or None)
         Worker of each request, None for those that keep waiting.
     """
-    from bfio.policies.kernels.decide import two_stage_compiled
+    if _kernels_are_on_disk():
+        from bfio.policies.kernels.decide import two_stage_compiled
 
-    found = two_stage_compiled(capacity, base, contribution, weights, parameters)
-    if found is not None:
-        return found
+        found = two_stage_compiled(capacity, base, contribution, weights, parameters)
+        if found is not None:
+            return found
     return two_stage_reference(capacity, base, contribution, weights, parameters)
 
 
@@ -93,13 +98,26 @@ def two_stage_reference(
 
 
 def prepare_kernels() -> None:
-    """Compile the kernels now, or load them from the cache on disk, instead of at the first call.
+    """Load the kernels if they are compiled, so that no run's clock counts it.
 
-    Policies do so when they are made, so that no run's clock counts it.
+    Policies do so when they are made.
     """
+    if _kernels_are_on_disk():
+        compile_kernels()
+
+
+def compile_kernels() -> None:
+    """Compile the kernels, or load them from the cache on disk."""
     from bfio.policies.kernels.decide import warm_up
 
     warm_up()
+    note_on_disk(_KERNELS)
+    _kernels_are_on_disk.cache_clear()
+
+
+@cache
+def _kernels_are_on_disk() -> bool:
+    return is_on_disk(_KERNELS)
 
 
 def two_stage_step(

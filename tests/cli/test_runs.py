@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bfio.cli.command import commands
+from bfio.compiled.scope import is_worthwhile
 from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S
 from bfio.decode.metrics import metrics
 from bfio.policies.registry import names
@@ -227,3 +228,11 @@ def test_a_foreign_formulations_package_is_refused(
     done = bfio("traces", "list")
     assert done.status == 2
     assert "is not bfio's" in done.err
+
+
+def test_prepare_compiles_every_kernel(bfio: Bfio) -> None:
+    """Afterwards small runs are compiled ones too."""
+    done = bfio("prepare", "--json")
+    assert done.json["kernels"] == ["exact", "two-stage", "br-0", "fcfs"]
+    assert is_worthwhile("fcfs", 1)
+    assert is_worthwhile("br-h", 1)

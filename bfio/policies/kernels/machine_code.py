@@ -7,14 +7,14 @@ which Numba counts in. Whoever caches code that calls it does the same with `sou
 """
 
 from collections.abc import Callable
-from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from bfio.policies.kernels.on_disk import fingerprint
 
 #: Bits of reachable sums, 64 to a word.
 Words: TypeAlias = NDArray[np.uint64]
@@ -48,10 +48,6 @@ def entry_point(function: Callable[P, R]) -> Callable[P, R]:
     return machine_code
 
 
-@cache
 def sources_fingerprint() -> int:
     """Return 62 bits that change with any source file of this package."""
-    digest = sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return int.from_bytes(digest.digest()[:8], "big") >> 2
+    return fingerprint((Path(__file__).parent,))
