@@ -62,12 +62,12 @@ def test_time_outs_are_in_the_median() -> None:
 
 
 def test_stages_of_the_exact_method_are_counted() -> None:
-    """One closed by bound, one by the solver, one open: a third without a general solver."""
-    closed = ("bound", "cp-sat", None)
+    """One closed by bound, by columns, by the solver, one open: half without a solver."""
+    closed = ("bound", "columns", "cp-sat", None)
     rows = [step_row(instance=str(k), closed_by=stage) for k, stage in enumerate(closed)]
     line = step_tables(rows).splitlines()[-1]
     cells = [cell.strip() for cell in line.split("|")]
-    assert cells[2:9] == ["3", "0", "1", "0", "1", "1", "1 (33.3 %)"]
+    assert cells[2:10] == ["4", "0", "1", "1", "0", "1", "1", "2 (50.0 %)"]
 
 
 def test_best_known_values_are_proven_ones() -> None:

@@ -9,7 +9,7 @@ from bfio.policies.kernels.on_disk import fingerprint, is_on_disk, note_on_disk
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with one source file, and an empty cache."""
+    """Make a folder with one source file, and an empty cache."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     folder = tmp_path / "sources"
     folder.mkdir()
