@@ -1,30 +1,22 @@
 """What the figures of all cases share: a style without a screen, and empirical laws."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+
+from bfio.plots import STYLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-_STYLE: dict[Any, Any] = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "legend.frameon": False,
-}
-
 
 def panels(rows: int, columns: int) -> "tuple[Figure, list[list[Axes]]]":
     """Return a figure of equal panels that share their axes."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(max(3.4 * columns, 5.0), 2.5 * rows + 0.8), layout="constrained")
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     return figure, grid.tolist()

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 #: Most points drawn along a trajectory; more cannot be seen.
 _MAX_POINTS = 1500
-_STYLE: dict[Any, Any] = {
+#: Look of every figure, here and in the benchmarks.
+STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -54,7 +55,7 @@ def trajectory_figure(comparison: "Comparison") -> Figure:
     num_panels = len(comparison.runs)
     columns = min(num_panels, 2 if num_panels == 4 else 3)
     rows = math.ceil(num_panels / columns)
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(max(4.2 * columns, 7), 2.6 * rows + 0.6), layout="constrained")
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         panels = list(grid.flat)
@@ -73,7 +74,7 @@ def trajectory_figure(comparison: "Comparison") -> Figure:
 
 def idle_fraction_figure(comparison: "Comparison") -> Figure:
     """Draw the idle fraction of each step and its distribution (paper A, fig. 1)."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 3.8), layout="constrained")
         over_time, spread = figure.subplots(1, 2, width_ratios=(2, 1), sharey=True)
         for label, run in zip(comparison.labels, comparison.runs, strict=True):
@@ -100,7 +101,7 @@ def regret_figure(report: "GapReport", label: str) -> Figure:
     """Draw the distribution of the regret per step, optimal steps apart."""
     regrets = np.array(report.regrets(), dtype=np.float64) / report.scale
     positive = regrets[regrets > 0]
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 3.4), layout="constrained")
         axes = figure.subplots()
         if len(positive):
