@@ -22,6 +22,9 @@ from formulations.step.problem import StepProblem
 MAX_RUNS = 10
 #: Warm steps of one run are a quarter of the mean output length apart.
 _STRIDES_PER_MEAN = 4
+#: Requests drawn for the fill, the wait and the end, in multiples of all slots: where most outputs
+#: are far below their mean, slots turn over many times before the last one is taken.
+_SPARE_TURNOVERS = 60
 
 
 @dataclass(frozen=True)
@@ -175,8 +178,7 @@ def _total_slots(state: DecodeState) -> int:
 
 def _simulate(wanted: Harvest, seed: int, collector: StepCollector, data: Path) -> None:
     size = wanted.size
-    # Requests for the fill, the wait and the kept steps, with as many again to keep waiting.
-    turnovers = 3 + wanted.warm_steps_of(0) // _STRIDES_PER_MEAN
+    turnovers = _SPARE_TURNOVERS + wanted.warm_steps_of(0) // _STRIDES_PER_MEAN
     num_requests = size.workers * size.slots * turnovers + 8 * size.pool
     simulate(
         draw(wanted.workload, num_requests, wanted.output_mean, seed, data),
