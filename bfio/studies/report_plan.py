@@ -1,0 +1,133 @@
+"""What a report shows: tables and figures, as a study file asks for them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from formulations.errors import InputError
+
+
+class FigureKind(StrEnum):
+    """Plots by the question they answer."""
+
+    TRAJECTORY = "trajectory"  # how does it evolve? a series of each group over its index
+    HISTOGRAM = "histogram"  # how is a series distributed? (gaps per step)
+    PERFORMANCE_PROFILE = "performance-profile"  # which method is how often within a factor?
+    SCALING = "scaling"  # how does it grow? log-log with a fitted power law
+    LINES = "lines"  # how does it depend on an argument? means with intervals
+    HEATMAP = "heatmap"  # how does it depend on two arguments?
+
+
+class Statistic(StrEnum):
+    """How the rows of one cell become one number."""
+
+    MEAN = "mean"
+    MEDIAN = "median"
+    MINIMUM = "min"
+    MAXIMUM = "max"
+    SUM = "sum"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: one line per combination of ``rows``, one column per value.
+
+    Parameters
+    ----------
+    title : str
+        Its heading.
+    rows : sequence of str
+        Arguments whose combinations are the lines; all others are averaged over.
+    values : sequence of str
+        Values shown, with an interval where a line has several rows.
+    statistic : Statistic
+        How the rows of a line become one number.
+    baseline : mapping
+        Arguments of the line that others are divided by, e.g. ``{policy = "fcfs"}``. The ratio is
+        taken row by row, between rows equal in all other arguments (paired), then averaged.
+    published : sequence of mapping
+        Figures from a publication: arguments of a line, values, and ``source``.
+    note : str
+        A sentence below it.
+    where : mapping
+        Arguments that a row must have to count.
+    """
+
+    title: str
+    rows: Sequence[str]
+    values: Sequence[str]
+    statistic: Statistic = Statistic.MEAN
+    baseline: Mapping[str, Any] = field(default_factory=dict)
+    published: Sequence[Mapping[str, Any]] = ()
+    note: str = ""
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.rows or not self.values:
+            raise InputError(
+                f"report table {self.title!r}", "rows or values empty", "name at least one each"
+            )
+        for name in self.baseline:
+            if name not in self.rows:
+                raise InputError(
+                    f"report table {self.title!r}",
+                    f"baseline argument {name} is not among its rows",
+                    f"use one of {', '.join(self.rows)}",
+                )
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure.
+
+    Parameters
+    ----------
+    title : str
+        Its heading: the question it answers.
+    kind : FigureKind
+        The plot.
+    y : str
+        The value drawn; for `TRAJECTORY` and `HISTOGRAM` the name of a series.
+    x : str
+        The argument it depends on (lines, scaling, heatmap: columns).
+    group : sequence of str
+        Arguments whose combinations are the curves (heatmap: the first is the rows).
+    panel : str
+        Argument with one panel per value; empty for one panel.
+    log : str
+        Which axes are logarithmic: ``""``, ``"x"``, ``"y"`` or ``"xy"``.
+    note : str
+        A sentence below it.
+    where : mapping
+        Arguments that a row must have to count.
+    """
+
+    title: str
+    kind: FigureKind
+    y: str
+    x: str = ""
+    group: Sequence[str] = ()
+    panel: str = ""
+    log: str = ""
+    note: str = ""
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        needs_x = {FigureKind.SCALING, FigureKind.LINES, FigureKind.HEATMAP}
+        if self.kind in needs_x and not self.x:
+            raise InputError(
+                f"report figure {self.title!r}", f"{self.kind} needs x", "name an argument"
+            )
+        if self.log not in ("", "x", "y", "xy"):
+            raise InputError(
+                f"report figure {self.title!r}", f"log = {self.log!r}", "use x, y or xy"
+            )
+
+
+@dataclass(frozen=True)
+class ReportPlan:
+    """All tables and figures of a study, in order."""
+
+    tables: Sequence[Table] = ()
+    figures: Sequence[Figure] = ()

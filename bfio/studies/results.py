@@ -1,0 +1,59 @@
+"""What there is of a study: its planned rows, and those of them that the store holds."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bfio.studies.row import Row, Status, Task
+from bfio.studies.study import Study
+
+
+@dataclass(frozen=True)
+class Results:
+    """Planned and computed rows of a study.
+
+    Parameters
+    ----------
+    study : Study
+        The study, at the size that was planned.
+    tasks : sequence of Task
+        Its rows as planned, in order.
+    rows : mapping of str to Row
+        Computed rows by key, in the order of the plan; what is missing has no entry.
+    store : Path
+        Where they come from.
+    command : str
+        The command that computes them again.
+    """
+
+    study: Study
+    tasks: Sequence[Task]
+    rows: Mapping[str, Row]
+    store: Path
+    command: str = ""
+
+    @property
+    def done(self) -> list[Row]:
+        """Rows whose values may be used, in the order of the plan."""
+        return [row for row in self.rows.values() if row.is_done]
+
+    @property
+    def missing(self) -> int:
+        """Planned rows that the store does not hold."""
+        return len(self.tasks) - len(self.rows)
+
+    def counts(self) -> dict[Status, int]:
+        """Return how many rows ended in each way, zeros included."""
+        counter = Counter(row.status for row in self.rows.values())
+        return {status: counter[status] for status in Status}
+
+    @property
+    def unproven_rows(self) -> int:
+        """Done rows with at least one optimum unproven."""
+        return sum(row.unproven > 0 for row in self.done)
+
+    @property
+    def stopped_by_clock(self) -> int:
+        """Rows in whose result a time limit had a say."""
+        return sum(row.stopped_by_clock for row in self.rows.values())

@@ -1,0 +1,162 @@
+"""What a row is: the task, what computing it returns, and what is kept of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from bfio.studies.study import Value
+
+
+class Status(StrEnum):
+    """How the computation of a row ended."""
+
+    DONE = "done"
+    VIOLATED = "violated"  # computed, and refused by its checker
+    FAILED = "failed"  # raised an error
+    TIMED_OUT = "timed-out"
+    OUT_OF_MEMORY = "out-of-memory"
+    CRASHED = "crashed"  # its process died
+
+
+class Verdict(StrEnum):
+    """What an independent checker says of a row."""
+
+    PASSED = "passed"
+    VIOLATED = "violated"
+    NONE = "none"  # nothing to check
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a row may use besides its arguments.
+
+    Parameters
+    ----------
+    folder : Path
+        Where relative file names start.
+    want_log : bool
+        Whether a log of the solver is wanted.
+    """
+
+    folder: Path
+    want_log: bool = False
+
+
+@dataclass(frozen=True)
+class RowResult:
+    """What computing a row returns.
+
+    Parameters
+    ----------
+    values : mapping
+        The numbers and words of the row; equal on every machine.
+    series : mapping of str to sequence of float
+        Longer data for figures (trajectories, distributions).
+    timings : mapping of str to float
+        What a clock has measured [s]; differs from run to run.
+    solves, unproven : int
+        Optima asked for, and those of them that stayed unproven.
+    violations : mapping of str to int, optional
+        What an independent checker found, empty if nothing; None if nothing was checked.
+    stopped_by_clock : bool
+        Whether a time limit decided the result, which may then differ from run to run.
+    log : str
+        Log of the solver, if one was wanted.
+    """
+
+    values: Mapping[str, Value]
+    series: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+    solves: int = 0
+    unproven: int = 0
+    violations: Mapping[str, int] | None = None
+    stopped_by_clock: bool = False
+    log: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the checker says."""
+        if self.violations is None:
+            return Verdict.NONE
+        return Verdict.VIOLATED if self.violations else Verdict.PASSED
+
+
+#: Computes one row.
+Compute: TypeAlias = Callable[[Mapping[str, Any], Context], RowResult | Mapping[str, Value]]
+#: Returns the digest of the data that arguments stand for.
+Instance: TypeAlias = Callable[[Mapping[str, Any], Context], str]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One planned row.
+
+    Parameters
+    ----------
+    key : str
+        See `bfio.studies.canonical.row_key`.
+    computes : str
+        Kind of row, or ``module:function``.
+    arguments : mapping
+        Arguments.
+    instance : str
+        Digest of the data they stand for.
+    code : str
+        Version of the code.
+    """
+
+    key: str
+    computes: str
+    arguments: Mapping[str, Value]
+    instance: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One computed row, as the store keeps it; `RowResult` says what most fields hold.
+
+    Parameters
+    ----------
+    task : Task
+        What was computed.
+    status : Status
+        How it ended.
+    error : str
+        One line that says why, empty for a row that is done.
+    wall_s, cpu_s : float
+        Time it took [s].
+    peak_memory_bytes : int
+        Largest resident memory of its process meanwhile; 0 where it cannot be read.
+    attempts : int
+        How often it was begun.
+    environment : mapping
+        Machine, package versions, commit.
+    finished_at : str
+        Date and time, UTC.
+    """
+
+    task: Task
+    status: Status
+    verdict: Verdict = Verdict.NONE
+    error: str = ""
+    values: Mapping[str, Value] = field(default_factory=dict)
+    series: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+    solves: int = 0
+    unproven: int = 0
+    stopped_by_clock: bool = False
+    log: str = ""
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    peak_memory_bytes: int = 0
+    attempts: int = 1
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    finished_at: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its values may be used."""
+        return self.status is Status.DONE

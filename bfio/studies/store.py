@@ -1,0 +1,315 @@
+"""Rows on disk: one SQLite file, one transaction per row, one writer.
+
+The file is in write-ahead mode with full synchronisation: a committed row survives a kill, a crash
+and a loss of power, and others may read while a run writes. A lock beside the file, which the
+system releases when its holder dies, keeps a second run out.
+"""
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bfio.studies.canonical import canonical
+from bfio.studies.row import Row, Status, Task, Verdict
+from formulations.errors import InputError
+
+#: Marks the file as a store of studies ("bfio" in ASCII).
+APPLICATION_ID = 0x6266696F
+#: Version of the layout below.
+LAYOUT = 1
+
+_TABLES = """
+CREATE TABLE environment (
+    id INTEGER PRIMARY KEY,
+    document TEXT NOT NULL UNIQUE
+) STRICT;
+CREATE TABLE row (
+    key TEXT PRIMARY KEY,
+    computes TEXT NOT NULL,
+    arguments TEXT NOT NULL,
+    instance TEXT NOT NULL,
+    code TEXT NOT NULL,
+    status TEXT NOT NULL,
+    verdict TEXT NOT NULL,
+    error TEXT NOT NULL,
+    "values" TEXT NOT NULL,
+    series TEXT NOT NULL,
+    timings TEXT NOT NULL,
+    solves INTEGER NOT NULL,
+    unproven INTEGER NOT NULL,
+    stopped_by_clock INTEGER NOT NULL,
+    log TEXT NOT NULL,
+    wall_s REAL NOT NULL,
+    cpu_s REAL NOT NULL,
+    peak_memory_bytes INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    environment INTEGER NOT NULL REFERENCES environment (id),
+    finished_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+_COLUMNS = (
+    "key", "computes", "arguments", "instance", "code", "status", "verdict", "error", "values",
+    "series", "timings", "solves", "unproven", "stopped_by_clock", "log", "wall_s", "cpu_s",
+    "peak_memory_bytes", "attempts", "environment", "finished_at",
+)  # fmt: skip
+_INSERT = (
+    "INSERT OR REPLACE INTO row ("
+    + ", ".join(f'"{name}"' for name in _COLUMNS)
+    + ") VALUES ("
+    + ", ".join("?" for _ in _COLUMNS)
+    + ")"
+)
+#: Variables of one SQL statement; SQLite allows more, older ones 999.
+_CHUNK = 500
+
+
+class Store:
+    """An open store; see `open_for_reading` and `open_for_writing`."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+        self._environments: dict[str, int] = {}
+
+    def statuses(self, keys: Iterable[str]) -> dict[str, Status]:
+        """Return the status of each of the keys that has a row."""
+        return {key: Status(status) for key, status in self._select(keys, 'key, "status"')}
+
+    def rows(self, keys: Iterable[str]) -> dict[str, Row]:
+        """Return the rows with these keys, in the order of the keys; missing ones are left out."""
+        wanted = list(keys)
+        columns = ", ".join(f'row."{name}"' for name in _COLUMNS if name != "environment")
+        found = {
+            record[0]: _parsed(record)
+            for record in self._select(wanted, f"{columns}, document", _JOIN)
+        }
+        return {key: found[key] for key in wanted if key in found}
+
+    def count(self) -> int:
+        """Return the number of rows, of all studies and versions."""
+        with _translated(self.path):
+            (number,) = self._connection.execute("SELECT COUNT(*) FROM row").fetchone()
+        return int(number)
+
+    def add(self, row: Row) -> None:
+        """Write one row in a transaction of its own; a row with the same key gives way.
+
+        Raises
+        ------
+        InputError
+            If it cannot be written (no space, no right, damaged file); earlier rows stay.
+        """
+        document = canonical(row.environment)
+        with _translated(self.path), self._connection:
+            environment = self._environment_id(document)
+            self._connection.execute(_INSERT, _record(row, environment))
+        # Only now: a transaction rolled back takes the number with it.
+        self._environments[document] = environment
+
+    def _environment_id(self, document: str) -> int:
+        known = self._environments.get(document)
+        if known is not None:
+            return known
+        execute = self._connection.execute
+        execute("INSERT OR IGNORE INTO environment (document) VALUES (?)", (document,))
+        query = "SELECT id FROM environment WHERE document = ?"
+        (number,) = execute(query, (document,)).fetchone()
+        return int(number)
+
+    def _select(
+        self, keys: Iterable[str], columns: str, source: str = "row"
+    ) -> Iterator[tuple[Any, ...]]:
+        wanted = list(keys)
+        with _translated(self.path):
+            for start in range(0, len(wanted), _CHUNK):
+                chunk = wanted[start : start + _CHUNK]
+                marks = ", ".join("?" for _ in chunk)
+                query = f"SELECT {columns} FROM {source} WHERE row.key IN ({marks})"
+                yield from self._connection.execute(query, chunk)
+
+
+_JOIN = "row JOIN environment ON environment.id = row.environment"
+
+
+@contextmanager
+def open_for_reading(path: Path) -> Iterator[Store]:
+    """Open a store that exists; a run may be writing to it.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is not of this version.
+    """
+    if not path.is_file():
+        raise InputError(str(path), "no such store", "run the study first, or name its --store")
+    with _connected(path) as connection:
+        _check_layout(path, connection)
+        yield Store(path, connection)
+
+
+@contextmanager
+def open_for_writing(path: Path) -> Iterator[Store]:
+    """Open a store for the one run that may write to it, making it if there is none.
+
+    Raises
+    ------
+    InputError
+        If another run writes to it, its folder cannot be written, or it is not of this version.
+    """
+    with _lock(path):
+        fresh = not path.exists() or path.stat().st_size == 0
+        with _connected(path) as connection:
+            if fresh:
+                _create(path, connection)
+            _check_layout(path, connection)
+            with _translated(path):
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+            yield Store(path, connection)
+
+
+@contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+    with _translated(path):
+        connection = sqlite3.connect(path, timeout=30.0)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _create(path: Path, connection: sqlite3.Connection) -> None:
+    """Write the tables in one transaction, so that a kill leaves an empty file or a store."""
+    script = (
+        f"BEGIN; {_TABLES} PRAGMA application_id = {APPLICATION_ID};"
+        f" PRAGMA user_version = {LAYOUT}; COMMIT;"
+    )
+    with _translated(path):
+        connection.executescript(script)
+
+
+def _check_layout(path: Path, connection: sqlite3.Connection) -> None:
+    with _translated(path):
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (layout,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        raise InputError(
+            str(path), "a database, but no store of studies", "name another file with --store"
+        )
+    if layout != LAYOUT:
+        age = "an older" if layout < LAYOUT else "a newer"
+        raise InputError(
+            str(path),
+            f"made by {age} version of bfio (layout {layout}, this one reads {LAYOUT})",
+            "read it with that version, or start a new one with --store; nothing was changed",
+        )
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Hold the lock of a store; the system releases it when its holder dies."""
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stream = lock.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            str(path.parent), f"cannot be written ({error.strerror})", "choose another --store"
+        ) from None
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            stream.seek(0)
+            raise InputError(
+                str(path),
+                f"another run writes to it (process {stream.read().strip() or 'unknown'})",
+                "wait for it, or name another --store; `bfio study status` shows its progress",
+            ) from None
+        stream.truncate(0)
+        stream.write(str(os.getpid()))
+        stream.flush()
+        yield
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """Turn what SQLite complains about into one line."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        text = str(error)
+        raise InputError(str(path), text, _remedy(text)) from error
+
+
+def _remedy(complaint: str) -> str:
+    if "full" in complaint or "I/O" in complaint:
+        return "free some space and run again; the rows written so far are kept"
+    if "readonly" in complaint or "unable to open" in complaint:
+        return "make the file and its folder writable, or name another --store"
+    if "locked" in complaint:
+        return "close the program that holds it, or name another --store"
+    return "name another --store, or restore this file from a copy"
+
+
+def _record(row: Row, environment: int) -> tuple[Any, ...]:
+    task = row.task
+    return (
+        task.key,
+        task.computes,
+        canonical(task.arguments),
+        task.instance,
+        task.code,
+        row.status.value,
+        row.verdict.value,
+        row.error,
+        canonical(row.values),
+        canonical(row.series),
+        canonical(row.timings),
+        row.solves,
+        row.unproven,
+        int(row.stopped_by_clock),
+        row.log,
+        row.wall_s,
+        row.cpu_s,
+        row.peak_memory_bytes,
+        row.attempts,
+        environment,
+        row.finished_at,
+    )
+
+
+def _parsed(record: tuple[Any, ...]) -> Row:
+    names = [name for name in _COLUMNS if name != "environment"] + ["environment"]
+    cell: Mapping[str, Any] = dict(zip(names, record, strict=True))
+    task = Task(
+        cell["key"],
+        cell["computes"],
+        json.loads(cell["arguments"]),
+        cell["instance"],
+        cell["code"],
+    )
+    return Row(
+        task=task,
+        status=Status(cell["status"]),
+        verdict=Verdict(cell["verdict"]),
+        error=cell["error"],
+        values=json.loads(cell["values"]),
+        series=json.loads(cell["series"]),
+        timings=json.loads(cell["timings"]),
+        solves=cell["solves"],
+        unproven=cell["unproven"],
+        stopped_by_clock=bool(cell["stopped_by_clock"]),
+        log=cell["log"],
+        wall_s=cell["wall_s"],
+        cpu_s=cell["cpu_s"],
+        peak_memory_bytes=cell["peak_memory_bytes"],
+        attempts=cell["attempts"],
+        environment=json.loads(cell["environment"]),
+        finished_at=cell["finished_at"],
+    )
