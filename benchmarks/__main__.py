@@ -2,11 +2,11 @@
 
 import sys
 
-from benchmarks.one_core import use_one_core
+from bfio.provenance import use_one_thread
 
 
 def _main() -> int:
-    use_one_core()
+    use_one_thread()
     # Imported late: numpy and Numba read the thread variables when they load.
     from benchmarks.cli import main
 

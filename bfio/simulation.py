@@ -1,8 +1,6 @@
 """Run a policy, by name or as a function, on the decode engine, and describe what came out."""
 
-import platform
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from bfio.compiled.scope import is_worthwhile, may_compile
@@ -115,19 +113,6 @@ def proven_share(statistics: Mapping[str, object]) -> float | None:
     if not isinstance(proven, int) or not isinstance(unproven, int) or proven + unproven == 0:
         return None
     return proven / (proven + unproven)
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that a number depends on."""
-    packages = ("bfio", "numpy", "numba", "ortools", "highspy", "pyomo")
-    return {"python": platform.python_version()} | {name: _version(name) for name in packages}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _plain_options(run: Run) -> dict[str, Any]:

@@ -3,15 +3,12 @@
 import difflib
 import importlib
 import pkgutil
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 
 import bfio.policies
 from bfio.decode.policy import Policy
+from bfio.loading import load_object
 from bfio.policies.options import PolicyOptions
 from bfio.policies.spec import BOTH_DISPATCHES, PolicySpec
 from formulations.errors import InputError
@@ -48,7 +45,7 @@ def find(name: str) -> PolicySpec:
     if name.partition(":")[0] in _built_in():
         raise InputError(name, "an option without a value", "write e.g. br-h:horizon=20")
     if ":" in name:
-        return _as_spec(name, _load_object(name))
+        return _as_spec(name, load_object(name, "policy"))
     raise InputError(name, "unknown policy", _suggestion(name))
 
 
@@ -127,55 +124,6 @@ def _made(name: str, policy_class: type) -> object:
 def _first_line(docstring: str | None) -> str:
     lines = (docstring or "").strip().splitlines()
     return lines[0] if lines else "user's policy"
-
-
-def _load_object(name: str) -> object:
-    module_name, _, attribute = name.partition(":")
-    parts = [*module_name.split("."), attribute]
-    if not all(part.isidentifier() for part in parts):
-        raise InputError(name, "incomplete policy name", "write module:function")
-    module = _import_module(module_name, name)
-    try:
-        return getattr(module, attribute)
-    except AttributeError:
-        raise InputError(
-            name, f"module {module_name} has no {attribute}", "check the function's name"
-        ) from None
-
-
-def _import_module(module_name: str, name: str) -> object:
-    try:
-        with _working_directory_importable():
-            importlib.invalidate_caches()
-            return importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
-            raise InputError(
-                name, f"no module named {error.name}", "run from its folder or install it"
-            ) from None
-        raise _import_failure(name, error) from error
-    # Whatever a user's module raises while it is imported is that user's error, not ours.
-    except (Exception, SystemExit) as error:
-        raise _import_failure(name, error) from error
-
-
-def _import_failure(name: str, error: BaseException) -> InputError:
-    what = f"importing it raised {type(error).__name__}: {error}"
-    return InputError(name, what, "make the module importable on its own")
-
-
-@contextmanager
-def _working_directory_importable() -> Iterator[None]:
-    """Search the working directory for modules, after everything installed."""
-    here = str(Path.cwd())
-    if here in sys.path:
-        yield
-        return
-    sys.path.append(here)
-    try:
-        yield
-    finally:
-        sys.path.remove(here)
 
 
 def _suggestion(name: str) -> str:

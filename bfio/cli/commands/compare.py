@@ -88,7 +88,7 @@ def _show(
     args: argparse.Namespace, workload: "Workload", comparison: "Comparison", plots: list[Path]
 ) -> None:
     from bfio.cli.tables import print_comparison
-    from bfio.simulation import versions
+    from bfio.provenance import versions
 
     documents = comparison.documents()
     if args.json:

@@ -108,7 +108,7 @@ def _show(
     if folder is not None and report.regrets():
         plots = [_write_plot(folder, args.policy, report)]
     if args.json:
-        from bfio.simulation import versions
+        from bfio.provenance import versions
 
         head = {"policy": args.policy, "method": args.method, "horizon": args.gap_horizon}
         tail = {"workload": dict(workload.provenance), "plots": [str(p) for p in plots]}

@@ -29,7 +29,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from bfio.decode.observers import ProgressObserver
-    from bfio.simulation import describe_run, simulate, versions
+    from bfio.provenance import versions
+    from bfio.simulation import describe_run, simulate
 
     energy_model = options.energy_from(args)
     workload = options.workload_from(args)
