@@ -63,9 +63,9 @@ def find(name: str) -> RowKind:
     InputError
         If there is no such kind.
     """
-    if name in _built_in():
-        return _built_in()[name]
     if ":" not in name:
+        if name in _built_in():
+            return _built_in()[name]
         close = difflib.get_close_matches(name, names(), n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         raise InputError(

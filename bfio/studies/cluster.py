@@ -1,0 +1,135 @@
+"""Compute rows on a Dask cluster: each in the same supervised process as on one machine.
+
+The scheduler hands rows out, and begins one anew if the Dask worker that had it is lost; limits,
+crashes and reports are the business of the same `Supervisor` that runs rows locally. Files that
+arguments name must be readable under the same path on every machine.
+"""
+
+import queue
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from bfio.provenance import environment
+from bfio.studies.limits import Limits
+from bfio.studies.messages import Order, Report
+from bfio.studies.row import Row, Status, Task
+from bfio.studies.supervisor import Supervisor
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+#: Seconds to wait for the scheduler, and then for its first worker.
+_CONNECT_SECONDS = 15
+#: Rows in the hands of the scheduler per thread of the cluster.
+_AHEAD = 2
+
+#: Supervisors of this Dask worker that have nothing to do, by kind of row and limits.
+_idle: dict[tuple[str, Limits], "queue.SimpleQueue[Supervisor]"] = {}
+
+
+def compute_here(order: Order, limits: Limits) -> Row:
+    """Compute one row on the Dask worker that this is called on."""
+    computes = order.task.computes
+    idle = _idle.setdefault((computes, limits), queue.SimpleQueue())
+    try:
+        supervisor = idle.get_nowait()
+    except queue.Empty:
+        supervisor = Supervisor(computes, limits)
+    row = supervisor.compute(order)
+    idle.put(supervisor)
+    return row
+
+
+def close_idle() -> None:
+    """End the processes of this Dask worker that have nothing to do."""
+    for idle in _idle.values():
+        with suppress(queue.Empty):
+            while True:
+                idle.get_nowait().close()
+
+
+def compute_on_cluster(
+    orders: Sequence[Order],
+    limits: Limits,
+    address: str,
+    stop: Callable[[], bool] = lambda: False,
+) -> Generator[Row, None, None]:
+    """Yield rows as the cluster finishes them; see `bfio.studies.local.compute_locally`.
+
+    Raises
+    ------
+    InputError
+        If Dask is not installed, no scheduler answers at the address, or it has no worker.
+    """
+    from distributed import as_completed
+
+    with _connected(address) as client:
+        waiting = iter(orders)
+        ahead = _AHEAD * sum(client.nthreads().values())
+        first = [_submitted(client, order, limits) for order in islice(waiting, ahead)]
+        tasks = {future.key: order.task for future, order in zip(first, orders, strict=False)}
+        running = as_completed(first)
+        for future in running:
+            if not stop():
+                for order in islice(waiting, 1):
+                    following = _submitted(client, order, limits)
+                    tasks[following.key] = order.task
+                    running.add(following)
+            yield _row(future, tasks.pop(future.key), address)
+
+
+def _submitted(client: "Client", order: Order, limits: Limits) -> "Future":
+    # Not pure: a row computed for another run must not be taken from the cluster's memory.
+    return client.submit(compute_here, order, limits, pure=False)
+
+
+def _row(future: "Future", task: Task, address: str) -> Row:
+    """Return the row of a finished future; a row that Dask workers die over has crashed."""
+    from distributed import KilledWorker
+
+    if future.status == "finished":
+        row: Row = future.result()
+        return row
+    error = future.exception() if future.status == "error" else None
+    if isinstance(error, KilledWorker):
+        lost = Report(Status.CRASHED, "Dask workers died over it", environment=environment())
+        return lost.to_row(task, attempts=1)
+    if isinstance(error, InputError):
+        raise InputError(f"cluster {address}: {error.where}", error.what, error.remedy)
+    raise InputError(
+        f"cluster {address}",
+        f"a row came back {future.status}" + (f" ({error})" if error else ""),
+        "see to the scheduler and run again; the rows so far are kept",
+    )
+
+
+@contextmanager
+def _connected(address: str) -> "Iterator[Client]":
+    """Connect to a scheduler that has at least one worker; in the end, end idle processes."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError(
+            "--cluster", "Dask is not installed", "install it with: pip install 'bfio[cluster]'"
+        ) from None
+    try:
+        client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"cluster {address}", f"no scheduler answers ({error})", "check the address"
+        ) from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
+        except TimeoutError:
+            raise InputError(
+                f"cluster {address}", "the scheduler has no worker", "start a Dask worker"
+            ) from None
+        try:
+            yield client
+        finally:
+            with suppress(OSError):
+                client.run(close_idle)

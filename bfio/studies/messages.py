@@ -1,0 +1,95 @@
+"""What passes between the runner and the processes that compute rows: JSON, never code."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from bfio.studies.canonical import canonical
+from bfio.studies.row import Row, RowResult, Status, Task, Verdict
+
+#: The first message of a process: it has loaded what rows need.
+READY = b"ready"
+
+
+@dataclass(frozen=True)
+class Order:
+    """A row to compute.
+
+    Parameters
+    ----------
+    task : Task
+        The row.
+    folder : str
+        Where relative file names start.
+    want_log : bool
+        Whether a log is wanted.
+    """
+
+    task: Task
+    folder: str
+    want_log: bool = False
+
+    def to_bytes(self) -> bytes:
+        """Write it as JSON."""
+        return canonical(asdict(self)).encode()
+
+    @staticmethod
+    def from_bytes(text: bytes) -> "Order":
+        """Read what `to_bytes` wrote."""
+        document = json.loads(text)
+        return Order(Task(**document["task"]), document["folder"], document["want_log"])
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a process reports of a row: the result, or why there is none; and what it took."""
+
+    status: Status
+    error: str = ""
+    result: RowResult = field(default_factory=lambda: RowResult({}))
+    log: str = ""
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    peak_memory_bytes: int = 0
+    environment: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """Write it as JSON."""
+        return canonical(asdict(self)).encode()
+
+    @staticmethod
+    def from_bytes(text: bytes) -> "Report":
+        """Read what `to_bytes` wrote."""
+        document = json.loads(text)
+        document["status"] = Status(document["status"])
+        document["result"] = RowResult(**document["result"])
+        return Report(**document)
+
+    def to_row(self, task: Task, attempts: int) -> Row:
+        """Return the row to keep."""
+        result = self.result
+        timed_out = self.status is Status.TIMED_OUT
+        return Row(
+            task=task,
+            status=self.status,
+            verdict=result.verdict if self.status in _COMPUTED else Verdict.NONE,
+            error=self.error,
+            values=result.values,
+            series=result.series,
+            timings=result.timings,
+            solves=result.solves,
+            unproven=result.unproven,
+            stopped_by_clock=result.stopped_by_clock or timed_out,
+            log=self.log or result.log,
+            wall_s=self.wall_s,
+            cpu_s=self.cpu_s,
+            peak_memory_bytes=self.peak_memory_bytes,
+            attempts=attempts,
+            environment=self.environment,
+            finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+
+
+_COMPUTED = (Status.DONE, Status.VIOLATED)

@@ -1,0 +1,159 @@
+"""Run a study: plan its rows, compute those that the store does not hold, keep each at once."""
+
+import os
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bfio.studies.canonical import row_key
+from bfio.studies.kinds import code_version, find
+from bfio.studies.local import compute_locally
+from bfio.studies.messages import Order
+from bfio.studies.results import Results
+from bfio.studies.row import Context, Row, Status, Task
+from bfio.studies.store import Store, open_for_reading, open_for_writing
+from bfio.studies.study import Study
+from formulations.arrays import integer
+from formulations.errors import InputError
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a study is run.
+
+    Parameters
+    ----------
+    jobs : int, optional
+        Processes; by default one per core that this process may use.
+    cluster : str, optional
+        Address of a Dask scheduler that computes the rows instead.
+    retry : bool
+        Whether rows that ended in anything but a result are computed again.
+    want_logs : bool
+        Whether the store keeps logs of all rows, not only of those that fail.
+    command : str
+        The command that computes the study again, for the report.
+    """
+
+    jobs: int | None = None
+    cluster: str | None = None
+    retry: bool = False
+    want_logs: bool = False
+    command: str = ""
+
+    def num_processes(self) -> int:
+        """Return the number of processes."""
+        if self.jobs is None:
+            return len(os.sched_getaffinity(0))
+        return integer(self.jobs, "jobs", minimum=1, maximum=1024)
+
+
+#: Called with the planned tasks and the rows there are, before the first row is computed.
+OnStart = Callable[[Results], None]
+
+
+def plan(study: Study) -> list[Task]:
+    """Return the rows of a study with their keys, every argument checked.
+
+    Raises
+    ------
+    InputError
+        If there is no such kind of row, or a row has arguments that its kind refuses.
+    """
+    kind, code = find(study.computes), code_version(study.computes)
+    context = Context(study.folder)
+    tasks = []
+    for arguments in study.rows():
+        try:
+            instance = kind.instance(arguments, context)
+        except InputError as error:
+            raise InputError(f"{study.name}: {error.where}", error.what, error.remedy) from None
+        key = row_key(study.computes, arguments, instance, code)
+        tasks.append(Task(key, study.computes, arguments, instance, code))
+    return tasks
+
+
+def run_study(
+    study: Study,
+    store: Path,
+    options: RunOptions | None = None,
+    *,
+    on_start: OnStart = lambda results: None,
+    on_row: Callable[[Row], None] = lambda row: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Results:
+    """Compute the rows of a study that its store does not hold.
+
+    Parameters
+    ----------
+    study : Study
+        The study.
+    store : Path
+        File that keeps the rows; made if there is none.
+    options : RunOptions, optional
+        How to run it.
+    on_start, on_row : callable
+        Told what there is before the first row, and each row once it is kept.
+    stop : callable
+        Asked before each row: whether to begin no more.
+
+    Returns
+    -------
+    Results
+        All rows there are now.
+
+    Raises
+    ------
+    InputError
+        If the study, the store or the cluster cannot be used; rows kept before stay kept.
+    """
+    chosen = options or RunOptions()
+    tasks = plan(study)
+    with open_for_writing(store) as opened:
+        on_start(_results(study, tasks, opened, chosen.command))
+        orders = [
+            Order(task, str(study.folder.resolve()), chosen.want_logs)
+            for task in _missing(tasks, opened, retry=chosen.retry)
+        ]
+        rows = _computed(orders, study, chosen, stop)
+        try:
+            for row in rows:
+                opened.add(row)
+                on_row(row)
+        finally:
+            rows.close()
+        return _results(study, tasks, opened, chosen.command)
+
+
+def stored_results(study: Study, store: Path, command: str = "") -> Results:
+    """Return what a store holds of a study; a run may be under way.
+
+    Raises
+    ------
+    InputError
+        If there is no such store, or it cannot be read.
+    """
+    tasks = plan(study)
+    with open_for_reading(store) as opened:
+        return _results(study, tasks, opened, command)
+
+
+def _missing(tasks: list[Task], store: Store, *, retry: bool) -> list[Task]:
+    statuses = store.statuses(task.key for task in tasks)
+    settled = {Status.DONE} if retry else set(Status)
+    return [task for task in tasks if statuses.get(task.key) not in settled]
+
+
+def _computed(
+    orders: list[Order], study: Study, options: RunOptions, stop: Callable[[], bool]
+) -> Generator[Row, None, None]:
+    if options.cluster is None:
+        return compute_locally(orders, study.limits, options.num_processes(), stop)
+    from bfio.studies.cluster import compute_on_cluster
+
+    return compute_on_cluster(orders, study.limits, options.cluster, stop)
+
+
+def _results(study: Study, tasks: list[Task], store: Store, command: str) -> Results:
+    rows = store.rows(task.key for task in tasks)
+    return Results(study, tasks, rows, store.path, command)

@@ -1,0 +1,228 @@
+"""Read a study from a TOML file, or take one from a Python module."""
+
+import difflib
+import math
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bfio.loading import load_object
+from bfio.studies.limits import Limits
+from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Statistic, Table
+from bfio.studies.study import Grid, Smoke, Study, Value
+from formulations.arrays import integer
+from formulations.errors import InputError
+
+_TOP = ("name", "question", "computes", "data", "fixed", "grid", "limits", "smoke", "report")
+_MAX_RANGE = 100_000
+_Section = TypeVar("_Section", Limits, Table, Figure)
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+def find_study(name: str) -> Study:
+    """Return the study that a TOML file or ``module:NAME`` holds.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is no study.
+    """
+    if name.endswith(".toml") or ":" not in name:
+        return read_study(Path(name))
+    loaded = load_object(name, "study")
+    if not isinstance(loaded, Study):
+        raise InputError(
+            name, f"a {type(loaded).__name__}, not a study", "name a bfio.studies.study.Study"
+        )
+    return loaded
+
+
+def read_study(path: Path) -> Study:
+    """Read a study file; see ``docs/studies.md``.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or says something that no study can mean.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            str(path), f"cannot be read ({error.strerror})", "name a study file (TOML)"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(str(path), f"no TOML: {error}", "see docs/studies.md") from None
+    try:
+        return _study(document, path.parent)
+    except InputError as error:
+        raise InputError(f"{path}: {error.where}", error.what, error.remedy) from None
+
+
+def _study(document: Mapping[str, Any], folder: Path) -> Study:
+    _known(document, _TOP, "")
+    for name in ("name", "question", "computes", "grid"):
+        if name not in document:
+            raise InputError(name, "missing", f"write {name} = ...")
+    report = _mapping(document.get("report", {}), "report")
+    _known(report, ("tables", "figures"), "report.")
+    smoke = _mapping(document.get("smoke", {}), "smoke")
+    _known(smoke, ("fixed", "grid"), "smoke.")
+    fixed, grids = _fixed(document.get("fixed", {}), "fixed"), _list(document["grid"], "grid")
+    return Study(
+        name=_text(document["name"], "name"),
+        question=_text(document["question"], "question").strip(),
+        computes=_text(document["computes"], "computes"),
+        grids=tuple(Grid(_axes(grid, f"grid[{i}]")) for i, grid in enumerate(grids)),
+        fixed=fixed,
+        limits=_section(Limits, document.get("limits", {}), "limits", {}),
+        report=ReportPlan(
+            tables=tuple(
+                _section(Table, entry, f"report.tables[{i}]", {"statistic": _word(Statistic)})
+                for i, entry in enumerate(_list(report.get("tables", []), "report.tables"))
+            ),
+            figures=tuple(
+                _section(Figure, entry, f"report.figures[{i}]", {"kind": _word(FigureKind)})
+                for i, entry in enumerate(_list(report.get("figures", []), "report.figures"))
+            ),
+        ),
+        smoke=Smoke(
+            _fixed(smoke.get("fixed", {}), "smoke.fixed"),
+            _axes(_mapping(smoke.get("grid", {}), "smoke.grid"), "smoke.grid"),
+        ),
+        folder=folder / _text(document.get("data", "."), "data"),
+    )
+
+
+def _fixed(entries: Any, where: str) -> dict[str, Value]:
+    return {
+        name: _value(value, f"{where}.{name}") for name, value in _mapping(entries, where).items()
+    }
+
+
+def _axes(entries: Any, where: str) -> dict[str, list[Value]]:
+    return {
+        name: _axis(values, f"{where}.{name}") for name, values in _mapping(entries, where).items()
+    }
+
+
+def _axis(values: Any, where: str) -> list[Value]:
+    """Read a list, a single value, or ``{from = 0, count = 10, step = 1}``."""
+    if isinstance(values, dict):
+        return _range(values, where)
+    if not isinstance(values, list):
+        return [_value(values, where)]
+    return [_value(value, f"{where}[{i}]") for i, value in enumerate(values)]
+
+
+def _range(entries: Mapping[str, Any], where: str) -> list[Value]:
+    _known(entries, ("from", "count", "step"), f"{where}.")
+    if "count" not in entries:
+        raise InputError(f"{where}.count", "missing", "write { from = 0, count = 10 }")
+    count = integer(entries["count"], f"{where}.count", minimum=1, maximum=_MAX_RANGE)
+    first = integer(entries.get("from", 0), f"{where}.from", minimum=-(10**12))
+    step = integer(entries.get("step", 1), f"{where}.step", minimum=-(10**9))
+    return [first + i * step for i in range(count)]
+
+
+def _value(value: Any, where: str) -> Value:
+    if not isinstance(value, str | int | float | bool):
+        raise InputError(
+            where, f"a {type(value).__name__}", "use text, a number, or true or false"
+        )
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(where, f"{value}", "use a finite number")
+    return value
+
+
+def _section(
+    kind: type[_Section], entries: Any, where: str, words: Mapping[str, Callable[[Any, str], Any]]
+) -> _Section:
+    """Make one dataclass from a TOML table, its names and types checked."""
+    given = _mapping(entries, where)
+    defaults = {field.name: field for field in fields(kind)}
+    _known(given, tuple(defaults), f"{where}.")
+    values = {}
+    for name, value in given.items():
+        place = f"{where}.{name}"
+        values[name] = (
+            words[name](value, place) if name in words else _plain(kind, name, value, place)
+        )
+    try:
+        return kind(**values)
+    except TypeError:
+        missing = [name for name in ("title", "kind", "y", "rows", "values") if name in defaults]
+        absent = ", ".join(name for name in missing if name not in given)
+        raise InputError(where, f"{absent} missing", "add it") from None
+
+
+def _plain(kind: type[_Section], name: str, value: Any, where: str) -> Any:
+    """Read a value as the type that its field is declared with."""
+    return _READERS[kind.__annotations__[name]](value, where)
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(where, f"{value!r} is no number", "write a number")
+    return float(value)
+
+
+def _texts(value: Any, where: str) -> tuple[str, ...]:
+    return tuple(_text(entry, f"{where}[{i}]") for i, entry in enumerate(_list(value, where)))
+
+
+def _tables(value: Any, where: str) -> tuple[Mapping[str, Value], ...]:
+    return tuple(_fixed(entry, f"{where}[{i}]") for i, entry in enumerate(_list(value, where)))
+
+
+def _word(kind: type[_Word]) -> Callable[[Any, str], _Word]:
+    def read(value: Any, where: str) -> _Word:
+        try:
+            return kind(_text(value, where))
+        except ValueError:
+            known = ", ".join(word.value for word in kind)
+            raise InputError(where, f"{value!r} is unknown", f"use one of {known}") from None
+
+    return read
+
+
+def _known(entries: Mapping[str, Any], names: Sequence[str], prefix: str) -> None:
+    for name in entries:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            raise InputError(f"{prefix}{name}", "unknown", f"{hint}use {', '.join(names)}")
+
+
+def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(where, f"a {type(value).__name__}, not a table", f"write [{where}]")
+    return value
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise InputError(
+            where, f"a {type(value).__name__}, not a list", f"write a list or [[{where}]]"
+        )
+    return value
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise InputError(where, f"{value!r} is no text", 'write "..."')
+    return value
+
+
+#: How a field of a section is read, by its declared type.
+_READERS: Mapping[Any, Callable[[Any, str], Any]] = {
+    str: _text,
+    int: integer,
+    float: _number,
+    Sequence[str]: _texts,
+    Mapping[str, Any]: _fixed,
+    Sequence[Mapping[str, Any]]: _tables,
+}

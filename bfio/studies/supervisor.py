@@ -1,0 +1,214 @@
+"""A process that computes rows, and its supervision: what it costs when it hangs or dies."""
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from socket import socketpair
+
+from bfio.provenance import ROOT, THREAD_VARIABLES, environment
+from bfio.studies.limits import Limits
+from bfio.studies.messages import READY, Order, Report
+from bfio.studies.row import Row, Status
+from formulations.errors import InputError
+
+#: Most seconds a process may take to load what rows need (kernels may have to be compiled).
+_START_SECONDS = 300.0
+#: Processes begun in vain, one after another, before the runner gives up.
+_STARTS = 20
+#: Signals that come from outside: an operator, or a system short of memory.
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
+#: Bytes kept of what a dead process wrote.
+_TAIL = 4000
+
+
+class Supervisor:
+    """One supervised process, started when first needed and again when it has died.
+
+    Parameters
+    ----------
+    computes : str
+        Kind of row.
+    limits : Limits
+        Limits of one row.
+    """
+
+    def __init__(self, computes: str, limits: Limits) -> None:
+        self._computes, self._limits = computes, limits
+        self._process: _Process | None = None
+        self._closed = False
+
+    def compute(self, order: Order) -> Row:
+        """Compute one row; only a system that cannot run processes at all is an error.
+
+        Raises
+        ------
+        InputError
+            If no process can be started, or `close` was called meanwhile.
+        """
+        attempts = 0
+        while True:
+            process = self._ready_process()
+            attempts += 1
+            report = process.compute(order, self._limits.seconds)
+            if report is not None:
+                return report.to_row(order.task, attempts)
+            code, output = self._reap()
+            self._check_open()
+            if -code not in _FROM_OUTSIDE or attempts >= self._limits.attempts:
+                return _obituary(code, attempts, output).to_row(order.task, attempts)
+
+    def close(self) -> None:
+        """Kill the process, whatever it does; safe from any thread."""
+        self._closed = True
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def _ready_process(self) -> "_Process":
+        """Return a living process that has loaded what rows need."""
+        output = ""
+        for _ in range(_STARTS):
+            if self._process is not None and not self._process.is_alive:
+                _, output = self._reap()
+            if self._process is None:
+                self._process = _Process(self._computes, self._limits)
+            # Asked after the process is in place: whoever closes us now finds and kills it.
+            self._check_open()
+            if self._process.is_ready or self._process.wait_until_ready():
+                return self._process
+        raise InputError(
+            "worker process",
+            f"cannot be started: {output.strip() or 'it dies at once'}",
+            "repair the installation, or raise limits.memory_gib",
+        )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            self._reap()
+            raise InputError("study", "stopped", "run it again to go on")
+
+    def _reap(self) -> tuple[int, str]:
+        """Return how the process ended (as `subprocess` says it), and what it wrote."""
+        process, self._process = self._process, None
+        return (0, "") if process is None else process.end()
+
+
+class _Process:
+    """A process and the ends of its pipes."""
+
+    def __init__(self, computes: str, limits: Limits) -> None:
+        self.is_ready = False
+        ours, theirs = socketpair()
+        far_end, self._lifeline = os.pipe()
+        self._output = _appending_file()
+        self._popen = subprocess.Popen(
+            [
+                *(sys.executable, "-P", "-m", "bfio.studies.worker"),
+                *("--orders", str(theirs.fileno()), "--lifeline", str(far_end)),
+                *("--memory", str(limits.memory_bytes), "--computes", computes),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=self._output,
+            pass_fds=(theirs.fileno(), far_end),
+            env=_one_thread_each(),
+        )
+        theirs.close()
+        os.close(far_end)
+        self._connection = Connection(ours.detach())
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended."""
+        return self._popen.poll() is None
+
+    def wait_until_ready(self) -> bool:
+        """Wait until it has loaded what rows need; False if it dies or hangs instead."""
+        with contextlib.suppress(EOFError, OSError):
+            if self._connection.poll(_START_SECONDS):
+                self.is_ready = self._connection.recv_bytes() == READY
+        if not self.is_ready:
+            self._kill_and_wait()
+        return self.is_ready
+
+    def compute(self, order: Order, seconds: float) -> Report | None:
+        """Have one row computed; None if the process dies over it."""
+        os.ftruncate(self._output, 0)
+        began = time.perf_counter()
+        try:
+            self._connection.send_bytes(order.to_bytes())
+            if not self._connection.poll(seconds):
+                self._kill_and_wait()
+                return Report(
+                    Status.TIMED_OUT,
+                    f"took longer than {seconds:g} s",
+                    log=self._printed(),
+                    wall_s=time.perf_counter() - began,
+                    environment=environment(),
+                )
+            report = Report.from_bytes(self._connection.recv_bytes())
+        except (EOFError, OSError):
+            return None
+        return replace(report, log=report.log or self._printed()) if order.want_log else report
+
+    def kill(self) -> None:
+        """Kill it; safe from any thread."""
+        self._popen.kill()
+
+    def end(self) -> tuple[int, str]:
+        """Kill it if it lives; return how it ended, and what it printed last."""
+        code = self._kill_and_wait()
+        printed = self._printed()
+        self._connection.close()
+        os.close(self._lifeline)
+        os.close(self._output)
+        return code, printed
+
+    def _kill_and_wait(self) -> int:
+        self._popen.kill()
+        return self._popen.wait()
+
+    def _printed(self) -> str:
+        """Return the end of what it has printed since its last row began."""
+        size = os.fstat(self._output).st_size
+        return os.pread(self._output, _TAIL, max(0, size - _TAIL)).decode(errors="replace")
+
+
+def _obituary(code: int, attempts: int, output: str) -> Report:
+    """Report a row over which the process died."""
+    name = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+    times = f" (in each of {attempts} attempts)" if attempts > 1 else ""
+    # C++ and Python say so when an allocation fails, and die of it.
+    no_memory = "bad_alloc" in output or "MemoryError" in output
+    return Report(
+        status=Status.OUT_OF_MEMORY if no_memory else Status.CRASHED,
+        error="the memory limit was reached" if no_memory else f"its process died: {name}{times}",
+        log=output,
+        environment=environment(),
+    )
+
+
+def _appending_file() -> int:
+    """Return a nameless file that every writer appends to, so that it can be cut to nothing."""
+    with tempfile.TemporaryFile() as stream:
+        descriptor = os.dup(stream.fileno())
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_APPEND)
+    return descriptor
+
+
+def _one_thread_each() -> dict[str, str]:
+    """Return the environment of a process: one thread, and this very package."""
+    path = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(ROOT)]
+    return {
+        **os.environ,
+        **dict.fromkeys(THREAD_VARIABLES, "1"),
+        "PYTHONPATH": os.pathsep.join(entry for entry in path if entry),
+    }

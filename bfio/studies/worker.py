@@ -1,0 +1,188 @@
+"""The process that computes rows, one after another: ``python -m bfio.studies.worker``.
+
+It is told by a pipe what to compute and answers in the same way. It dies with the runner: a second
+pipe, to which nobody ever writes, is closed when the runner ends, however it ends, and the system
+then sends this process a signal, even in the middle of a solve.
+"""
+
+import argparse
+import contextlib
+import faulthandler
+import fcntl
+import math
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bfio.provenance import environment
+from bfio.studies.kinds import code_version, find
+from bfio.studies.messages import READY, Order, Report
+from bfio.studies.row import Context, RowResult, Status
+from formulations.errors import InputError
+
+_CLEAR_REFERENCES = Path("/proc/self/clear_refs")
+_PROCESS_STATUS = Path("/proc/self/status")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Compute rows until the runner closes the pipe."""
+    args = _arguments(argv)
+    _die_with_runner(args.lifeline)
+    # Ctrl-C reaches the whole process group; what happens to rows is for the runner to decide.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A crash leaves a trace of where it happened on the standard error stream.
+    faulthandler.enable()
+    _limit_memory(args.memory)
+    _load(args.computes)
+    connection = Connection(args.orders)
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        connection.send_bytes(READY)
+        while True:
+            order = Order.from_bytes(connection.recv_bytes())
+            connection.send_bytes(report_on(order).to_bytes())
+    return 0
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="computes rows for a study runner")
+    parser.add_argument("--orders", type=int, required=True, help="descriptor of the pipe")
+    parser.add_argument("--lifeline", type=int, required=True, help="descriptor of the lifeline")
+    parser.add_argument("--memory", type=int, required=True, help="limit [bytes]")
+    parser.add_argument("--computes", required=True, help="kind of row to load before the first")
+    return parser.parse_args(argv)
+
+
+def _load(computes: str) -> None:
+    """Import what rows need, so that the limit of the first row is spent on the row."""
+    # What goes wrong here goes wrong in each row again, and is reported there.
+    with contextlib.suppress(Exception):
+        code_version(computes)
+        find(computes)
+
+
+def _die_with_runner(lifeline: int) -> None:
+    """Ask for a signal as soon as the other end of the lifeline is closed.
+
+    SIGIO ends a process unless it says otherwise. The system delivers it without our help, so a
+    solver that never returns to Python ends as well.
+    """
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC | os.O_NONBLOCK)
+    # Closed before we asked: no signal will come.
+    with contextlib.suppress(BlockingIOError):
+        if os.read(lifeline, 1) == b"":
+            os._exit(1)
+
+
+def _limit_memory(limit: int) -> None:
+    """Let allocations beyond the limit fail (private writable memory, on Linux)."""
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def report_on(order: Order) -> Report:
+    """Compute one row; whatever it raises becomes a report."""
+    meter = _Meter()
+    try:
+        result = _computed(order)
+    except MemoryError:
+        return meter.report(Status.OUT_OF_MEMORY, "the memory limit was reached")
+    # A user's row function may raise anything; it costs its own row only.
+    except Exception as error:
+        return meter.report(Status.FAILED, _described(error), log=traceback.format_exc())
+    if result.violations:
+        found = ", ".join(f"{name}: {amount}" for name, amount in result.violations.items())
+        return meter.report(Status.VIOLATED, f"the checker found {found}", result)
+    return meter.report(Status.DONE, "", result)
+
+
+def _described(error: Exception) -> str:
+    """Return the error as one line; ours say already what they are."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, InputError) else f"{type(error).__name__}: {text}"
+
+
+def _computed(order: Order) -> RowResult:
+    task = order.task
+    kind = find(task.computes)
+    context = Context(Path(order.folder), order.want_log)
+    if code_version(task.computes) != task.code:
+        raise RuntimeError("this process runs other code than the one that planned the row")
+    if kind.instance(task.arguments, context) != task.instance:
+        raise RuntimeError("the data differ from those that were planned")
+    return _checked(kind.compute(task.arguments, context))
+
+
+def _checked(result: object) -> RowResult:
+    """Accept a `RowResult`, or a mapping of values; numbers of numpy become plain ones."""
+    if isinstance(result, Mapping):
+        result = RowResult(result)
+    if not isinstance(result, RowResult):
+        raise TypeError(f"a row function returned a {type(result).__name__}, not a mapping")
+    return replace(
+        result,
+        values={str(name): _scalar(name, value) for name, value in result.values.items()},
+        series={
+            str(name): [_scalar(name, value) for value in values]
+            for name, values in result.series.items()
+        },
+    )
+
+
+def _scalar(name: object, value: object) -> Any:
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is not None and not isinstance(plain, str | int | float | bool):
+        raise TypeError(f"value {name} is a {type(value).__name__}, not a number, text or None")
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise ValueError(f"value {name} is {plain}; return None where there is no number")
+    return plain
+
+
+class _Meter:
+    """Measures wall-clock and processor time and the largest memory of one row."""
+
+    def __init__(self) -> None:
+        # Five resets the mark of the largest resident memory.
+        with contextlib.suppress(OSError):
+            _CLEAR_REFERENCES.write_text("5", encoding="ascii")
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def report(
+        self, status: Status, error: str, result: RowResult | None = None, log: str = ""
+    ) -> Report:
+        """Return a report with what the row took."""
+        return Report(
+            status=status,
+            error=error,
+            result=result or RowResult({}),
+            log=log,
+            wall_s=time.perf_counter() - self._wall,
+            cpu_s=time.process_time() - self._cpu,
+            peak_memory_bytes=_peak_memory(),
+            environment=environment(),
+        )
+
+
+def _peak_memory() -> int:
+    try:
+        lines = _PROCESS_STATUS.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    peaks = [int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")]
+    return peaks[0] if peaks else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
