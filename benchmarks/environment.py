@@ -4,19 +4,8 @@ import os
 from functools import cache
 from typing import Any
 
-from bfio.provenance import (
-    ROOT,
-    THREAD_VARIABLES,
-    commit,
-    computing_sources,
-    is_dirty,
-    machine,
-    source_digest,
-    versions,
-)
-
-#: Packages whose sources decide what a row measures.
-_MEASURED = ("formulations", "bfio", "benchmarks")
+from bfio import provenance
+from bfio.provenance import ROOT, THREAD_VARIABLES, computing_sources, is_dirty, source_digest
 
 
 @cache
@@ -26,10 +15,8 @@ def environment() -> dict[str, Any]:
     It is read once per process: that is the code the process runs.
     """
     return {
-        "machine": machine(),
-        "versions": versions(),
-        "commit": commit(),
-        "dirty": is_dirty(*_MEASURED),
+        **provenance.environment(),
+        "dirty": is_dirty("formulations", "bfio", "benchmarks"),
         "sources": source_digest([*computing_sources(), *(ROOT / "benchmarks").rglob("*.py")]),
         "threads": {name: os.environ.get(name) for name in THREAD_VARIABLES},
     }

@@ -67,6 +67,19 @@ def source_digest(files: Iterable[Path]) -> str:
 
 
 @cache
+def environment() -> dict[str, Any]:
+    """Return machine, versions, commit and whether the sources differ from it; read once.
+
+    That is the code the process runs: a later change on disk does not reach it.
+    """
+    return {
+        "machine": machine(),
+        "versions": versions(),
+        "commit": commit(),
+        "dirty": is_dirty("formulations", "bfio"),
+    }
+
+
 def machine() -> dict[str, Any]:
     """Return system, processor, cores and memory of this machine."""
     return {

@@ -56,7 +56,7 @@ def compute_locally(
         yield from _rows(finished, len(threads))
     finally:
         for supervisor in supervisors:
-            supervisor.close()
+            supervisor.kill()
         _drain(finished, threads)
 
 

@@ -9,9 +9,6 @@ from typing import Any
 from bfio.studies.canonical import canonical
 from bfio.studies.row import Row, RowResult, Status, Task, Verdict
 
-#: The first message of a process: it has loaded what rows need.
-READY = b"ready"
-
 
 @dataclass(frozen=True)
 class Order:
@@ -75,14 +72,14 @@ class Report:
             task=task,
             status=self.status,
             verdict=result.verdict if self.status in _COMPUTED else Verdict.NONE,
-            error=self.error,
+            error=_storable(self.error),
             values=result.values,
             series=result.series,
             timings=result.timings,
             solves=result.solves,
             unproven=result.unproven,
             stopped_by_clock=result.stopped_by_clock or timed_out,
-            log=self.log or result.log,
+            log=_storable(self.log or result.log),
             wall_s=self.wall_s,
             cpu_s=self.cpu_s,
             peak_memory_bytes=self.peak_memory_bytes,
@@ -90,6 +87,11 @@ class Report:
             environment=self.environment,
             finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
+
+
+def _storable(text: str) -> str:
+    """Return the text without what no database takes (half characters of broken file names)."""
+    return text.encode(errors="replace").decode()
 
 
 _COMPUTED = (Status.DONE, Status.VIOLATED)

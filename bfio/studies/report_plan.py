@@ -90,13 +90,16 @@ class Figure:
     y : str
         The value drawn; for `TRAJECTORY` and `HISTOGRAM` the name of a series.
     x : str
-        The argument it depends on (lines, scaling, heatmap: columns).
+        The argument it depends on (lines, scaling, heatmap: columns); for `TRAJECTORY` what the
+        index of the series counts, e.g. ``"step"``.
     group : sequence of str
         Arguments whose combinations are the curves (heatmap: the first is the rows).
     panel : str
         Argument with one panel per value; empty for one panel.
     log : str
         Which axes are logarithmic: ``""``, ``"x"``, ``"y"`` or ``"xy"``.
+    best : str
+        For `PERFORMANCE_PROFILE`: whether the best y is the ``"min"`` or the ``"max"``.
     note : str
         A sentence below it.
     where : mapping
@@ -110,6 +113,7 @@ class Figure:
     group: Sequence[str] = ()
     panel: str = ""
     log: str = ""
+    best: str = "min"
     note: str = ""
     where: Mapping[str, Any] = field(default_factory=dict)
 
@@ -122,6 +126,10 @@ class Figure:
         if self.log not in ("", "x", "y", "xy"):
             raise InputError(
                 f"report figure {self.title!r}", f"log = {self.log!r}", "use x, y or xy"
+            )
+        if self.best not in ("min", "max"):
+            raise InputError(
+                f"report figure {self.title!r}", f"best = {self.best!r}", "use min or max"
             )
 
 

@@ -160,3 +160,24 @@ class Row:
     def is_done(self) -> bool:
         """Whether its values may be used."""
         return self.status is Status.DONE
+
+    def content(self) -> dict[str, Any]:
+        """Return the columns that two runs of a study share: all but time, machine and log.
+
+        Rows that a time limit decided (`stopped_by_clock`) may differ all the same.
+        """
+        return {
+            "key": self.task.key,
+            "computes": self.task.computes,
+            "arguments": dict(self.task.arguments),
+            "instance": self.task.instance,
+            "code": self.task.code,
+            "status": self.status,
+            "verdict": self.verdict,
+            "error": self.error,
+            "values": dict(self.values),
+            "series": {name: list(values) for name, values in self.series.items()},
+            "solves": self.solves,
+            "unproven": self.unproven,
+            "stopped_by_clock": self.stopped_by_clock,
+        }

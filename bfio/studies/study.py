@@ -125,6 +125,23 @@ class Study:
         ]
         return replace(self, grids=grids, fixed={**self.fixed, **self.smoke.fixed})
 
+    def with_seed(self, first: int) -> "Study":
+        """Return the study with ``first`` added to every argument called ``seed``."""
+        if first == 0:
+            return self
+        grids = [
+            Grid({name: _shifted(name, values, first) for name, values in grid.axes.items()})
+            for grid in self.grids
+        ]
+        fixed = {name: _shifted(name, [value], first)[0] for name, value in self.fixed.items()}
+        return replace(self, grids=grids, fixed=fixed)
+
     def axes(self) -> list[str]:
         """Return the names of the arguments that vary, in the order of the grids."""
         return list(dict.fromkeys(name for grid in self.grids for name in grid.axes))
+
+
+def _shifted(name: str, values: Sequence[Value], first: int) -> Sequence[Value]:
+    if name != "seed":
+        return values
+    return [value + first if isinstance(value, int) else value for value in values]

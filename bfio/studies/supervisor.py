@@ -14,7 +14,7 @@ from socket import socketpair
 
 from bfio.provenance import ROOT, THREAD_VARIABLES, environment
 from bfio.studies.limits import Limits
-from bfio.studies.messages import READY, Order, Report
+from bfio.studies.messages import Order, Report
 from bfio.studies.row import Row, Status
 from formulations.errors import InputError
 
@@ -42,7 +42,7 @@ class Supervisor:
     def __init__(self, computes: str, limits: Limits) -> None:
         self._computes, self._limits = computes, limits
         self._process: _Process | None = None
-        self._closed = False
+        self._stopped = False
 
     def compute(self, order: Order) -> Row:
         """Compute one row; only a system that cannot run processes at all is an error.
@@ -50,26 +50,33 @@ class Supervisor:
         Raises
         ------
         InputError
-            If no process can be started, or `close` was called meanwhile.
+            If no process can be started, it runs other code than the row was planned with, or
+            `kill` was called meanwhile.
         """
         attempts = 0
         while True:
             process = self._ready_process()
+            _check_code(process.code, order.task.code)
             attempts += 1
             report = process.compute(order, self._limits.seconds)
             if report is not None:
                 return report.to_row(order.task, attempts)
             code, output = self._reap()
-            self._check_open()
+            self._check_stopped()
             if -code not in _FROM_OUTSIDE or attempts >= self._limits.attempts:
                 return _obituary(code, attempts, output).to_row(order.task, attempts)
 
-    def close(self) -> None:
-        """Kill the process, whatever it does; safe from any thread."""
-        self._closed = True
+    def kill(self) -> None:
+        """End the row in flight at once, and compute no more; safe from any thread."""
+        self._stopped = True
         process = self._process
         if process is not None:
             process.kill()
+
+    def close(self) -> None:
+        """End the process; only for the thread that computes."""
+        self._stopped = True
+        self._reap()
 
     def _ready_process(self) -> "_Process":
         """Return a living process that has loaded what rows need."""
@@ -79,9 +86,9 @@ class Supervisor:
                 _, output = self._reap()
             if self._process is None:
                 self._process = _Process(self._computes, self._limits)
-            # Asked after the process is in place: whoever closes us now finds and kills it.
-            self._check_open()
-            if self._process.is_ready or self._process.wait_until_ready():
+            # Asked after the process is in place: whoever stops us now finds and kills it.
+            self._check_stopped()
+            if self._process.code is not None or self._process.wait_until_ready():
                 return self._process
         raise InputError(
             "worker process",
@@ -89,8 +96,8 @@ class Supervisor:
             "repair the installation, or raise limits.memory_gib",
         )
 
-    def _check_open(self) -> None:
-        if self._closed:
+    def _check_stopped(self) -> None:
+        if self._stopped:
             self._reap()
             raise InputError("study", "stopped", "run it again to go on")
 
@@ -104,7 +111,8 @@ class _Process:
     """A process and the ends of its pipes."""
 
     def __init__(self, computes: str, limits: Limits) -> None:
-        self.is_ready = False
+        #: Version of the code it has loaded; None until it has.
+        self.code: str | None = None
         ours, theirs = socketpair()
         far_end, self._lifeline = os.pipe()
         self._output = _appending_file()
@@ -133,10 +141,10 @@ class _Process:
         """Wait until it has loaded what rows need; False if it dies or hangs instead."""
         with contextlib.suppress(EOFError, OSError):
             if self._connection.poll(_START_SECONDS):
-                self.is_ready = self._connection.recv_bytes() == READY
-        if not self.is_ready:
+                self.code = self._connection.recv_bytes().decode()
+        if self.code is None:
             self._kill_and_wait()
-        return self.is_ready
+        return self.code is not None
 
     def compute(self, order: Order, seconds: float) -> Report | None:
         """Have one row computed; None if the process dies over it."""
@@ -179,6 +187,16 @@ class _Process:
         """Return the end of what it has printed since its last row began."""
         size = os.fstat(self._output).st_size
         return os.pread(self._output, _TAIL, max(0, size - _TAIL)).decode(errors="replace")
+
+
+def _check_code(loaded: str | None, planned: str) -> None:
+    # Empty: it could not be loaded, and the row will say why.
+    if loaded and loaded != planned:
+        raise InputError(
+            "study",
+            f"a process runs other code ({loaded}) than the rows were planned with ({planned})",
+            "leave the sources alone while a study runs; run it again to go on with the new ones",
+        )
 
 
 def _obituary(code: int, attempts: int, output: str) -> Report:

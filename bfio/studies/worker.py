@@ -26,7 +26,7 @@ import numpy as np
 
 from bfio.provenance import environment
 from bfio.studies.kinds import code_version, find
-from bfio.studies.messages import READY, Order, Report
+from bfio.studies.messages import Order, Report
 from bfio.studies.row import Context, RowResult, Status
 from formulations.errors import InputError
 
@@ -43,10 +43,11 @@ def main(argv: list[str] | None = None) -> int:
     # A crash leaves a trace of where it happened on the standard error stream.
     faulthandler.enable()
     _limit_memory(args.memory)
-    _load(args.computes)
+    code = _load(args.computes)
     connection = Connection(args.orders)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        connection.send_bytes(READY)
+        # Says that it is ready, and what code it has loaded.
+        connection.send_bytes(code.encode())
         while True:
             order = Order.from_bytes(connection.recv_bytes())
             connection.send_bytes(report_on(order).to_bytes())
@@ -62,12 +63,13 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _load(computes: str) -> None:
-    """Import what rows need, so that the limit of the first row is spent on the row."""
+def _load(computes: str) -> str:
+    """Import what rows need, so that no row pays for it; return the version of the code."""
     # What goes wrong here goes wrong in each row again, and is reported there.
     with contextlib.suppress(Exception):
-        code_version(computes)
         find(computes)
+        return code_version(computes)
+    return ""
 
 
 def _die_with_runner(lifeline: int) -> None:
@@ -118,8 +120,6 @@ def _computed(order: Order) -> RowResult:
     task = order.task
     kind = find(task.computes)
     context = Context(Path(order.folder), order.want_log)
-    if code_version(task.computes) != task.code:
-        raise RuntimeError("this process runs other code than the one that planned the row")
     if kind.instance(task.arguments, context) != task.instance:
         raise RuntimeError("the data differ from those that were planned")
     return _checked(kind.compute(task.arguments, context))

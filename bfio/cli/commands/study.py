@@ -1,0 +1,217 @@
+"""``bfio study``: sweeps that survive interruption, and reports made of their rows."""
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bfio.cli.command import DONE, INTERRUPTED, NOTHING_FOUND, Command
+from bfio.cli.output import print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bfio.studies.results import Results
+    from bfio.studies.study import Study
+
+#: Where stores and reports go unless the user says otherwise.
+_FOLDER = Path("out") / "studies"
+#: Rows without a result that are shown.
+_MAX_SHOWN = 5
+
+_DESCRIPTION = """\
+Run a study: a file that says what each row computes, and the grid of arguments it is computed for.
+
+  bfio study run study.toml              compute the rows that are not there yet
+  bfio study status study.toml           how far it is, also while it runs
+  bfio study report study.toml           one HTML page, tables, figures (PNG, SVG), CSV, Parquet
+  bfio study export study.toml           CSV and Parquet only
+
+Each row is kept the moment it is computed: stop a run in any way and start it again, and it goes
+on where it was. A row that fails, hangs, crashes or runs out of memory costs only itself, and is
+kept and counted as such. docs/studies.md says how to write a study.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    chooser = parser.add_subparsers(metavar="ACTION", required=True, title="actions")
+    for name, act, summary in (
+        ("run", _run, "compute the rows that are not there yet"),
+        ("status", _status, "show how many rows there are"),
+        ("report", _report, "write the report: HTML, figures, tables"),
+        ("export", _export, "write the rows as CSV and Parquet"),
+    ):
+        action = chooser.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        _add_shared(action)
+        action.set_defaults(act=act)
+        if name == "run":
+            _add_run(action)
+        if name in ("report", "export"):
+            action.add_argument(
+                "--output", metavar="DIR", help=f"folder (default {_FOLDER}/NAME-report)"
+            )
+
+
+def _add_shared(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="study file (TOML), or module:NAME")
+    parser.add_argument(
+        "--store", metavar="PATH", help=f"file of the rows (default {_FOLDER}/NAME.sqlite)"
+    )
+    parser.add_argument("--smoke", action="store_true", help="the small size of the study")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON document, nothing else"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="add N to every argument called seed (0)"
+    )
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--jobs",
+        "--workers",
+        type=int,
+        dest="jobs",
+        metavar="N",
+        help="processes, one thread each (default: one per core)",
+    )
+    parser.add_argument(
+        "--cluster", metavar="ADDRESS", help="compute on a Dask cluster, e.g. tcp://host:8786"
+    )
+    parser.add_argument(
+        "--retry", action="store_true", help="compute rows without a result once more"
+    )
+    parser.add_argument("--logs", action="store_true", help="keep what rows print and solvers log")
+
+
+def _run(args: argparse.Namespace) -> int:
+    from bfio.cli.interrupt import orderly_interrupt
+    from bfio.cli.study_progress import StudyProgress
+    from bfio.studies.runner import RunOptions, run_study
+
+    chosen = RunOptions(args.jobs, args.cluster, args.retry, args.logs)
+    with orderly_interrupt() as asked, StudyProgress(asked) as progress:
+        results = run_study(
+            _study(args),
+            _store(args),
+            chosen,
+            on_start=progress.start,
+            on_row=progress.add,
+            stop=asked,
+        )
+        interrupted = asked() and results.missing > 0
+    _show(args, results)
+    if interrupted:
+        return INTERRUPTED
+    return DONE if results.done or not results.tasks else NOTHING_FOUND
+
+
+def _status(args: argparse.Namespace) -> int:
+    _show(args, _stored(args))
+    return DONE
+
+
+def _report(args: argparse.Namespace) -> int:
+    from bfio.studies.report.page import write_report
+
+    return _written(args, write_report)
+
+
+def _export(args: argparse.Namespace) -> int:
+    from bfio.studies.report.export import write_export
+
+    return _written(args, write_export)
+
+
+def _written(args: argparse.Namespace, write: "Callable[[Results, Path], list[Path]]") -> int:
+    results = _stored(args)
+    folder = Path(args.output) if args.output else _FOLDER / f"{results.store.stem}-report"
+    files = [str(path) for path in write(results, folder)]
+    if args.json:
+        print_json(_document(results) | {"files": files})
+        return DONE
+    for name in files:
+        print(name)
+    return DONE
+
+
+def _study(args: argparse.Namespace) -> "Study":
+    from bfio.studies.study_file import find_study
+
+    study = find_study(args.file).with_seed(args.seed)
+    return study.small() if args.smoke else study
+
+
+def _store(args: argparse.Namespace) -> Path:
+    if args.store:
+        return Path(args.store)
+    size = "-smoke" if args.smoke else ""
+    return _FOLDER / f"{_study(args).name}{size}.sqlite"
+
+
+def _stored(args: argparse.Namespace) -> "Results":
+    from bfio.studies.runner import stored_results
+
+    return stored_results(_study(args), _store(args), _command(args))
+
+
+def _command(args: argparse.Namespace, action: str = "run") -> str:
+    """Return the command that computes the same rows, or does something else with them."""
+    words = ["bfio", "study", action, args.file]
+    words += ["--store", args.store] if args.store else []
+    words += ["--smoke"] if args.smoke else []
+    words += ["--seed", str(args.seed)] if args.seed else []
+    return shlex.join(words)
+
+
+def _document(results: "Results") -> dict[str, Any]:
+    """Return the JSON document of a study's progress."""
+    counts = {status.value: count for status, count in results.counts().items()}
+    failures = [row for row in results.rows.values() if not row.is_done]
+    return {
+        "study": results.study.name,
+        "question": results.study.question,
+        "store": str(results.store),
+        "code": results.tasks[0].code if results.tasks else None,
+        "planned": len(results.tasks),
+        "rows": counts,
+        "missing": results.missing,
+        "rows_with_unproven_optima": results.unproven_rows,
+        "rows_stopped_by_clock": results.stopped_by_clock,
+        "without_result": [
+            {
+                "key": row.task.key,
+                "arguments": dict(row.task.arguments),
+                "status": row.status.value,
+                "error": row.error,
+            }
+            for row in failures
+        ],
+    }
+
+
+def _show(args: argparse.Namespace, results: "Results") -> None:
+    document = _document(results)
+    if args.json:
+        print_json(document)
+        return
+    counts = [f"{name} {count}" for name, count in document["rows"].items() if count]
+    print(f"{results.study.name}: {results.study.question}")
+    print(f"{len(results.tasks)} rows: {', '.join([*counts, f'missing {results.missing}'])}")
+    print(f"rows with unproven optima: {results.unproven_rows}; store: {results.store}")
+    failures = document["without_result"]
+    for failure in failures[:_MAX_SHOWN]:
+        print(f"{failure['status']}: {failure['error']}  {failure['arguments']}")
+    if len(failures) > _MAX_SHOWN:
+        print(f"and {len(failures) - _MAX_SHOWN} more without a result")
+    following = _command(args) if results.missing else _command(args, "report")
+    print(f"next: {following}")
+
+
+COMMAND = Command(
+    name="study",
+    summary="run sweeps that survive interruption, and report them",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=lambda args: args.act(args),
+)

@@ -1,0 +1,87 @@
+"""Row functions that the tests of the study runner compute."""
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from bfio.studies.kinds import RowKind
+from bfio.studies.row import Context, RowResult
+from formulations.step import StepProblem, solve
+from formulations.step.check import violations
+
+
+def square(arguments: Mapping[str, Any], context: Context) -> dict[str, int]:
+    """Square a number, after a nap if one is asked for."""
+    time.sleep(arguments.get("nap", 0.0))
+    return {"square": arguments["i"] ** 2}
+
+
+def solving(arguments: Mapping[str, Any], context: Context) -> RowResult:
+    """Solve a random step problem with CP-SAT and check the answer."""
+    rng = np.random.default_rng(arguments["seed"])
+    problem = StepProblem(
+        capacity=rng.integers(1, 4, 4),
+        base=rng.integers(0, 60, (4, 1)),
+        contribution=rng.integers(1, 40, (10, 1)),
+    )
+    result = solve(problem, backend="cp-sat", seed=0)
+    assert result.assignment is not None
+    return RowResult(
+        values={"objective": result.objective, "bound": result.bound},
+        series={"loads": [float(load) for load in problem.base[:, 0]]},
+        timings={"solve_s": result.seconds},
+        solves=1,
+        unproven=int(not result.is_optimal),
+        violations=violations(problem, result.assignment, result.objective),
+    )
+
+
+def misbehave(arguments: Mapping[str, Any], context: Context) -> Any:
+    """Do what rows should not do."""
+    return _MISDEEDS[arguments["deed"]]()
+
+
+def _hang() -> None:
+    """Wait in C, without ever coming back to Python and with the interpreter's lock held."""
+    ctypes.PyDLL(None).sleep(1000)
+
+
+def _raise() -> None:
+    raise KeyError("no\nkey")
+
+
+def _print() -> dict[str, int]:
+    print("a word")
+    return {"x": 1}
+
+
+_MISDEEDS: dict[str, Callable[[], Any]] = {
+    "none": lambda: {"x": 1},
+    "hang": _hang,
+    "segmentation fault": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "exit": lambda: os._exit(7),
+    "raise": _raise,
+    "memory": lambda: {"x": int(np.ones(10**10).sum())},
+    "small blocks": lambda: {"x": len([bytearray(10**6) for _ in range(10**6)])},
+    "nan": lambda: {"x": float("nan")},
+    "list": lambda: {"x": [1, 2]},
+    "number": lambda: 3,
+    "violated": lambda: RowResult({"x": 1}, violations={"capacity": 2}),
+    "numpy": lambda: {"x": np.int64(3), "y": np.float64(0.5), "z": np.bool_(True)},
+    "prints": _print,
+    "huge": lambda: RowResult({"x": 1}, series={"s": [0.1] * 200_000}),
+}
+
+
+def _digest(arguments: Mapping[str, Any], context: Context) -> str:
+    """Return the length of a file as its digest, so that a test can change it."""
+    return str((context.folder / arguments["file"]).stat().st_size)
+
+
+SIZED = RowKind("sized", "the size of a file", lambda arguments, _: {"x": 1}, _digest)

@@ -1,0 +1,123 @@
+"""What a row may do to its process, and what that costs."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from bfio.studies.kinds import code_version
+from bfio.studies.limits import Limits
+from bfio.studies.messages import Order
+from bfio.studies.row import Row, Status, Task
+from bfio.studies.supervisor import Supervisor
+from formulations.errors import InputError
+
+_KIND = "tests.studies.rows:misbehave"
+_LIMITS = Limits(seconds=5, memory_gib=0.4, attempts=2)
+
+
+def _order(deed: str, *, want_log: bool = False) -> Order:
+    code = code_version(_KIND)
+    return Order(Task("k", _KIND, {"deed": deed}, "", code), str(Path.cwd()), want_log)
+
+
+def _computed(*deeds: str, want_log: bool = False) -> list[Row]:
+    supervisor = Supervisor(_KIND, _LIMITS)
+    try:
+        return [supervisor.compute(_order(deed, want_log=want_log)) for deed in deeds]
+    finally:
+        supervisor.close()
+
+
+@pytest.mark.parametrize(
+    ("deed", "status", "error"),
+    [
+        ("hang", Status.TIMED_OUT, "took longer than 5 s"),
+        ("segmentation fault", Status.CRASHED, "its process died: SIGSEGV"),
+        ("exit", Status.CRASHED, "its process died: exit status 7"),
+        ("raise", Status.FAILED, "KeyError: 'no\\nkey'"),
+        ("memory", Status.OUT_OF_MEMORY, "the memory limit was reached"),
+        ("small blocks", Status.OUT_OF_MEMORY, "the memory limit was reached"),
+        ("nan", Status.FAILED, "ValueError: value x is nan; return None where there is no number"),
+        ("list", Status.FAILED, "TypeError: value x is a list, not a number, text or None"),
+        ("number", Status.FAILED, "TypeError: a row function returned a int, not a mapping"),
+        ("violated", Status.VIOLATED, "the checker found capacity: 2"),
+    ],
+)
+def test_a_row_that_goes_wrong_costs_itself_only(deed: str, status: Status, error: str) -> None:
+    """The row says what happened, and the next one is computed as if nothing had."""
+    wrong, right = _computed(deed, "none")
+    assert (wrong.status, wrong.error) == (status, error)
+    assert right.status is Status.DONE
+    assert right.values == {"x": 1}
+
+
+def test_numbers_of_numpy_become_plain() -> None:
+    """Users' functions return what numpy gives them."""
+    (row,) = _computed("numpy")
+    assert row.values == {"x": 3, "y": 0.5, "z": True}
+
+
+def test_a_long_series_arrives_whole() -> None:
+    """More than a pipe holds at once."""
+    (row,) = _computed("huge")
+    assert row.series["s"] == [0.1] * 200_000
+
+
+def test_logs_are_kept_on_request_and_belong_to_their_row() -> None:
+    """What an earlier row printed is not part of a later log."""
+    printed, silent = _computed("prints", "none", want_log=True)
+    assert printed.log == "a word\n"
+    assert silent.log == ""
+    assert _computed("prints")[0].log == ""
+
+
+def test_a_failure_keeps_its_traceback() -> None:
+    """The error is one line; the log says where it came from."""
+    (row,) = _computed("raise")
+    assert "rows.py" in row.log
+
+
+def test_measures_time_and_memory_of_the_row_alone() -> None:
+    """The peak of an earlier row does not count for a later one."""
+    big, small = _computed("huge", "none")
+    assert 0 < small.peak_memory_bytes < big.peak_memory_bytes
+    assert small.wall_s < big.wall_s
+
+
+def test_other_code_is_refused() -> None:
+    """A process that runs other sources than the plan says ends the study."""
+    supervisor = Supervisor(_KIND, _LIMITS)
+    task = Task("k", _KIND, {"deed": "none"}, "", "other")
+    with pytest.raises(InputError, match=r"runs other code .* than the rows were planned with"):
+        supervisor.compute(Order(task, str(Path.cwd())))
+    supervisor.close()
+
+
+def test_a_process_killed_from_outside_is_begun_again_a_few_times() -> None:
+    """Nobody can tell who sent the signal, so it gets a second chance, and no third."""
+    killed, right = _computed("killed", "none")
+    assert killed.status is Status.CRASHED
+    assert killed.error == "its process died: SIGKILL (in each of 2 attempts)"
+    assert (killed.attempts, right.attempts) == (2, 1)
+
+
+def test_killing_ends_a_row_in_flight() -> None:
+    """Also one that never returns to Python."""
+    supervisor = Supervisor(_KIND, Limits(seconds=1000, memory_gib=0.6))
+    failed: list[BaseException] = []
+
+    def compute() -> None:
+        try:
+            supervisor.compute(_order("hang"))
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    time.sleep(1.0)
+    supervisor.kill()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert "stopped" in str(failed[0])
