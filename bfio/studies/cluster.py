@@ -71,7 +71,7 @@ def compute_on_cluster(
         ahead = _AHEAD * sum(client.nthreads().values())
         first = [_submitted(client, order, limits) for order in islice(waiting, ahead)]
         tasks = {future.key: order.task for future, order in zip(first, orders, strict=False)}
-        running = as_completed(first)
+        running = as_completed(first, loop=client.loop)
         for future in running:
             if not stop():
                 for order in islice(waiting, 1):

@@ -1,0 +1,118 @@
+"""Kill -9 at random moments: no kept row is lost, none is there twice, the table is the same."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bfio.studies.limits import Limits
+from bfio.studies.row import Row
+from bfio.studies.runner import RunOptions, run_study
+from bfio.studies.store import open_for_reading
+from bfio.studies.study import Grid, Study
+
+_ROOT = Path(__file__).resolve().parents[2]
+#: Rows of a few milliseconds with a nap would not be what users run: these solve programs.
+STUDY = Study(
+    "killed",
+    "Does anything get lost?",
+    "tests.studies.rows:solving",
+    [Grid({"seed": list(range(400))})],
+    limits=Limits(seconds=60, memory_gib=1, attempts=20),
+)
+_COMMAND = [sys.executable, "-m", "bfio", "study", "run", f"{__name__}:STUDY", "--jobs", "2"]
+
+
+def _start(store: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*_COMMAND, "--store", str(store)],
+        cwd=_ROOT,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _workers(runner: int) -> list[int]:
+    tasks = Path(f"/proc/{runner}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def _rows(store: Path) -> dict[str, Row]:
+    """Return every row of the store by key, whatever it belongs to."""
+    if not store.exists() or store.stat().st_size == 0:
+        return {}
+    with open_for_reading(store) as opened:
+        # Asked of the file itself: a key there twice would be found here.
+        query = "SELECT key FROM row"
+        keys = [key for (key,) in opened._connection.execute(query)]  # noqa: SLF001
+        assert len(keys) == len(set(keys))
+        return opened.rows(keys)
+
+
+def _kill(target: str, runner: "subprocess.Popen[bytes]", rng: random.Random) -> list[int]:
+    """Kill the runner, one of its workers or all; return the workers there were."""
+    workers = _workers(runner.pid)
+    if target == "runner":
+        runner.kill()
+    elif target == "group":
+        os.killpg(runner.pid, signal.SIGKILL)
+    elif workers:
+        os.kill(rng.choice(workers), signal.SIGKILL)
+    return workers
+
+
+def _wait_until_gone(processes: list[int]) -> None:
+    """Fail if a worker outlives its runner by more than some seconds."""
+    deadline = time.monotonic() + 10
+    while any(_lives(process) for process in processes):
+        assert time.monotonic() < deadline, "a worker outlives its runner"
+        time.sleep(0.01)
+
+
+def _lives(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.parametrize(
+    "kills", [15, pytest.param(100, marks=[pytest.mark.deep, pytest.mark.timeout(1200)])]
+)
+def test_random_kills_lose_nothing(tmp_path: Path, kills: int) -> None:
+    """Runner, worker and group in turn; in the end the table of an uninterrupted run."""
+    rng = random.Random(kills)
+    store = tmp_path / "killed.sqlite"
+    kept: dict[str, Row] = {}
+    runner = _start(store)
+    progress = 0
+    for number in range(kills):
+        time.sleep(rng.uniform(0.0, 2.0))
+        target = ("runner", "worker", "group")[number % 3]
+        workers = _kill(target, runner, rng)
+        if target != "worker" or runner.poll() is not None:
+            runner.wait()
+            _wait_until_gone(workers)
+            now = _rows(store)
+            assert all(now[key] == row for key, row in kept.items())
+            progress += len(now) > len(kept)
+            kept = now
+            if len(kept) == len(STUDY.rows()):
+                store, kept = tmp_path / f"killed-{number}.sqlite", {}
+            runner = _start(store)
+    runner.wait(timeout=300)
+    assert progress > kills // 5, "the kills came too soon to hit a row"
+    finished = run_study(STUDY, store, RunOptions(jobs=2))
+    whole = run_study(STUDY, tmp_path / "whole.sqlite", RunOptions(jobs=2))
+    contents = [row.content() for row in finished.rows.values()]
+    assert contents == [row.content() for row in whole.rows.values()]
+    assert len(contents) == len(STUDY.rows())
+    assert all(row.is_done for row in finished.rows.values())
+    assert len(_rows(store)) == len(contents)
