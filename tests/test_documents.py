@@ -28,26 +28,31 @@ def _run(language: str, code: str, folder: Path) -> None:
     assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
 
 
+def _run_page(page: Path, folder: Path) -> int:
+    """Write the files of a page, then run its marked blocks, and its Python as one program."""
+    program, ran = "", 0
+    for mark, language, code in _BLOCK.findall(page.read_text()):
+        if mark.startswith("file: "):
+            (folder / mark.removeprefix("file: ")).write_text(code)
+        elif mark == "run":
+            _run(language, code, folder)
+            ran += 1
+        elif language == "python" and page.parent.name == "docs":
+            program += code
+    if program:
+        _run("python", program, folder)
+    return ran
+
+
 def test_the_readme_runs_as_written(tmp_path: Path) -> None:
     """Its files are written and its marked blocks run, in order, in an empty folder."""
-    ran = 0
-    for mark, language, code in _BLOCK.findall((ROOT / "README.md").read_text()):
-        if mark.startswith("file: "):
-            (tmp_path / mark.removeprefix("file: ")).write_text(code)
-        elif mark == "run":
-            _run(language, code, tmp_path)
-            ran += 1
-    assert ran == 3
+    assert _run_page(ROOT / "README.md", tmp_path) == 3
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.parent.name == "docs"], ids=str)
-def test_the_python_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    """In order, as one program, their assertions included."""
-    blocks = [
-        code for _, language, code in _BLOCK.findall(page.read_text()) if language == "python"
-    ]
-    if blocks:
-        _run("python", "\n".join(blocks), tmp_path)
+def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    """In order, their assertions included."""
+    _run_page(page, tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

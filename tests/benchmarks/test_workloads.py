@@ -1,34 +1,9 @@
-from fractions import Fraction
-from math import floor
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from benchmarks.workloads import SYNTHETIC, TRACES, draw, rescaled_outputs
+from benchmarks.workloads import SYNTHETIC, TRACES, draw
 from formulations.errors import InputError
-
-
-def test_rescaling_by_hand() -> None:
-    """Lengths 1, 2, 6 (mean 3) to mean 5: factors 5/3 give 1.67, 3.33, 10, rounded 2, 3, 10."""
-    assert rescaled_outputs(np.array([1, 2, 6]), 5).tolist() == [2, 3, 10]
-    # To mean 1: 0.33, 0.67, 2 become 1 (the least length), 1, 2.
-    assert rescaled_outputs(np.array([1, 2, 6]), 1).tolist() == [1, 1, 2]
-    # Lengths 1, 3 to mean 1: exactly 0.5 and 1.5, halves go up.
-    assert rescaled_outputs(np.array([1, 3]), 1).tolist() == [1, 2]
-
-
-@given(
-    st.lists(st.integers(1, 10**9), min_size=1, max_size=30),
-    st.integers(1, 10**6),
-)
-def test_rescaling_is_exact_rounding(lengths: list[int], mean: int) -> None:
-    """Each length is the exact rational, rounded half up, and 1 at least; huge values included."""
-    factor = Fraction(mean * len(lengths), sum(lengths))
-    expected = [max(1, floor(length * factor + Fraction(1, 2))) for length in lengths]
-    assert rescaled_outputs(np.array(lengths), mean).tolist() == expected
 
 
 def test_equal_seeds_draw_equal_requests(tmp_path: Path) -> None:

@@ -86,6 +86,36 @@ def test_bound_and_search_agree_with_enumeration(case: tuple[FillProblem, int]) 
 
 
 @given(_tight_cores())
+def test_equal_sizes_share_a_price(case: tuple[FillProblem, int]) -> None:
+    """Requests of one size cost the same; an integral solution gives each to one worker only."""
+    core, peak = case
+    generation = ColumnGeneration(core, int(core.sizes.sum()))
+    generation.start(peak, np.full(len(core.sizes), -1))
+    total, prices = generation.bound_total(peak, -1)
+    for size in np.unique(core.sizes):
+        assert len(np.unique(prices[core.sizes == size])) == 1
+    owner = generation.placement()
+    if total >= 0 and owner is not None:
+        assert _check(core, peak, owner) <= total
+
+
+def test_equal_sizes_by_hand() -> None:
+    """A size counts as often as it is there.
+
+    Two workers with one slot and room for 5 take both requests of size 5: 10. If one has two slots
+    and room for 10, {5, 5} and 5 would be 15, but there are two of size 5 only: 5 + 5 + 3 = 13.
+    """
+    core = _core([1, 1], [0, 0], [3, 5, 5])
+    generation = ColumnGeneration(core, 5)
+    generation.start(5, np.array([0, -1, -1]))
+    assert generation.bound_total(5, -1)[0] == 10
+    core = _core([2, 1], [0, 5], [2, 3, 5, 5])
+    generation = ColumnGeneration(core, 10)
+    generation.start(10, np.full(4, -1))
+    assert generation.bound_total(10, -1)[0] == 13
+
+
+@given(_tight_cores())
 def test_raised_bounds_are_valid(case: tuple[FillProblem, int]) -> None:
     """Prices of one peak bound the peaks around it."""
     core, peak = case
@@ -134,7 +164,9 @@ def test_simplex_reaches_the_optimum(seed: int) -> None:
         basis = np.empty(W + N, np.int64)
         inverse = np.empty((W + N, W + N))
         primal, dual = np.empty(W + N), np.empty(W + N)
-        start_basis(W, N, first, columns, worth, 1e4, basis, inverse, primal, dual)
+        start_basis(
+            W, np.ones(N, np.int64), first, columns, worth, 1e4, basis, inverse, primal, dual
+        )
         improve_basis(W, K, owner, columns, worth, 1000, basis, inverse, primal, dual)
         assert (dual[W:] >= -1e-9).all()
         # A dual solution that is feasible and whose value is the optimum is optimal.

@@ -17,8 +17,10 @@ from bfio.exact.subsets import (
     collect_subsets,
     fill_table,
     largest_value,
+    prefix_values,
 )
 from bfio.exact.sums import UNREACHABLE, floors
+from bfio.exact.swap import spread_largest, swap_requests
 from formulations.arrays import IntArray
 
 _SIZES = st.lists(st.integers(0, 70), min_size=1, max_size=7)
@@ -75,11 +77,29 @@ def test_priced_subsets(sizes: list[int], data: st.DataObject, kind: type) -> No
             continue
         found = np.empty((40, c), np.int64)
         number, complete = collect_subsets(
-            np.array(sizes), np.array(values), *table, c, limit, best - distance, 10**6, found
+            np.array(sizes),
+            np.array(values),
+            prefix_values(np.array(values), most),
+            *table,
+            c,
+            limit,
+            best - distance,
+            10**6,
+            found,
         )
         assert complete
         listed = [tuple(sorted(row)) for row in found[:number].tolist()]
         assert sorted(listed) == sorted(s for s, v in fitting.items() if v >= best - distance)
+
+
+@given(st.lists(st.integers(-9, 9), max_size=8), st.integers(1, 4))
+def test_prefix_values(values: list[int], most: int) -> None:
+    """Sums of the most valuable requests among the first i."""
+    prefix = prefix_values(np.array(values, dtype=np.int64), most)
+    for i in range(len(values) + 1):
+        ranked = sorted(values[:i], reverse=True)
+        for c in range(most + 1):
+            assert prefix[i, c] == (sum(ranked[:c]) if c <= i else UNREACHABLE)
 
 
 def test_subsets_by_hand() -> None:
@@ -93,6 +113,7 @@ def test_subsets_by_hand() -> None:
     found = best_subsets(
         np.array([3, 4, 5]),
         np.array([3, 4, 1]),
+        prefix_values(np.array([3, 4, 1]), 2),
         *table,
         np.array([1, 0]),
         capacity,
@@ -107,10 +128,11 @@ def test_giving_up_is_said() -> None:
     """A search cut short, by scans or by room for what it finds, does not claim to be complete."""
     table = _table([1, 2, 3], [1, 2, 3], 1, 3, np.int64)
     sizes = values = np.array([1, 2, 3])
+    prefix = prefix_values(values, 1)
     found = np.empty((3, 1), np.int64)
-    assert collect_subsets(sizes, values, *table, 1, 3, 1, 100, found) == (3, True)
-    assert not collect_subsets(sizes, values, *table, 1, 3, 1, 2, found)[1]
-    assert collect_subsets(sizes, values, *table, 1, 3, 1, 100, found[:2]) == (2, False)
+    assert collect_subsets(sizes, values, prefix, *table, 1, 3, 1, 100, found) == (3, True)
+    assert not collect_subsets(sizes, values, prefix, *table, 1, 3, 1, 2, found)[1]
+    assert collect_subsets(sizes, values, prefix, *table, 1, 3, 1, 100, found[:2]) == (2, False)
 
 
 @given(
@@ -155,6 +177,70 @@ def test_placements_keep_their_promises(seed: int, workers: int, priced: bool) -
         loads = [int(sizes[owner == g].sum()) for g in range(workers)]
         assert sum(loads) == total
         assert all(load <= m for load, m in zip(loads, margins.tolist(), strict=True))
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.data())
+def test_spreading_is_best_for_single_slots(margins: list[int], data: st.DataObject) -> None:
+    """With one slot per worker, no placement admits more than the largest-first one."""
+    W = len(margins)
+    sizes = sorted(data.draw(st.lists(st.integers(0, 9), min_size=W, max_size=W + 2)))
+    best = max(
+        (
+            sum(chosen)
+            for chosen in permutations(sizes, W)
+            if all(s <= m for s, m in zip(chosen, margins, strict=True))
+        ),
+        default=-1,
+    )
+    owner = np.empty(len(sizes), np.int64)
+    found = spread_largest(np.array(margins), np.ones(W, np.int64), np.array(sizes), owner)
+    assert found == best
+    assert np.bincount(owner[owner >= 0], minlength=W).tolist() == [1] * W
+
+
+def test_spreading_by_hand() -> None:
+    """Of 2, 3, 5, 9, the 9 goes to the margin of 10, 5 and 3 to two slots of 8; 2 is left."""
+    owner = np.empty(4, np.int64)
+    arguments = np.array([1, 2]), np.array([2, 3, 5, 9]), owner
+    assert spread_largest(np.array([10, 8]), *arguments) == 17
+    assert owner.tolist() == [-1, 1, 1, 0]
+    # The two slots must be filled, even beyond a margin of 4.
+    assert spread_largest(np.array([10, 4]), *arguments) == -1
+    assert owner.tolist() == [1, 1, -1, 0]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 5), st.sampled_from([1, 10**9]))
+def test_swaps_keep_their_promises(seed: int, workers: int, tokens: int) -> None:
+    """Swapping keeps every slot filled, never loses a placement, and states its total."""
+    rng = np.random.default_rng(seed)
+    capacity = rng.integers(1, 5, workers)
+    sizes = np.sort(rng.integers(0, 100, int(capacity.sum()) + int(rng.integers(1, 10)))) * tokens
+    margins = rng.integers(0, 300, workers) * tokens
+    owner = np.empty(len(sizes), np.int64)
+    before = spread_largest(margins, capacity, sizes, owner)
+    again = owner.copy()
+    heat = int(sizes.mean())
+    state = np.array([seed + 1], dtype=np.uint64)
+    total = swap_requests(margins, sizes, 1 << 60, heat, 3000, owner, state)
+    assert total >= before
+    assert np.bincount(owner[owner >= 0], minlength=workers).tolist() == capacity.tolist()
+    if total >= 0:
+        loads = [int(sizes[owner == g].sum()) for g in range(workers)]
+        assert sum(loads) == total
+        assert all(load <= m for load, m in zip(loads, margins.tolist(), strict=True))
+    state = np.array([seed + 1], dtype=np.uint64)
+    assert swap_requests(margins, sizes, 1 << 60, heat, 3000, again, state) == total
+    assert again.tolist() == owner.tolist()
+
+
+def test_swaps_repair_and_improve() -> None:
+    """Two workers with room for 10: {6, 4} and {7, 3} use it all; {7, 6} and {4, 3} do not fit."""
+    sizes = np.array([2, 3, 4, 6, 7])
+    owner = np.array([-1, 1, 1, 0, 0])
+    state = np.ones(1, dtype=np.uint64)
+    assert swap_requests(np.array([10, 10]), sizes, 20, 3, 5000, owner, state) == 20
+    loads = np.bincount(owner[owner >= 0], weights=sizes[owner >= 0])
+    assert loads.tolist() == [10.0, 10.0]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -21,6 +21,14 @@ def square(arguments: Mapping[str, Any], context: Context) -> dict[str, int]:
     return {"square": arguments["i"] ** 2}
 
 
+def busy(arguments: Mapping[str, Any], context: Context) -> dict[str, int]:
+    """Keep a core busy for a twentieth of a second of its time."""
+    end = time.process_time() + 0.05
+    while time.process_time() < end:
+        pass
+    return {"i": arguments["i"]}
+
+
 def solving(arguments: Mapping[str, Any], context: Context) -> RowResult:
     """Solve a random step problem with CP-SAT and check the answer."""
     rng = np.random.default_rng(arguments["seed"])

@@ -1,0 +1,151 @@
+"""Tables: lines as planned, cells that say what is not there, published figures apart."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfio.studies.report.statistics import Estimate, Interval
+from bfio.studies.report.tables import TableView, build
+from bfio.studies.report.traced import Cell, Traced, decimals_of, estimated, written
+from bfio.studies.report_plan import Statistic, Table
+from bfio.studies.results import Results
+from bfio.studies.row import Row, Status
+from bfio.studies.study import Grid, Study, Value
+from formulations.errors import InputError
+from tests.studies.report import synthetic
+
+AXES: Mapping[str, Sequence[Value]] = {"policy": ("fcfs", "br-0", None), "seed": (0, 1)}
+
+
+def text(cell: Cell) -> str:
+    """Return a cell as it reads, its lines apart by a bar."""
+    return " | ".join(
+        "".join(p.text if isinstance(p, Traced) else p for p in line) for line in cell
+    )
+
+
+def lines(view: TableView) -> list[list[str]]:
+    """Return the cells of a table as they read."""
+    return [[text(cell) for cell in line.cells] for line in view.data.lines]
+
+
+def results(values: Sequence[Mapping[str, Value] | None]) -> Results:
+    """Return results with these values, in the order of the plan; None is a row that failed."""
+    study = Study("small", "?", "made-up", (Grid(AXES),))
+    rows = [
+        synthetic.done(task, own) if own is not None else Row(task, Status.FAILED, error="no")
+        for task, own in zip(synthetic.tasks(study), values, strict=False)
+    ]
+    return synthetic.results(study, rows)
+
+
+def test_lines_are_those_planned() -> None:
+    """Two done, one failed, three not computed: a line without any row shows dashes."""
+    view = build(Table("t", ("policy",), ("y",)), results([{"y": 1}, {"y": 3}, {"y": 5}, None]))
+    assert lines(view) == [
+        # mean 2, s = √2, t(1) = 12.706: 2 ± 12.7
+        ["fcfs", "2", "2 | −11 to 15"],
+        ["br-0", "1 | of 2 planned", "5.000"],
+        ["–", "0 | of 2 planned", "–"],
+    ]
+    assert [record["rows_done"] for record in view.records] == [2, 1, 0]
+
+
+def test_undefined_values_are_counted() -> None:
+    """None is told as 'undefined', not averaged."""
+    view = build(Table("t", ("policy",), ("y",)), results([{"y": None}, {"y": 3}, {}, {}]))
+    assert lines(view)[0][2] == "3.000 | 1 of 2 undefined"
+    assert lines(view)[1][2] == "– | 2 of 2 undefined"
+
+
+def test_words_are_counted() -> None:
+    """Values that are text have no mean."""
+    view = build(
+        Table("t", ("policy",), ("y",)), results([{"y": "optimal"}, {"y": "optimal"}, {"y": "no"}])
+    )
+    assert lines(view)[0][2] == "optimal 2"
+    assert lines(view)[1][2] == "no 1"
+
+
+def test_published_lines_stand_below_ours() -> None:
+    """With their source, as printed; one about no line of ours comes last."""
+    published = (
+        {"policy": "br-0", "y": 7, "source": "paper A"},
+        {"policy": "else", "y": "7.10"},
+    )
+    plan = Table("t", ("policy",), ("y",), published=published)
+    view = build(plan, results([{"y": 1}, {"y": 3}, {"y": 5}]))
+    found = lines(view)
+    assert found[2] == ["br-0 | paper A", "published", "7"]
+    assert found[4] == ["else | published", "published", "7.10"]
+    assert [line.is_published for line in view.data.lines] == [False, False, True, False, True]
+
+
+def test_ratios_stand_beside_their_values() -> None:
+    """Seed 0: 6/2, seed 1 failed; the baseline itself is not divided."""
+    plan = Table("t", ("policy",), ("y",), baseline={"policy": "fcfs"})
+    view = build(plan, results([{"y": 2}, {"y": 3}, {"y": 6}, None]))
+    assert lines(view)[0][3] == "baseline"
+    assert lines(view)[1][3] == "3.000 | 1 pair | 1 without a partner or not done"
+    assert lines(view)[2][3] == "– | 0 pairs | 2 without a partner or not done"
+
+
+def test_where_chooses_rows() -> None:
+    """Only seed 1."""
+    view = build(
+        Table("t", ("policy",), ("y",), where={"seed": 1}, statistic=Statistic.SUM),
+        results([{"y": 2}, {"y": 3}, {"y": 6}, {"y": 2**60}]),
+    )
+    assert [line[1:] for line in lines(view)][:2] == [["1", "3"], ["1", f"{2.0**60:.3e}"]]
+
+
+@pytest.mark.parametrize("changes", [{"rows": ("polcy",)}, {"where": {"sed": 1}}])
+def test_an_argument_that_no_row_has_is_refused(changes: Mapping[str, object]) -> None:
+    """With the names there are."""
+    plan = replace(Table("t", ("policy",), ("y",)), **changes)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"no row has an argument .*; use one of policy, seed"):
+        build(plan, results([{"y": 1}]))
+
+
+def test_a_value_that_no_row_has_is_told() -> None:
+    """A slip of the pen does not look like a failure of all rows."""
+    view = build(Table("t", ("policy",), ("z",)), results([{"y": 1}]))
+    assert any("No row that is done has a value z." in note for note in view.notes)
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "shown"),
+    [
+        (0, None, "0"),
+        (-3, None, "−3"),
+        (1234567, None, "1,234,567"),
+        (0.012346, None, "0.01235"),
+        (12345.6, None, "12,346"),
+        (1.5e12, None, "1.500e+12"),
+        (-2e-7, None, "-2.000e-07"),
+        (float("inf"), None, "∞"),
+        (1234.56, 1, "1,234.6"),
+    ],
+)
+def test_how_numbers_are_written(value: float, decimals: int | None, shown: str) -> None:
+    """Four significant digits, unless an interval says how many mean something."""
+    assert written(value, decimals) == shown
+
+
+def test_an_interval_sets_the_digits() -> None:
+    """Half-width 0.0313: two digits of it, so three decimals; no width: four digits."""
+    estimate = Estimate(0.53211, Interval(0.5008, 0.5634), 5)
+    assert text(estimated(estimate, "mean")) == "0.532 | 0.501 to 0.563"
+    assert decimals_of(Estimate(2.0, Interval(2.0, 2.0), 5)) is None
+
+
+@given(st.floats(-1e150, 1e150), st.floats(0, 1e150))
+def test_any_number_can_be_written(value: float, half: float) -> None:
+    """Text that parses back to the number, to the digits displayed."""
+    for piece in estimated(Estimate(value, Interval(value - half, value + half), 2), "mean")[0]:
+        assert isinstance(piece, Traced)
+        back = float(piece.text.replace(",", "").replace("−", "-"))
+        assert back == pytest.approx(value, rel=1e-3, abs=max(half, 1e-300))

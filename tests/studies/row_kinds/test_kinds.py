@@ -1,0 +1,249 @@
+"""The built-in kinds of rows: their values against the toolkit's own measures, and by hand."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.metrics import measure, metrics
+from bfio.decode.saturated import measure_saturated
+from bfio.gap import GapReport, StepRegret, measure_gap
+from bfio.simulation import simulate
+from bfio.studies import kinds
+from bfio.studies.canonical import canonical
+from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kinds.gap import gap_values
+from bfio.studies.row_kinds.run_values import MAX_POINTS, bucket_means
+from bfio.workloads.synthetic_workloads import synthetic
+
+HERE = Context(Path())
+SMALL: dict[str, Any] = {
+    "synthetic": "demo",
+    "requests": 300,
+    "workers": 3,
+    "slots": 8,
+    "pool": 12,
+}
+
+
+def compute(kind: str, **arguments: Any) -> RowResult:
+    """Compute one row, its arguments checked first as a study does."""
+    chosen = kinds.find(kind)
+    chosen.instance(arguments, HERE)
+    result = chosen.compute(arguments, HERE)
+    assert isinstance(result, RowResult)
+    # What a store keeps: plain JSON without NaN or infinity.
+    canonical(result.values)
+    canonical(result.series)
+    return result
+
+
+def test_there_are_three_kinds_and_each_says_what_it_is() -> None:
+    """Found by name, described in one line."""
+    assert kinds.names() == ["gap", "improvement-ratio", "simulate"]
+    assert all(kinds.find(name).summary for name in kinds.names())
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "br-0", "br-h:horizon=5", "bf-io"])
+def test_a_simulated_row_holds_the_metrics_of_the_run(policy: str) -> None:
+    """Each under its name, and those of the steady and saturated parts under theirs."""
+    row = compute("simulate", policy=policy, **SMALL)
+    run = simulate(synthetic("demo", 300, 0), policy, Cluster(3, 8), pool=12)
+    assert {name: row.values[name] for name in measure(run)} == measure(run)
+    saturated = measure_saturated(run)
+    assert saturated is not None
+    assert {name: row.values[f"saturated.{name}"] for name in saturated} == saturated
+    assert row.values["is_drained"] is True
+    assert row.violations == {}
+    assert set(row.timings) >= {"wall_s", "decide_s"}
+
+
+def test_a_run_without_a_steady_part_has_none_for_it() -> None:
+    """One request on 24 slots: never full, so nothing is steady; the names stay."""
+    row = compute("simulate", policy="fcfs", **{**SMALL, "requests": 1})
+    names = [entry.name for entry in metrics()]
+    assert all(row.values[f"steady.{name}"] is None for name in names)
+    assert all(row.values[f"saturated.{name}"] is None for name in names)
+    assert row.values["steady.avg_imbalance.half_width"] is None
+    assert row.values["completed"] == 1
+
+
+def test_nothing_that_a_clock_measures_is_a_value() -> None:
+    """Two computations of a row agree in everything but the timings."""
+    first, again = (compute("simulate", policy="bf-io", **SMALL) for _ in range(2))
+    assert first.values == again.values
+    assert first.series == again.series
+    assert (first.solves, first.unproven) == (again.solves, again.unproven)
+
+
+def test_both_engines_give_the_same_row() -> None:
+    """Which one runs depends on what is compiled on a machine; values must not."""
+    reference = compute("simulate", policy="br-h", engine="reference", **SMALL)
+    compiled = compute("simulate", policy="br-h", engine="compiled", **SMALL)
+    assert reference.values == compiled.values
+    assert reference.series == compiled.series
+
+
+def test_solves_are_counted_and_the_clock_is_marked() -> None:
+    """Exact steps: all proven here. Under a limit of a microsecond: unproven, and marked."""
+    exact = compute("simulate", policy="bf-io", **SMALL)
+    assert exact.solves > 0
+    assert (exact.unproven, exact.stopped_by_clock) == (0, False)
+    assert exact.values["proven_share"] == 1.0
+    hasty = compute("simulate", policy="bf-io:backend=cp-sat", time_limit=1e-6, **SMALL)
+    assert hasty.unproven > 0
+    assert hasty.stopped_by_clock
+    assert hasty.values["proven_share"] == 1 - hasty.unproven / hasty.solves
+    plain = compute("simulate", policy="fcfs", **SMALL)
+    assert (plain.solves, plain.values["proven_share"]) == (0, None)
+
+
+def test_series_are_bucket_means() -> None:
+    """Of 1, 2, ..., 5 in two buckets: (1 + 2)/2 and (3 + 4 + 5)/3."""
+    assert bucket_means(np.arange(1.0, 6.0), 2) == [1.5, 4.0]
+    assert bucket_means(np.arange(3.0), 5) == [0.0, 1.0, 2.0]
+    assert bucket_means(np.zeros(0), 5) == []
+
+
+def test_series_of_a_run_fit_a_figure() -> None:
+    """At most 400 points each; their mean is that of the run where buckets are equally long."""
+    row = compute("simulate", policy="fcfs", steps=800, **SMALL)
+    assert {len(points) for points in row.series.values()} == {MAX_POINTS}
+    mean = float(np.mean(row.series["imbalance"]))
+    assert row.values["avg_imbalance"] == pytest.approx(mean, rel=1e-12)
+    assert set(row.series) == {"imbalance", "max_load", "mean_load", "idle_fraction"}
+
+
+def test_a_log_is_kept_if_one_is_wanted() -> None:
+    """The policy's statistics, or one line per solved step."""
+    context = Context(Path(), want_log=True)
+    row = kinds.find("simulate").compute({"policy": "bf-io", **SMALL}, context)
+    assert isinstance(row, RowResult)
+    assert json.loads(row.log)["unproven_steps"] == 0
+    row = kinds.find("gap").compute({"policy": "fcfs", "every": 50, **SMALL}, context)
+    assert isinstance(row, RowResult)
+    assert len(row.log.splitlines()) == row.solves
+    assert "optimum" in row.log
+
+
+def test_gap_values_by_hand() -> None:
+    """Four decisions, scale 2: the first apart, one of the others unproven, one in the drain.
+
+    Later proven regrets: (14 - 10)/2 = 2 and (6 - 6)/2 = 0; optima 5 and 3. Only the former is
+    steady: 2 of 5 admitted, so 3 still wait.
+    """
+    rows = (
+        StepRegret(0, 9, 9, 30, 20, 20, 20, 0.1),
+        StepRegret(1, 5, 2, 14, 10, 10, 10, 0.1),
+        StepRegret(2, 5, 2, 8, None, 4, None, 0.1),
+        StepRegret(3, 1, 1, 6, 6, 6, 6, 0.1),
+    )
+    found = gap_values(GapReport(rows, 8, 2))
+    expected: dict[str, object] = {
+        "decisions": 8, "solved": 4, "proven": 3, "unproven": 1, "proven_share": 0.75,
+        "proven_decisions": 2, "share_optimal": 0.5, "regret_mean": 1.0, "regret_median": 1.0,
+        "regret_max": 2.0, "optimum_mean": 4.0, "relative_regret": 0.25,
+        "steady.proven_decisions": 1, "steady.share_optimal": 0.0, "steady.regret_mean": 2.0,
+        "steady.optimum_mean": 5.0, "steady.relative_regret": 0.4,
+        "cold.is_proven": True, "cold.regret": 5.0, "cold.regret_at_most": 5.0,
+        "cold.objective": 15.0,
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_gap_values_without_any_decision_are_none() -> None:
+    """Names stay, so that tables have their columns."""
+    found = gap_values(GapReport((), 0))
+    assert found["solved"] == 0
+    assert found["share_optimal"] is None
+    assert found["cold.regret"] is None
+    assert found["proven_share"] is None
+    assert found.keys() == gap_values(GapReport((StepRegret(0, 1, 1, 1, 1, 1, 1, 0.0),), 1)).keys()
+
+
+@pytest.mark.parametrize("options", [{}, {"gap_horizon": 5, "projection": "growing"}])
+def test_a_gap_row_is_what_the_gap_command_measures(options: dict[str, Any]) -> None:
+    """The same regrets in the same order, of every tenth decision."""
+    from bfio.gap import GapObserver
+
+    row = compute("gap", policy="br-0", every=10, **options, **SMALL)
+    report = measure_gap(
+        synthetic("demo", 300, 0),
+        "br-0",
+        Cluster(3, 8),
+        observer=GapObserver(every=10, horizon=options.get("gap_horizon", 0)),
+        pool=12,
+        projection=options.get("projection", "constant"),
+    )
+    assert list(row.series["regrets"]) == report.regrets()
+    assert row.values["decisions"] == report.num_decisions
+    assert row.solves == len(report.rows)
+    assert row.violations == {}
+
+
+def test_the_gap_of_exact_decisions_is_zero() -> None:
+    """bf-io against its own program."""
+    row = compute("gap", policy="bf-io", every=7, **SMALL)
+    assert row.values["share_optimal"] == 1.0
+    assert row.values["regret_max"] == 0
+    assert row.values["cold.regret"] == 0
+    assert row.unproven == 0
+
+
+def test_the_ratio_is_that_of_two_simulated_rows() -> None:
+    """Numerator and denominator are the rows of the two policies; B = 8, G = 3."""
+    row = compute("improvement-ratio", policy="br-0", baseline="jsq-tokens", **SMALL)
+    policy, baseline = (
+        compute("simulate", policy=name, **SMALL).values for name in ("br-0", "jsq-tokens")
+    )
+    assert row.values["sqrt_b_log_g"] == pytest.approx(math.sqrt(8 * math.log(3)))
+    for part in ("", "steady.", "saturated."):
+        before, after = (run[f"{part}avg_imbalance"] for run in (baseline, policy))
+        assert isinstance(before, float)
+        assert isinstance(after, float)
+        assert row.values[f"{part}iir"] == before / after
+        assert row.values[f"{part}relative_imbalance"] == after / before
+        quotient = before / after / math.sqrt(8 * math.log(3))
+        assert row.values[f"{part}iir_over_sqrt_b_log_g"] == pytest.approx(quotient)
+    relative = [
+        run["steady.avg_imbalance.half_width"] / run["steady.avg_imbalance"]  # type: ignore[operator]
+        for run in (baseline, policy)
+    ]
+    iir = row.values["steady.iir"]
+    assert isinstance(iir, float)
+    assert row.values["steady.iir.half_width"] == pytest.approx(iir * math.hypot(*relative))
+    assert row.violations == {}
+
+
+def test_perfect_balance_has_no_ratio() -> None:
+    """Equal requests under equal counts: imbalance 0, so the ratio is None, never infinite."""
+    row = compute("improvement-ratio", policy="br-0", **{**SMALL, "synthetic": "equal"})
+    assert row.values["steady.policy.avg_imbalance"] == 0
+    assert row.values["steady.iir"] is None
+    assert row.values["steady.iir.half_width"] is None
+    assert row.values["steady.iir_over_sqrt_b_log_g"] is None
+
+
+def test_a_policy_against_itself_is_one() -> None:
+    """Paired requests make it exact."""
+    row = compute("improvement-ratio", policy="fcfs", **SMALL)
+    assert row.values["iir"] == 1.0
+    assert row.values["relative_imbalance"] == 1.0
+
+
+def test_a_noisy_oracle_sees_the_seed_of_the_row() -> None:
+    """Other errors, another run; the same seed, the same run."""
+    options = {**SMALL, "policy": "br-h", "predictor": "noisy-oracle", "projection": "growing"}
+    laws = {"prompts": "uniform:lowest=1:highest=9", "outputs": "homogeneous:value=40"}
+    drawn = {"synthetic": None, **laws}
+    first = compute("simulate", **{**options, **drawn}, seed=1)
+    again = compute("simulate", **{**options, **drawn}, seed=1)
+    assert first.values == again.values
+    exact = compute("simulate", **{**options, **drawn, "predictor": "noisy-oracle:0"}, seed=1)
+    oracle = compute("simulate", **{**options, **drawn, "predictor": "oracle"}, seed=1)
+    assert exact.values == oracle.values
+    assert first.values != oracle.values
