@@ -13,7 +13,14 @@ from bfio.exact.compiled import RandomState
 from bfio.exact.cover import cover_workers, raise_bounds, worker_values
 from bfio.exact.fill import FillProblem
 from bfio.exact.master import improve_basis, start_basis
-from bfio.exact.subsets import SMALL_VALUE, Table, best_subsets, collect_subsets, fill_table
+from bfio.exact.subsets import (
+    SMALL_VALUE,
+    Table,
+    best_subsets,
+    collect_subsets,
+    fill_table,
+    prefix_values,
+)
 from bfio.exact.sums import UNREACHABLE
 from formulations.arrays import FloatArray, IntArray
 
@@ -60,6 +67,7 @@ class PricedSubsets:
         """
         self.prices = prices
         self.values: IntArray = PRICE_SCALE * self.sizes - prices
+        self.prefix: IntArray = prefix_values(self.values, self._most)
         order = np.lexsort((self.sizes, -self.values))[: self._most]
         self.order: IntArray = order
         self.top_sum: IntArray = self._cumulated(self.sizes[order])
@@ -91,7 +99,15 @@ class PricedSubsets:
         """Return the subsets of value >= ``threshold``, and whether these are all."""
         found = np.empty((most, count), dtype=np.int64)
         number, complete = collect_subsets(
-            self.sizes, self.values, *self.table, count, limit, threshold, scans, found
+            self.sizes,
+            self.values,
+            self.prefix,
+            *self.table,
+            count,
+            limit,
+            threshold,
+            scans,
+            found,
         )
         return found[:number], complete
 
@@ -129,7 +145,11 @@ class ColumnGeneration:
         sizes = core.sizes[: self.num_fitting]
         self._most = int(core.capacity.max())
         self.subsets = PricedSubsets(sizes, self._most)
-        rows = self._num_workers + self.num_fitting
+        # Requests of one size are interchangeable: one row and one price serve them all.
+        _, kind, available = np.unique(sizes, return_inverse=True, return_counts=True)
+        self._kind: IntArray = kind
+        self._available: IntArray = available
+        rows = self._num_workers + len(self._available)
         self._basis: IntArray = np.empty(rows, dtype=np.int64)
         self._inverse: FloatArray = np.empty((rows, rows))
         self._primal: FloatArray = np.empty(rows)
@@ -143,7 +163,7 @@ class ColumnGeneration:
     def prices(self) -> IntArray:
         """The duals of the requests, in integer multiples of 1/PRICE_SCALE."""
         scaled = np.rint(self.dual[self._num_workers :] * PRICE_SCALE)
-        return np.maximum(scaled, 0).astype(np.int64)
+        return np.maximum(scaled, 0).astype(np.int64)[self._kind]
 
     def start(self, peak: int, owner: IntArray) -> None:
         """Begin under ``peak`` with what of a placement fits."""
@@ -157,7 +177,7 @@ class ColumnGeneration:
                 self._add(g, subset)
         start_basis(
             self._num_workers,
-            self.num_fitting,
+            self._available,
             first,
             self._columns,
             self._worth,
@@ -184,27 +204,33 @@ class ColumnGeneration:
             The bound and the prices behind it; -1 if some worker cannot be filled.
         """
         margins = peak - self._core.base
-        least = 1 << 60
-        behind = self.prices
+        behind = self._first_prices()
+        least, _ = self._try(behind, margins)
+        if least <= enough:
+            return least, behind
         for _ in range(_ROUNDS):
             self._pivot()
-            prices = self.prices
-            smooth = least < 1 << 60
-            if smooth:
-                prices = (prices + behind) // 2
-            total, added = self._try(prices, margins)
-            if total < least:
-                least, behind = total, prices
-            if least <= enough:
-                break
-            if not added and smooth:
-                prices = self.prices
-                total, added = self._try(prices, margins)
-                if total < least:
-                    least, behind = total, prices
-            if total < 0 or least <= enough or not added:
+            added = False
+            # Averaged with the best so far, prices jump less; if that adds nothing, the duals do.
+            for prices in ((self.prices + behind) // 2, self.prices):
+                if not added and least > enough:
+                    total, added = self._try(prices, margins)
+                    if total < least:
+                        least, behind = total, prices
+            if least <= enough or not added:
                 break
         return least, behind
+
+    def _first_prices(self) -> IntArray:
+        """Return prices that make all requests alike that are larger than the last admitted.
+
+        They are the best ones if no margin binds, and near the best if few do.
+        """
+        sizes = self.subsets.sizes
+        slots = int(self._core.capacity.sum())
+        last = int(sizes[max(0, len(sizes) - slots)])
+        prices: IntArray = PRICE_SCALE * np.maximum(sizes - last, 0)
+        return prices
 
     def _try(self, prices: IntArray, margins: IntArray) -> tuple[int, bool]:
         """Bound the total by these prices; add each worker's best subset if it may improve."""
@@ -222,12 +248,23 @@ class ColumnGeneration:
         if len(chosen) < self._num_workers:
             return None
         owner = np.full(len(self._core.sizes), -1, dtype=np.int64)
-        for j in chosen.tolist():
-            members = self._columns[j, : self._core.capacity[self._owner[j]]]
-            if (owner[members] >= 0).any():
-                return None
-            owner[members] = self._owner[j]
+        if not all(self._take(j, owner) for j in chosen.tolist()):
+            return None
         return owner
+
+    def _take(self, j: int, owner: IntArray) -> bool:
+        """Give a column's worker free requests of its sizes; return whether all are left."""
+        g = int(self._owner[j])
+        free = owner[: self.num_fitting] < 0
+        members = []
+        for kind in self._columns[j, : self._core.capacity[g]].tolist():
+            of_kind = np.flatnonzero(free & (self._kind == kind))
+            if len(of_kind) == 0:
+                return False
+            members.append(int(of_kind[0]))
+            free[of_kind[0]] = False
+        owner[members] = g
+        return True
 
     def clearest(self) -> IntArray:
         """Return the owner of each size in the third of the columns that weigh most."""
@@ -237,10 +274,8 @@ class ColumnGeneration:
         taken = np.zeros(self._num_workers, dtype=np.bool_)
         for j in columns.tolist():
             g = int(self._owner[j])
-            members = self._columns[j, : self._core.capacity[g]]
-            if not taken[g] and not (owner[members] >= 0).any():
-                owner[members] = g
-                taken[g] = True
+            if not taken[g]:
+                taken[g] = self._take(j, owner)
             if 3 * int(taken.sum()) >= self._num_workers:
                 break
         return owner
@@ -372,6 +407,7 @@ class ColumnGeneration:
         subsets = best_subsets(
             self.subsets.sizes,
             self.subsets.values,
+            self.subsets.prefix,
             *self.subsets.table,
             self.subsets.order,
             capacity,
@@ -382,7 +418,7 @@ class ColumnGeneration:
         inside = subsets >= 0
         rows = np.where(inside, subsets, 0)
         worth = np.where(inside, self.subsets.sizes[rows], 0).sum(axis=1)
-        cost = np.where(inside, self.dual[self._num_workers + rows], 0.0).sum(axis=1)
+        cost = np.where(inside, self.dual[self._num_workers + self._kind[rows]], 0.0).sum(axis=1)
         improves = inside[:, 0] & (worth > cost + self.dual[: self._num_workers] + 1e-4)
         for g in np.flatnonzero(improves).tolist():
             self._add(g, subsets[g, : capacity[g]])
@@ -395,7 +431,7 @@ class ColumnGeneration:
             self._owner = np.concatenate([self._owner, np.empty_like(self._owner)])
             self._worth = np.concatenate([self._worth, np.empty_like(self._worth)])
         self._columns[j] = -1
-        self._columns[j, : len(subset)] = subset
+        self._columns[j, : len(subset)] = self._kind[subset]
         self._owner[j] = worker
         self._worth[j] = self.subsets.sizes[subset].sum()
         self._count = j + 1

@@ -34,6 +34,9 @@ def dive(
     """
     margin = int(peak - core.base.min())
     generation = ColumnGeneration(core, margin)
+    # What is settled may leave only requests that fit nowhere.
+    if generation.num_fitting < int(core.capacity.sum()):
+        return None
     generation.start(peak, np.full(len(core.sizes), -1, dtype=np.int64))
     total, prices = generation.bound_total(peak, needed - 1)
     if total < needed:

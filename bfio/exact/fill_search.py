@@ -11,11 +11,11 @@ from bfio.exact.cover import IMPOSSIBLE
 from bfio.exact.dive import dive
 from bfio.exact.enumerate import enumerate_placements
 from bfio.exact.fill import FillProblem
-from bfio.exact.pack import exchange_under_peak, fill_exactly, split_under_peak, spread
 from bfio.exact.peaks import peak_bounds
 from bfio.exact.place import place_under_peak
 from bfio.exact.result import ExactResult, Seconds
 from bfio.exact.sums import floors
+from bfio.exact.swap import spread_largest, swap_requests
 from formulations.arrays import IntArray
 from formulations.step.certificate import Certificate
 
@@ -28,19 +28,19 @@ _SEED = 88172645463325252
 #: Peaks tried per round of placements, and re-placements under each (for 128 requests).
 _PEAKS_PER_ROUND = 8
 _PLACEMENT_ROUNDS = (100, 500)
+#: Peaks under which requests are swapped at first. Swaps looked at, and the first loss accepted as
+#: a part of the mean size admitted: at first, and in turns once a peak is priced. The more
+#: requests there are, the dearer is what follows: they decide how many of those turns are taken.
+_PEAKS_SWAPPED = 2
+_FIRST_SWAPS = ((60_000, 8),)
+_SWAPS = ((200_000, 8), (400_000, 4), (400_000, 8), (400_000, 16), (800_000, 8), (800_000, 4))
+_REQUESTS_PER_TURN = 64
 #: Price vectors tried, and table cells they may visit in all (some tenths of a second).
 _PRICE_WORK = 10**10
 #: Distances from a peak's bound at which placements are sought [tokens].
 _DISTANCES = (0, 1, 4, 16, 64, 256)
 #: Distance of the incumbent from which on any better placement is sought first [tokens].
 _FAR = 16
-#: When every request is admitted: fillings, splits and exchanges per turn, turns, and peaks tried.
-_FILLINGS = 8
-_ENDINGS = 300
-_SPLITS = 500
-_EXCHANGES = 20_000
-_TURNS = 6
-_PEAKS_TRIED = 5
 #: Requests up to which the enumeration is worth a try.
 _MAX_ENUMERATED = 32
 
@@ -75,10 +75,7 @@ class FillSearch:
         """Close the problem as far as limits allow; see `bfio.exact.solve.solve_exact`."""
         if start is not None:
             self._accept(self._core.owner_of(start))
-        if self._core.admits_all:
-            self._pack()
-        else:
-            self._fill()
+        self._fill()
         if self._open and len(self._core.sizes) <= _MAX_ENUMERATED and node_limit > 0:
             self._enumerate(node_limit)
         return self._result()
@@ -119,22 +116,30 @@ class FillSearch:
         self._method = "bound"
         with self._phase("bound"):
             self._bound_peaks()
-        self._improve(_PLACEMENT_ROUNDS[:1])
+        with self._phase("search"):
+            self._swap_first()
         if self._open and not self._out_of_time:
             self._close_peaks()
         if self._open and not self._out_of_time:
             self._improve(_PLACEMENT_ROUNDS)
 
     def _place_first(self) -> None:
-        """Fill the slots under the first peak that the first pass can keep."""
+        """Fill the slots under the first peak that a first pass, of either kind, can keep."""
         core = self._core
         owner = np.empty_like(self._owner)
         peak = self._first
         step = 1
-        while self._place(peak, core.largest_total, 0, owner) < 0:
+        while True:
+            spread_out = spread_largest(peak - core.base, core.capacity, core.sizes, owner) >= 0
+            if spread_out:
+                self._accept(owner)
+            placed = self._place(peak, core.largest_total, 0, owner) >= 0
+            if placed:
+                self._accept(owner)
+            if spread_out or placed:
+                return
             peak += step
             step *= 2
-        self._accept(owner)
 
     def _place(self, peak: int, target: int, rounds: int, owner: IntArray) -> int:
         core = self._core
@@ -185,6 +190,30 @@ class FillSearch:
         if self._bounds is not None:
             self._lower = max(self._lower, min(int(self._bounds.min()), self._best))
 
+    def _swap_first(self) -> None:
+        """Spread and swap under the peaks with the weakest bounds: often that is all it takes."""
+        if self._bounds is None:
+            return
+        for k in np.argsort(self._bounds, kind="stable")[:_PEAKS_SWAPPED].tolist():
+            self._swap(k, _FIRST_SWAPS)
+
+    def _swap(self, k: int, rounds: tuple[tuple[int, int], ...]) -> None:
+        """Spread requests under one peak and swap them, longer and longer, up to its bound."""
+        assert self._bounds is not None
+        core = self._core
+        peak = self._first + k
+        target = core.value(peak, 0) - int(self._bounds[k])
+        margins = peak - core.base
+        owner = np.empty_like(self._owner)
+        for turns, part in rounds:
+            if self._bounds[k] >= self._best or self._out_of_time:
+                return
+            spread_largest(margins, core.capacity, core.sizes, owner)
+            heat = core.largest_total // (part * int(core.capacity.sum()))
+            if swap_requests(margins, core.sizes, target, heat, turns, owner, self._state) >= 0:
+                self._accept(owner)
+                self._raise_lower()
+
     def _improve(self, rounds: tuple[int, ...]) -> None:
         """Place under the peaks with the weakest bounds, longer and longer."""
         if self._bounds is None:
@@ -223,6 +252,8 @@ class FillSearch:
             else:
                 searched.add(weakest)
                 with self._phase("search"):
+                    turns = max(2, len(self._owner) // _REQUESTS_PER_TURN)
+                    self._swap(weakest, _SWAPS[:turns])
                     self._search(generation, weakest, priced[weakest])
             self._raise_lower()
 
@@ -234,10 +265,10 @@ class FillSearch:
         generation.start(peak, self._owner)
         enough = core.value(peak, 0) - self._best
         _, prices = generation.bound_total(peak, enough)
-        if generation.raise_bounds(self._first, prices, self._bounds, self._best).any():
-            # Requests that fit nowhere have price 0.
-            rest = np.zeros(len(core.sizes) - len(prices), dtype=np.int64)
-            self._prices.append(np.concatenate([prices, rest]))
+        generation.raise_bounds(self._first, prices, self._bounds, self._best)
+        # Requests that fit nowhere have price 0. Searches rest on prices that raise nothing, too.
+        rest = np.zeros(len(core.sizes) - len(prices), dtype=np.int64)
+        self._prices.append(np.concatenate([prices, rest]))
         self._guide[: len(prices)] = prices // PRICE_SCALE
         placement = generation.placement()
         if placement is not None:
@@ -272,53 +303,6 @@ class FillSearch:
             if exhausted:
                 self._bounds[k] = target + 1
                 self._method = "columns"
-
-    def _pack(self) -> None:
-        """Admit everyone: only the peak is left to minimise."""
-        core = self._core
-        with self._phase("bound"):
-            peak = core.least_peak_for_all()
-            self._lower = core.value(peak, int(core.sizes.sum()))
-        owner = np.empty_like(self._owner)
-        with self._phase("search"):
-            loads = spread(core.base, core.capacity, core.sizes, owner)
-            self._accept(owner)
-            for _ in range(_PEAKS_TRIED):
-                if not self._open or peak >= core.peak_of(self._best) or self._out_of_time:
-                    break
-                self._fill_exactly(peak)
-                if peak >= core.peak_of(self._best):
-                    break
-                self._balance(peak, owner, loads)
-                peak += max(1, (core.peak_of(self._best) - peak) // 2)
-
-    def _fill_exactly(self, peak: int) -> None:
-        """Try to use all room under a peak, if the tables of sums are small enough."""
-        core = self._core
-        limit = min(peak - int(core.base.min()), int(core.sizes.sum()))
-        if len(core.sizes) * (limit // 64 + 1) > _MAX_CELLS // 64:
-            return
-        owner = np.empty_like(self._owner)
-        margins = peak - core.base
-        if fill_exactly(
-            margins, core.capacity, core.sizes, _FILLINGS, _ENDINGS, owner, self._state
-        ):
-            self._accept(owner)
-
-    def _balance(self, peak: int, owner: IntArray, loads: IntArray) -> None:
-        """Alternate exact splits of two workers' requests and random exchanges."""
-        core = self._core
-        for _ in range(_TURNS):
-            met = split_under_peak(
-                peak, core.base, core.capacity, core.sizes, owner, loads, _SPLITS, self._state
-            )
-            self._accept(owner)
-            if met or self._out_of_time:
-                return
-            exchange_under_peak(
-                peak, core.capacity, core.sizes, owner, loads, _EXCHANGES, self._state
-            )
-            self._accept(owner)
 
     def _enumerate(self, node_limit: int) -> None:
         core = self._core
@@ -366,8 +350,6 @@ class FillSearch:
     def _certificate(self) -> Certificate:
         core = self._core
         bound = self._lower * core.multiplier
-        if self._method in ("columns", "enumeration"):
-            return Certificate("enumeration", bound, nodes=self._nodes)
-        return Certificate(
-            "sums", bound, tuple(core.by_request(p) for p in self._prices), PRICE_SCALE
-        )
+        kind = "enumeration" if self._method in ("columns", "enumeration") else "sums"
+        prices = tuple(core.by_request(vector) for vector in self._prices)
+        return Certificate(kind, bound, prices, PRICE_SCALE, self._nodes)

@@ -17,7 +17,7 @@ _TOLERANCE = 1e-7
 @compiled
 def start_basis(
     num_workers: int,
-    num_requests: int,
+    available: IntArray,
     first: IntArray,
     columns: IntArray,
     worth: FloatArray,
@@ -34,8 +34,10 @@ def start_basis(
 
     Parameters
     ----------
-    num_workers, num_requests : int
-        W and N; R = W + N rows.
+    num_workers : int
+        W.
+    available : IntArray
+        Shape (N,): how many requests there are of each size; R = W + N rows.
     first : IntArray
         Shape (W,): the column of each worker, -1 for none.
     columns, worth : IntArray and FloatArray
@@ -46,14 +48,14 @@ def start_basis(
         Shapes (R,), (R, R) transposed, (R,), (R,): filled.
     """
     inverse[:] = 0.0
-    for r in range(num_workers + num_requests):
+    for r in range(num_workers + len(available)):
         inverse[r, r] = 1.0
         basis[r] = -1 - r
         primal[r] = 1.0
         dual[r] = 0.0
         if r >= num_workers:
             # Right-hand sides that differ a little keep degenerate pivots from cycling.
-            primal[r] += 1e-6 * (1.0 + (r * 7919 % 1013) / 1013.0)
+            primal[r] = available[r - num_workers] + 1e-6 * (1.0 + (r * 7919 % 1013) / 1013.0)
     for g in range(num_workers):
         dual[g] = -penalty
         if first[g] < 0:
@@ -62,7 +64,7 @@ def start_basis(
         dual[g] = worth[first[g]]
         for i in columns[first[g]]:
             if i >= 0:
-                inverse[g, num_workers + i] = -1.0
+                inverse[g, num_workers + i] -= 1.0
                 primal[num_workers + i] -= 1.0
 
 

@@ -36,36 +36,36 @@ def largest_nested_total(sizes: IntArray, thresholds: IntArray) -> int:
 
 
 @compiled
+def _thresholds(base: IntArray, capacity: IntArray, smallest: IntArray, single: bool) -> IntArray:
+    """Return the thresholds of all slots, or of those alone on their worker, under peak 0, sorted.
+
+    A request shares its worker with at least the smallest others.
+    """
+    thresholds = np.empty(capacity.sum(), np.int64)
+    count = 0
+    for g in range(len(base)):
+        if capacity[g] == 1 or not single:
+            thresholds[count : count + capacity[g]] = -base[g] - smallest[capacity[g] - 1]
+            count += capacity[g]
+    return np.sort(thresholds[:count])
+
+
+@compiled
 def _largest_total(
-    margins: IntArray, capacity: IntArray, sizes: IntArray, smallest: IntArray, reach: IntArray
+    capacity: IntArray, sizes: IntArray, reach: IntArray, single: IntArray, slots: IntArray
 ) -> int:
     """Upper bound on ``T`` by reachable sums and by nested thresholds; -1 if slots stay empty."""
     total = 0
-    total_single = 0
-    num_single = 0
-    for g in range(len(margins)):
+    for g in range(len(capacity)):
         if reach[g] < 0:
             return -1
-        total += reach[g]
-        if capacity[g] == 1:
-            total_single += reach[g]
-            num_single += 1
-    single = np.empty(num_single, np.int64)
-    slots = np.empty(capacity.sum(), np.int64)
-    s = 0
-    k = 0
-    for g in range(len(margins)):
-        if capacity[g] == 1:
-            single[s] = margins[g]
-            s += 1
-        # A request shares its worker with at least the smallest others.
-        slots[k : k + capacity[g]] = margins[g] - smallest[capacity[g] - 1]
-        k += capacity[g]
-    of_single = largest_nested_total(sizes, np.sort(single))
-    of_slots = largest_nested_total(sizes, np.sort(slots))
+        if capacity[g] > 1:
+            total += reach[g]
+    of_single = largest_nested_total(sizes, single)
+    of_slots = largest_nested_total(sizes, slots)
     if of_single < 0 or of_slots < 0:
         return -1
-    return min(total - total_single + of_single, of_slots)
+    return min(total + of_single, of_slots)
 
 
 @compiled
@@ -105,13 +105,16 @@ def peak_bounds(
     limit = table.shape[1] - 1
     bounds = np.empty(count, np.int64)
     reach = np.empty(len(base), np.int64)
+    # All thresholds rise with the peak, so that they keep their order.
+    single = _thresholds(base, capacity, smallest, True)
+    slots = _thresholds(base, capacity, smallest, False)
     for k in range(count):
-        margins = first + k - base
+        peak = first + k
         for g in range(len(base)):
-            reach[g] = table[rows[g], min(margins[g], limit)]
-        total = _largest_total(margins, capacity, sizes, smallest, reach)
+            reach[g] = table[rows[g], min(peak - base[g], limit)]
+        total = _largest_total(capacity, sizes, reach, peak + single, peak + slots)
         if total < 0:
             bounds[k] = IMPOSSIBLE
         else:
-            bounds[k] = num_workers * (first + k) - total_base - min(total, largest_total)
+            bounds[k] = num_workers * peak - total_base - min(total, largest_total)
     return bounds

@@ -14,14 +14,19 @@ _SUBSET_TRIES = 16
 
 
 @compiled
-def random_below(state: RandomState, bound: int) -> int:
-    """Return the next of the pseudo-random numbers 0..bound-1 (xorshift64; ``state`` moves on)."""
-    x = state[0]
+def next_random(x: np.uint64) -> np.uint64:
+    """Return what follows ``x`` in a pseudo-random sequence (xorshift64, never 0)."""
     x ^= x << np.uint64(13)
     x ^= x >> np.uint64(7)
     x ^= x << np.uint64(17)
-    state[0] = x
-    return int(np.int64(x % np.uint64(bound)))
+    return x
+
+
+@compiled
+def random_below(state: RandomState, bound: int) -> int:
+    """Return the next of the pseudo-random numbers 0..bound-1; ``state`` moves on."""
+    state[0] = next_random(state[0])
+    return int(np.int64(state[0] % np.uint64(bound)))
 
 
 @compiled

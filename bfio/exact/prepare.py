@@ -27,13 +27,14 @@ def prepare() -> float:
         Wall-clock time this took when it was done [s].
     """
     from bfio.exact.fill_search import FillSearch
+    from bfio.exact.pack_search import PackSearch, prepare_packing
 
     began = time.perf_counter()
-    for step in _STEPS:
-        FillSearch(_core(step, 1), None).run(None, node_limit=100)
+    FillSearch(_core(_STEPS[0], 1), None).run(None, node_limit=100)
+    PackSearch(_core(_STEPS[1], 1), None).run(None, node_limit=100)
     for factor in (1, _LARGE):
         _prepare_columns(_core(_STEPS[0], factor))
-    _prepare_packing(_core(_STEPS[1], 1))
+    prepare_packing(_core(_STEPS[1], 1))
     return time.perf_counter() - began
 
 
@@ -47,6 +48,7 @@ def _core(step: tuple[list[int], list[list[int]], list[list[int]]], factor: int)
 def _prepare_columns(core: FillProblem) -> None:
     """Reach what only open peaks reach."""
     from bfio.exact.columns import ColumnGeneration
+    from bfio.exact.swap import spread_largest, swap_requests
 
     margin = int(core.sizes[-3:].sum()) - 1
     peak = int(core.base.min()) + margin
@@ -54,17 +56,8 @@ def _prepare_columns(core: FillProblem) -> None:
     generation.start(peak, np.full(len(core.sizes), -1))
     total, prices = generation.bound_total(peak, 0)
     generation.raise_bounds(peak - 1, prices, np.zeros(2, dtype=np.int64), 1 << 60)
-    generation.search(peak, prices, total, np.ones(1, dtype=np.uint64))
-
-
-def _prepare_packing(core: FillProblem) -> None:
-    """Reach what only packings that are hard to find reach."""
-    from bfio.exact.pack import exchange_under_peak, fill_exactly, split_under_peak, spread
-
-    owner = np.empty_like(core.sizes)
     state = np.ones(1, dtype=np.uint64)
-    peak = core.least_peak_for_all()
-    fill_exactly(peak - core.base, core.capacity, core.sizes, 1, 1, owner, state)
-    loads = spread(core.base, core.capacity, core.sizes, owner)
-    split_under_peak(peak, core.base, core.capacity, core.sizes, owner, loads, 1, state)
-    exchange_under_peak(peak, core.capacity, core.sizes, owner, loads, 1, state)
+    generation.search(peak, prices, total, state)
+    owner = np.empty_like(core.sizes)
+    spread_largest(peak - core.base, core.capacity, core.sizes, owner)
+    swap_requests(peak - core.base, core.sizes, total + 1, 1, 1, owner, state)

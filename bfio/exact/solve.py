@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bfio.exact.fill import reduce_to_fill
+from bfio.exact.fill import FillProblem, reduce_to_fill
 from bfio.exact.prepare import prepare
 from bfio.exact.result import ExactResult, Seconds
 from formulations.errors import InputError
@@ -63,11 +63,20 @@ def solve_exact(
     prepare()
     compiled = time.perf_counter()
     from bfio.exact.fill_search import FillSearch
+    from bfio.exact.pack_search import PackSearch
 
     nodes = DEFAULT_NODE_LIMIT if node_limit is None else node_limit
     deadline = None if time_limit is None else compiled + time_limit
-    search = FillSearch(core, deadline)
+    search: PackSearch | FillSearch
+    if core.admits_all:
+        search = PackSearch(core, deadline)
+    else:
+        search = FillSearch(core, deadline)
+        start = _levelled(problem, core, start, deadline)
+    levelled = time.perf_counter() - compiled
     result = search.run(start, nodes)
+    seconds = replace(result.seconds, search=result.seconds.search + levelled)
+    result = replace(result, seconds=seconds)
     result = replace(result, seconds=replace(result.seconds, compile=compiled - began))
     if result.proven or result.stopped_by_time or fallback is None:
         return result
@@ -77,6 +86,24 @@ def solve_exact(
     # The peaks of the core are those of its first step that counts.
     peaks = search.open_peaks() if problem.weights[0] > 0 else None
     return _merged(result, _compact(problem, result, left, peaks))
+
+
+def _levelled(
+    problem: StepProblem,
+    core: FillProblem,
+    start: tuple[int | None, ...] | None,
+    deadline: float | None,
+) -> tuple[int | None, ...] | None:
+    """Start with all workers at one level where that beats what was given."""
+    from bfio.exact.level import level
+
+    owner = level(core, deadline)
+    if owner is None:
+        return start
+    found = core.assignment(owner)
+    if start is not None and problem.objective_value(start) <= problem.objective_value(found):
+        return start
+    return found
 
 
 def _check_limits(time_limit: float | None, node_limit: int | None) -> None:
@@ -113,7 +140,9 @@ def _merged(own: ExactResult, other: ExactResult) -> ExactResult:
     bound = max(own.bound, min(own.objective, own.bound if other.bound is None else other.bound))
     if other.objective is None or other.objective > own.objective:
         other = replace(other, assignment=own.assignment, objective=own.objective)
-    return replace(other, bound=bound, seconds=seconds, nodes=own.nodes)
+    # A bound that the fallback has not raised is still ours to certify.
+    certificate = own.certificate if bound == own.bound else None
+    return replace(other, bound=bound, certificate=certificate, seconds=seconds, nodes=own.nodes)
 
 
 def _compact(

@@ -71,9 +71,35 @@ def largest_value(
 
 
 @compiled
+def prefix_values(values: IntArray, most: int) -> IntArray:
+    """Sum the c most valuable of the first i requests, for each i and c <= ``most``.
+
+    Returns
+    -------
+    IntArray
+        Shape (N + 1, most + 1); `UNREACHABLE` where c > i.
+    """
+    sums = np.full((len(values) + 1, most + 1), UNREACHABLE, np.int64)
+    sums[0, 0] = 0
+    largest = np.empty(most, np.int64)
+    for i in range(len(values)):
+        k = min(i, most - 1)
+        if i < most or values[i] > largest[k]:
+            while k > 0 and largest[k - 1] < values[i]:
+                largest[k] = largest[k - 1]
+                k -= 1
+            largest[k] = values[i]
+        sums[i + 1, 0] = 0
+        for c in range(min(i + 1, most)):
+            sums[i + 1, c + 1] = sums[i + 1, c] + largest[c]
+    return sums
+
+
+@compiled
 def collect_subsets(
     sizes: IntArray,
     values: IntArray,
+    prefix: IntArray,
     table: Table,
     reach: IntArray,
     top_sum: IntArray,
@@ -86,13 +112,16 @@ def collect_subsets(
 ) -> tuple[int, bool]:
     """Collect the subsets of ``count`` requests, of sum <= ``limit`` and value >= ``threshold``.
 
-    Depth first, largest request first; what a beginning can still reach is read from the table,
-    so that hardly any beginning is in vain.
+    Depth first, largest request first. What a beginning can still reach is the lesser of two
+    bounds: the table knows the room but would take a request twice, the prefixes know which
+    requests are left but not the room. So hardly any beginning is in vain.
 
     Parameters
     ----------
     sizes, values, table, reach, top_sum, top_value
         As in `fill_table` and `largest_value`; sizes ascending.
+    prefix : IntArray
+        From `prefix_values`.
     count, limit, threshold : int
         See above; ``count >= 1``.
     scans : int
@@ -125,18 +154,22 @@ def collect_subsets(
         left = room[depth] - sizes[i]
         value = worth[depth] + values[i]
         rest = count - depth - 1
+        if left < 0 or value + prefix[i, rest] < threshold:
+            continue
         if value + largest_value(table, reach, top_sum, top_value, rest, left) < threshold:
             continue
-        if rest > 0:
+        if rest == 0:
+            if total == len(found):
+                return total, False
+            found[total, :count] = chosen[:count]
+            total += 1
+            continue
+        fitting = min(i, np.searchsorted(sizes, left, side="right"))
+        if value + prefix[fitting, rest] >= threshold:
             depth += 1
             room[depth] = left
             worth[depth] = value
-            chosen[depth] = i
-            continue
-        if total == len(found):
-            return total, False
-        found[total, :count] = chosen[:count]
-        total += 1
+            chosen[depth] = fitting
     return total, True
 
 
@@ -144,6 +177,7 @@ def collect_subsets(
 def best_subsets(
     sizes: IntArray,
     values: IntArray,
+    prefix: IntArray,
     table: Table,
     reach: IntArray,
     top_sum: IntArray,
@@ -158,7 +192,7 @@ def best_subsets(
 
     Parameters
     ----------
-    sizes, values, table, reach, top_sum, top_value, scans
+    sizes, values, prefix, table, reach, top_sum, top_value, scans
         As in `collect_subsets`.
     order : IntArray
         The most valuable requests, at least as many as any capacity.
@@ -179,6 +213,7 @@ def best_subsets(
             collect_subsets(
                 sizes,
                 values,
+                prefix,
                 table,
                 reach,
                 top_sum,

@@ -6,13 +6,18 @@ common shifts (one step always does). Their objective is a multiple of
     G·M − Σ_g b_g − T,
 
 with ``M`` the peak and ``T`` the admitted total. The verifier derives, in integers, a bound on it
-for every peak ``M`` that could beat the claim. If every request is admitted, ``T`` is known and
-only ``M`` needs a bound. Otherwise, for every price vector λ ≥ 0 on the requests,
+for every peak ``M`` that could beat the claim. For every price vector λ ≥ 0 on the requests,
 
     T(M) ≤ Σ_i λ_i + Σ_g max { Σ_{i ∈ S} (s_i − λ_i) : |S| = cap_g, Σ_{i ∈ S} s_i ≤ M − b_g },
 
 since adding Σ_i λ_i (1 − times i is used) ≥ 0 to the total relaxes "at most once". With λ = 0 this
-is the sum of the largest reachable sums.
+is the sum of the largest reachable sums. If every request is admitted (then |S| ≤ cap_g), ``T`` is
+known, and a peak is excluded where less than ``T`` fits.
+
+A certificate of kind ``"enumeration"`` leaves peaks that such bounds do not close. The verifier
+then searches by itself (`formulations.step.exhaustion`): each worker's subsets must be within the
+distance of its best that bound and claim leave, and no disjoint choice may exist. Small problems
+are searched placement by placement where that takes too long.
 """
 
 from dataclasses import dataclass
@@ -21,6 +26,7 @@ import numpy as np
 
 from formulations.arrays import IntArray
 from formulations.errors import InputError
+from formulations.step.exhaustion import Placements, PricedWorkers, Work, has_disjoint_choice
 from formulations.step.problem import Objective, StepProblem
 
 _UNREACHABLE = -(1 << 60)
@@ -28,6 +34,8 @@ _UNREACHABLE = -(1 << 60)
 _MAX_VALUE = 1 << 58
 #: Most table cells (cardinalities x sums) and peaks the verifier visits.
 _MAX_CELLS = 1 << 27
+#: Most requests of a problem whose placements are searched one by one.
+_MAX_PLACED = 32
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class Certificate:
     Parameters
     ----------
     kind : str
-        ``"sums"`` or ``"enumeration"``.
+        ``"sums"``, or ``"enumeration"``: then the verifier has to search as well.
     bound : int
         The scaled objective claimed to be a lower bound.
     prices : tuple of tuple of int
@@ -45,8 +53,7 @@ class Certificate:
     price_scale : int
         See there.
     nodes : int
-        For ``"enumeration"``: nodes of the exhausted search. Nothing re-derives such a bound
-        short of searching again; `certified_bound` refuses it.
+        For ``"enumeration"``: nodes of the search that was exhausted, for the record.
     """
 
     kind: str
@@ -67,7 +74,8 @@ def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
     Raises
     ------
     InputError
-        If the certificate does not prove its bound, is malformed, or records a search.
+        If the certificate does not prove its bound, is malformed, or its search exceeds
+        `formulations.step.exhaustion.WORK_LIMIT`.
     """
     _check_form(problem, certificate)
     core = _Core(problem)
@@ -75,10 +83,11 @@ def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
     target = -(-certificate.bound // core.multiplier) if core.multiplier else 0
     if core.multiplier == 0:
         proven = certificate.bound <= 0
-    elif core.admits_all:
-        proven = core.value(core.least_peak_for_all(), core.total_size) >= target
     else:
-        proven = _every_peak_reaches(core, certificate, target)
+        left = _left_open(core, certificate, target)
+        proven = left == [] or (
+            certificate.kind == "enumeration" and _none_beats(core, certificate, target, left)
+        )
     if not proven:
         raise InputError(
             "certificate", f"it does not prove the bound {certificate.bound}", "solve again"
@@ -87,12 +96,8 @@ def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
 
 
 def _check_form(problem: StepProblem, certificate: Certificate) -> None:
-    if certificate.kind != "sums":
-        raise InputError(
-            "certificate.kind",
-            f"{certificate.kind!r} cannot be re-derived",
-            "solve the problem with a second method to check it",
-        )
+    if certificate.kind not in ("sums", "enumeration"):
+        raise InputError("certificate.kind", f"{certificate.kind!r}", "use sums or enumeration")
     if certificate.price_scale < 1:
         raise InputError("certificate.price_scale", "below 1", "solve again")
     reach = certificate.price_scale * int(problem.contribution.sum())
@@ -197,18 +202,20 @@ def _check_covered(problem: StepProblem) -> None:
         )
 
 
-def _every_peak_reaches(core: _Core, certificate: Certificate, target: int) -> bool:
-    """Whether every peak from the first possible one is bounded by ``target``."""
+def _left_open(core: _Core, certificate: Certificate, target: int) -> list[int] | None:
+    """Peaks not bounded by ``target``; None if they, or the tables, are too many."""
+    if core.admits_all:
+        return _left_of_packing(core, certificate, target)
     first = core.first_peak
     if core.closed_form(first) >= target:
-        return True
+        return []
     if len(core.base) == 0:
-        return False
+        return None
     last = _last_open_peak(core, target)
     most = int(core.capacity.max())
-    limit = min(last - int(core.base.min()), int(core.below[-1]))
+    limit = _largest_sum(core, last)
     if (most + 1) * (limit + 1) > _MAX_CELLS or last - first > _MAX_CELLS:
-        return False
+        return None
     open_peaks = np.arange(first, last + 1)
     reachable = _priced_sums(core, np.zeros_like(core.sizes), 1, limit)
     total = np.minimum(_sum_over_workers(core, reachable, open_peaks), core.largest_total)
@@ -222,7 +229,85 @@ def _every_peak_reaches(core: _Core, certificate: Certificate, target: int) -> b
         # The total is an integer, so that its bound may be rounded down.
         bounds = core.num_workers * open_peaks - core.total_base - total // scale
         open_peaks = open_peaks[(bounds < target) & (total > _UNREACHABLE)]
-    return all(_nested_bound(core, reachable, peak) >= target for peak in open_peaks.tolist())
+    return [p for p in open_peaks.tolist() if _nested_bound(core, reachable, p) < target]
+
+
+def _left_of_packing(core: _Core, certificate: Certificate, target: int) -> list[int] | None:
+    """Return the largest peak below the claim if all requests may fit under it; else nothing."""
+    least = -(-(target + core.total_base + core.total_size) // core.num_workers)
+    peak = least - 1
+    if peak < core.least_peak_for_all():
+        return []
+    if len(core.sizes) == 0:
+        return [peak]
+    limit = _largest_sum(core, peak)
+    if (int(core.capacity.max()) + 1) * (limit + 1) > _MAX_CELLS:
+        return None
+    for vector in certificate.prices:
+        prices = np.array(vector, dtype=np.int64)
+        table = _priced_sums(core, prices, certificate.price_scale, limit)
+        # Where all are admitted a worker may take fewer than it has slots.
+        table = np.maximum.accumulate(table, axis=0)
+        total = int(_sum_over_workers(core, table, np.array([peak]))[0]) + int(prices.sum())
+        if total // certificate.price_scale < core.total_size:
+            return []
+    return [peak]
+
+
+def _largest_sum(core: _Core, peak: int) -> int:
+    """Largest sum of interest under a peak: no worker has more room or more requests."""
+    most = int(core.below[-1] - core.below[len(core.sizes) - int(core.capacity.max())])
+    return min(peak - int(core.base.min()), most)
+
+
+def _none_beats(
+    core: _Core, certificate: Certificate, target: int, left: list[int] | None
+) -> bool:
+    """Whether a search through all that could beat the claim finds nothing."""
+    try:
+        if left is not None and not core.admits_all:
+            work = Work()
+            return not any(_beaten_under(core, certificate, target, p, work) for p in left)
+    except InputError:
+        if len(core.sizes) > _MAX_PLACED:
+            raise
+    return not Placements(
+        core.num_workers,
+        core.total_base,
+        core.peak,
+        core.base.tolist(),
+        core.capacity.tolist(),
+        core.ascending[::-1].tolist(),
+    ).beat(target, Work())
+
+
+def _beaten_under(
+    core: _Core, certificate: Certificate, target: int, peak: int, work: Work
+) -> bool:
+    """Whether disjoint subsets under this peak beat the claim, at the prices that allow fewest."""
+    needed = core.value(peak, 0) - target + 1
+    limit = _largest_sum(core, peak)
+    options = [(np.zeros_like(core.sizes), 1)]
+    options += [(np.array(v, dtype=np.int64), certificate.price_scale) for v in certificate.prices]
+    chosen = None
+    for prices, scale in options:
+        table = _priced_sums(core, prices, scale, limit)
+        total = int(_sum_over_workers(core, table, np.array([peak]))[0]) + int(prices.sum())
+        budget = total - scale * needed
+        # Budgets of different scales compare in tokens.
+        if chosen is None or budget * chosen[2] < chosen[3] * scale:
+            chosen = (prices, table, scale, budget)
+    assert chosen is not None
+    prices, table, scale, budget = chosen
+    workers = PricedWorkers(
+        core.sizes.tolist(),
+        (scale * core.sizes - prices).tolist(),
+        prices.tolist(),
+        (peak - core.base).tolist(),
+        core.capacity.tolist(),
+        table,
+    )
+    return budget >= 0 and has_disjoint_choice(workers, budget, work)
 
 
 def _last_open_peak(core: _Core, target: int) -> int:

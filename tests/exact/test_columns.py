@@ -1,5 +1,6 @@
 """The linear program over subsets, its bounds, the search for disjoint subsets, and dives."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -13,7 +14,6 @@ from bfio.exact.cover import cover_workers
 from bfio.exact.dive import dive
 from bfio.exact.fill import FillProblem, reduce_to_fill
 from bfio.exact.master import improve_basis, start_basis
-from bfio.exact.pack import fill_exactly
 from tests.exact.cases import crowded, instant
 
 
@@ -207,27 +207,8 @@ def test_dive_fills_a_crowded_step() -> None:
     assert dive(core, peak, total + 1, _state(), lambda: False) is None
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_exact_fillings(seed: int) -> None:
-    """Twelve workers and sixty requests with 2 tokens to spare; with -1, nothing is claimed."""
-    rng = np.random.default_rng(seed)
-    sizes = np.sort(rng.geometric(1 / 300, 60))
-    cuts = np.sort(rng.integers(0, sizes.sum(), 11))
-    margins = np.diff(np.concatenate([[0], cuts, [sizes.sum() + 2]])) + 0
-    capacity = np.full(12, 60)
-    owner = np.empty(60, np.int64)
-    if fill_exactly(margins, capacity, sizes, 8, 300, owner, _state()):
-        loads = np.bincount(owner, weights=sizes, minlength=12)
-        assert (loads <= margins).all()
-    margins[0] -= 3
-    margins = np.maximum(margins, 0)
-    if margins.sum() < sizes.sum():
-        assert not fill_exactly(margins, capacity, sizes, 2, 5, owner, _state())
-
-
-def test_exact_filling_succeeds() -> None:
-    """Forty sizes 1..40 sum to 820: four workers of 205 each are filled without a token lost."""
-    owner = np.empty(40, np.int64)
-    margins = np.full(4, 205)
-    assert fill_exactly(margins, np.full(4, 40), np.arange(1, 41), 8, 300, owner, _state())
-    assert np.bincount(owner, weights=np.arange(1, 41)).tolist() == [205.0] * 4
+@pytest.mark.parametrize(("sizes", "peak"), [([9, 9], 7), ([1, 9, 9], 7)])
+def test_dive_where_too_few_fit(sizes: list[int], peak: int) -> None:
+    """With room for 2 and 1, no request of 9 fits: of two slots at most one could be filled."""
+    core = replace(_core([1, 1], [5, 6], [1, 1, 1]), sizes=np.array(sizes))
+    assert dive(core, peak, 0, _state(), lambda: False) is None

@@ -3,11 +3,9 @@
 from itertools import combinations, permutations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.exact.pack import split_under_peak, spread
 from bfio.exact.peaks import largest_nested_total
 from bfio.exact.place import place_under_peak
 from bfio.exact.subsets import (
@@ -241,20 +239,3 @@ def test_swaps_repair_and_improve() -> None:
     assert swap_requests(np.array([10, 10]), sizes, 20, 3, 5000, owner, state) == 20
     loads = np.bincount(owner[owner >= 0], weights=sizes[owner >= 0])
     assert loads.tolist() == [10.0, 10.0]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_splits_find_a_hidden_partition(seed: int) -> None:
-    """Forty requests on five empty workers whose sizes split evenly by construction."""
-    rng = np.random.default_rng(seed)
-    parts = [np.diff(np.sort(rng.choice(1999, 7, replace=False)) + 1) for _ in range(5)]
-    rows = [np.concatenate([part, [2000 - part.sum()]]) for part in parts]
-    sizes = np.sort(np.concatenate(rows)).astype(np.int64)
-    base = np.zeros(5, np.int64)
-    capacity = np.full(5, len(sizes))
-    owner = np.empty(len(sizes), np.int64)
-    loads = spread(base, capacity, sizes, owner)
-    state = np.array([seed + 1], dtype=np.uint64)
-    assert split_under_peak(2000, base, capacity, sizes, owner, loads, 5000, state)
-    assert [int(sizes[owner == g].sum()) for g in range(5)] == [2000] * 5
-    assert loads.tolist() == [2000] * 5

@@ -1,0 +1,189 @@
+"""Plain searches behind a certificate: that no placement beats a claim, by trying all that could.
+
+They share no code with the solvers, take integers only, and give up at a stated amount of work.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from formulations.arrays import IntArray
+from formulations.errors import InputError
+
+#: Steps of one search: requests looked at, and columns or states visited (some seconds).
+WORK_LIMIT = 4_000_000
+#: No subset of these requests exists, in a table of priced sums.
+_NONE = -(1 << 59)
+
+
+class Work:
+    """Counts steps, and raises beyond the limit."""
+
+    def __init__(self, limit: int = WORK_LIMIT) -> None:
+        self._left = limit
+
+    def spend(self, steps: int = 1) -> None:
+        """Count some steps.
+
+        Raises
+        ------
+        InputError
+            If the limit is exceeded.
+        """
+        self._left -= steps
+        if self._left < 0:
+            raise InputError(
+                "certificate",
+                "not re-derived within the limit of work",
+                "solve with another method",
+            )
+
+
+@dataclass(frozen=True)
+class PricedWorkers:
+    """Workers under one peak and prices; values are scaled sizes less prices.
+
+    Parameters
+    ----------
+    sizes, values, prices : list of int
+        One per request.
+    margins, capacity : list of int
+        One per open worker.
+    table : IntArray
+        ``table[c, x]``: largest value of c requests of sum <= x; hugely negative if none.
+    """
+
+    sizes: list[int]
+    values: list[int]
+    prices: list[int]
+    margins: list[int]
+    capacity: list[int]
+    table: IntArray
+
+    def best(self, worker: int) -> int:
+        """Largest value of a subset of this worker."""
+        return self._reach(self.capacity[worker], self.margins[worker])
+
+    def _reach(self, count: int, room: int) -> int:
+        if room < 0:
+            return _NONE
+        return int(self.table[count, min(room, self.table.shape[1] - 1)])
+
+    def near_best(self, worker: int, least: int, work: Work) -> Iterator[tuple[int, int]]:
+        """Yield value and bits of every subset of this worker that is worth ``least`` or more."""
+        ending = (0, self.margins[worker], 0, len(self.sizes))
+        stack = [(self.capacity[worker], *ending)]
+        while stack:
+            count, value, room, members, before = stack.pop()
+            if count == 0:
+                yield value, members
+                continue
+            work.spend(before)
+            for i in range(count - 1, before):
+                left = room - self.sizes[i]
+                worth = value + self.values[i]
+                if left >= 0 and worth + self._reach(count - 1, left) >= least:
+                    stack.append((count - 1, worth, left, members | 1 << i, i))
+
+
+def has_disjoint_choice(workers: PricedWorkers, budget: int, work: Work) -> bool:
+    """Whether disjoint subsets, one for each worker, cost at most ``budget``.
+
+    A subset costs what it is worth less than its worker's best, and a request left over its price.
+    The worker or the request with the fewest subsets is served first.
+    """
+    columns = []
+    for g in range(len(workers.margins)):
+        best = workers.best(g)
+        for value, members in workers.near_best(g, best - budget, work):
+            columns.append((g, best - value, members))
+    every = (1 << len(workers.margins)) - 1
+    return _choose(columns, workers.prices, every, 0, budget, work)
+
+
+def _choose(
+    columns: list[tuple[int, int, int]],
+    prices: list[int],
+    workers: int,
+    used: int,
+    budget: int,
+    work: Work,
+) -> bool:
+    """Serve the remaining ``workers`` (bits) from these columns, all disjoint from ``used``."""
+    wasted = [i for i, price in enumerate(prices) if price > budget and not used >> i & 1]
+    if workers == 0:
+        left_over = sum(price for i, price in enumerate(prices) if not used >> i & 1)
+        return left_over <= budget
+    work.spend(len(columns) + len(prices))
+    served = [[c for c in columns if c[0] == g] for g in _bits(workers)]
+    served += [[c for c in columns if c[2] >> i & 1] for i in wasted]
+    work.spend(len(columns) * len(served) // 8)
+    for worker, cost, members in min(served, key=len):
+        rest = [
+            c for c in columns if c[0] != worker and not c[2] & members and c[1] <= budget - cost
+        ]
+        if _choose(rest, prices, workers & ~(1 << worker), used | members, budget - cost, work):
+            return True
+    return False
+
+
+def _bits(word: int) -> Iterator[int]:
+    while word:
+        yield (word & -word).bit_length() - 1
+        word &= word - 1
+
+
+@dataclass(frozen=True)
+class Placements:
+    """All placements of a one-dimensional problem, largest request first.
+
+    Parameters
+    ----------
+    num_workers, total_base, peak : int
+        ``G``, ``Σ b_g`` and the largest base load, of all workers.
+    base, capacity : list of int
+        One per open worker.
+    descending : list of int
+        Sizes.
+    """
+
+    num_workers: int
+    total_base: int
+    peak: int
+    base: list[int]
+    capacity: list[int]
+    descending: list[int]
+
+    def beat(self, target: int, work: Work) -> bool:
+        """Whether a placement has an objective below ``target``."""
+        start = tuple(sorted(zip(self.base, self.capacity, strict=True)))
+        admitted = min(len(self.descending), sum(self.capacity))
+        reached = {(start, admitted)}
+        if self._bound(start, admitted, 0) >= target:
+            return False
+        for depth, size in enumerate(self.descending):
+            following = set()
+            for state, left in reached:
+                work.spend(len(state))
+                if left < len(self.descending) - depth:
+                    following.add((state, left))
+                if left > 0:
+                    following.update((s, left - 1) for s in _with_request(state, size))
+            reached = {s for s in following if self._bound(*s, depth + 1) < target}
+        return bool(reached)
+
+    def _bound(self, state: tuple[tuple[int, int], ...], left: int, depth: int) -> int:
+        """No peak is lower than that so far, and no total higher than room or requests allow."""
+        peak = max([self.peak, *(load for load, _ in state)])
+        total = sum(load for load, _ in state) - sum(self.base)
+        room = sum(peak - load for load, free in state if free > 0)
+        largest = sum(self.descending[depth : depth + left])
+        return self.num_workers * peak - self.total_base - total - min(room, largest)
+
+
+def _with_request(
+    state: tuple[tuple[int, int], ...], size: int
+) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Yield the states after a worker takes a request; equal workers once."""
+    for k, (load, free) in enumerate(state):
+        if free > 0 and (k == 0 or state[k - 1] != state[k]):
+            yield tuple(sorted((*state[:k], (load + size, free - 1), *state[k + 1 :])))
