@@ -8,8 +8,8 @@ import numpy as np
 from bfio.workloads.generators import generate, resample
 from bfio.workloads.lengths import Geometric, Lognormal
 from bfio.workloads.reader import read_trace
+from bfio.workloads.rescaling import rescaled_outputs
 from bfio.workloads.workload import Workload
-from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 
 #: Lognormal prompts (median 800, sigma 1.1, cut off at 32,768), geometric outputs.
@@ -60,25 +60,6 @@ def require(name: str, data: Path) -> None:
     path = _trace_path(name, data)
     if name != SYNTHETIC and not path.is_file():
         raise InputError(str(path), "no such trace", "give --data, or run a synthetic case")
-
-
-def rescaled_outputs(outputs: IntArray, mean: int) -> IntArray:
-    """Scale output lengths to a mean, in integers.
-
-    ``o' = max(1, round(o·mean·n / Σo))``, halves up: exact for any machine and library.
-
-    Parameters
-    ----------
-    outputs : IntArray
-        Shape (n,), each >= 1 [tokens].
-    mean : int
-        Wanted mean [tokens]; rounding and the least length 1 may move it a little.
-    """
-    count, total = len(outputs), int(outputs.sum())
-    scaled = [
-        max(1, (2 * length * mean * count + total) // (2 * total)) for length in outputs.tolist()
-    ]
-    return frozen(np.array(scaled, dtype=np.int64))
 
 
 def _trace_path(name: str, data: Path) -> Path:

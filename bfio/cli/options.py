@@ -4,11 +4,8 @@ import argparse
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from formulations.errors import InputError
-
 if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster
-    from bfio.decode.drift import Drift
     from bfio.decode.energy import EnergyModel
     from bfio.policies.options import PolicyOptions
     from bfio.workloads.workload import Workload
@@ -164,7 +161,10 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         help="loads over the look-ahead window: constant (default) or growing",
     )
     group.add_argument(
-        "--predictor", default="none", metavar="P", help="output lengths: none (default) or oracle"
+        "--predictor",
+        default="none",
+        metavar="P",
+        help="output lengths: none (default), oracle, or noisy-oracle:0.5 (off by up to 50 %%)",
     )
     group.add_argument(
         "--engine",
@@ -179,6 +179,8 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 def run_options_from(args: argparse.Namespace) -> dict[str, Any]:
     """Return the keyword options of `bfio.simulate`."""
+    from bfio.decode.drift import parse_drift
+
     return {
         "arrivals": args.arrivals,
         "pool": args.pool,
@@ -186,7 +188,7 @@ def run_options_from(args: argparse.Namespace) -> dict[str, Any]:
         "dispatch": args.dispatch,
         "projection": args.projection,
         "predictor": args.predictor,
-        "drift": _drift(args.drift),
+        "drift": parse_drift(args.drift, "--drift"),
         "steps": args.steps,
         "engine": args.engine,
         "seed": args.seed,
@@ -259,25 +261,3 @@ def _rate(text: str) -> Fraction:
     from bfio.policies.options import exact_rational
 
     return exact_rational(text, "--rate-scale")
-
-
-def _drift(text: str) -> "Drift":
-    """Read ``llm``, ``constant``, a rate, or ``READING:increments``."""
-    from bfio.decode.drift import CONSTANT, LLM, Drift, DriftReading
-    from bfio.policies.options import exact_rational
-
-    named = {"llm": LLM, "constant": CONSTANT}
-    if text in named:
-        return named[text]
-    if ":" not in text:
-        return Drift.from_rate(exact_rational(text, "--drift"))
-    reading, _, increments = text.partition(":")
-    if reading not in tuple(DriftReading):
-        known = ", ".join(DriftReading)
-        raise InputError("--drift", f"{reading!r} is no reading", f"use one of {known}")
-    try:
-        return Drift(tuple(int(part) for part in increments.split(",")), DriftReading(reading))
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError("--drift", f"{increments!r} is no list", "write e.g. age:1,0") from None

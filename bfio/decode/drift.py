@@ -155,3 +155,42 @@ def _reading(value: str) -> DriftReading:
 LLM = Drift((1,))
 #: Constant work: the load never changes.
 CONSTANT = Drift((0,))
+
+
+def parse_drift(text: str, where: str) -> Drift:
+    """Return the drift written as ``llm``, ``constant``, a rate, or ``READING:increments``.
+
+    Parameters
+    ----------
+    text : str
+        For example ``2/3``, ``age:1,0`` or ``global-step:2,1``.
+    where : str
+        What an error names.
+
+    Raises
+    ------
+    InputError
+        If it is none of these.
+    """
+    named = {"llm": LLM, "constant": CONSTANT}
+    if text in named:
+        return named[text]
+    if ":" not in text:
+        return Drift.from_rate(_rate(text, where))
+    reading, _, increments = text.partition(":")
+    if reading not in tuple(DriftReading):
+        known = ", ".join(DriftReading)
+        raise InputError(where, f"{reading!r} is no reading", f"use one of {known}")
+    try:
+        return Drift(tuple(int(part) for part in increments.split(",")), DriftReading(reading))
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(where, f"{increments!r} is no list", "write e.g. age:1,0") from None
+
+
+def _rate(text: str, where: str) -> Fraction:
+    # The options module loads no numerical library; only a parsed drift needs it.
+    from bfio.policies.options import exact_rational
+
+    return exact_rational(text, where)

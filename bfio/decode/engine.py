@@ -43,6 +43,8 @@ MAX_STEP_TOKENS = 2**62
 MAX_DRAIN_STEPS = 10**8
 #: Largest look-ahead.
 MAX_HORIZON = 10**5
+#: Largest seed.
+MAX_SEED = 2**63 - 1
 
 
 def simulate(
@@ -115,7 +117,7 @@ def simulate(
         nothing runs and nothing can arrive (the run would never end).
     """
     began = perf_counter()
-    length_predictor = _predictor(predictor, workload)
+    length_predictor = _predictor(predictor, workload, seed)
     options = run_options(
         policy,
         predictor=length_predictor.name,
@@ -179,7 +181,7 @@ def run_options(
         predictor=predictor,
         drift=LLM if drift is None else drift,
         steps=None if steps is None else integer(steps, "steps"),
-        seed=integer(seed, "seed", maximum=2**63 - 1),
+        seed=integer(seed, "seed", maximum=MAX_SEED),
     )
 
 
@@ -475,8 +477,10 @@ def ranks_in_queue(workers: IntArray) -> IntArray:
     return ranks
 
 
-def _predictor(predictor: str | Predictor, workload: Workload) -> Predictor:
-    return predictors.build(predictor, workload) if isinstance(predictor, str) else predictor
+def _predictor(predictor: str | Predictor, workload: Workload, seed: int) -> Predictor:
+    if not isinstance(predictor, str):
+        return predictor
+    return predictors.build(predictor, workload, integer(seed, "seed", maximum=MAX_SEED))
 
 
 def _choice(kind: type[Choice], value: str, where: str) -> Choice:

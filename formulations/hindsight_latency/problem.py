@@ -39,11 +39,11 @@ class Convention(StrEnum):
 
 @dataclass(frozen=True)
 class LatencyProblem:
-    """Requests for one worker with a KV cache of ``M`` tokens (paper D, appendix B.1).
+    """Requests for one worker with a KV cache of ``M`` tokens (KV-cache paper, appendix B.1).
 
     A request that starts at round ``p_i >= a_i`` runs to its end, never paused, and completes at
-    ``c_i = p_i + o_i``. The total latency ``Σ (c_i - a_i)`` is to be least, while the tokens in the
-    cache never exceed M.
+    ``c_i = p_i + o_i``. The total latency ``Σ (c_i - a_i)`` is to be least, while the tokens in
+    the cache never exceed M.
 
     Parameters
     ----------

@@ -33,6 +33,7 @@ def test_a_text_is_its_law(text: str, law: LengthDistribution) -> None:
         ("geometric:mean=x", "'x' is no value of mean"),
         ("geometric:mean=0.5", "mean: 0.5 is out of range"),
         ("geometric:mean=nan", "mean: nan is out of range"),
+        ("geometric:mean=2:mean=3", "mean is given twice"),
         ("uniform:lowest=2", "lacks a parameter; give highest"),
         ("uniform:lowest=1.5:highest=3", "'1.5' is no value of lowest"),
         ("homogeneous:value=0", "value: 0 is out of range"),

@@ -1,24 +1,10 @@
 """The page of the made-up study, written once."""
 
-from dataclasses import dataclass
-from pathlib import Path
-
 import pytest
 
 from bfio.studies.report.page import write_report
-from bfio.studies.results import Results
 from tests.studies.report import synthetic
-from tests.studies.report.pages import Number, parse
-
-
-@dataclass(frozen=True)
-class Written:
-    """A page, its numbers and other texts in tables, and what it was made of."""
-
-    results: Results
-    page: Path
-    numbers: list[Number]
-    untraced: list[str]
+from tests.studies.report.pages import Written, parse
 
 
 @pytest.fixture(scope="session")

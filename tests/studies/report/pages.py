@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
+from bfio.studies.results import Results
+
 #: Elements without an end.
 _VOID = {"meta", "link", "br", "wbr", "hr", "img", "input"}
 
@@ -82,3 +84,13 @@ def parse(page: Path) -> tuple[list[Number], list[str]]:
     parser.feed(page.read_text(encoding="utf-8"))
     assert not parser.stack, "elements left open"
     return parser.numbers, [text for text in parser.untraced if text]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A page, its numbers and other texts in tables, and what it was made of."""
+
+    results: Results
+    page: Path
+    numbers: list[Number]
+    untraced: list[str]

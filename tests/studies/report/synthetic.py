@@ -75,8 +75,7 @@ FIGURES = (
         "gap",
         x="step",
         group=("policy",),
-        panel="trace",
-        where={"workers": 16},
+        where={"workers": 16, "trace": "azure-code"},
     ),
     Figure(
         "How is the gap distributed?",
@@ -214,7 +213,7 @@ def _row(task: Task, difficulty: Mapping[tuple[str, int], float], rng: np.random
     workers = arguments["workers"]
     imbalance = level * (workers / 4) ** power * hard * float(rng.lognormal(0, 0.06))
     throughput = 950.0 * workers / (1 + imbalance / (workers * 900)) * float(rng.normal(1, 0.01))
-    length = 300 + 10 * arguments["window"]
+    length = 200 + 5 * arguments["window"]
     swing = np.exp(-np.arange(length) / 80) * 3 + 1
     gap = np.maximum(0, rng.gamma(1.3, imbalance / 4, length) * swing - imbalance / 8)
     exact = arguments["policy"] == "bf-io"

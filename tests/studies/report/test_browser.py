@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.studies.report.conftest import Written
+from tests.studies.report.pages import Written
 
 webdriver = pytest.importorskip(
     "selenium.webdriver", reason="selenium is not installed: no browser can be driven"

@@ -19,8 +19,7 @@ from bfio.studies.row import Status
 from bfio.studies.study import Grid, Study
 from formulations.errors import InputError
 from tests.studies.report import synthetic
-from tests.studies.report.conftest import Written
-from tests.studies.report.pages import parse
+from tests.studies.report.pages import Written, parse
 
 EVIL = "<script>alert(1)</script>\"'&amp;"
 

@@ -169,7 +169,10 @@ def test_intervals_hold_their_estimate(values: list[float]) -> None:
         assert min(values) - slack <= estimate.value <= max(values) + slack
 
 
-@given(st.lists(st.floats(-1e100, 1e100), min_size=2, max_size=40))
+tame = st.floats(-1e100, 1e100).map(lambda value: value if abs(value) > 1e-100 else 0.0)
+
+
+@given(st.lists(tame, min_size=2, max_size=40))
 def test_the_interval_of_a_mean_agrees_with_scipy(values: list[float]) -> None:
     """An independent implementation, where its squares neither over- nor underflow."""
     spread = float(np.std(values, ddof=1))

@@ -89,8 +89,8 @@ def test_ratios_stand_beside_their_values() -> None:
     plan = Table("t", ("policy",), ("y",), baseline={"policy": "fcfs"})
     view = build(plan, results([{"y": 2}, {"y": 3}, {"y": 6}, None]))
     assert lines(view)[0][3] == "baseline"
-    assert lines(view)[1][3] == "3.000 | 1 pair | 1 without a partner or not done"
-    assert lines(view)[2][3] == "– | 0 pairs | 2 without a partner or not done"
+    assert lines(view)[1][3] == "3.000 | 1 pair | 1 incomplete"
+    assert lines(view)[2][3] == "– | 0 pairs | 2 incomplete"
 
 
 def test_where_chooses_rows() -> None:

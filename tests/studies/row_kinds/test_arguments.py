@@ -66,7 +66,12 @@ def _instance(kind: str, folder: Path = Path(), **arguments: Any) -> str:
         ({"synthetic": "demo"}, "argument prompts: synthetic is given as well"),
         ({"trace": "a.csv"}, "trace is given as well"),
         ({"resample": True}, "argument resample: it needs a trace"),
-        ({"output_mean": 3}, "argument output_mean: it needs a trace"),
+        ({"output_mean": 3}, "mean is given twice"),
+        ({"outputs": "homogeneous", "output_mean": 3}, "unknown parameter 'mean'; use value"),
+        (
+            {"synthetic": "demo", "prompts": None, "outputs": None, "output_mean": 3},
+            "argument output_mean: synthetic is given as well",
+        ),
         ({"window": 0, "windows": 2}, "argument window: it needs a trace"),
         ({"requests_per_slot": 2}, "requests is given as well"),
         ({"requests": 0}, "argument requests: 0 is out of range"),
@@ -108,6 +113,7 @@ def test_a_missing_trace_is_named(tmp_path: Path) -> None:
     [
         {"pool_per_worker": 3},
         {"pool_per_slot": 1},
+        {"outputs": "geometric", "output_mean": 5},
         {"requests": None, "requests_per_slot": 5},
         {"drift": 0.5},
         {"drift": "global-step:2,1"},

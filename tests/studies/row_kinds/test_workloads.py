@@ -107,6 +107,13 @@ def test_a_law_draws_requests_per_slot(requests: Requests) -> None:
     assert set(found.output_tokens.tolist()) == {7}
 
 
+def test_the_mean_of_a_law_may_be_an_argument_of_its_own(requests: Requests) -> None:
+    """So that it can be an axis of numbers: the same requests as with both in one text."""
+    split = requests(prompts="homogeneous:value=1", outputs="geometric", output_mean=9)
+    whole = requests(prompts="homogeneous:value=1", outputs="geometric:mean=9")
+    assert split.output_tokens.tolist() == whole.output_tokens.tolist()
+
+
 def test_requests_do_not_repeat_what_a_random_policy_draws(requests: Requests) -> None:
     """Their stream is another one than that of a generator with the same seed.
 
