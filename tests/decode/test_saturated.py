@@ -45,6 +45,18 @@ def test_a_run_cut_off_before_the_last_reveal_is_saturated_as_long_as_it_is_stea
     assert saturated.tolist() == steady.tolist() == [True] * 9
 
 
+def test_the_warm_up_is_left_out() -> None:
+    """Of steps 0..8, all saturated, those from 3 on; none are left beyond the end."""
+    run = simulate(Workload([5] * 50, [1] * 50), "fcfs", Cluster(1, 1), pool=4, steps=9)  # type: ignore[arg-type]
+    late = saturated_mask(run, warm_up=3)
+    assert late is not None
+    assert np.flatnonzero(late).tolist() == [3, 4, 5, 6, 7, 8]
+    measured = measure_saturated(run, warm_up=3)
+    assert measured is not None
+    assert measured["steps"] == 6
+    assert saturated_mask(run, warm_up=9) is None
+
+
 def test_none_without_a_steady_part() -> None:
     """Slots to spare: nothing ever waits."""
     run = simulate(Workload([5, 6], [3, 3]), "fcfs", Cluster(2, 4))  # type: ignore[arg-type]

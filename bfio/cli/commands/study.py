@@ -29,7 +29,8 @@ Run a study: a file that says what each row computes, and the grid of arguments 
 
 Each row is kept the moment it is computed: stop a run in any way and start it again, and it goes
 on where it was. A row that fails, hangs, crashes or runs out of memory costs only itself, and is
-kept and counted as such. docs/studies.md says how to write a study.
+kept and counted as such. Every action takes --json and --seed. docs/studies.md says how to write
+one.
 """
 
 

@@ -239,6 +239,10 @@ def test_descriptions_of_values() -> None:
     """Metrics by their registry, the steady part said, own ones registered, others unknown."""
     assert with_unit("avg_imbalance") == "avg_imbalance [tokens]"
     assert "steady part" in describe("steady.avg_imbalance").text
+    half = describe("saturated.avg_imbalance.half_width")
+    assert half.unit == "tokens"
+    assert half.text.startswith("half a 95 % interval by batch means of: mean over steps")
+    assert describe("steady.nobody_knows.half_width").text == ""
     assert with_unit("idle_fraction") == "idle_fraction"
     assert describe("nobody_knows").text == ""
     register("made_up_height", "m", "how high it is")

@@ -48,8 +48,8 @@ def test_lines_are_those_planned() -> None:
     assert lines(view) == [
         # mean 2, s = √2, t(1) = 12.706: 2 ± 12.7
         ["fcfs", "2", "2 | −11 to 15"],
-        ["br-0", "1 | of 2 planned", "5.000"],
-        ["–", "0 | of 2 planned", "–"],
+        ["br-0", "1 | of\u00a02\u00a0planned", "5.000"],
+        ["–", "0 | of\u00a02\u00a0planned", "–"],
     ]
     assert [record["rows_done"] for record in view.records] == [2, 1, 0]
 
@@ -71,17 +71,25 @@ def test_words_are_counted() -> None:
 
 
 def test_published_lines_stand_below_ours() -> None:
-    """With their source, as printed; one about no line of ours comes last."""
+    """With their source, as printed; those about no line of ours, or several, come last."""
     published = (
         {"policy": "br-0", "y": 7, "source": "paper A"},
         {"policy": "else", "y": "7.10"},
+        {"y": 8},
     )
     plan = Table("t", ("policy",), ("y",), published=published)
     view = build(plan, results([{"y": 1}, {"y": 3}, {"y": 5}]))
     found = lines(view)
     assert found[2] == ["br-0 | paper A", "published", "7"]
     assert found[4] == ["else | published", "published", "7.10"]
-    assert [line.is_published for line in view.data.lines] == [False, False, True, False, True]
+    assert [line.is_published for line in view.data.lines] == [
+        False,
+        False,
+        True,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_ratios_stand_beside_their_values() -> None:
@@ -91,6 +99,23 @@ def test_ratios_stand_beside_their_values() -> None:
     assert lines(view)[0][3] == "baseline"
     assert lines(view)[1][3] == "3.000 | 1 pair | 1 incomplete"
     assert lines(view)[2][3] == "– | 0 pairs | 2 incomplete"
+
+
+def test_a_ratio_that_no_line_has_takes_no_column() -> None:
+    """All zeros, as counts of unproven optima often are: a sentence instead."""
+    plan = Table("t", ("policy",), ("y", "z"), baseline={"policy": "fcfs"})
+    view = build(plan, results([{"y": 2, "z": 0}, {"y": 3, "z": 0}, {"y": 4, "z": 0}]))
+    assert [column.label for column in view.data.columns] == ["policy", "rows", "y", "ratio", "z"]
+    assert any("No ratio of z" in str(note) for note in view.notes)
+
+
+def test_lines_are_sorted_by_argument() -> None:
+    """Grids one after the other: lines of one policy stay together, values as planned."""
+    grids = (Grid({"p": ("b", "a"), "q": (2,)}), Grid({"p": ("b", "c"), "q": (1,)}))
+    study = Study("small", "?", "made-up", grids)
+    found = synthetic.results(study, [])
+    view = build(Table("t", ("p", "q"), ("y",)), found)
+    assert [line[:2] for line in lines(view)] == [["b", "2"], ["b", "1"], ["a", "2"], ["c", "1"]]
 
 
 def test_where_chooses_rows() -> None:

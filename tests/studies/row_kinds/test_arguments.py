@@ -52,6 +52,7 @@ def _instance(kind: str, folder: Path = Path(), **arguments: Any) -> str:
         ({"rate_scale": "fast"}, "argument rate_scale: 'fast' is no rational"),
         ({"engine": "quick"}, "argument engine: 'quick' is unknown"),
         ({"steps": 0}, "argument steps: 0 is out of range"),
+        ({"warm_up": -1}, "argument warm_up: -1 is out of range"),
         ({"seed": -1}, "argument seed: -1 is out of range"),
         ({"pool": 5, "pool_per_worker": 2}, "pool is given as well"),
         ({"gamma": 1.5}, "gamma: 3/2 is out of range"),

@@ -153,6 +153,9 @@ def test_gap_values_by_hand() -> None:
         "cold.objective": 15.0,
     }  # fmt: skip
     assert {name: found[name] for name in expected} == expected
+    late = gap_values(GapReport(rows, 8, 2), warm_up=2)
+    assert late["proven_decisions"] == 2
+    assert late["steady.proven_decisions"] == 0
 
 
 def test_gap_values_without_any_decision_are_none() -> None:
@@ -217,6 +220,19 @@ def test_the_ratio_is_that_of_two_simulated_rows() -> None:
     assert isinstance(iir, float)
     assert row.values["steady.iir.half_width"] == pytest.approx(iir * math.hypot(*relative))
     assert row.violations == {}
+
+
+def test_a_warm_up_is_left_out_of_the_saturated_part() -> None:
+    """In both kinds that have one; the steady part and the whole run stay as they are."""
+    row = compute("simulate", policy="br-0", warm_up=60, **SMALL)
+    run = simulate(synthetic("demo", 300, 0), "br-0", Cluster(3, 8), pool=12)
+    late = measure_saturated(run, warm_up=60)
+    assert late is not None
+    assert row.values["saturated.avg_imbalance"] == late["avg_imbalance"]
+    assert row.values["avg_imbalance"] == measure(run)["avg_imbalance"]
+    ratio = compute("improvement-ratio", policy="br-0", warm_up=60, **SMALL)
+    assert ratio.values["saturated.policy.avg_imbalance"] == late["avg_imbalance"]
+    assert ratio.values["policy.avg_imbalance"] == measure(run)["avg_imbalance"]
 
 
 def test_perfect_balance_has_no_ratio() -> None:

@@ -1,0 +1,122 @@
+"""Rows as CSV and Parquet, one line per planned row."""
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bfio.studies.report.files import csv_text, write_all
+from bfio.studies.report.provenance import environment_id
+from bfio.studies.results import Results
+from bfio.studies.row import Row, Task
+from bfio.studies.study import Value
+
+if TYPE_CHECKING:
+    import pyarrow
+
+#: Status of a planned row that was not computed.
+MISSING = "missing"
+#: Integers of larger magnitude are no doubles, and of still larger ones no 64-bit integers.
+_EXACT, _WIDE = 2**53, 2**63
+
+
+def write_export(results: Results, folder: Path) -> list[Path]:
+    """Write ``rows.csv`` and ``rows.parquet`` and return their paths.
+
+    Columns are the key, ``argument.NAME``, status, ``value.NAME``, ``timing.NAME`` and what was
+    measured; series and logs stay in the store.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written.
+    """
+    return write_all(folder, export_files(results))
+
+
+def export_files(results: Results) -> dict[str, bytes]:
+    """Return the contents of those files by name."""
+    records = [_record(task, results.rows.get(task.key)) for task in results.tasks]
+    columns = _columns(records)
+    return {
+        "rows.csv": csv_text(columns, [[r.get(name) for name in columns] for r in records]),
+        "rows.parquet": _parquet(columns, records),
+    }
+
+
+def _record(task: Task, row: Row | None) -> dict[str, Value]:
+    record: dict[str, Value] = {"key": task.key, "computes": task.computes}
+    record |= {f"argument.{name}": value for name, value in task.arguments.items()}
+    record |= {"instance": task.instance, "code": task.code}
+    if row is None:
+        return record | {"status": MISSING}
+    record |= {"status": row.status.value, "verdict": row.verdict.value, "error": row.error}
+    record |= {f"value.{name}": value for name, value in row.values.items()}
+    record |= {f"timing.{name}": value for name, value in row.timings.items()}
+    return record | {
+        "solves": row.solves,
+        "unproven": row.unproven,
+        "stopped_by_clock": row.stopped_by_clock,
+        "wall_s": row.wall_s,
+        "cpu_s": row.cpu_s,
+        "peak_memory_bytes": row.peak_memory_bytes,
+        "attempts": row.attempts,
+        "environment": environment_id(row.environment),
+        "finished_at": row.finished_at,
+    }
+
+
+#: Order of the columns; a group of names, which ends in a point, stays together.
+_ORDER = (
+    "key", "argument.", "status", "verdict", "error", "value.", "timing.", "solves", "unproven",
+    "stopped_by_clock", "wall_s", "cpu_s", "peak_memory_bytes", "attempts", "environment",
+    "finished_at", "computes", "instance", "code",
+)  # fmt: skip
+
+
+def _columns(records: Sequence[dict[str, Value]]) -> list[str]:
+    names = list(dict.fromkeys(name for record in records for name in record))
+    return [name for place in _ORDER for name in _at(place, names)]
+
+
+def _at(place: str, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if name == place or (place.endswith(".") and name.startswith(place)):
+            yield name
+
+
+def _parquet(columns: Sequence[str], records: Sequence[dict[str, Value]]) -> bytes:
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    arrays = [_array([record.get(name) for record in records]) for name in columns]
+    sink = io.BytesIO()
+    parquet.write_table(arrow.table(dict(zip(columns, arrays, strict=True))), sink)
+    return sink.getvalue()
+
+
+def _array(values: Sequence[Value]) -> "pyarrow.Array[Any]":
+    """Return a column of one type: truth, integers, doubles, or text where these would lose."""
+    import pyarrow as arrow
+
+    known = [value for value in values if value is not None]
+    if known and all(isinstance(value, bool) for value in known):
+        return arrow.array(values, arrow.bool_())
+    if known and all(_is_integer(value, _WIDE) for value in known):
+        return arrow.array(values, arrow.int64())
+    if known and all(_is_double(value) for value in known):
+        doubles = [None if value is None else float(value) for value in values]
+        return arrow.array(doubles, arrow.float64())
+    return arrow.array([None if value is None else _text(value) for value in values])
+
+
+def _is_integer(value: Value, bound: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < bound
+
+
+def _is_double(value: Value) -> bool:
+    return isinstance(value, float) or _is_integer(value, _EXACT)
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,258 @@
+"""What the figures share: panels, curves, axes and legends."""
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+from bfio.studies.report.drawing import Drawing
+from bfio.studies.report.selection import Group, grouped, identity, keys_of, label
+from bfio.studies.report.traced import Column, DataTable, origin
+from bfio.studies.report_plan import Figure
+from bfio.studies.row import Row
+from bfio.studies.study import Value
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Okabe and Ito's palette, which readers who confuse colours can tell apart; its yellow is left
+#: out, being too light on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+_DASHES = ("-", "--", "-.", ":")
+_MARKERS = "osD^vP*X"
+WIDTH = 5.8
+_SINGLE_HEIGHT, _PANEL_HEIGHT = 3.4, 2.3
+_COLUMNS = 2
+_LEGEND_CHARACTERS = 72
+_LONGEST_LABEL = 44
+_MAX_TICKS = 9
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel of a figure: its heading and its curves, the same in the same order in each."""
+
+    label: str
+    curves: Sequence[Group[Row]]
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colour, dashes and marker of a curve."""
+
+    colour: str
+    dashes: str
+    marker: str
+
+    @classmethod
+    def of(cls, index: int) -> "Look":
+        """Return the look of the curve with this index."""
+        return cls(
+            COLOURS[index % len(COLOURS)],
+            _DASHES[index // len(COLOURS) % len(_DASHES)],
+            _MARKERS[index % len(_MARKERS)],
+        )
+
+
+def panels(plan: Figure, rows: Iterable[Row]) -> list[Panel]:
+    """Return the panels of a figure; a curve that a panel lacks has no rows there."""
+    chosen = list(rows)
+    curves = grouped(chosen, plan.group)
+    split = grouped(chosen, [plan.panel]) if plan.panel else [Group((), chosen)]
+    return [
+        Panel(
+            f"{plan.panel} = {part.label}" if plan.panel else "",
+            [Group(curve.values, _those(part.items, plan.group, curve)) for curve in curves],
+        )
+        for part in split
+    ]
+
+
+def _those(rows: Sequence[Row], names: Sequence[str], curve: Group[Row]) -> list[Row]:
+    wanted = [identity(value) for value in curve.values]
+    return [
+        row for row in rows if [identity(row.task.arguments.get(name)) for name in names] == wanted
+    ]
+
+
+def canvas(
+    num_panels: int, *, height: float = _PANEL_HEIGHT, share_y: bool = True
+) -> tuple[Canvas, list["Axes"]]:
+    """Return an empty figure with so many panels, at most two beside each other."""
+    columns = min(num_panels, _COLUMNS)
+    lines = math.ceil(num_panels / columns)
+    tall = _SINGLE_HEIGHT if num_panels == 1 else height * lines + 0.5
+    figure = Canvas(figsize=(WIDTH, tall), layout="constrained")
+    grid = list(figure.subplots(lines, columns, squeeze=False, sharey=share_y).flat)
+    for spare in grid[num_panels:]:
+        spare.set_visible(False)
+    return figure, grid[:num_panels]
+
+
+def label_outer(figure: Canvas, grid: Sequence["Axes"]) -> None:
+    """Label the vertical axes of all panels once, and horizontal ones where no panel is below."""
+    columns = min(len(grid), _COLUMNS)
+    if len(grid) > 1:
+        figure.supylabel(grid[0].get_ylabel(), fontsize=9)
+        for axes in grid:
+            axes.set_ylabel("")
+    for index, axes in enumerate(grid):
+        if index + columns < len(grid):
+            axes.tick_params(labelbottom=False)
+            axes.set_xlabel("")
+        if index % columns:
+            axes.tick_params(labelleft=False)
+
+
+def legend(figure: Canvas, grid: Sequence["Axes"], names: Sequence[str]) -> None:
+    """Put one legend above all panels, if the curves have names."""
+    found: dict[str, Any] = {}
+    for axes in grid:
+        for handle, text in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(text, handle)
+    labels = list(found)
+    if not names or not labels:
+        return
+    longest = max(len(text) for text in labels) + 5
+    columns = max(1, min(len(labels), _LEGEND_CHARACTERS // longest))
+    figure.set_figheight(figure.get_figheight() + 0.18 * (math.ceil(len(labels) / columns) - 1))
+    figure.legend(
+        list(found.values()),
+        labels,
+        title=plain(", ".join(names)),
+        loc="outside upper center",
+        ncols=columns,
+    )
+
+
+def curve_label(curve: Group[Any]) -> str:
+    """Return the name of a curve as the legend shows it."""
+    return plain(curve.label)
+
+
+def plain(text: str) -> str:
+    """Return text that matplotlib shows as it is: no formula, and not hidden."""
+    short = text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
+    one_line = " ".join(short.split()).replace("$", r"\$")
+    return f" {one_line}" if one_line.startswith("_") else one_line
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the values of an argument stand on an axis: at themselves, or in a row.
+
+    Parameters
+    ----------
+    values : sequence of values
+        Distinct values, numbers sorted, others in the order of the plan.
+    is_numeric : bool
+        Whether all are numbers.
+    """
+
+    values: Sequence[Value]
+    is_numeric: bool
+
+    @classmethod
+    def of(cls, rows: Iterable[Row], name: str) -> "Places":
+        """Return the places of the values that the rows have."""
+        values = [group.values[0] for group in grouped(rows, [name])]
+        numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+        if len(numbers) == len(values):
+            return cls(sorted(numbers), True)
+        return cls(values, False)
+
+    def __getitem__(self, value: Value) -> float:
+        """Return the place of a value."""
+        if self.is_numeric and isinstance(value, int | float):
+            return float(value)
+        return float([identity(v) for v in self.values].index(identity(value)))
+
+    def cells(self, rows: Iterable[Row], name: str) -> list[Group[Row]]:
+        """Return the rows by their value, in the order of the places."""
+        return sorted(grouped(rows, [name]), key=lambda group: self[group.values[0]])
+
+    def label(self, axes: "Axes", name: str, *, log: bool) -> None:
+        """Label the horizontal axis."""
+        axes.set_xlabel(plain(name))
+        if not self.is_numeric:
+            axes.set_xticks(
+                range(len(self.values)),
+                [plain(label(value)) for value in self.values],
+                rotation=20 if sum(len(label(value)) for value in self.values) > 30 else 0,
+            )
+            return
+        if log:
+            axes.set_xscale("log")
+        ticks = [float(value) for value in self.values if isinstance(value, int | float)]
+        if len(ticks) <= _MAX_TICKS and (log or _are_apart(ticks)):
+            axes.set_xticks(ticks, [short_number(tick) for tick in ticks])
+            axes.xaxis.set_minor_locator(NullLocator())
+        elif not log:
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short_number(x)))
+
+
+def _are_apart(ticks: Sequence[float]) -> bool:
+    """Return whether labels at these places of a linear axis do not overlap."""
+    span = ticks[-1] - ticks[0]
+    return all(b - a >= 0.08 * span for a, b in itertools.pairwise(ticks))
+
+
+def value_axes(grid: Sequence["Axes"], name: str, *, log: bool) -> None:
+    """Label the vertical axes of panels in which the data are drawn.
+
+    An axis is linear, whatever is asked for, if nothing drawn along it is positive.
+    """
+    is_log = log and any(math.isfinite(axes.yaxis.get_minpos()) for axes in grid)
+    for axes in grid:
+        axes.set_ylabel(plain(name))
+        if is_log:
+            axes.set_yscale("log")
+        else:
+            axes.yaxis.set_major_locator(MaxNLocator(5))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: short_number(y)))
+
+
+def short_number(value: float) -> str:
+    """Return a tick label: plain, with commas between thousands."""
+    if value != 0 and not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.3g}"
+    return f"{value:,.10g}".replace("-", "−")
+
+
+def key_columns(plan: Figure) -> list[Column]:
+    """Return the columns of a data table that say which panel and curve a line is of."""
+    names = ([plan.panel] if plan.panel else []) + list(plan.group)
+    return [Column(name, is_number=False) for name in names]
+
+
+def key_values(plan: Figure, rows: Sequence[Row]) -> list[Value]:
+    """Return what those columns hold for some rows of one curve."""
+    names = ([plan.panel] if plan.panel else []) + list(plan.group)
+    return [rows[0].task.arguments.get(name) for name in names]
+
+
+def nothing(rows: Sequence[Row], what: str) -> Drawing:
+    """Return the drawing of a figure that has no data, and why."""
+    why = f"no row that is done has {what}" if rows else "no computed row is chosen"
+    return Drawing(None, DataTable((), ()), f"Nothing to draw: {why}.")
+
+
+def refuse(plan: Figure, what: str, remedy: str) -> InputError:
+    """Return the error for a figure that cannot be drawn as planned."""
+    return InputError(f"report figure {plan.title!r}", what, remedy)
+
+
+def marks(rows: Sequence[Row], value: str, **more: str) -> Mapping[str, str]:
+    """Return attributes that trace numbers to these rows."""
+    return origin(keys_of(rows), value, **more)
+
+
+def per_panel(plan: Figure) -> str:
+    """Return the end of a caption: what curves and panels are."""
+    curves = f", one curve per {' and '.join(plan.group)}" if plan.group else ""
+    return f"{curves}, one panel per {plan.panel}" if plan.panel else curves

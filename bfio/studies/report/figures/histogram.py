@@ -1,0 +1,178 @@
+"""Histogram: how is a series distributed? Zeros apart, the rest in logarithmic bins."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FuncFormatter
+
+from bfio.studies.report.drawing import Drawing, look
+from bfio.studies.report.figures.common import (
+    WIDTH,
+    Look,
+    Panel,
+    curve_label,
+    key_columns,
+    key_values,
+    legend,
+    marks,
+    nothing,
+    panels,
+    per_panel,
+    plain,
+    short_number,
+)
+from bfio.studies.report.glossary import with_unit
+from bfio.studies.report.selection import Group, label
+from bfio.studies.report.traced import Body, Cell, Column, DataTable, Line, traced, written
+from bfio.studies.report_plan import Figure
+from bfio.studies.row import Row
+from formulations.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Bins at most, and how many a decade may have.
+_MAX_BINS = 40
+_PER_DECADE = (10, 5, 2, 1)
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """Entries of the series of a group, counted: below zero, zero, and in each bin."""
+
+    negative: int
+    zero: int
+    bins: IntArray
+
+    @property
+    def total(self) -> int:
+        """All entries."""
+        return self.negative + self.zero + int(self.bins.sum())
+
+
+def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
+    """Draw how the entries of the series ``plan.y`` are distributed, pooled over each group."""
+    done = [row for row in rows if row.is_done and row.series.get(plan.y)]
+    if not done:
+        return nothing(rows, f"a series {plan.y}")
+    edges = _edges([_entries([row], plan.y) for row in done])
+    parts = panels(plan, done)
+    bodies = []
+    with look():
+        figure, grid = _canvas(len(parts))
+        for (left, right), panel in zip(grid, parts, strict=True):
+            bodies += _draw_panel(left, right, plan, panel, edges)
+        figure.supylabel("share of all entries [%]", fontsize=9)
+        legend(figure, [right for _, right in grid], plan.group)
+    caption = (
+        f"Distribution of {with_unit(plan.y)} over all entries of the series of a group, pooled"
+        f"{per_panel(plan)}: left the share that is exactly 0, right that of each bin, bins"
+        f" being equally wide in logarithms. Shares in percent; no intervals."
+    )
+    return Drawing(figure, DataTable(_columns(plan), bodies), caption)
+
+
+def _entries(rows: Sequence[Row], name: str) -> FloatArray:
+    pooled = [np.asarray(row.series.get(name, ()), dtype=np.float64) for row in rows]
+    values: FloatArray = np.concatenate([*pooled, np.empty(0)])
+    return values[np.isfinite(values)]
+
+
+def _edges(pools: Sequence[FloatArray]) -> list[float]:
+    """Return bin edges around all positive entries: powers of ten and even parts of them."""
+    positive = [pool[pool > 0] for pool in pools if (pool > 0).any()]
+    if not positive:
+        return []
+    low = math.log10(min(float(pool.min()) for pool in positive))
+    high = math.log10(max(float(pool.max()) for pool in positive))
+    step = next((n for n in _PER_DECADE if n * (high - low) <= _MAX_BINS - 2), 1)
+    # One bin to spare on each side: a power of ten rounds either way.
+    first, last = math.floor(low * step), math.floor(high * step) + 1
+    edges = [10 ** (k / step) for k in range(first - 1, last + 2)]
+    smallest = min(float(pool.min()) for pool in positive)
+    largest = max(float(pool.max()) for pool in positive)
+    start = max(i for i, edge in enumerate(edges) if edge <= smallest)
+    end = min(i for i, edge in enumerate(edges) if edge > largest)
+    return edges[start : end + 1]
+
+
+def _count(values: FloatArray, edges: Sequence[float]) -> _Pool:
+    positive = values[values > 0]
+    places = np.searchsorted(np.array(edges), positive, side="right") - 1
+    bins = np.bincount(places, minlength=max(len(edges) - 1, 0)).astype(np.int64)
+    return _Pool(int((values < 0).sum()), int((values == 0).sum()), bins)
+
+
+def _canvas(num_panels: int) -> tuple[Canvas, list[tuple["Axes", "Axes"]]]:
+    """Return a figure with a narrow and a wide part per panel."""
+    columns = min(num_panels, 2)
+    lines = math.ceil(num_panels / columns)
+    figure = Canvas(
+        figsize=(WIDTH, 3.2 if num_panels == 1 else 2.3 * lines + 0.5), layout="constrained"
+    )
+    ratios = [1, 7] if columns == 1 else [1, 4, 1, 4]
+    grid = figure.subplots(lines, 2 * columns, squeeze=False, width_ratios=ratios)
+    pairs = [(line[2 * c], line[2 * c + 1]) for line in grid for c in range(columns)]
+    for spare in pairs[num_panels:]:
+        for axes in spare:
+            axes.set_visible(False)
+    return figure, pairs[:num_panels]
+
+
+def _draw_panel(
+    left: "Axes", right: "Axes", plan: Figure, panel: Panel, edges: Sequence[float]
+) -> list[Body]:
+    bodies = []
+    for index, group in enumerate(panel.curves):
+        if not group.items:
+            continue
+        pool = _count(_entries(group.items, plan.y), edges)
+        style, whole = Look.of(index), max(pool.total, 1)
+        left.bar(index, 100 * pool.zero / whole, color=style.colour, alpha=0.85)
+        if edges:
+            shares = 100 * pool.bins / whole
+            name = curve_label(group)
+            right.stairs(shares, edges, color=style.colour, ls=style.dashes, lw=1.4, label=name)
+        bodies.append(_body(plan, group, edges, pool))
+    if edges:
+        right.set_xscale("log")
+    for axes in (left, right):
+        if "y" in plan.log and math.isfinite(axes.yaxis.get_minpos()):
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: short_number(y)))
+    left.set_xticks([(len(panel.curves) - 1) / 2], ["0"])
+    left.tick_params(axis="x", length=0)
+    left.grid(visible=False, axis="x")
+    right.set_xlabel(plain(with_unit(plan.y)))
+    right.set_title(plain(panel.label))
+    return bodies
+
+
+def _body(plan: Figure, group: Group[Row], edges: Sequence[float], pool: _Pool) -> Body:
+    keys: list[Cell] = [((label(value),),) for value in key_values(plan, group.items)]
+    lines = []
+    if pool.negative:
+        lines.append(_line(keys, "below 0", pool.negative, pool.total, "-inf", "0"))
+    lines.append(_line(keys, "0", pool.zero, pool.total, "0", "0"))
+    for low, high, count in zip(edges, edges[1:], pool.bins.tolist(), strict=False):
+        if count:
+            place = f"{written(low)} to {written(high)}"
+            lines.append(_line(keys, place, count, pool.total, repr(low), repr(high)))
+    return Body(lines, marks(group.items, value=plan.y))
+
+
+def _line(keys: Sequence[Cell], place: str, count: int, total: int, low: str, high: str) -> Line:
+    share = 100 * count / total if total else 0.0
+    numbers = traced(count, "entries"), traced(share, "entries-percent")
+    cells = [*keys, ((place,),), *(((number,),) for number in numbers)]
+    return Line(cells, {"data-from": low, "data-to": high})
+
+
+def _columns(plan: Figure) -> list[Column]:
+    return [*key_columns(plan), Column(with_unit(plan.y)), Column("entries"), Column("share", "%")]

@@ -1,0 +1,79 @@
+"""Means with intervals over the rows of a point: what lines, scaling and heat maps draw."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bfio.studies.report.figures.common import Places, key_columns, key_values, marks
+from bfio.studies.report.glossary import describe
+from bfio.studies.report.selection import Group, label, number_of
+from bfio.studies.report.statistics import Estimate, summarize
+from bfio.studies.report.traced import (
+    Cell,
+    Column,
+    Line,
+    estimated,
+    split,
+    traced,
+)
+from bfio.studies.report_plan import Figure, Statistic
+from bfio.studies.row import Row
+from bfio.studies.study import Value
+
+#: What intervals of means are, for captions.
+MEANS = "Means over the rows of a point, with 95 % Student-t intervals"
+
+
+@dataclass(frozen=True)
+class Point:
+    """The rows of a curve at one value of x, and their mean."""
+
+    x: Value
+    rows: Sequence[Row]
+    estimate: Estimate
+
+
+def points(plan: Figure, curve: Group[Row], places: Places) -> Iterator[Point]:
+    """Yield the points of a curve along x; one whose values are all undefined has no mean."""
+    for cell in places.cells(curve.items, plan.x):
+        values = [number_of(row, plan.y) for row in cell.items]
+        yield Point(cell.values[0], cell.items, summarize(values, Statistic.MEAN))
+
+
+def columns(plan: Figure) -> list[Column]:
+    """Return the columns of the data table of points."""
+    unit = describe(plan.y).unit
+    return [
+        *key_columns(plan),
+        Column(plan.x),
+        Column(f"mean {plan.y}", unit),
+        Column("lower", unit),
+        Column("upper", unit),
+        Column("rows"),
+        Column("undefined"),
+    ]
+
+
+def line(plan: Figure, point: Point) -> Line:
+    """Return the line of the data table for a point."""
+    keys: list[Cell] = [((label(value),),) for value in key_values(plan, point.rows)]
+    numbers = split(estimated(point.estimate, "mean"))
+    used = traced(point.estimate.count, "defined")
+    undefined = traced(point.estimate.undefined, "undefined")
+    cells = [*keys, ((label(point.x),),), *numbers, ((used,),), ((undefined,),)]
+    return Line(cells, marks(point.rows, value=plan.y))
+
+
+def has_values(plan: Figure, rows: Sequence[Row]) -> bool:
+    """Return whether any of the rows has the value that is drawn."""
+    return any(number_of(row, plan.y) is not None for row in rows)
+
+
+def bars(drawn: Sequence[Point]) -> tuple[list[float], list[list[float]]]:
+    """Return means and the lengths of their error bars, as matplotlib wants them."""
+    means = [float(point.estimate.value or 0) for point in drawn]
+    below, above = [], []
+    for mean, point in zip(means, drawn, strict=True):
+        interval = point.estimate.interval
+        below.append(mean - interval.lower if interval else 0.0)
+        above.append(interval.upper - mean if interval else 0.0)
+    return means, [below, above]

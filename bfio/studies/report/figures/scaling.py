@@ -1,0 +1,165 @@
+"""Scaling: how does a value grow with an argument? Log-log, with a fitted power law."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bfio.studies.report.drawing import Drawing, look
+from bfio.studies.report.figures.common import (
+    Look,
+    Places,
+    canvas,
+    curve_label,
+    legend,
+    nothing,
+    panels,
+    per_panel,
+    plain,
+    refuse,
+    value_axes,
+)
+from bfio.studies.report.figures.points import (
+    MEANS,
+    Point,
+    bars,
+    columns,
+    has_values,
+    line,
+    points,
+)
+from bfio.studies.report.glossary import with_unit
+from bfio.studies.report.selection import Group, keys_of, number_of
+from bfio.studies.report.statistics import Estimate, PowerLaw, as_number, power_law
+from bfio.studies.report.traced import (
+    Body,
+    DataTable,
+    Phrase,
+    Traced,
+    counted,
+    estimated,
+    origin,
+    traced,
+)
+from bfio.studies.report_plan import Figure
+from bfio.studies.row import Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A power law fitted to the rows of a curve, and the rows that have no logarithm."""
+
+    law: PowerLaw | None
+    used: Sequence[Row]
+    refused: Sequence[Row]
+
+
+def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
+    """Draw means of ``plan.y`` along ``plan.x`` in log-log axes with fitted power laws."""
+    done = [row for row in rows if row.is_done]
+    if not has_values(plan, done):
+        return nothing(rows, f"a value {plan.y}")
+    places = Places.of(done, plan.x)
+    if not places.is_numeric or any(places[value] <= 0 for value in places.values):
+        raise refuse(plan, f"{plan.x} is not a positive number in every row", "choose another x")
+    lines, notes = [], list[Phrase]()
+    parts = panels(plan, done)
+    with look():
+        figure, grid = canvas(len(parts), height=3.0, share_y=False)
+        for axes, panel in zip(grid, parts, strict=True):
+            for index, curve in enumerate(panel.curves):
+                found = list(points(plan, curve, places))
+                fit = _fit(plan, curve)
+                name = _name(curve, fit.law if len(parts) == 1 else None)
+                _draw_curve(axes, found, places, fit, Look.of(index), name)
+                lines += [line(plan, point) for point in found]
+                notes += _said(plan, panel.label, curve, fit)
+            axes.set_title(plain(panel.label))
+            places.label(axes, plan.x, log=True)
+            value_axes([axes], with_unit(plan.y), log=True)
+        heading = (
+            f"{', '.join(plan.group)} (exponent)" if len(parts) == 1 else ", ".join(plan.group)
+        )
+        legend(figure, grid, [heading] if plan.group else ())
+    caption = (
+        f"{with_unit(plan.y)} against {plan.x}, both logarithmic{per_panel(plan)}. {MEANS};"
+        " lines: power laws fitted by least squares to the logarithms of all rows, with the"
+        " exponents below."
+    )
+    return Drawing(figure, DataTable(columns(plan), [Body(lines)]), caption, notes)
+
+
+def _fit(plan: Figure, curve: Group[Row]) -> _Fit:
+    used, refused, x, y = [], [], [], []
+    for row in curve.items:
+        across, up = as_number(row.task.arguments.get(plan.x)), number_of(row, plan.y)
+        if across is None or up is None or up <= 0:
+            refused.append(row)
+        else:
+            used.append(row)
+            x.append(across)
+            y.append(up)
+    return _Fit(power_law(x, y), used, refused)
+
+
+def _draw_curve(
+    axes: "Axes", found: Sequence[Point], places: Places, fit: _Fit, style: Look, name: str
+) -> None:
+    # A mean that is not positive has no place on a logarithmic axis; the data table has it.
+    drawn = [p for p in found if p.estimate.value is not None and p.estimate.value > 0]
+    if not drawn:
+        return
+    x = [places[point.x] for point in drawn]
+    means, (below, above) = bars(drawn)
+    below = [min(length, 0.999 * mean) for length, mean in zip(below, means, strict=True)]
+    axes.errorbar(
+        x,
+        means,
+        yerr=[below, above],
+        color=style.colour,
+        linestyle="none",
+        marker=style.marker,
+        markersize=4,
+        capsize=2,
+        elinewidth=1,
+        label=name,
+    )
+    if fit.law is not None:
+        ends = np.array([min(x), max(x)])
+        axes.plot(
+            ends, fit.law.scale * ends**fit.law.exponent, color=style.colour, ls=style.dashes, lw=1
+        )
+
+
+def _name(curve: Group[Row], law: PowerLaw | None) -> str:
+    name = curve_label(curve)
+    return name if law is None else f"{name}  ({law.exponent:.2f})"
+
+
+def _said(plan: Figure, panel: str, curve: Group[Row], fit: _Fit) -> list[Phrase]:
+    """Return what is found of a curve: its exponent, or that there is none."""
+    name = ", ".join(text for text in (panel, curve.label) if text) or plan.y
+    sentences: list[Phrase] = []
+    if fit.law is not None:
+        sentences.append((f"{name}: ", *_exponent(plan, fit.law, keys_of(fit.used)), "."))
+    if fit.refused:
+        left_out = counted(keys_of(fit.refused), plan.y, "not-positive")
+        sentences.append(
+            (f"{name}: ", left_out, f" rows left out of the fit, {plan.y} not being positive.")
+        )
+    return sentences
+
+
+def _exponent(plan: Figure, law: PowerLaw, keys: str) -> list[str | Traced]:
+    attributes = origin(keys, plan.y, x=plan.x)
+    estimate = Estimate(law.exponent, law.interval, law.count)
+    cell = estimated(estimate, "exponent", attributes)
+    found: list[str | Traced] = ["exponent ", *cell[0]]
+    if len(cell) > 1:
+        found += [" (", *cell[1], ")"]
+    scale = traced(law.scale, "scale", attributes)
+    return [*found, ", factor ", scale, ", ", counted(keys, plan.y, "defined"), " rows"]

@@ -1,0 +1,181 @@
+"""Trajectory: how does a series evolve? Its mean over the rows of a group, with a band."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bfio.studies.report.drawing import Drawing, look
+from bfio.studies.report.figures.common import (
+    Look,
+    canvas,
+    curve_label,
+    key_columns,
+    key_values,
+    label_outer,
+    legend,
+    marks,
+    nothing,
+    panels,
+    per_panel,
+    plain,
+    short_number,
+    value_axes,
+)
+from bfio.studies.report.glossary import describe, with_unit
+from bfio.studies.report.selection import Group, label
+from bfio.studies.report.statistics import Estimate, Interval, student_t
+from bfio.studies.report.traced import (
+    Body,
+    Cell,
+    Column,
+    DataTable,
+    Line,
+    estimated,
+    split,
+    traced,
+)
+from bfio.studies.report_plan import Figure
+from bfio.studies.row import Row
+from formulations.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Points of a curve at most; longer series are averaged over blocks.
+_MAX_BLOCKS = 120
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """Mean over rows in each block of indices, its interval, and the rows that reach it."""
+
+    mean: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    count: IntArray
+
+
+def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
+    """Draw the series ``plan.y`` over its index (called ``plan.x``), averaged over each group.
+
+    A row counts as far as its series reaches. Series longer than 120 entries are averaged over
+    blocks of indices, first within each row, then over rows.
+    """
+    done = [row for row in rows if row.is_done and row.series.get(plan.y)]
+    if not done:
+        return nothing(rows, f"a series {plan.y}")
+    edges = _edges(max(len(row.series[plan.y]) for row in done))
+    parts = panels(plan, done)
+    bodies, lowest = [], np.inf
+    with look():
+        figure, grid = canvas(len(parts))
+        for axes, panel in zip(grid, parts, strict=True):
+            for index, group in enumerate(panel.curves):
+                if group.items:
+                    curve = _curve(_block_means(group.items, plan.y, edges))
+                    _draw_curve(axes, edges, curve, Look.of(index), curve_label(group))
+                    lowest = min(lowest, float(np.nanmin(curve.mean, initial=np.inf)))
+                    bodies.append(_body(plan, group, edges, curve))
+            axes.set_title(plain(panel.label))
+            axes.set_xlabel(plain(plan.x or "index"))
+            axes.xaxis.set_major_formatter(lambda x, _: short_number(x))
+            if "x" in plan.log and math.isfinite(axes.xaxis.get_minpos()):
+                axes.set_xscale("log")
+        value_axes(grid, with_unit(plan.y), log="y" in plan.log)
+        if lowest >= 0 and grid[0].get_yscale() == "linear":
+            grid[0].set_ylim(bottom=0)
+        label_outer(figure, grid)
+        legend(figure, grid, plan.group)
+    return Drawing(figure, DataTable(_columns(plan), bodies), _caption(plan, edges))
+
+
+def _edges(length: int) -> IntArray:
+    return np.unique(np.linspace(0, length, min(length, _MAX_BLOCKS) + 1).astype(np.int64))
+
+
+def _block_means(rows: Sequence[Row], name: str, edges: IntArray) -> FloatArray:
+    """Return the mean of each row's series in each block; NaN where it has no entry."""
+    means = np.empty((len(rows), len(edges) - 1))
+    for place, row in enumerate(rows):
+        series = np.asarray(row.series[name], dtype=np.float64)
+        padded = np.full(int(edges[-1]), np.nan)
+        padded[: len(series)] = series
+        known = np.isfinite(padded)
+        counts = np.add.reduceat(known, edges[:-1], dtype=np.int64)
+        sums = np.add.reduceat(np.where(known, padded, 0.0), edges[:-1])
+        means[place] = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+    return means
+
+
+def _curve(means: FloatArray) -> _Curve:
+    """Return mean and t interval down the rows, which are NaN where a series has ended."""
+    known = np.isfinite(means)
+    count = known.sum(axis=0)
+    some = np.maximum(count, 1)
+    mean = np.where(known, means, 0.0).sum(axis=0) / some
+    squares = np.where(known, (means - mean) ** 2, 0.0).sum(axis=0)
+    several = np.maximum(count - 1, 1)
+    quantiles = np.array([student_t(int(n)) for n in several])
+    half = np.where(count > 1, quantiles * np.sqrt(squares / several / some), np.nan)
+    mean = np.where(count > 0, mean, np.nan)
+    return _Curve(mean, mean - half, mean + half, count.astype(np.int64))
+
+
+def _draw_curve(axes: "Axes", edges: IntArray, curve: _Curve, style: Look, name: str) -> None:
+    middle = (edges[:-1] + edges[1:] - 1) / 2
+    axes.plot(middle, curve.mean, color=style.colour, linestyle=style.dashes, label=name)
+    # Of two rows the interval is so wide that it would set the scale of the figure.
+    wide_enough = curve.count > 2
+    axes.fill_between(
+        middle,
+        np.where(wide_enough, curve.lower, np.nan),
+        np.where(wide_enough, curve.upper, np.nan),
+        color=style.colour,
+        alpha=0.2,
+        linewidth=0,
+    )
+
+
+def _body(plan: Figure, group: Group[Row], edges: IntArray, curve: _Curve) -> Body:
+    keys: list[Cell] = [((label(value),),) for value in key_values(plan, group.items)]
+    lines = []
+    for block in range(len(curve.mean)):
+        first, end = int(edges[block]), int(edges[block + 1])
+        if curve.count[block] == 0:
+            continue
+        interval = None
+        if curve.count[block] > 1:
+            interval = Interval(float(curve.lower[block]), float(curve.upper[block]))
+        estimate = Estimate(float(curve.mean[block]), interval, int(curve.count[block]))
+        place = f"{first}" if end == first + 1 else f"{first} to {end - 1}"
+        cells = [*keys, ((place,),), *split(estimated(estimate, "series-mean"))]
+        cells.append(((traced(estimate.count, "series-rows"),),))
+        lines.append(Line(cells, {"data-from": str(first), "data-to": str(end)}))
+    return Body(lines, marks(group.items, value=plan.y))
+
+
+def _columns(plan: Figure) -> list[Column]:
+    unit = describe(plan.y).unit
+    return [
+        *key_columns(plan),
+        Column(plan.x or "index"),
+        Column(f"mean {plan.y}", unit),
+        Column("lower", unit),
+        Column("upper", unit),
+        Column("rows"),
+    ]
+
+
+def _caption(plan: Figure, edges: IntArray) -> str:
+    index = plan.x or "index"
+    blocks = (
+        "" if len(edges) - 1 == edges[-1] else f" Neighbouring values of {index} are averaged."
+    )
+    return (
+        f"{with_unit(plan.y)} over {index}{per_panel(plan)}. Mean over rows, each as far as its"
+        f" series reaches; band: its 95 % Student-t interval, where"
+        f" three rows or more have one.{blocks}"
+    )

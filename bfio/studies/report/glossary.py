@@ -1,0 +1,96 @@
+"""What the values of rows mean: unit and description by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+#: Parts of a run, as prefixes of the names of values.
+_PARTS = {
+    "steady.": "over the steady part of the run",
+    "saturated.": "over the part of the run in which the pool was refilled",
+    "cold.": "for the first decision, with all slots free",
+    "baseline.": "of the baseline",
+    "policy.": "of the policy",
+}
+_HALF_WIDTH = ".half_width"
+
+
+@dataclass(frozen=True)
+class Description:
+    """Unit and one-line description of a value; empty where unknown."""
+
+    unit: str = ""
+    text: str = ""
+
+
+_DESCRIPTIONS = {
+    name: Description(unit, text)
+    for name, unit, text in (
+        ("wall_s", "s", "wall-clock time of the run, or of the whole row if it times no run"),
+        ("cpu_s", "s", "processor time of the row"),
+        ("decide_s", "s", "wall-clock time of the decisions"),
+        ("solve_s", "s", "wall-clock time of the solver"),
+        ("peak_memory_bytes", "bytes", "largest resident memory of the row's process"),
+        ("solves", "", "optima asked for"),
+        ("unproven", "", "optima asked for that stayed unproven"),
+        ("attempts", "", "how often the row was begun"),
+        ("is_drained", "", "whether every request completed"),
+        ("proven_share", "1", "share of the solved steps whose optimum was proven"),
+        ("proven_decisions", "decisions", "decisions whose optimum was proven"),
+        ("share_optimal", "1", "share of proven decisions that were optimal"),
+        ("regret", "tokens", "objective minus the optimum over as many admitted requests"),
+        ("regrets", "tokens", "objective minus optimum, of each proven decision"),
+        ("regret_mean", "tokens", "mean of objective minus optimum"),
+        ("regret_median", "tokens", "median of objective minus optimum"),
+        ("regret_p99", "tokens", "99th percentile of objective minus optimum"),
+        ("regret_max", "tokens", "largest objective minus optimum"),
+        ("regret_at_most", "tokens", "objective minus the best bound of the optimum"),
+        ("objective", "tokens", "objective of the decision"),
+        ("optimum_mean", "tokens", "mean optimum"),
+        ("relative_regret", "1", "sum of regrets over sum of optima"),
+        ("is_proven", "", "whether the optimum was proven"),
+        ("imbalance", "tokens", "G·max load - total load of each step (A eq. 2)"),
+        ("max_load", "tokens", "load of the fullest worker in each step"),
+        ("mean_load", "tokens", "mean load of the workers in each step"),
+        ("iir", "1", "AvgImbalance of the baseline over that of the policy"),
+        ("sqrt_b_log_g", "1", "√(B ln G), the growth in theorems 1 and 2 of paper A"),
+        ("iir_over_sqrt_b_log_g", "1", "improvement ratio over √(B ln G)"),
+        ("relative_imbalance", "1", "AvgImbalance of the policy over that of the baseline"),
+    )
+}
+
+
+def describe(name: str) -> Description:
+    """Return what is known of a value: its unit and text, with the part of the run it is over."""
+    if name in _DESCRIPTIONS:
+        return _DESCRIPTIONS[name]
+    for prefix, part in _PARTS.items():
+        if name.startswith(prefix):
+            return _extended(name.removeprefix(prefix), "{}, " + part)
+    if name.endswith(_HALF_WIDTH):
+        whole = "half a 95 % interval by batch means of: {}"
+        return _extended(name.removesuffix(_HALF_WIDTH), whole)
+    return _known_metrics().get(name, Description())
+
+
+def _extended(name: str, sentence: str) -> Description:
+    known = describe(name)
+    return Description(known.unit, sentence.format(known.text)) if known.text else known
+
+
+@cache
+def _known_metrics() -> Mapping[str, Description]:
+    from bfio.decode.metrics import metrics
+
+    return {entry.name: Description(entry.unit, entry.description) for entry in metrics()}
+
+
+def register(name: str, unit: str, text: str) -> None:
+    """Add the description of a value that a kind of row computes."""
+    _DESCRIPTIONS[name] = Description(unit, text)
+
+
+def with_unit(name: str) -> str:
+    """Return the name with its unit in brackets, as an axis shows it."""
+    unit = describe(name).unit
+    return f"{name} [{unit}]" if unit and unit != "1" else name

@@ -1,0 +1,216 @@
+"""The report of a study: one page that needs nothing else, and its tables and figures as files."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bfio.studies.report import figures, provenance, summary
+from bfio.studies.report.drawing import Drawing, inline_svg, to_png, to_svg
+from bfio.studies.report.export import export_files
+from bfio.studies.report.files import csv_text, slug, write_all
+from bfio.studies.report.glossary import Description, describe
+from bfio.studies.report.selection import check_arguments, matches
+from bfio.studies.report.tables import TableView, build
+from bfio.studies.report.traced import Cell, DataTable, Traced
+from bfio.studies.report_plan import Figure, FigureKind
+from bfio.studies.results import Results
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from markupsafe import Markup
+
+#: Keys are written once per cell of a table if they take more characters.
+_LONG_KEYS = 2000
+_SERIES = (FigureKind.TRAJECTORY, FigureKind.HISTOGRAM)
+
+
+@dataclass(frozen=True)
+class FigureView:
+    """A figure as the page shows it, and as files."""
+
+    plan: Figure
+    drawing: Drawing
+    name: str
+    svg: str
+    png: bytes
+
+    @property
+    def inline(self) -> str:
+        """The SVG as it stands in the page."""
+        return inline_svg(self.svg, self.name) if self.svg else ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of the glossary."""
+
+    name: str
+    description: Description
+
+
+def write_report(results: Results, folder: Path) -> list[Path]:
+    """Write the report of a study and return the paths of its files.
+
+    ``report.html`` (one page without network), ``rows.csv`` and ``rows.parquet``,
+    ``tables/*.csv``, and ``figures/*`` as SVG and PNG with the data drawn as CSV. Equal rows give
+    equal files.
+
+    Parameters
+    ----------
+    results : Results
+        Planned and computed rows.
+    folder : Path
+        Where the files go; made if it is not there.
+
+    Raises
+    ------
+    InputError
+        If no row is done yet, the report asks for an argument that no row has, or the folder
+        cannot be written.
+    """
+    if not results.done:
+        raise InputError(
+            str(results.store),
+            f"none of the {len(results.tasks)} rows of study {results.study.name} is done",
+            "run the study first; `bfio study status` says how far it is",
+        )
+    tables = [build(plan, results) for plan in results.study.report.tables]
+    drawn = [
+        _figure(number, plan, results)
+        for number, plan in enumerate(results.study.report.figures, start=1)
+    ]
+    contents = export_files(results)
+    contents |= dict(_table_files(tables))
+    contents |= dict(_figure_files(drawn))
+    # Last, so that the page never speaks of files that are not there yet.
+    contents["report.html"] = render(results, tables, drawn).encode()
+    return write_all(folder, contents)
+
+
+def _figure(number: int, plan: Figure, results: Results) -> FigureView:
+    wanted = [plan.x] if plan.kind not in _SERIES and plan.x else []
+    panel = [plan.panel] if plan.panel else []
+    check_arguments(plan.title, [*wanted, *plan.group, *panel, *plan.where], results.tasks)
+    rows = [row for row in results.rows.values() if matches(row.task, plan.where)]
+    drawing = figures.draw(plan, rows)
+    name = slug(number, plan.title)
+    if drawing.figure is None:
+        return FigureView(plan, drawing, name, "", b"")
+    svg = to_svg(drawing.figure)
+    # The layout is found; finding it again takes longer than drawing.
+    drawing.figure.set_layout_engine("none")
+    return FigureView(plan, drawing, name, svg, to_png(drawing.figure))
+
+
+def render(results: Results, tables: Sequence[TableView], drawn: Sequence[FigureView]) -> str:
+    """Return the page."""
+    script = _resource("page.js")
+    return _template().render(
+        results=results,
+        study=results.study,
+        counts=summary.counts(results),
+        reservations=summary.reservations(results),
+        effort=summary.effort(results),
+        grids=summary.axes(results.study),
+        varied=summary.varied(results),
+        tables=tables,
+        figures=drawn,
+        failed=summary.failed(results),
+        max_failed=summary.MAX_FAILED,
+        glossary=list(_glossary(results)),
+        environments=provenance.environments(results),
+        code_versions=provenance.code_versions(results),
+        dates=provenance.dates(results),
+        version=version("bfio"),
+        style=_resource("page.css"),
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+@cache
+def _template() -> "Template":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("bfio.studies.report", "."),
+        # Names and values come from users and data files: nothing is trusted to be HTML.
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"breakable": breakable, "hoisted": hoisted}
+    return environment.get_template("page.html.jinja")
+
+
+def breakable(name: str) -> "Markup":
+    """Return a name that may be broken after each underscore and point."""
+    from markupsafe import Markup
+
+    pieces = [Markup.escape(piece) for piece in re.split(r"(?<=[_.])", name)]
+    return Markup("<wbr>").join(pieces)
+
+
+def hoisted(cell: Cell) -> tuple[Mapping[str, str], Cell]:
+    """Return a cell with long keys that its numbers share moved to the cell itself."""
+    shared = next((p.attributes for phrase in cell for p in phrase if isinstance(p, Traced)), {})
+    marks = {n: t for n, t in shared.items() if n.endswith("keys") and len(t) > _LONG_KEYS}
+    if not marks:
+        return {}, cell
+    return marks, [[_without(piece, marks) for piece in phrase] for phrase in cell]
+
+
+def _without(piece: str | Traced, marks: Mapping[str, str]) -> str | Traced:
+    # A number of other rows, or of no baseline, must keep all it says.
+    if isinstance(piece, str) or any(piece.attributes.get(n) != t for n, t in marks.items()):
+        return piece
+    rest = {name: text for name, text in piece.attributes.items() if name not in marks}
+    return replace(piece, attributes=rest)
+
+
+def _resource(name: str) -> str:
+    return (files("bfio.studies.report") / name).read_text(encoding="utf-8")
+
+
+def _glossary(results: Results) -> Iterator[Entry]:
+    """Yield what is known of every value, series and timing that the tables and figures show."""
+    plan = results.study.report
+    names = [name for table in plan.tables for name in table.values]
+    names += [figure.y for figure in plan.figures]
+    for name in dict.fromkeys(names):
+        yield Entry(name, describe(name))
+
+
+def _table_files(tables: Sequence[TableView]) -> Iterator[tuple[str, bytes]]:
+    for number, table in enumerate(tables, start=1):
+        columns = list(dict.fromkeys(name for record in table.records for name in record))
+        lines = [[record.get(name) for name in columns] for record in table.records]
+        yield f"tables/{slug(number, table.plan.title)}.csv", csv_text(columns, lines)
+
+
+def _figure_files(drawn: Sequence[FigureView]) -> Iterator[tuple[str, bytes]]:
+    for view in drawn:
+        if view.svg:
+            yield f"figures/{view.name}.svg", view.svg.encode()
+            yield f"figures/{view.name}.png", view.png
+            yield f"figures/{view.name}.csv", _data_file(view.drawing.table)
+
+
+def _data_file(table: DataTable) -> bytes:
+    lines = [[_exact(cell) for cell in line.cells] for line in table.lines]
+    return csv_text([column.label for column in table.columns], lines)
+
+
+def _exact(cell: Cell) -> str:
+    """Return the main line of a cell, numbers with all digits."""
+    parts = [piece.exact if isinstance(piece, Traced) else piece for piece in cell[0]]
+    return "".join(parts)

@@ -1,0 +1,230 @@
+"""Many rows into one number: means, medians and ratios with intervals, and power laws.
+
+Intervals have confidence level 95 %. Nothing here knows of rows; a value that is undefined is
+counted, never averaged over.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from bfio.studies.report_plan import Statistic
+from bfio.studies.study import Value
+
+Number: TypeAlias = int | float
+
+#: Confidence level of every interval.
+LEVEL = 0.95
+#: Larger magnitudes count as undefined: no measured quantity has them, and squares would overflow.
+LARGEST = 1e150
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval and the level it attains."""
+
+    lower: float
+    upper: float
+    coverage: float = LEVEL
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One number made of several.
+
+    Parameters
+    ----------
+    value : int or float, optional
+        The number; None if no value was defined.
+    interval : Interval, optional
+        Its interval; None where there is none (one value, or a sum).
+    count : int
+        Values it was made of.
+    undefined : int
+        Values left out because they are none.
+    """
+
+    value: Number | None
+    interval: Interval | None
+    count: int
+    undefined: int = 0
+
+
+def as_number(value: Value) -> Number | None:
+    """Return the value as a number, true as 1; None for text, None and what is not finite."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int | float) and abs(value) <= LARGEST:
+        return value
+    return None
+
+
+def summarize(values: Sequence[Number | None], statistic: Statistic) -> Estimate:
+    """Return the statistic of the values that are defined, with an interval where it has one.
+
+    Parameters
+    ----------
+    values : sequence of number or None
+        One value per row; equal for every order of them.
+    statistic : Statistic
+        `Statistic.MEAN` gets a Student-t interval, `Statistic.MEDIAN` one between order
+        statistics, which holds for every continuous distribution; the others none.
+    """
+    defined = sorted(value for value in values if value is not None)
+    undefined = len(values) - len(defined)
+    if not defined:
+        return Estimate(None, None, 0, undefined)
+    if statistic is Statistic.MEAN:
+        return Estimate(mean(defined), mean_interval(defined), len(defined), undefined)
+    if statistic is Statistic.MEDIAN:
+        return Estimate(median(defined), median_interval(defined), len(defined), undefined)
+    single = {
+        Statistic.MINIMUM: defined[0],
+        Statistic.MAXIMUM: defined[-1],
+        Statistic.SUM: total(defined),
+    }
+    return Estimate(single[statistic], None, len(defined), undefined)
+
+
+def total(values: Sequence[Number]) -> Number:
+    """Return the sum, exact for integers and rounded once for others."""
+    if all(isinstance(value, int) for value in values):
+        return sum(values)
+    return math.fsum(values)
+
+
+def mean(values: Sequence[Number]) -> float:
+    """Return the arithmetic mean."""
+    return total(values) / len(values)
+
+
+def mean_interval(values: Sequence[Number]) -> Interval | None:
+    """Return mean ± t·s/√n with n - 1 degrees of freedom; None for fewer than two values."""
+    if len(values) < 2:
+        return None
+    centre = mean(values)
+    half = student_t(len(values) - 1) * _deviation(values, centre) / math.sqrt(len(values))
+    return Interval(centre - half, centre + half)
+
+
+def _deviation(values: Sequence[Number], centre: float) -> float:
+    """Return the sample standard deviation; scaled, as squares over- and underflow."""
+    distances = [abs(value - centre) for value in values]
+    scale = max(distances)
+    if scale == 0:
+        return 0.0
+    squares = math.fsum((distance / scale) ** 2 for distance in distances)
+    return scale * math.sqrt(squares / (len(values) - 1))
+
+
+@lru_cache(maxsize=4096)
+def student_t(degrees: int) -> float:
+    """Return the two-sided 95 % quantile of Student's t distribution."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, (1 + LEVEL) / 2))
+
+
+def median(ordered: Sequence[Number]) -> float:
+    """Return the median of sorted values."""
+    middle = len(ordered) // 2
+    if len(ordered) % 2:
+        return float(ordered[middle])
+    return (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def median_interval(ordered: Sequence[Number]) -> Interval | None:
+    """Return an interval between two order statistics; None for fewer than two sorted values.
+
+    It spans the r-th smallest to the r-th largest value, r as large as 95 % allow; below six
+    values even r = 1 does not reach them, and the interval says how little it covers.
+    """
+    if len(ordered) < 2:
+        return None
+    rank, coverage = median_rank(len(ordered))
+    return Interval(float(ordered[rank - 1]), float(ordered[-rank]), coverage)
+
+
+@lru_cache(maxsize=4096)
+def median_rank(count: int) -> tuple[int, float]:
+    """Return r and the coverage of the interval between the r-th smallest and r-th largest value.
+
+    The number of values below the median is binomial(n, 1/2), so the interval from the r-th
+    misses it with probability 2·P(fewer than r).
+    """
+    outcomes, missed, ways = 1 << count, 1, 1
+    rank = 1
+    while rank < (count + 1) // 2:
+        ways = ways * (count - rank + 1) // rank
+        # In integers: 2·(missed + ways)/2^n must stay at or below 5 %.
+        if 40 * (missed + ways) > outcomes:
+            break
+        missed += ways
+        rank += 1
+    return rank, 1 - 2 * missed / outcomes
+
+
+def geometric_mean(numerators: Sequence[Number], denominators: Sequence[Number]) -> Estimate:
+    """Return the geometric mean of the ratios of pairs, with a t interval on their logarithms.
+
+    Parameters
+    ----------
+    numerators, denominators : sequence of number
+        Positive, of equal length.
+    """
+    logs = [
+        math.log(top) - math.log(bottom)
+        for top, bottom in zip(numerators, denominators, strict=True)
+    ]
+    if not logs:
+        return Estimate(None, None, 0)
+    interval = mean_interval(logs)
+    if interval is not None:
+        interval = Interval(_power(interval.lower), _power(interval.upper))
+    return Estimate(_power(mean(logs)), interval, len(logs))
+
+
+def _power(logarithm: float) -> float:
+    return math.exp(logarithm) if logarithm < 700 else math.inf
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """``y = scale·x^exponent``, fitted by least squares to logarithms.
+
+    Parameters
+    ----------
+    exponent, scale : float
+        The fit.
+    interval : Interval, optional
+        Student-t interval of the exponent; None for two points.
+    count : int
+        Points fitted.
+    """
+
+    exponent: float
+    scale: float
+    interval: Interval | None
+    count: int
+
+
+def power_law(x: Sequence[Number], y: Sequence[Number]) -> PowerLaw | None:
+    """Fit a power law to positive points; None if x takes fewer than two values."""
+    if len(set(x)) < 2:
+        return None
+    across, up = [math.log(value) for value in x], [math.log(value) for value in y]
+    centre_x, centre_y = mean(across), mean(up)
+    spread = math.fsum((a - centre_x) ** 2 for a in across)
+    exponent = (
+        math.fsum((a - centre_x) * (b - centre_y) for a, b in zip(across, up, strict=True))
+        / spread
+    )
+    residues = [b - centre_y - exponent * (a - centre_x) for a, b in zip(across, up, strict=True)]
+    interval = None
+    if len(x) > 2:
+        variance = math.fsum(residue**2 for residue in residues) / (len(x) - 2)
+        half = student_t(len(x) - 2) * math.sqrt(variance / spread)
+        interval = Interval(exponent - half, exponent + half)
+    return PowerLaw(exponent, _power(centre_y - exponent * centre_x), interval, len(x))

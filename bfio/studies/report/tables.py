@@ -1,0 +1,354 @@
+"""Tables of a report: lines of rows, values with intervals, ratios, published figures."""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bfio.studies.report.glossary import describe
+from bfio.studies.report.pairing import Baseline, Pairing, Ratio, pair, ratio
+from bfio.studies.report.selection import (
+    DASH,
+    Group,
+    check_arguments,
+    grouped,
+    identity,
+    keys_of,
+    label,
+    matches,
+    number_of,
+    value_of,
+    varying,
+)
+from bfio.studies.report.statistics import as_number, summarize
+from bfio.studies.report.traced import (
+    EMPTY,
+    Body,
+    Cell,
+    Column,
+    DataTable,
+    Line,
+    Phrase,
+    counted,
+    estimated,
+    origin,
+    traced,
+    written,
+)
+from bfio.studies.report_plan import Statistic, Table
+from bfio.studies.results import Results
+from bfio.studies.row import Row, Task
+from bfio.studies.study import Value
+
+#: Distinct words a cell lists; more say nothing.
+_MAX_WORDS = 6
+_NOT_VALUES = "source"
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table as the page shows it.
+
+    Parameters
+    ----------
+    plan : Table
+        What the study asks for.
+    data : DataTable
+        Its lines.
+    notes : sequence of Phrase
+        Sentences below it.
+    records : sequence of mapping
+        Its numbers with all digits, one record per line and value, for a CSV file.
+    """
+
+    plan: Table
+    data: DataTable
+    notes: Sequence[Phrase]
+    records: Sequence[Mapping[str, Value]]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One line: its planned rows, those that are done, and their ratios to a baseline."""
+
+    plan: Table
+    group: Group[Task]
+    done: Sequence[Row]
+    pairing: Pairing | None
+    ratios: Mapping[str, Ratio]
+    records: list[dict[str, Value]] = field(default_factory=list)
+
+
+def build(plan: Table, results: Results) -> TableView:
+    """Return a table of the results.
+
+    Raises
+    ------
+    InputError
+        If it asks for an argument that no row has, or its baseline is ambiguous.
+    """
+    check_arguments(plan.title, [*plan.rows, *plan.where], results.tasks)
+    tasks = [task for task in results.tasks if matches(task, plan.where)]
+    baseline = Baseline(tasks, plan.baseline, plan.title) if plan.baseline else None
+    groups = _ordered(grouped(tasks, plan.rows))
+    entries = [_entry(plan, group, results, baseline) for group in groups]
+    divided = _divided(plan, entries)
+    data = DataTable(_columns(plan, divided), [Body(list(_lines(plan, entries, divided)))])
+    records = [record for entry in entries for record in entry.records]
+    records += [record for published in plan.published for record in _records_of(plan, published)]
+    return TableView(plan, data, list(_notes(plan, entries)), records)
+
+
+def _entry(plan: Table, group: Group[Task], results: Results, baseline: Baseline | None) -> _Entry:
+    rows = results.rows
+    done = [rows[t.key] for t in group.items if t.key in rows and rows[t.key].is_done]
+    is_divided = baseline is not None and not all(matches(t, plan.baseline) for t in group.items)
+    pairing = pair(group.items, rows, baseline) if baseline is not None and is_divided else None
+    names = plan.values if pairing is not None else ()
+    ratios = {name: ratio(pairing, name) for name in names if pairing is not None}
+    return _Entry(plan, group, done, pairing, ratios)
+
+
+def _ordered(groups: Sequence[Group[Task]]) -> list[Group[Task]]:
+    """Return lines sorted by one argument after the other, its values in the order of the plan."""
+    places: list[dict[Hashable, int]] = [{} for _ in groups[0].values] if groups else []
+    for group in groups:
+        for place, value in zip(places, group.values, strict=True):
+            place.setdefault(identity(value), len(place))
+
+    def place_of(group: Group[Task]) -> list[int]:
+        return [p[identity(value)] for p, value in zip(places, group.values, strict=True)]
+
+    return sorted(groups, key=place_of)
+
+
+def _divided(plan: Table, entries: Sequence[_Entry]) -> list[str]:
+    """Return the values that have a ratio to the baseline in some line."""
+    return [
+        name
+        for name in plan.values
+        if any(name in e.ratios and e.ratios[name].estimate.value is not None for e in entries)
+    ]
+
+
+def _columns(plan: Table, divided: Sequence[str]) -> list[Column]:
+    columns = [Column(name, is_number=False) for name in plan.rows] + [Column("rows")]
+    for name in plan.values:
+        columns.append(Column(name, describe(name).unit))
+        if name in divided:
+            columns.append(Column("ratio"))
+    return columns
+
+
+def _lines(plan: Table, entries: Sequence[_Entry], divided: Sequence[str]) -> Iterator[Line]:
+    """Yield our lines, each followed by published ones about it alone; the others come last."""
+    homes = [
+        [index for index, entry in enumerate(entries) if _is_about(published, entry)]
+        for published in plan.published
+    ]
+    for index, entry in enumerate(entries):
+        yield Line(list(_cells(entry, divided)))
+        for published, home in zip(plan.published, homes, strict=True):
+            if home == [index]:
+                yield _published_line(plan, published, divided)
+    for published, home in zip(plan.published, homes, strict=True):
+        if len(home) != 1:
+            yield _published_line(plan, published, divided)
+
+
+def _is_about(published: Mapping[str, Any], entry: _Entry) -> bool:
+    """Return whether a published line has the arguments of ours, as far as it names them."""
+    return all(
+        identity(published[name]) == identity(value)
+        for name, value in zip(entry.plan.rows, entry.group.values, strict=True)
+        if name in published
+    )
+
+
+def _cells(entry: _Entry, divided: Sequence[str]) -> Iterator[Cell]:
+    for value in entry.group.values:
+        yield ((label(value),),)
+    yield _rows_cell(entry)
+    for name in entry.plan.values:
+        record = _record(entry, name)
+        yield _value_cell(entry, name, record)
+        if name in divided:
+            yield _ratio_cell(entry, name, record)
+        entry.records.append(record)
+
+
+def _record(entry: _Entry, name: str) -> dict[str, Value]:
+    values = zip(entry.plan.rows, entry.group.values, strict=True)
+    return {
+        **{f"argument.{argument}": value for argument, value in values},
+        "value": name,
+        "statistic": entry.plan.statistic.value,
+        "rows_planned": len(entry.group.items),
+        "rows_done": len(entry.done),
+    }
+
+
+def _rows_cell(entry: _Entry) -> Cell:
+    """Return how many rows stand behind a line, and what is to be said against them."""
+    lines: list[Phrase] = [(counted(keys_of(entry.done), "done"),)]
+    if len(entry.done) < len(entry.group.items):
+        lines.append(("of\u00a0", counted(keys_of(entry.group.items), "planned"), "\u00a0planned"))
+    unproven = [row for row in entry.done if row.unproven]
+    if unproven:
+        lines.append((counted(keys_of(unproven), "unproven"), "\u00a0unproven"))
+    stopped = [row for row in entry.done if row.stopped_by_clock]
+    if stopped:
+        lines.append(
+            (counted(keys_of(stopped), "stopped-by-clock"), "\u00a0by\u00a0the\u00a0clock")
+        )
+    return lines
+
+
+def _value_cell(entry: _Entry, name: str, record: dict[str, Value]) -> Cell:
+    values = [value_of(row, name) for row in entry.done]
+    if any(isinstance(value, str) for value in values):
+        return _words(entry.done, name)
+    estimate = summarize([as_number(value) for value in values], entry.plan.statistic)
+    record["estimate"], record["undefined"] = estimate.value, estimate.undefined
+    if estimate.interval is not None:
+        record["lower"], record["upper"] = estimate.interval.lower, estimate.interval.upper
+        record["coverage"] = estimate.interval.coverage
+    keys = keys_of(entry.done)
+    marks = origin(keys, name)
+    lines: list[Phrase] = list(estimated(estimate, entry.plan.statistic.value, marks))
+    if estimate.undefined:
+        undefined = traced(estimate.undefined, "undefined", marks)
+        lines.append((undefined, " of ", counted(keys, "done"), " undefined"))
+    return lines
+
+
+def _words(rows: Sequence[Row], name: str) -> Cell:
+    """Return how often each word occurs."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        value = value_of(row, name)
+        groups.setdefault(DASH if value is None else str(value), []).append(row)
+    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    lines: list[Phrase] = [
+        (f"{word} ", counted(keys_of(found), name, "word", word=word))
+        for word, found in ordered[:_MAX_WORDS]
+    ]
+    if len(ordered) > _MAX_WORDS:
+        rest = [row for _, found in ordered[_MAX_WORDS:] for row in found]
+        lines.append(("others ", counted(keys_of(rest), name, "words")))
+    return lines
+
+
+def _ratio_cell(entry: _Entry, name: str, record: dict[str, Value]) -> Cell:
+    if entry.pairing is None:
+        return (("baseline",),)
+    found = entry.ratios[name]
+    record["ratio"], record["pairs"] = found.estimate.value, len(found.pairs)
+    if found.estimate.interval is not None:
+        interval = found.estimate.interval
+        record["ratio_lower"], record["ratio_upper"] = interval.lower, interval.upper
+    marks = _pair_marks(found.pairs, name)
+    lines: list[Phrase] = list(estimated(found.estimate, "ratio", marks))
+    word = " pair" if len(found.pairs) == 1 else " pairs"
+    lines.append((traced(len(found.pairs), "pairs", marks), word))
+    if entry.pairing.incomplete:
+        keys = keys_of(entry.pairing.incomplete)
+        incomplete = counted(keys, name, "pairs-incomplete", baseline_keys="")
+        lines.append((incomplete, " incomplete"))
+    if found.unusable:
+        marks = _pair_marks(found.unusable, name)
+        refused = traced(len(found.unusable), "pairs-not-positive", marks)
+        lines.append((refused, " not positive or undefined"))
+    return lines
+
+
+def _pair_marks(pairs: Sequence[tuple[Row, Row]], name: str) -> Mapping[str, str]:
+    baseline = keys_of(theirs for _, theirs in pairs)
+    return origin(keys_of(ours for ours, _ in pairs), name, baseline_keys=baseline)
+
+
+def _published_line(plan: Table, published: Mapping[str, Any], divided: Sequence[str]) -> Line:
+    source = published.get(_NOT_VALUES, "published")
+    cells: list[Cell] = [
+        ((label(published[name]) if name in published else "",),) for name in plan.rows
+    ]
+    cells[-1] = (*cells[-1], (str(source),))
+    cells.append((("published",),))
+    for name in plan.values:
+        cells.append(_published_cell(published.get(name)))
+        if name in divided:
+            cells.append((("",),))
+    return Line(cells, is_published=True)
+
+
+def _published_cell(value: Value) -> Cell:
+    number = as_number(value)
+    if value is None:
+        return EMPTY
+    # As printed in the paper: rounding it again would misquote it.
+    text = str(value) if number is None or isinstance(number, float) else written(number)
+    return ((text,),)
+
+
+def _records_of(plan: Table, published: Mapping[str, Any]) -> Iterator[dict[str, Value]]:
+    arguments = {f"argument.{name}": published.get(name) for name in plan.rows}
+    for name in plan.values:
+        if name in published:
+            yield {
+                **arguments,
+                "value": name,
+                "statistic": "published",
+                "estimate": published[name],
+                "source": str(published.get(_NOT_VALUES, "published")),
+            }
+
+
+def _notes(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
+    if not entries:
+        yield ("No planned row matches.",)
+        return
+    averaged = varying([t for e in entries for t in e.group.items], plan.rows)
+    over = f" The rows of a line differ in {', '.join(averaged)}." if averaged else ""
+    yield (f"{_METHODS[plan.statistic]}{over}",)
+    if plan.statistic is Statistic.MEDIAN:
+        yield from _coverages(plan, entries)
+    if plan.baseline:
+        equal = ", ".join(f"{name} = {label(value)}" for name, value in plan.baseline.items())
+        yield (
+            f"Ratios to {equal}: geometric mean over pairs of rows that are equal in all their"
+            " other arguments, with a 95 % Student-t interval on logarithms; a pair is incomplete"
+            " if one of its rows is not done, or not planned.",
+        )
+    for name in plan.values:
+        if plan.baseline and name not in _divided(plan, entries):
+            yield (f"No ratio of {name}: in no pair of rows that are done are both positive.",)
+        if all(value_of(row, name) is None for entry in entries for row in entry.done):
+            yield (f"No row that is done has a value {name}.",)
+
+
+_METHODS = {
+    Statistic.MEAN: "Mean, below it its 95 % Student-t interval.",
+    Statistic.MEDIAN: "Median, below it the interval between two order statistics.",
+    Statistic.MINIMUM: "Smallest value.",
+    Statistic.MAXIMUM: "Largest value.",
+    Statistic.SUM: "Sum.",
+}
+
+
+def _coverages(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
+    """Yield what the intervals of medians cover, for each number of values there is."""
+    seen: dict[int, Phrase] = {}
+    for entry in entries:
+        for name in plan.values:
+            values = [number_of(row, name) for row in entry.done]
+            estimate = summarize(values, Statistic.MEDIAN)
+            if estimate.interval is None or estimate.count in seen:
+                continue
+            marks = origin(keys_of(entry.done), name)
+            share = traced(100 * estimate.interval.coverage, "coverage-percent", marks, 1)
+            rows = traced(estimate.count, "defined", marks)
+            seen[estimate.count] = (share, " % with ", rows, " rows")
+    if seen:
+        phrase: list[str | Any] = ["Its actual coverage: "]
+        for place, count in enumerate(sorted(seen)):
+            phrase += [", " if place else "", *seen[count]]
+        yield [*phrase, "."]

@@ -1,0 +1,105 @@
+"""Reading the arguments of a row: plain text, numbers and flags, as a study file holds them."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from formulations.arrays import integer
+from formulations.errors import InputError
+
+#: Largest integer an argument may be.
+MAX_WHOLE = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Arguments of one row, with a typed reader for each; None counts as not given.
+
+    Parameters
+    ----------
+    given : mapping
+        Names and values.
+    known : collection of str
+        Names there are.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown.
+    """
+
+    given: Mapping[str, Any]
+    known: Collection[str]
+
+    def __post_init__(self) -> None:
+        for name in self.given:
+            if name not in self.known:
+                close = get_close_matches(name, self.known, n=1)
+                hint = f"did you mean {close[0]}? " if close else ""
+                raise InputError(
+                    f"argument {name}", "unknown", f"{hint}use {', '.join(sorted(self.known))}"
+                )
+
+    def has(self, name: str) -> bool:
+        """Whether a value is given."""
+        return self.given.get(name) is not None
+
+    def text(self, name: str, default: str) -> str:
+        """Return a text."""
+        return self.optional_text(name) or default
+
+    def optional_text(self, name: str) -> str | None:
+        """Return a text, None if not given."""
+        value = self.given.get(name)
+        if value is not None and not isinstance(value, str):
+            raise InputError(f"argument {name}", f"{value!r} is no text", "write it in quotes")
+        return value
+
+    def whole(self, name: str, default: int, *, minimum: int = 0, maximum: int = MAX_WHOLE) -> int:
+        """Return an integer within bounds."""
+        found = self.optional_whole(name, minimum=minimum, maximum=maximum)
+        return default if found is None else found
+
+    def optional_whole(
+        self, name: str, *, minimum: int = 0, maximum: int = MAX_WHOLE
+    ) -> int | None:
+        """Return an integer within bounds, None if not given."""
+        if not self.has(name):
+            return None
+        return integer(self.given[name], f"argument {name}", minimum=minimum, maximum=maximum)
+
+    def optional_number(self, name: str) -> float | None:
+        """Return a number, None if not given."""
+        value = self.given.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"argument {name}", f"{value!r} is no number", "write a number")
+        return float(value)
+
+    def rational(self, name: str, default: str) -> str | int:
+        """Return a number as exact rationals are written; a decimal is taken as printed."""
+        value = self.given.get(name)
+        return default if value is None else str(value) if isinstance(value, float) else value
+
+    def flag(self, name: str) -> bool:
+        """Return a flag, False if not given."""
+        value = self.given.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise InputError(f"argument {name}", f"{value!r} is no flag", "write true or false")
+        return bool(value)
+
+    def exclude(self, *names: str) -> None:
+        """Refuse more than one of several arguments.
+
+        Raises
+        ------
+        InputError
+            If more than one is given.
+        """
+        given = [name for name in names if self.has(name)]
+        if len(given) > 1:
+            raise InputError(
+                f"argument {given[1]}", f"{given[0]} is given as well", "remove one of the two"
+            )

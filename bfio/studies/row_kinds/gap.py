@@ -1,0 +1,166 @@
+"""Rows that solve the steps of a run and say how far its decisions were from the optimum."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from bfio.decode.replay import run_violations
+from bfio.exact import prepare
+from bfio.gap import GapObserver, GapReport, StepRegret
+from bfio.policies.options import exact_rational
+from bfio.simulation import simulate
+from bfio.studies.kinds import RowKind
+from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kinds.row_instance import row_instance
+from bfio.studies.row_kinds.run_arguments import RunPlan, run_plan
+from bfio.studies.row_kinds.run_values import run_solves
+from bfio.studies.row_kinds.simulate import ARGUMENTS as RUN_OF_A_POLICY
+from bfio.studies.row_kinds.workload_arguments import chosen_workload, workload_choice
+from bfio.studies.study import Value
+
+#: Arguments of a row.
+ARGUMENTS = (*RUN_OF_A_POLICY, "method", "gap_horizon", "gap_gamma", "every")
+#: Largest look-ahead of the program.
+MAX_HORIZON = 5000
+
+
+def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
+    """Replay a policy and solve its steps; see ``docs/row-kinds.md``."""
+    given = Arguments(arguments, ARGUMENTS)
+    plan = run_plan(given)
+    observer = _observer(given, plan)
+    if observer.horizon:
+        plan.options["horizon"] = observer.horizon
+    # Loading kernels is no part of any step's solve, nor of its time limit.
+    prepare()
+    workload = chosen_workload(workload_choice(given, plan.cluster.total_slots, context))
+    run = simulate(
+        workload,
+        plan.policy,
+        plan.cluster,
+        policy_options=plan.policy_options,
+        observers=[observer],
+        keep_trajectory=False,
+        **plan.options,
+    )
+    report, own = observer.report(), run_solves(run)
+    unproven = sum(row.optimum is None for row in report.rows)
+    return RowResult(
+        values=gap_values(report, plan.warm_up),
+        series={"regrets": [regret / report.scale for regret in report.regrets()]},
+        timings={"wall_s": run.wall_s, "solve_s": sum(row.seconds for row in report.rows)},
+        solves=len(report.rows) + own.asked,
+        unproven=unproven + own.unproven,
+        violations=run_violations(run, workload, plan.cluster),
+        stopped_by_clock=unproven + own.unproven > 0,
+        log="\n".join(map(_line, report.rows)) if context.want_log else "",
+    )
+
+
+def gap_values(report: GapReport, warm_up: int = 0) -> dict[str, Value]:
+    """Return counts and distributions of the regret.
+
+    Parameters
+    ----------
+    report : GapReport
+        Every solved decision of a run.
+    warm_up : int
+        Steps at the beginning that do not count as steady.
+
+    Returns
+    -------
+    dict
+        ``decisions``, ``solved``, ``proven``, ``unproven``, ``proven_share``; the first decision,
+        when all slots are free, apart under ``cold.``; the distribution over all later decisions
+        under plain names, over those after which requests still waited (so that every slot that
+        could be filled was) under ``steady.``. Regrets and optima are in tokens.
+    """
+    first = report.rows[:1]
+    later = [row for row in report.rows[1:] if row.optimum is not None]
+    steady = [row for row in later if row.admitted < row.waiting and row.step >= warm_up]
+    proven = len(report.regrets())
+    return {
+        "decisions": report.num_decisions,
+        "solved": len(report.rows),
+        "proven": proven,
+        "unproven": len(report.rows) - proven,
+        "proven_share": proven / len(report.rows) if report.rows else None,
+        **_distribution(later, report.scale),
+        **{f"steady.{k}": v for k, v in _distribution(steady, report.scale).items()},
+        **{f"cold.{k}": v for k, v in _first(first, report.scale).items()},
+    }
+
+
+def _distribution(rows: Sequence[StepRegret], scale: int) -> dict[str, Value]:
+    """Describe proven decisions; None throughout if there is none."""
+    names = ("share_optimal", "regret_mean", "regret_median", "regret_p99", "regret_max")
+    if not rows:
+        empty = dict.fromkeys((*names, "optimum_mean", "relative_regret"))
+        return {"proven_decisions": 0, **empty}
+    regrets = [(row.regret or 0) / scale for row in rows]
+    regret, optimum = sum(regrets), sum((row.optimum or 0) / scale for row in rows)
+    return {
+        "proven_decisions": len(rows),
+        "share_optimal": sum(value == 0 for value in regrets) / len(rows),
+        "regret_mean": regret / len(rows),
+        "regret_median": float(np.median(regrets)),
+        "regret_p99": float(np.percentile(regrets, 99)),
+        "regret_max": max(regrets),
+        "optimum_mean": optimum / len(rows),
+        "relative_regret": regret / optimum if optimum else None,
+    }
+
+
+def _first(rows: Sequence[StepRegret], scale: int) -> dict[str, Value]:
+    """Describe the first decision, with the bound of its regret where it is unproven."""
+    if not rows:
+        return dict.fromkeys(("is_proven", "regret", "regret_at_most", "objective"))
+    (row,) = rows
+    return {
+        "is_proven": row.optimum is not None,
+        "regret": None if row.regret is None else row.regret / scale,
+        "regret_at_most": None if row.bound is None else (row.objective - row.bound) / scale,
+        "objective": row.objective / scale,
+    }
+
+
+def _line(row: StepRegret) -> str:
+    return (
+        f"step {row.step}: {row.admitted} of {row.waiting} admitted, objective {row.objective}, "
+        f"optimum {row.optimum}, bound {row.bound}, {row.seconds * 1e3:.3f} ms"
+    )
+
+
+def _observer(given: Arguments, plan: RunPlan) -> GapObserver:
+    options = plan.policy_options
+    return GapObserver(
+        method=given.text("method", "exact"),
+        horizon=given.whole("gap_horizon", 0, maximum=MAX_HORIZON),
+        gamma=_gamma(given),
+        objective=options.objective,
+        time_limit=options.time_limit,
+        every=given.whole("every", 1, minimum=1),
+    )
+
+
+def _gamma(given: Arguments) -> Fraction:
+    return exact_rational(given.rational("gap_gamma", "1"), "argument gap_gamma")
+
+
+def instance(arguments: Mapping[str, Any], context: Context) -> str:
+    """Check all arguments and return the digest of the requests."""
+    given = Arguments(arguments, ARGUMENTS)
+    plan = run_plan(given)
+    _observer(given, plan)
+    return row_instance(given, [plan], context)
+
+
+KIND = RowKind(
+    name="gap",
+    summary="decisions of a policy against the proven optimum of each step",
+    compute=compute,
+    instance=instance,
+)

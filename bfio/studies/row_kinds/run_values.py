@@ -1,0 +1,114 @@
+"""What a row keeps of a run: values, series, timings, and what its solver left unproven."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from bfio.decode.batch_means import half_widths
+from bfio.decode.energy import EnergyModel
+from bfio.decode.metrics import measure, measure_steady, metrics
+from bfio.decode.run import Run
+from bfio.decode.saturated import measure_saturated, saturated_mask
+from bfio.studies.study import Value
+from formulations.arrays import FloatArray
+
+#: Points of a series at most.
+MAX_POINTS = 400
+
+
+@dataclass(frozen=True)
+class Solves:
+    """Optima a run asked for, and those of them that stayed unproven."""
+
+    asked: int
+    unproven: int
+
+
+def run_values(run: Run, energy: EnergyModel, warm_up: int = 0) -> dict[str, Value]:
+    """Return every metric of the whole run and of two parts of it, with intervals of the latter.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    energy : EnergyModel
+        Constants of the energy metrics.
+    warm_up : int
+        Steps at the beginning that the saturated part leaves out.
+
+    Returns
+    -------
+    dict
+        ``NAME``; ``steady.NAME`` and ``saturated.NAME``, None without such a part;
+        ``steady.NAME.half_width`` of a 95 % interval by batch means, and the same for saturated;
+        ``is_drained``; ``proven_share`` of the steps solved.
+    """
+    solves = run_solves(run)
+    saturated = measure_saturated(run, energy, warm_up)
+    return {
+        **measure(run, energy),
+        **_part_values("steady", measure_steady(run, energy), half_widths(run, run.steady_mask())),
+        **_part_values("saturated", saturated, half_widths(run, saturated_mask(run, warm_up))),
+        "is_drained": run.is_drained,
+        "proven_share": 1 - solves.unproven / solves.asked if solves.asked else None,
+    }
+
+
+def _part_values(
+    part: str, measured: Mapping[str, Value] | None, widths: Mapping[str, float | None]
+) -> dict[str, Value]:
+    present = measured or {entry.name: None for entry in metrics()}
+    return {
+        **{f"{part}.{name}": value for name, value in present.items()},
+        **{f"{part}.{name}.half_width": width for name, width in widths.items()},
+    }
+
+
+def run_series(run: Run) -> dict[str, list[float]]:
+    """Return imbalance, largest and mean load [tokens] and idle fraction over the steps.
+
+    Each series has at most `MAX_POINTS` points, means over equally many consecutive steps.
+    """
+    workers = run.cluster.workers
+    imbalance = workers * run.max_load - run.total_load
+    series = {
+        "imbalance": imbalance,
+        "max_load": run.max_load,
+        "mean_load": run.total_load / workers,
+        "idle_fraction": imbalance / (workers * run.max_load),
+    }
+    return {name: bucket_means(values.astype(np.float64)) for name, values in series.items()}
+
+
+def bucket_means(values: FloatArray, most: int = MAX_POINTS) -> list[float]:
+    """Return the means of at most ``most`` consecutive buckets, whose sizes differ by at most 1.
+
+    Parameters
+    ----------
+    values : FloatArray
+        Shape (n,).
+    most : int
+        Buckets at most; n if there are fewer values.
+    """
+    number = min(most, len(values))
+    if number == 0:
+        return []
+    edges = np.arange(number + 1) * len(values) // number
+    means: FloatArray = np.add.reduceat(values, edges[:-1]) / np.diff(edges)
+    return [float(mean) for mean in means]
+
+
+def run_timings(run: Run) -> dict[str, float]:
+    """Return the wall-clock time of the simulation, of its decisions and of its solver [s]."""
+    solve_s = run.statistics.get("solve_s")
+    timings = {"wall_s": run.wall_s, "decide_s": run.decide_s}
+    return timings | ({"solve_s": solve_s} if isinstance(solve_s, float) else {})
+
+
+def run_solves(run: Run) -> Solves:
+    """Return how many steps of a run were solved, and how many of them stayed unproven."""
+    proven, unproven = (run.statistics.get(f"{kind}_steps") for kind in ("proven", "unproven"))
+    if not isinstance(proven, int) or not isinstance(unproven, int):
+        return Solves(0, 0)
+    return Solves(proven + unproven, unproven)

@@ -1,0 +1,84 @@
+"""The studies in ``benchmarks/studies``: their files load, their rows are what they promise."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bfio.studies import kinds
+from bfio.studies.canonical import canonical
+from bfio.studies.report.selection import MEASURED
+from bfio.studies.report_plan import FigureKind
+from bfio.studies.row import Context, RowResult
+from bfio.studies.study import Study
+from bfio.studies.study_file import read_study
+
+STUDIES = Path(__file__).resolve().parents[3] / "benchmarks" / "studies"
+FILES = sorted(STUDIES.glob("*/*.toml"))
+SERIES = {FigureKind.TRAJECTORY, FigureKind.HISTOGRAM}
+
+
+def _studies_with_data(path: Path) -> Study:
+    study = read_study(path)
+    if any("trace" in row for row in study.rows()) and not study.folder.is_dir():
+        pytest.skip("../shared/data is not here: no real trace cut to read")
+    return study
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+def test_there_are_five_with_a_protocol_each() -> None:
+    """Numbered folders; each says question, protocol, command and result."""
+    folders = sorted({path.parent for path in FILES})
+    assert [folder.name[:3] for folder in folders] == ["01-", "02-", "03-", "04-", "05-"]
+    for folder in folders:
+        text = (folder / "README.md").read_text()
+        for part in ("**Question.**", "## Protocol", "would count", "## Command", "## Result"):
+            assert part in text, f"{folder.name} lacks {part}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_there_are_ten_seeds_per_cell(path: Path) -> None:
+    """At full size, every combination of the other arguments."""
+    cells = Counter(
+        canonical({name: value for name, value in row.items() if name != "seed"})
+        for row in read_study(path).rows()
+    )
+    assert set(cells.values()) == {10}
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_the_number_of_rows_is_the_one_the_readme_says(path: Path) -> None:
+    """So that the estimate beside it is about this study."""
+    text = (path.parent / "README.md").read_text()
+    assert f"{len(read_study(path).rows()):,}" in text
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_every_row_is_valid(path: Path) -> None:
+    """All rows of the full and the small size pass the checks of their kind."""
+    study = _studies_with_data(path)
+    kind = kinds.find(study.computes)
+    digests = {
+        kind.instance(row, Context(study.folder)) for row in [*study.rows(), *study.small().rows()]
+    }
+    assert all(len(digest) == 16 for digest in digests)
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_the_report_asks_for_what_there_is(path: Path) -> None:
+    """Arguments that rows have, values that rows return."""
+    study = _studies_with_data(path)
+    rows = study.small().rows()
+    result = kinds.find(study.computes).compute(rows[0], Context(study.folder))
+    assert isinstance(result, RowResult)
+    assert result.violations == {}
+    arguments, values = {name for row in rows for name in row}, {*result.values, *MEASURED}
+    for table in study.report.tables:
+        assert {*table.rows, *table.baseline, *table.where} <= arguments
+        assert set(table.values) <= values
+    for figure in study.report.figures:
+        assert {*figure.group, *filter(None, [figure.x, figure.panel]), *figure.where} <= arguments
+        assert figure.y in (result.series if figure.kind in SERIES else values)
