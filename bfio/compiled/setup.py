@@ -97,5 +97,5 @@ def new_state(
         wheel=np.full(wheel_size(longest, options.horizon), -1, dtype=np.int64),
         workers=np.zeros((NUM_WORKER_ROWS, cluster.workers), dtype=np.int64),
         sampled=np.zeros((2, cluster.workers), dtype=np.int64),
-        rng=np.random.default_rng(options.seed),
+        rng=options.generator(),
     )

@@ -201,7 +201,7 @@ class _Machine:
         self.policy, self.policy_name = policy, policy_name(policy)
         self.cluster, self.options, self.predictor = cluster, options, predictor
         self.projector = Projector(options.horizon, options.projection, predictor, options.drift)
-        self.rng = np.random.default_rng(options.seed)
+        self.rng = options.generator()
         self.arrival_s = arrival_seconds(workload, options)
         self.step, self.clock, self.idle_s, self.decide_s = 0, 0.0, 0.0, 0.0
         self.num_revealed, self.num_completed = 0, 0

@@ -13,6 +13,9 @@ from bfio.decode.projection import Projection
 from bfio.decode.sums import exact_sum
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
+#: Number of the random stream that policies draw from; predictors have another.
+_POLICY_STREAM = 1
+
 
 class Arrivals(StrEnum):
     """When requests become visible to the policy."""
@@ -42,6 +45,16 @@ class RunOptions:
     drift: Drift = LLM
     steps: int | None = None
     seed: int = 0
+
+    def generator(self) -> np.random.Generator:
+        """Return the generator of policies that draw.
+
+        Its stream is apart from that of a workload drawn with the same seed: a random policy must
+        not know the requests.
+        """
+        return np.random.default_rng(
+            np.random.SeedSequence(self.seed, spawn_key=(_POLICY_STREAM,))
+        )
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,8 @@ class Reference:
         self.jobs = [Job(i, s, o, s) for i, (s, o) in enumerate(lengths)]
         self.hidden, self.waiting = list(self.jobs), list[Job]()
         self.active = list[Job]()
-        self.rng = np.random.default_rng(self.seed)
+        # The contract: stream 1 of the seed, apart from that of generated requests.
+        self.rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(1,)))
         self.step, self.clock, self.idle = 0, 0.0, 0.0
         self.trace: list[dict[str, object]] = []
 

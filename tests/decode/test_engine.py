@@ -13,7 +13,9 @@ from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.engine import ranks_in_queue, simulate
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
 from bfio.decode.state import DecodeState
+from bfio.policies.registry import build
 from bfio.predict.none import NoPredictor
+from bfio.workloads import synthetic
 from formulations.errors import InputError
 from tests.decode.cases import EXACT, Scenario, first_come, nobody, scenarios, workload
 
@@ -453,3 +455,12 @@ def test_no_steady_part(policy: Any) -> None:
         run = simulate(HAND, policy, EXACT, dispatch="immediate")
         assert run.waiting[0] == 2
     assert run.steady_mask() is None
+
+
+def test_a_random_policy_does_not_know_the_requests() -> None:
+    """Workload and run of one seed draw from different streams: prompts and workers do not mix."""
+    requests = synthetic("geometric", 2000, seed=0)
+    run = simulate(requests, build("random"), Cluster(16, 8), dispatch="immediate", seed=0)
+    correlation = np.corrcoef(requests.prompt_tokens, run.worker)[0, 1]
+    # The standard error of 2,000 independent pairs is 0.022.
+    assert abs(correlation) < 0.1
