@@ -13,7 +13,7 @@ from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress, ProgressColumn
 
 #: Width of tables where there is no terminal to ask.
 _PLAIN_WIDTH = 150
@@ -53,13 +53,8 @@ def print_table(
     console().print(table)
 
 
-@contextmanager
-def progress_bar() -> Iterator["Progress"]:
-    """Yield a progress display on stderr; without a terminal, one line per task at the end.
-
-    While it shows, what a user's policy prints goes to stderr: stdout is for the answer.
-    """
-    from rich.console import Console
+def progress_display(console: "Console", *columns: "ProgressColumn") -> "Progress":
+    """Return a display of tasks: name, bar, count, time gone, time left, and further columns."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -69,19 +64,28 @@ def progress_bar() -> Iterator["Progress"]:
         TimeRemainingColumn,
     )
 
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        *columns,
+        console=console,
+        disable=not console.is_terminal,
+    )
+
+
+@contextmanager
+def progress_bar() -> Iterator["Progress"]:
+    """Yield a progress display on stderr; without a terminal, one line per task at the end.
+
+    While it shows, what a user's policy prints goes to stderr: stdout is for the answer.
+    """
+    from rich.console import Console
+
     console = Console(stderr=True)
-    with (
-        redirect_stdout(sys.stderr),
-        Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-        ) as display,
-    ):
+    with redirect_stdout(sys.stderr), progress_display(console) as display:
         yield display
     if not console.is_terminal:
         for task in display.tasks:

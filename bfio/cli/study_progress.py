@@ -9,14 +9,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import TextColumn
+
+from bfio.cli.output import progress_display
 
 if TYPE_CHECKING:
     from typing import Self
@@ -44,16 +39,8 @@ class StudyProgress:
         self._total = self._done = 0
         self._next_line = time.monotonic() + _LINE_SECONDS
         self._stack = ExitStack()
-        self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[counts]}", markup=False),
-            console=self._console,
-            disable=not self._console.is_terminal,
-        )
+        counts = TextColumn("{task.fields[counts]}", markup=False)
+        self._bar = progress_display(self._console, counts)
 
     def __enter__(self) -> "Self":
         self._stack.enter_context(self._bar)
