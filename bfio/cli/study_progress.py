@@ -1,6 +1,5 @@
 """Progress of a study on stderr: a bar with counts; without a terminal, a line now and then."""
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -37,6 +36,7 @@ class StudyProgress:
         self._console = Console(stderr=True)
         self._counts: Counter[str] = Counter()
         self._total = self._done = 0
+        self._has_said = False
         self._next_line = time.monotonic() + _LINE_SECONDS
         self._stack = ExitStack()
         counts = TextColumn("{task.fields[counts]}", markup=False)
@@ -53,6 +53,13 @@ class StudyProgress:
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
+
+    def stops(self) -> bool:
+        """Whether the user has asked to stop; says so the first time it is the case."""
+        if self._stopping() and not self._has_said:
+            self._has_said = True
+            self.say("finishing the rows in flight; Ctrl-C again ends them")
+        return self._stopping()
 
     def start(self, results: "Results") -> None:
         """Show what there is already."""
@@ -78,9 +85,12 @@ class StudyProgress:
         self._counts["unproven"] += row.unproven > 0
 
     def _words(self) -> str:
-        words = ", ".join(f"{name} {count}" for name, count in self._counts.items())
-        return f"{words}; finishing rows in flight" if self._stopping() else words
+        return ", ".join(f"{name} {count}" for name, count in self._counts.items())
+
+    def say(self, line: str) -> None:
+        """Print a line above the bar, or where there is none."""
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _say(self, line: str) -> None:
         if not self._console.is_terminal:
-            print(line, file=sys.stderr)
+            self.say(line)

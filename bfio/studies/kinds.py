@@ -1,19 +1,16 @@
 """Kinds of rows by name: the built-in ones, and a user's own ``module:function``."""
 
 import difflib
-import hashlib
 import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, cast
 
 import bfio.studies.row_kinds
 from bfio.loading import load_object
-from bfio.provenance import computing_sources, source_digest
 from bfio.studies.row import Compute, Context, Instance
 from formulations.errors import InputError
 
@@ -80,27 +77,6 @@ def find(name: str) -> RowKind:
         raise InputError(name, f"a {type(loaded).__name__} is not callable", "name a function")
     summary = (inspect.getdoc(loaded) or "a user's own").splitlines()[0]
     return RowKind(name, summary, cast("Callable[..., Any]", loaded))
-
-
-def code_version(name: str) -> str:
-    """Return the version of the code that computes rows of a kind.
-
-    It is a digest of the sources that compute, and for a user's own kind of its module too.
-    """
-    own = "" if ":" not in name else _module_digest(name)
-    return f"{_toolkit_digest()}{own}"
-
-
-@cache
-def _toolkit_digest() -> str:
-    return source_digest(computing_sources())
-
-
-def _module_digest(name: str) -> str:
-    module = importlib.import_module(name.partition(":")[0])
-    if module.__file__ is None:
-        return ""
-    return "-" + hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()[:16]
 
 
 @cache

@@ -31,7 +31,7 @@ class Limits:
         if not 0 < self.seconds <= 1e7:
             raise InputError("limits.seconds", f"{self.seconds}", "use 0 < seconds <= 10^7")
         if not 0.25 <= self.memory_gib <= 65_536:
-            raise InputError("limits.memory_gib", f"{self.memory_gib}", "use at least 0.25")
+            raise InputError("limits.memory_gib", f"{self.memory_gib}", "use 0.25 to 65,536")
         if not 1 <= self.attempts <= 1000:
             raise InputError("limits.attempts", f"{self.attempts}", "use 1 to 1000")
 

@@ -41,7 +41,10 @@ class Order:
 
 @dataclass(frozen=True)
 class Report:
-    """What a process reports of a row: the result, or why there is none; and what it took."""
+    """What a process reports of a row: the result, or why there is none; and what it took.
+
+    It names the row and the process, so that a stray copy of a process cannot answer for another.
+    """
 
     status: Status
     error: str = ""
@@ -51,6 +54,8 @@ class Report:
     cpu_s: float = 0.0
     peak_memory_bytes: int = 0
     environment: Mapping[str, Any] = field(default_factory=dict)
+    key: str = ""
+    process: int = 0
 
     def to_bytes(self) -> bytes:
         """Write it as JSON."""

@@ -25,6 +25,8 @@ class Results:
         Where they come from.
     command : str
         The command that computes them again.
+    stored : int
+        Rows in the store, those of other code, data or arguments included.
     """
 
     study: Study
@@ -32,11 +34,17 @@ class Results:
     rows: Mapping[str, Row]
     store: Path
     command: str = ""
+    stored: int = 0
 
     @property
     def done(self) -> list[Row]:
         """Rows whose values may be used, in the order of the plan."""
         return [row for row in self.rows.values() if row.is_done]
+
+    @property
+    def other_rows(self) -> int:
+        """Rows of the store that are not part of this study as it is now."""
+        return max(0, self.stored - len(self.rows))
 
     @property
     def missing(self) -> int:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bfio.studies.canonical import row_key
-from bfio.studies.kinds import code_version, find
+from bfio.studies.code import code_version
+from bfio.studies.kinds import find
 from bfio.studies.local import compute_locally
 from bfio.studies.messages import Order
 from bfio.studies.results import Results
@@ -156,4 +157,4 @@ def _computed(
 
 def _results(study: Study, tasks: list[Task], store: Store, command: str) -> Results:
     rows = store.rows(task.key for task in tasks)
-    return Results(study, tasks, rows, store.path, command)
+    return Results(study, tasks, rows, store.path, command, store.count())

@@ -75,17 +75,18 @@ class Store:
         self.path = path
         self._connection = connection
         self._environments: dict[str, int] = {}
+        self._identity = _identity(path)
 
     def statuses(self, keys: Iterable[str]) -> dict[str, Status]:
         """Return the status of each of the keys that has a row."""
-        return {key: Status(status) for key, status in self._select(keys, 'key, "status"')}
+        return {key: _status(status) for key, status in self._select(keys, 'key, "status"')}
 
     def rows(self, keys: Iterable[str]) -> dict[str, Row]:
         """Return the rows with these keys, in the order of the keys; missing ones are left out."""
         wanted = list(keys)
         columns = ", ".join(f'row."{name}"' for name in _COLUMNS if name != "environment")
         found = {
-            record[0]: _parsed(record)
+            record[0]: _parsed(record, self.path)
             for record in self._select(wanted, f"{columns}, document", _JOIN)
         }
         return {key: found[key] for key in wanted if key in found}
@@ -110,6 +111,12 @@ class Store:
             self._connection.execute(_INSERT, _record(row, environment))
         # Only now: a transaction rolled back takes the number with it.
         self._environments[document] = environment
+        if _identity(self.path) != self._identity:
+            raise InputError(
+                str(self.path),
+                "removed or replaced while a study runs",
+                "leave the store alone; what was in it is where it was moved to, if anywhere",
+            )
 
     def _environment_id(self, document: str) -> int:
         known = self._environments.get(document)
@@ -125,15 +132,29 @@ class Store:
         self, keys: Iterable[str], columns: str, source: str = "row"
     ) -> Iterator[tuple[Any, ...]]:
         wanted = list(keys)
-        with _translated(self.path):
-            for start in range(0, len(wanted), _CHUNK):
-                chunk = wanted[start : start + _CHUNK]
-                marks = ", ".join("?" for _ in chunk)
-                query = f"SELECT {columns} FROM {source} WHERE row.key IN ({marks})"
-                yield from self._connection.execute(query, chunk)
+        for start in range(0, len(wanted), _CHUNK):
+            chunk = wanted[start : start + _CHUNK]
+            marks = ", ".join("?" for _ in chunk)
+            query = f"SELECT {columns} FROM {source} WHERE row.key IN ({marks})"
+            with _translated(self.path):
+                records = self._connection.execute(query, chunk).fetchall()
+            yield from records
 
 
 _JOIN = "row JOIN environment ON environment.id = row.environment"
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells this file from another of the same name."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _status(text: str) -> Status:
+    return Status(text) if text in tuple(Status) else Status.FAILED
 
 
 @contextmanager
@@ -147,9 +168,21 @@ def open_for_reading(path: Path) -> Iterator[Store]:
     """
     if not path.is_file():
         raise InputError(str(path), "no such store", "run the study first, or name its --store")
-    with _connected(path) as connection:
+    path = path.resolve()
+    with _connected(_read_only_address(path), path) as connection:
         _check_layout(path, connection)
         yield Store(path, connection)
+
+
+def _read_only_address(path: Path) -> str:
+    """Return the address of a store that is only read.
+
+    Readers share a small file beside the store with a writer. In a folder that cannot be written
+    there is no writer, and the store can be taken as it is.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    settled = not os.access(path.parent, os.W_OK) and not log.exists()
+    return f"{path.as_uri()}?{'immutable=1' if settled else 'mode=ro'}"
 
 
 @contextmanager
@@ -161,9 +194,11 @@ def open_for_writing(path: Path) -> Iterator[Store]:
     InputError
         If another run writes to it, its folder cannot be written, or it is not of this version.
     """
+    # Under its real name: a second run may come by way of a link.
+    path = path.resolve()
     with _lock(path):
         fresh = not path.exists() or path.stat().st_size == 0
-        with _connected(path) as connection:
+        with _connected(path.as_uri(), path) as connection:
             if fresh:
                 _create(path, connection)
             _check_layout(path, connection)
@@ -174,9 +209,9 @@ def open_for_writing(path: Path) -> Iterator[Store]:
 
 
 @contextmanager
-def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+def _connected(address: str, path: Path) -> Iterator[sqlite3.Connection]:
     with _translated(path):
-        connection = sqlite3.connect(path, timeout=30.0)
+        connection = sqlite3.connect(address, timeout=30.0, uri=True)
     try:
         yield connection
     finally:
@@ -284,7 +319,18 @@ def _record(row: Row, environment: int) -> tuple[Any, ...]:
     )
 
 
-def _parsed(record: tuple[Any, ...]) -> Row:
+def _parsed(record: tuple[Any, ...], path: Path) -> Row:
+    try:
+        return _row(record)
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(
+            f"{path}: row {record[0]}",
+            f"damaged ({error})",
+            "restore the store from a copy, or delete that row from it and run again",
+        ) from None
+
+
+def _row(record: tuple[Any, ...]) -> Row:
     names = [name for name in _COLUMNS if name != "environment"] + ["environment"]
     cell: Mapping[str, Any] = dict(zip(names, record, strict=True))
     task = Task(

@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import replace
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from socket import socketpair
 
 from bfio.provenance import ROOT, THREAD_VARIABLES, environment
@@ -24,6 +25,8 @@ _START_SECONDS = 300.0
 _STARTS = 20
 #: Signals that come from outside: an operator, or a system short of memory.
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
+#: Seconds that a process has to end after it has closed its pipe.
+_FAREWELL_SECONDS = 2.0
 #: Bytes kept of what a dead process wrote.
 _TAIL = 4000
 
@@ -113,6 +116,7 @@ class _Process:
     def __init__(self, computes: str, limits: Limits) -> None:
         #: Version of the code it has loaded; None until it has.
         self.code: str | None = None
+        self._ending = threading.Lock()
         ours, theirs = socketpair()
         far_end, self._lifeline = os.pipe()
         self._output = _appending_file()
@@ -125,22 +129,25 @@ class _Process:
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,
+            # A group of its own: what rows start ends with the process.
+            process_group=0,
             pass_fds=(theirs.fileno(), far_end),
             env=_one_thread_each(),
         )
         theirs.close()
         os.close(far_end)
         self._connection = Connection(ours.detach())
+        self._death = os.pidfd_open(self._popen.pid)
 
     @property
     def is_alive(self) -> bool:
         """Whether it has not ended."""
-        return self._popen.poll() is None
+        return not wait([self._death], 0)
 
     def wait_until_ready(self) -> bool:
         """Wait until it has loaded what rows need; False if it dies or hangs instead."""
         with contextlib.suppress(EOFError, OSError):
-            if self._connection.poll(_START_SECONDS):
+            if self._answers(_START_SECONDS):
                 self.code = self._connection.recv_bytes().decode()
         if self.code is None:
             self._kill_and_wait()
@@ -152,7 +159,7 @@ class _Process:
         began = time.perf_counter()
         try:
             self._connection.send_bytes(order.to_bytes())
-            if not self._connection.poll(seconds):
+            if not self._answers(seconds):
                 self._kill_and_wait()
                 return Report(
                     Status.TIMED_OUT,
@@ -164,24 +171,54 @@ class _Process:
             report = Report.from_bytes(self._connection.recv_bytes())
         except (EOFError, OSError):
             return None
+        if (report.key, report.process) != (order.task.key, self._popen.pid):
+            # A row has forked and both copies return: this one's answer may belong to another.
+            self._kill_and_wait()
+            return None
         return replace(report, log=report.log or self._printed()) if order.want_log else report
 
     def kill(self) -> None:
-        """Kill it; safe from any thread."""
-        self._popen.kill()
+        """Kill it, with what its rows have started; safe from any thread."""
+        with self._ending:
+            # Once it is waited for, its number may belong to somebody else.
+            if self._popen.returncode is None:
+                os.killpg(self._popen.pid, signal.SIGKILL)
 
     def end(self) -> tuple[int, str]:
         """Kill it if it lives; return how it ended, and what it printed last."""
+        if self._is_closed():
+            # It may still be about to say how it ends.
+            wait([self._death], _FAREWELL_SECONDS)
         code = self._kill_and_wait()
         printed = self._printed()
         self._connection.close()
-        os.close(self._lifeline)
-        os.close(self._output)
+        for descriptor in (self._lifeline, self._output, self._death):
+            os.close(descriptor)
         return code, printed
 
+    def _is_closed(self) -> bool:
+        """Whether the other end of its pipe is closed."""
+        try:
+            return self._connection.poll(0) and not self._connection.recv_bytes()
+        except (EOFError, OSError):
+            return True
+
+    def _answers(self, seconds: float) -> bool:
+        """Wait for a message or for its death, whichever comes first; False if neither does.
+
+        Its death is waited for apart: copies that a row has made keep the pipe open.
+        """
+        if not wait([self._connection, self._death], seconds):
+            return False
+        if not self._connection.poll(0):
+            raise EOFError
+        return True
+
     def _kill_and_wait(self) -> int:
-        self._popen.kill()
-        return self._popen.wait()
+        # Also if it is dead: what its rows have started may live.
+        self.kill()
+        with self._ending:
+            return self._popen.wait()
 
     def _printed(self) -> str:
         """Return the end of what it has printed since its last row began."""

@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from bfio.provenance import environment
-from bfio.studies.kinds import code_version, find
+from bfio.studies.code import code_version
+from bfio.studies.kinds import find
 from bfio.studies.messages import Order, Report
 from bfio.studies.row import Context, RowResult, Status
 from formulations.errors import InputError
@@ -43,6 +44,9 @@ def main(argv: list[str] | None = None) -> int:
     # A crash leaves a trace of where it happened on the standard error stream.
     faulthandler.enable()
     _limit_memory(args.memory)
+    # Where users' modules are found, also those that a row imports only when it runs.
+    here = os.getcwd()  # noqa: PTH109 - a folder that is gone later is only an error then
+    sys.path.append(here)
     code = _load(args.computes)
     connection = Connection(args.orders)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
@@ -50,6 +54,8 @@ def main(argv: list[str] | None = None) -> int:
         connection.send_bytes(code.encode())
         while True:
             order = Order.from_bytes(connection.recv_bytes())
+            # A row may have gone elsewhere; the next one starts where all do.
+            os.chdir(here)
             connection.send_bytes(report_on(order).to_bytes())
     return 0
 
@@ -79,7 +85,8 @@ def _die_with_runner(lifeline: int) -> None:
     solver that never returns to Python ends as well.
     """
     signal.signal(signal.SIGIO, signal.SIG_DFL)
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    # Negative: to the whole process group, with what rows may have started.
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
     flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
     fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC | os.O_NONBLOCK)
     # Closed before we asked: no signal will come.
@@ -96,24 +103,35 @@ def _limit_memory(limit: int) -> None:
 
 def report_on(order: Order) -> Report:
     """Compute one row; whatever it raises becomes a report."""
-    meter = _Meter()
+    meter = _Meter(order.task.key)
     try:
         result = _computed(order)
     except MemoryError:
         return meter.report(Status.OUT_OF_MEMORY, "the memory limit was reached")
-    # A user's row function may raise anything; it costs its own row only.
-    except Exception as error:
-        return meter.report(Status.FAILED, _described(error), log=traceback.format_exc())
+    # A user's row function may raise anything, or ask to exit; it costs its own row only.
+    except BaseException as error:
+        return meter.report(Status.FAILED, _described(error), log=_trace(error))
     if result.violations:
         found = ", ".join(f"{name}: {amount}" for name, amount in result.violations.items())
         return meter.report(Status.VIOLATED, f"the checker found {found}", result)
     return meter.report(Status.DONE, "", result)
 
 
-def _described(error: Exception) -> str:
+def _described(error: BaseException) -> str:
     """Return the error as one line; ours say already what they are."""
-    text = " ".join(str(error).split())
-    return text if isinstance(error, InputError) else f"{type(error).__name__}: {text}"
+    name = type(error).__name__
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        return f"{name}, which cannot be printed"
+    return text if isinstance(error, InputError) else f"{name}: {text}"
+
+
+def _trace(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:
+        return ""
 
 
 def _computed(order: Order) -> RowResult:
@@ -147,13 +165,16 @@ def _scalar(name: object, value: object) -> Any:
         raise TypeError(f"value {name} is a {type(value).__name__}, not a number, text or None")
     if isinstance(plain, float) and not math.isfinite(plain):
         raise ValueError(f"value {name} is {plain}; return None where there is no number")
+    if isinstance(plain, str) and not plain.isascii():
+        plain.encode()  # half a character cannot be written anywhere
     return plain
 
 
 class _Meter:
     """Measures wall-clock and processor time and the largest memory of one row."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: str) -> None:
+        self._key = key
         # Five resets the mark of the largest resident memory.
         with contextlib.suppress(OSError):
             _CLEAR_REFERENCES.write_text("5", encoding="ascii")
@@ -172,6 +193,8 @@ class _Meter:
             cpu_s=time.process_time() - self._cpu,
             peak_memory_bytes=_peak_memory(),
             environment=environment(),
+            key=self._key,
+            process=os.getpid(),
         )
 
 

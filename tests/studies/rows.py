@@ -3,8 +3,12 @@
 import ctypes
 import os
 import signal
+import subprocess
+import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,6 +72,44 @@ def _print() -> dict[str, int]:
     return {"x": 1}
 
 
+def _fork() -> dict[str, int]:
+    """Let two processes return."""
+    warnings.simplefilter("ignore")
+    return {"x": os.fork() * 0 + 1}
+
+
+def _start_child() -> dict[str, int]:
+    """Leave a process behind, and say which."""
+    return {"child": subprocess.Popen(["sleep", "1000"]).pid}
+
+
+def _exit_with_child() -> None:
+    """Die, while a copy keeps the pipe open."""
+    if os.fork():
+        os._exit(3)
+    time.sleep(1000)
+
+
+def _leave() -> dict[str, str]:
+    """Go to another folder, and import what is beside the first one."""
+    here = str(Path.cwd())
+    os.chdir("/")
+    return {"here": here}
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+class _SilentError(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def _raise_silently() -> None:
+    raise _SilentError
+
+
 _MISDEEDS: dict[str, Callable[[], Any]] = {
     "none": lambda: {"x": 1},
     "hang": _hang,
@@ -83,6 +125,14 @@ _MISDEEDS: dict[str, Callable[[], Any]] = {
     "violated": lambda: RowResult({"x": 1}, violations={"capacity": 2}),
     "numpy": lambda: {"x": np.int64(3), "y": np.float64(0.5), "z": np.bool_(True)},
     "prints": _print,
+    "fork": _fork,
+    "child": _start_child,
+    "exit with child": _exit_with_child,
+    "leave": _leave,
+    "silent": _raise_silently,
+    "system exit": lambda: sys.exit(3),
+    "interrupt": _interrupt,
+    "half a character": lambda: {"x": "\ud800"},
     "huge": lambda: RowResult({"x": 1}, series={"s": [0.1] * 200_000}),
 }
 

@@ -1,5 +1,6 @@
 """Kill -9 at random moments: no kept row is lost, none is there twice, the table is the same."""
 
+import contextlib
 import os
 import random
 import signal
@@ -67,8 +68,10 @@ def _kill(target: str, runner: "subprocess.Popen[bytes]", rng: random.Random) ->
     workers = _workers(runner.pid)
     if target == "runner":
         runner.kill()
-    elif target == "group":
-        os.killpg(runner.pid, signal.SIGKILL)
+    elif target == "all":
+        for process in (*workers, runner.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process, signal.SIGKILL)
     elif workers:
         os.kill(rng.choice(workers), signal.SIGKILL)
     return workers
@@ -94,7 +97,7 @@ def _lives(process: int) -> bool:
     "kills", [12, pytest.param(100, marks=[pytest.mark.deep, pytest.mark.timeout(1200)])]
 )
 def test_random_kills_lose_nothing(tmp_path: Path, kills: int) -> None:
-    """Runner, worker and group in turn; in the end the table of an uninterrupted run."""
+    """Runner, worker and all of them in turn; in the end the table of an uninterrupted run."""
     rng = random.Random(kills)
     store = tmp_path / "killed.sqlite"
     kept: dict[str, Row] = {}
@@ -105,7 +108,7 @@ def test_random_kills_lose_nothing(tmp_path: Path, kills: int) -> None:
         if rng.random() < 0.8:
             _wait_for_a_row(store, len(kept), runner)
         time.sleep(rng.uniform(0.0, 0.3))
-        target = ("runner", "worker", "group")[number % 3]
+        target = ("runner", "worker", "all")[number % 3]
         workers = _kill(target, runner, rng)
         if target != "worker" or runner.poll() is not None:
             runner.wait()

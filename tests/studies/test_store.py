@@ -106,6 +106,58 @@ def test_a_second_run_is_kept_out_and_readers_are_not(tmp_path: Path) -> None:
         assert store.count() == 1
 
 
+def test_a_link_is_no_second_store(tmp_path: Path) -> None:
+    """The lock belongs to the file, whatever name it is called by."""
+    (tmp_path / "link").symlink_to(tmp_path / "s")
+    with (
+        open_for_writing(tmp_path / "s"),
+        pytest.raises(InputError, match="another run writes to it"),
+        open_for_writing(tmp_path / "link"),
+    ):
+        pass
+
+
+def test_a_store_that_disappears_is_noticed_at_the_next_row(tmp_path: Path) -> None:
+    """Rows must not go to a file that nobody can find."""
+    with open_for_writing(tmp_path / "s") as store:
+        store.add(_row("a"))
+        (tmp_path / "s").unlink()
+        with pytest.raises(InputError, match="removed or replaced while a study runs"):
+            store.add(_row("b"))
+
+
+@pytest.mark.parametrize("change", ["\"values\" = '{'", "status = 'well'", "environment = 99"])
+def test_a_damaged_row_is_named(tmp_path: Path, change: str) -> None:
+    """Where it is and what to do; a row without its environment is as good as missing."""
+    with open_for_writing(tmp_path / "s") as store:
+        store.add(_row("a"))
+    _change(tmp_path / "s", f"UPDATE row SET {change}")
+    with open_for_reading(tmp_path / "s") as store:
+        if "environment" in change:
+            assert store.rows(["a"]) == {}
+        else:
+            with pytest.raises(InputError, match=r"row a: damaged"):
+                store.rows(["a"])
+
+
+def test_a_store_in_a_folder_that_nobody_may_write_can_be_read(tmp_path: Path) -> None:
+    """An archive; on a file system mounted for reading only where that can be done."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "none", str(disk)], check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        with open_for_writing(disk / "s") as store:
+            store.add(_row("a"))
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        with open_for_reading(disk / "s") as store:
+            assert store.count() == 1
+        with pytest.raises(InputError, match="cannot be written"), open_for_writing(disk / "s"):
+            pass
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
 def test_the_lock_dies_with_its_holder(tmp_path: Path) -> None:
     """A killed run does not keep the next one out."""
     script = (

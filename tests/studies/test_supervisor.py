@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bfio.studies.kinds import code_version
+from bfio.studies.code import code_version
 from bfio.studies.limits import Limits
 from bfio.studies.messages import Order
 from bfio.studies.row import Row, Status, Task
@@ -42,13 +42,20 @@ def _computed(*deeds: str, want_log: bool = False) -> list[Row]:
         ("nan", Status.FAILED, "ValueError: value x is nan; return None where there is no number"),
         ("list", Status.FAILED, "TypeError: value x is a list, not a number, text or None"),
         ("number", Status.FAILED, "TypeError: a row function returned a int, not a mapping"),
+        ("half a character", Status.FAILED, "UnicodeEncodeError: 'utf-8' codec can't encode"),
+        ("silent", Status.FAILED, "_SilentError, which cannot be printed"),
+        ("system exit", Status.FAILED, "SystemExit: 3"),
+        ("interrupt", Status.FAILED, "KeyboardInterrupt: "),
+        ("exit with child", Status.CRASHED, "its process died: exit status 3"),
         ("violated", Status.VIOLATED, "the checker found capacity: 2"),
     ],
 )
 def test_a_row_that_goes_wrong_costs_itself_only(deed: str, status: Status, error: str) -> None:
     """The row says what happened, and the next one is computed as if nothing had."""
     wrong, right = _computed(deed, "none")
-    assert (wrong.status, wrong.error) == (status, error)
+    assert wrong.status is status
+    assert wrong.error.startswith(error)
+    assert wrong.attempts == 1
     assert right.status is Status.DONE
     assert right.values == {"x": 1}
 
@@ -63,6 +70,32 @@ def test_a_long_series_arrives_whole() -> None:
     """More than a pipe holds at once."""
     (row,) = _computed("huge")
     assert row.series["s"] == [0.1] * 200_000
+
+
+def test_a_copy_of_a_process_answers_for_no_other_row() -> None:
+    """A row forks and both copies return: whichever answer is late, no row gets another's."""
+    rows = _computed("fork", "numpy", "none", "numpy")
+    assert [row.values.get("x") for row in rows[1:]] == [3, 1, 3]
+
+
+def test_what_a_row_starts_ends_with_its_process() -> None:
+    """No process is left behind when the study ends."""
+    (row,) = _computed("child")
+    child = row.values["child"]
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{child}/stat").exists() and not _is_dead(child):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _is_dead(process: object) -> bool:
+    return " Z " in Path(f"/proc/{process}/stat").read_text()
+
+
+def test_a_row_that_goes_elsewhere_does_not_take_the_next_along() -> None:
+    """Every row starts in the folder of the study."""
+    first, second = _computed("leave", "leave")
+    assert first.values == second.values == {"here": str(Path.cwd())}
 
 
 def test_logs_are_kept_on_request_and_belong_to_their_row() -> None:

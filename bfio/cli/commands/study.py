@@ -49,7 +49,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
             _add_run(action)
         if name in ("report", "export"):
             action.add_argument(
-                "--output", metavar="DIR", help=f"folder (default {_FOLDER}/NAME-report)"
+                "--output", metavar="DIR", help=f"folder (default {_FOLDER}/STORE-report)"
             )
 
 
@@ -91,15 +91,20 @@ def _run(args: argparse.Namespace) -> int:
     from bfio.studies.runner import RunOptions, run_study
 
     chosen = RunOptions(args.jobs, args.cluster, args.retry, args.logs)
+    study, store = _study(args), _store(args)
     with orderly_interrupt() as asked, StudyProgress(asked) as progress:
-        results = run_study(
-            _study(args),
-            _store(args),
-            chosen,
-            on_start=progress.start,
-            on_row=progress.add,
-            stop=asked,
-        )
+        try:
+            results = run_study(
+                study,
+                store,
+                chosen,
+                on_start=progress.start,
+                on_row=progress.add,
+                stop=progress.stops,
+            )
+        except KeyboardInterrupt:
+            progress.say(f"rows so far are kept in {store}; go on with: {_command(args)}")
+            raise
         interrupted = asked() and results.missing > 0
     _show(args, results)
     if interrupted:
@@ -126,7 +131,9 @@ def _export(args: argparse.Namespace) -> int:
 
 def _written(args: argparse.Namespace, write: "Callable[[Results, Path], list[Path]]") -> int:
     results = _stored(args)
-    folder = Path(args.output) if args.output else _FOLDER / f"{results.store.stem}-report"
+    seed = f"-seed-{args.seed}" if args.seed else ""
+    default = _FOLDER / f"{results.store.stem}{seed}-report"
+    folder = Path(args.output) if args.output else default
     files = [str(path) for path in write(results, folder)]
     if args.json:
         print_json(_document(results) | {"files": files})
@@ -139,8 +146,8 @@ def _written(args: argparse.Namespace, write: "Callable[[Results, Path], list[Pa
 def _study(args: argparse.Namespace) -> "Study":
     from bfio.studies.study_file import find_study
 
-    study = find_study(args.file).with_seed(args.seed)
-    return study.small() if args.smoke else study
+    study = find_study(args.file)
+    return (study.small() if args.smoke else study).with_seed(args.seed)
 
 
 def _store(args: argparse.Namespace) -> Path:
@@ -177,6 +184,7 @@ def _document(results: "Results") -> dict[str, Any]:
         "planned": len(results.tasks),
         "rows": counts,
         "missing": results.missing,
+        "other_rows": results.other_rows,
         "rows_with_unproven_optima": results.unproven_rows,
         "rows_stopped_by_clock": results.stopped_by_clock,
         "without_result": [
@@ -205,8 +213,16 @@ def _show(args: argparse.Namespace, results: "Results") -> None:
         print(f"{failure['status']}: {failure['error']}  {failure['arguments']}")
     if len(failures) > _MAX_SHOWN:
         print(f"and {len(failures) - _MAX_SHOWN} more without a result")
-    following = _command(args) if results.missing else _command(args, "report")
-    print(f"next: {following}")
+    if results.other_rows:
+        print(f"besides, {results.other_rows} rows of other code, data or arguments are in it")
+    print(f"next: {_next(args, results)}")
+
+
+def _next(args: argparse.Namespace, results: "Results") -> str:
+    """Return the command that is likely to follow."""
+    if results.missing:
+        return _command(args)
+    return _command(args, "report") if results.done else f"{_command(args)} --retry"
 
 
 COMMAND = Command(
