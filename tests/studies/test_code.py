@@ -1,0 +1,53 @@
+"""The version of the code: it moves when what computes a row does, and not otherwise."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bfio.provenance import computing_sources
+from bfio.studies.code import code_version
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return an importable folder with a row function that imports a helper, which imports too."""
+    (tmp_path / "code_rows.py").write_text("import code_helper\n\ndef row(a, c):\n    return {}\n")
+    (tmp_path / "code_helper.py").write_text("def f():\n    from code_package import deep\n")
+    (tmp_path / "code_package").mkdir()
+    (tmp_path / "code_package" / "__init__.py").write_text("")
+    (tmp_path / "code_package" / "deep.py").write_text("K = 1\n")
+    (tmp_path / "code_stranger.py").write_text("K = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    yield tmp_path
+    for name in list(sys.modules):
+        if name.startswith("code_"):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("file", "counts"),
+    [
+        ("code_rows.py", True),
+        ("code_helper.py", True),
+        ("code_package/deep.py", True),
+        ("code_package/__init__.py", True),
+        ("code_stranger.py", False),
+    ],
+)
+def test_a_change_counts_if_rows_import_it(folder: Path, file: str, counts: bool) -> None:
+    """In turn, and wherever the import statement stands."""
+    before = code_version("code_rows:row")
+    (folder / file).write_text((folder / file).read_text() + "# changed\n")
+    assert (code_version("code_rows:row") != before) is counts
+
+
+def test_built_in_kinds_share_the_version_of_the_toolkit() -> None:
+    """What only shows results is no part of it."""
+    assert code_version("simulate") == code_version("gap")
+    places = {path.name for path in computing_sources()}
+    assert {"engine.py", "simulate.py", "solve.py"} <= places
+    assert not {"main.py", "plots.py", "supervisor.py", "page.py"} & places
