@@ -1,6 +1,6 @@
 """What a report shows: tables and figures, as a study file asks for them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -47,11 +47,11 @@ class Table:
         Arguments of the line that others are divided by, e.g. ``{policy = "fcfs"}``. The ratio is
         taken row by row, between rows equal in all other arguments (paired), then averaged.
     published : sequence of mapping
-        Figures from a publication: arguments of a line, values, and ``source``.
+        Figures from a publication: arguments of a line, values, and ``source``; nothing else.
     note : str
         A sentence below it.
     where : mapping
-        Arguments that a row must have to count.
+        Arguments that a row must have to count: a value, or a list of those that count.
     """
 
     title: str
@@ -65,16 +65,33 @@ class Table:
 
     def __post_init__(self) -> None:
         if not self.rows or not self.values:
-            raise InputError(
-                f"report table {self.title!r}", "rows or values empty", "name at least one each"
-            )
+            raise InputError(self.place, "rows or values empty", "name at least one each")
         for name in self.baseline:
             if name not in self.rows:
                 raise InputError(
-                    f"report table {self.title!r}",
+                    self.place,
                     f"baseline argument {name} is not among its rows",
                     f"use one of {', '.join(self.rows)}",
                 )
+        for entry in self.published:
+            for name in entry:
+                if name not in (*self.rows, *self.values, "source"):
+                    raise InputError(
+                        f"{self.place}: published",
+                        f"{name!r} is neither among its rows nor its values",
+                        f"use {', '.join([*self.rows, *self.values, 'source'])}",
+                    )
+
+    @property
+    def place(self) -> str:
+        """What errors call it."""
+        return f"report table {self.title!r}"
+
+    def arguments(self) -> Iterator[tuple[str, str]]:
+        """Yield each field that names arguments of rows, with each such name."""
+        for field_name in ("rows", "baseline", "where"):
+            for name in getattr(self, field_name):
+                yield field_name, name
 
 
 @dataclass(frozen=True)
@@ -103,7 +120,7 @@ class Figure:
     note : str
         A sentence below it.
     where : mapping
-        Arguments that a row must have to count.
+        Arguments that a row must have to count: a value, or a list of those that count.
     """
 
     title: str
@@ -120,17 +137,34 @@ class Figure:
     def __post_init__(self) -> None:
         needs_x = {FigureKind.SCALING, FigureKind.LINES, FigureKind.HEATMAP}
         if self.kind in needs_x and not self.x:
-            raise InputError(
-                f"report figure {self.title!r}", f"{self.kind} needs x", "name an argument"
-            )
+            raise InputError(self.place, f"{self.kind} needs x", "name an argument")
+        if self.kind in _NEEDS_GROUP and not self.group:
+            raise InputError(self.place, f"a {self.kind} needs group", _NEEDS_GROUP[self.kind])
         if self.log not in ("", "x", "y", "xy"):
-            raise InputError(
-                f"report figure {self.title!r}", f"log = {self.log!r}", "use x, y or xy"
-            )
+            raise InputError(self.place, f"log = {self.log!r}", "use x, y or xy")
         if self.best not in ("min", "max"):
-            raise InputError(
-                f"report figure {self.title!r}", f"best = {self.best!r}", "use min or max"
-            )
+            raise InputError(self.place, f"best = {self.best!r}", "use min or max")
+
+    @property
+    def place(self) -> str:
+        """What errors call it."""
+        return f"report figure {self.title!r}"
+
+    def arguments(self) -> Iterator[tuple[str, str]]:
+        """Yield each field that names arguments of rows, with each such name."""
+        # Of series, x only names the index.
+        if self.x and self.kind not in (FigureKind.TRAJECTORY, FigureKind.HISTOGRAM):
+            yield "x", self.x
+        yield from (("group", name) for name in self.group)
+        if self.panel:
+            yield "panel", self.panel
+        yield from (("where", name) for name in self.where)
+
+
+_NEEDS_GROUP = {
+    FigureKind.HEATMAP: "name the argument of its lines",
+    FigureKind.PERFORMANCE_PROFILE: "name what tells methods apart",
+}
 
 
 @dataclass(frozen=True)

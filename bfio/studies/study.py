@@ -1,13 +1,15 @@
 """A study: a question, what each row computes, and the grid of arguments it is computed for."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from bfio.studies.canonical import canonical
 from bfio.studies.limits import Limits
+from bfio.studies.report_check import check_baselines, check_names
 from bfio.studies.report_plan import ReportPlan
 from formulations.errors import InputError
 
@@ -36,6 +38,10 @@ class Grid:
             if not values:
                 raise InputError(f"grid.{name}", "no value", "give at least one")
 
+    def count_rows(self) -> int:
+        """Return the number of different combinations."""
+        return math.prod(len(set(map(canonical, values))) for values in self.axes.values())
+
     def cells(self) -> Iterator[dict[str, Value]]:
         """Yield the combinations, in order."""
         for values in product(*self.axes.values()):
@@ -48,6 +54,11 @@ class Smoke:
 
     fixed: Mapping[str, Value] = field(default_factory=dict)
     grid: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, values in self.grid.items():
+            if not values:
+                raise InputError(f"smoke.grid.{name}", "no value", "give at least one")
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,14 @@ class Study:
         The small size.
     folder : Path
         Where relative file names in arguments start.
+    is_small : bool
+        Whether this is the smoke size, see `small`.
+
+    Raises
+    ------
+    InputError
+        If a size has more than a million rows, or the report or the smoke size names what no row
+        has: better told now than after all the computing.
     """
 
     name: str
@@ -85,6 +104,7 @@ class Study:
     report: ReportPlan = field(default_factory=ReportPlan)
     smoke: Smoke = field(default_factory=Smoke)
     folder: Path = field(default_factory=Path.cwd)
+    is_small: bool = False
 
     def __post_init__(self) -> None:
         if not self.name or not self.name.replace("-", "").replace("_", "").isalnum():
@@ -99,6 +119,40 @@ class Study:
                     raise InputError(
                         f"grid.{name}", "the argument is fixed as well", "remove one of the two"
                     )
+        self._check_smoke()
+        self._check_size()
+        check_names(self)
+        if not self.is_small:
+            # The smoke size may lack a baseline, but must be a study as well.
+            check_baselines(self)
+            self.small()
+
+    def _check_smoke(self) -> None:
+        axes = self.axes()
+        for name in self.smoke.grid:
+            if name not in axes:
+                fixed = "write it in [smoke.fixed], or " if name in self.fixed else ""
+                raise InputError(
+                    f"smoke.grid.{name}",
+                    "no grid has this axis",
+                    f"{fixed}use one of {', '.join(axes)}",
+                )
+        for name in self.smoke.fixed:
+            if name in axes:
+                raise InputError(
+                    f"smoke.fixed.{name}", "it is an axis of a grid", "write it in [smoke.grid]"
+                )
+
+    def _check_size(self) -> None:
+        # Cells that occur in several grids count once: only listing them tells how many.
+        if sum(math.prod(map(len, grid.axes.values())) for grid in self.grids) > MAX_ROWS:
+            if any(grid.count_rows() > MAX_ROWS for grid in self.grids):
+                raise self._too_many()
+            self.rows()
+
+    def _too_many(self) -> InputError:
+        size = " at smoke size" if self.is_small else ""
+        return InputError(f"grid{size}", f"more than {MAX_ROWS:,} rows", "take fewer values")
 
     def rows(self) -> list[dict[str, Value]]:
         """Return the arguments of every row, in the order they are planned.
@@ -114,7 +168,7 @@ class Study:
                 arguments = {**self.fixed, **cell}
                 seen.setdefault(canonical(arguments), arguments)
                 if len(seen) > MAX_ROWS:
-                    raise InputError("grid", f"more than {MAX_ROWS:,} rows", "take fewer values")
+                    raise self._too_many()
         return list(seen.values())
 
     def small(self) -> "Study":
@@ -123,25 +177,49 @@ class Study:
             Grid({name: self.smoke.grid.get(name, values) for name, values in grid.axes.items()})
             for grid in self.grids
         ]
-        return replace(self, grids=grids, fixed={**self.fixed, **self.smoke.fixed})
+        fixed = {**self.fixed, **self.smoke.fixed}
+        return replace(self, grids=grids, fixed=fixed, is_small=True)
 
     def with_seed(self, first: int) -> "Study":
-        """Return the study with ``first`` added to every argument called ``seed``."""
+        """Return the study with ``first`` added to every argument called ``seed``.
+
+        Those of the smoke size and of tables and figures move along.
+        """
         if first == 0:
             return self
-        grids = [
-            Grid({name: _shifted(name, values, first) for name, values in grid.axes.items()})
-            for grid in self.grids
-        ]
-        fixed = {name: _shifted(name, [value], first)[0] for name, value in self.fixed.items()}
-        return replace(self, grids=grids, fixed=fixed)
+        report = ReportPlan(
+            [
+                replace(
+                    table,
+                    baseline=_shifted(table.baseline, first),
+                    where=_shifted(table.where, first),
+                )
+                for table in self.report.tables
+            ],
+            [replace(plan, where=_shifted(plan.where, first)) for plan in self.report.figures],
+        )
+        return replace(
+            self,
+            grids=[Grid(_shifted(grid.axes, first)) for grid in self.grids],
+            fixed=_shifted(self.fixed, first),
+            smoke=Smoke(_shifted(self.smoke.fixed, first), _shifted(self.smoke.grid, first)),
+            report=report,
+        )
 
     def axes(self) -> list[str]:
         """Return the names of the arguments that vary, in the order of the grids."""
         return list(dict.fromkeys(name for grid in self.grids for name in grid.axes))
 
 
-def _shifted(name: str, values: Sequence[Value], first: int) -> Sequence[Value]:
-    if name != "seed":
-        return values
-    return [value + first if isinstance(value, int) else value for value in values]
+def _shifted(entries: Mapping[str, Any], first: int) -> dict[str, Any]:
+    """Return arguments, or lists of their values, with ``first`` added to the seed."""
+    moved = dict(entries)
+    if "seed" in moved:
+        seeds = moved["seed"]
+        is_list = isinstance(seeds, Sequence) and not isinstance(seeds, str)
+        moved["seed"] = [_sum(seed, first) for seed in seeds] if is_list else _sum(seeds, first)
+    return moved
+
+
+def _sum(seed: Value, first: int) -> Value:
+    return seed + first if isinstance(seed, int) else seed

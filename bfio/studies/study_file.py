@@ -49,7 +49,7 @@ def read_study(path: Path) -> Study:
         If the file cannot be read, or says something that no study can mean.
     """
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(
             str(path), f"cannot be read ({error.strerror})", "name a study file (TOML)"
@@ -66,12 +66,14 @@ def _study(document: Mapping[str, Any], folder: Path) -> Study:
     _known(document, _TOP, "")
     for name in ("name", "question", "computes", "grid"):
         if name not in document:
-            raise InputError(name, "missing", f"write {name} = ...")
+            form = "[[grid]]" if name == "grid" else f'{name} = "..."'
+            raise InputError(name, "missing", f"write {form}")
     report = _mapping(document.get("report", {}), "report")
     _known(report, ("tables", "figures"), "report.")
     smoke = _mapping(document.get("smoke", {}), "smoke")
     _known(smoke, ("fixed", "grid"), "smoke.")
-    fixed, grids = _fixed(document.get("fixed", {}), "fixed"), _list(document["grid"], "grid")
+    fixed = _fixed(document.get("fixed", {}), "fixed")
+    grids = _list(document["grid"], "grid", "[[grid]]")
     return Study(
         name=_text(document["name"], "name"),
         question=_text(document["question"], "question").strip(),
@@ -81,12 +83,12 @@ def _study(document: Mapping[str, Any], folder: Path) -> Study:
         limits=_section(Limits, document.get("limits", {}), "limits", {}),
         report=ReportPlan(
             tables=tuple(
-                _section(Table, entry, f"report.tables[{i}]", {"statistic": _word(Statistic)})
-                for i, entry in enumerate(_list(report.get("tables", []), "report.tables"))
+                _section(Table, entry, f"report.tables[{i}]", _TABLE_READERS)
+                for i, entry in enumerate(_sections(report, "tables"))
             ),
             figures=tuple(
-                _section(Figure, entry, f"report.figures[{i}]", {"kind": _word(FigureKind)})
-                for i, entry in enumerate(_list(report.get("figures", []), "report.figures"))
+                _section(Figure, entry, f"report.figures[{i}]", _FIGURE_READERS)
+                for i, entry in enumerate(_sections(report, "figures"))
             ),
         ),
         smoke=Smoke(
@@ -95,6 +97,10 @@ def _study(document: Mapping[str, Any], folder: Path) -> Study:
         ),
         folder=folder / _text(document.get("data", "."), "data"),
     )
+
+
+def _sections(report: Mapping[str, Any], name: str) -> list[Any]:
+    return _list(report.get(name, []), f"report.{name}", f"[[report.{name}]]")
 
 
 def _fixed(entries: Any, where: str) -> dict[str, Value]:
@@ -107,6 +113,18 @@ def _axes(entries: Any, where: str) -> dict[str, list[Value]]:
     return {
         name: _axis(values, f"{where}.{name}") for name, values in _mapping(entries, where).items()
     }
+
+
+def _conditions(entries: Any, where: str) -> dict[str, Value | list[Value]]:
+    """Read what rows must have: a value per argument, or a list of those that count."""
+    found: dict[str, Value | list[Value]] = {}
+    for name, wanted in _mapping(entries, where).items():
+        place = f"{where}.{name}"
+        if wanted == []:
+            raise InputError(place, "no value", "give at least one")
+        is_list = isinstance(wanted, list)
+        found[name] = _axis(wanted, place) if is_list else _value(wanted, place)
+    return found
 
 
 def _axis(values: Any, where: str) -> list[Value]:
@@ -130,9 +148,7 @@ def _range(entries: Mapping[str, Any], where: str) -> list[Value]:
 
 def _value(value: Any, where: str) -> Value:
     if not isinstance(value, str | int | float | bool):
-        raise InputError(
-            where, f"a {type(value).__name__}", "use text, a number, or true or false"
-        )
+        raise InputError(where, _kind(value), "use text, a number, or true or false")
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(where, f"{value}", "use a finite number")
     return value
@@ -171,11 +187,13 @@ def _number(value: Any, where: str) -> float:
 
 
 def _texts(value: Any, where: str) -> tuple[str, ...]:
-    return tuple(_text(entry, f"{where}[{i}]") for i, entry in enumerate(_list(value, where)))
+    entries = _list(value, where, '["..."]')
+    return tuple(_text(entry, f"{where}[{i}]") for i, entry in enumerate(entries))
 
 
 def _tables(value: Any, where: str) -> tuple[Mapping[str, Value], ...]:
-    return tuple(_fixed(entry, f"{where}[{i}]") for i, entry in enumerate(_list(value, where)))
+    entries = _list(value, where, "[{ NAME = value }]")
+    return tuple(_fixed(entry, f"{where}[{i}]") for i, entry in enumerate(entries))
 
 
 def _word(kind: type[_Word]) -> Callable[[Any, str], _Word]:
@@ -199,16 +217,30 @@ def _known(entries: Mapping[str, Any], names: Sequence[str], prefix: str) -> Non
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise InputError(where, f"a {type(value).__name__}, not a table", f"write [{where}]")
+        # What stands in a list has no heading of its own.
+        form = "{ NAME = value }" if "[" in where else f"[{where}]"
+        raise InputError(where, f"{_kind(value)}, not a table", f"write {form}")
     return value
 
 
-def _list(value: Any, where: str) -> list[Any]:
+def _list(value: Any, where: str, form: str) -> list[Any]:
     if not isinstance(value, list):
-        raise InputError(
-            where, f"a {type(value).__name__}, not a list", f"write a list or [[{where}]]"
-        )
+        raise InputError(where, f"{_kind(value)}, not a list", f"write {form}")
     return value
+
+
+def _kind(value: Any) -> str:
+    """Return what TOML calls a value."""
+    return _KINDS.get(type(value)) or f"a {type(value).__name__}"
+
+
+_KINDS = {
+    dict: "a table",
+    list: "a list",
+    str: "text",
+    int: "an integer",
+    bool: "true or false",
+}
 
 
 def _text(value: Any, where: str) -> str:
@@ -217,7 +249,9 @@ def _text(value: Any, where: str) -> str:
     return value
 
 
-#: How a field of a section is read, by its declared type.
+_TABLE_READERS = {"statistic": _word(Statistic), "where": _conditions}
+_FIGURE_READERS = {"kind": _word(FigureKind), "where": _conditions}
+#: How any other field of a section is read, by its declared type.
 _READERS: Mapping[Any, Callable[[Any, str], Any]] = {
     str: _text,
     int: integer,

@@ -1,6 +1,28 @@
 """The hindsight latency program: when to start each request under one KV cache."""
 
+from formulations.hindsight_latency.bound import lower_bound
+from formulations.hindsight_latency.brute_force import brute_force
 from formulations.hindsight_latency.check import memory_used, total_latency, violations
+from formulations.hindsight_latency.kinds import Kind, kinds, occupied_rounds
+from formulations.hindsight_latency.latency_program import LatencyProgram
 from formulations.hindsight_latency.problem import Convention, LatencyProblem
+from formulations.hindsight_latency.result import LatencyResult
+from formulations.hindsight_latency.solver import relaxation_value, solve, solve_by_enumeration
 
-__all__ = ["Convention", "LatencyProblem", "memory_used", "total_latency", "violations"]
+__all__ = [
+    "Convention",
+    "Kind",
+    "LatencyProblem",
+    "LatencyProgram",
+    "LatencyResult",
+    "brute_force",
+    "kinds",
+    "lower_bound",
+    "memory_used",
+    "occupied_rounds",
+    "relaxation_value",
+    "solve",
+    "solve_by_enumeration",
+    "total_latency",
+    "violations",
+]

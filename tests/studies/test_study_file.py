@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bfio.studies.limits import Limits
 from bfio.studies.report_plan import FigureKind, Statistic
+from bfio.studies.runner import plan
 from bfio.studies.study import Grid, Smoke, Study
 from bfio.studies.study_file import find_study, read_study
 from formulations.errors import InputError
@@ -78,8 +79,13 @@ def test_a_file_says_it_all(tmp_path: Path) -> None:
 
 def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
     """The same study on other random numbers."""
-    study = _read(tmp_path, _GOOD).with_seed(100)
+    text = _GOOD.replace("x = ", "where = { seed = [5, 1] }\nx = ")
+    study = _read(tmp_path, text.replace("baseline =", "where = { seed = 5 }\nbaseline ="))
+    study = study.with_seed(100)
     assert [row["seed"] for row in study.rows()] == [105, 107, 109, 105, 107, 109, 101]
+    assert {row["seed"] for row in study.small().rows()} == {100}
+    assert study.report.tables[0].where == {"seed": 105}
+    assert study.report.figures[0].where == {"seed": [105, 101]}
     assert Study("s", "?", "k", [Grid({"a": [1]})], {"seed": 3}).with_seed(1).rows() == [
         {"seed": 4, "a": 1}
     ]
@@ -88,7 +94,7 @@ def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ('name = "two-policies"', "", "name: missing; write name = ..."),
+        ('name = "two-policies"', "", 'name: missing; write name = "..."'),
         ('name = "two-policies"', 'name = "a/b"', "name: 'a/b' is no name"),
         ('name = "two-policies"', "name = 3", "name: 3 is no text"),
         ("[limits]", "[limit]", "limit: unknown; did you mean limits?"),
@@ -108,7 +114,93 @@ def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
         ('x = "seed"', "", "report figure 'How?': lines needs x"),
         ('rows = ["policy"]', "rows = []", "report table 'All': rows or values empty"),
         ('baseline = { policy = "fcfs" }', "baseline = { seed = 1 }", "baseline argument seed"),
-        ("[[report.tables]]", "[report.tables]", "report.tables: a dict, not a list"),
+        (
+            "[[report.tables]]",
+            "[report.tables]",
+            "report.tables: a table, not a list; write [[report.tables]]",
+        ),
+        (
+            'rows = ["policy"]',
+            'rows = "policy"',
+            'report.tables[0].rows: text, not a list; write ["..."]',
+        ),
+        (
+            'baseline = { policy = "fcfs" }',
+            "baseline = 3",
+            "report.tables[0].baseline: an integer, not a table; write { NAME = value }",
+        ),
+        (
+            "memory_gib = 1.5",
+            "memory_gib = 1e300",
+            "limits.memory_gib: 1e+300; use 0.25 to 65,536",
+        ),
+        # Names and values of the report
+        (
+            'rows = ["policy"]',
+            'rows = ["policy", "sed"]',
+            "report table 'All': rows: no row has an argument 'sed'; did you mean seed?",
+        ),
+        (
+            'baseline = { policy = "fcfs" }',
+            'baseline = { policy = "fcsf" }',
+            "report table 'All': baseline: no row of the table has policy = 'fcsf';"
+            " use one of 'fcfs', 'br-0', 'bf-io'",
+        ),
+        (
+            'baseline = { policy = "fcfs" }',
+            'baseline = { policy = "fcfs" }\nwhere = { seed = [1, 2] }',
+            "no row has policy = 'fcfs' and seed = [1, 2]; name values that occur together",
+        ),
+        (
+            'baseline = { policy = "fcfs" }',
+            "where = { wokers = 16 }",
+            "report table 'All': where: no row has an argument 'wokers'; did you mean workers?",
+        ),
+        (
+            'baseline = { policy = "fcfs" }',
+            "where = { seed = [] }",
+            "report.tables[0].where.seed: no value",
+        ),
+        (
+            'baseline = { policy = "fcfs" }',
+            "where = { seed = [[1]] }",
+            "report.tables[0].where.seed[0]: a list",
+        ),
+        ("avg_imbalance = 3.5,", "avg_inbalance = 3.5,", "published: 'avg_inbalance' is neither"),
+        (
+            'x = "seed"',
+            'x = "sead"',
+            "report figure 'How?': x: no row has an argument 'sead'; did",
+        ),
+        (
+            'group = ["policy"]',
+            'group = ["polcy"]',
+            "figure 'How?': group: no row has an argument",
+        ),
+        ('group = ["policy"]', 'panel = "polcy"', "figure 'How?': panel: no row has an argument"),
+        (
+            'group = ["policy"]',
+            "where = { s = 1 }",
+            "figure 'How?': where: no row has an argument",
+        ),
+        # The smoke size
+        ("[smoke.grid]", "[smoke.grid]\nsede = [0]", "smoke.grid.sede: no grid has this axis"),
+        (
+            "[smoke.grid]",
+            "[smoke.grid]\nworkers = [4]",
+            "smoke.grid.workers: no grid has this axis; write it in [smoke.fixed], or",
+        ),
+        (
+            "requests = 10",
+            'policy = "fcfs"',
+            "smoke.fixed.policy: it is an axis of a grid; write it in [smoke.grid]",
+        ),
+        ("seed = [0]", "seed = []", "smoke.grid.seed: no value"),
+        (
+            "seed = [0]",
+            "seed = { count = 100000 }\npolicy = { count = 11 }",
+            "grid at smoke size: more than 1,000,000 rows",
+        ),
         ("[fixed]", "fixed = 3\n[x]", "x: unknown"),
         ('computes = "simulate"', 'computes = "simulate', "no TOML:"),
     ],
@@ -124,6 +216,53 @@ def test_a_bad_file_is_told_where_and_why(
     assert complaint in str(caught.value)
 
 
+def test_what_only_the_smoke_size_has_may_be_named(tmp_path: Path) -> None:
+    """Arguments of [smoke.fixed] are arguments; its grid need not hold the baseline."""
+    text = _GOOD.replace('group = ["policy"]', 'group = ["requests"]')
+    text = text.replace("seed = [0]", 'seed = [0]\npolicy = ["br-0"]')
+    assert len(_read(tmp_path, text).small().rows()) == 1
+
+
+def test_the_index_of_a_trajectory_may_have_any_name(tmp_path: Path) -> None:
+    """It is no argument."""
+    text = _GOOD.replace('kind = "lines"', 'kind = "trajectory"').replace('"seed"', '"step"')
+    assert _read(tmp_path, text).report.figures[0].x == "step"
+
+
+def test_a_heatmap_and_a_profile_need_group(tmp_path: Path) -> None:
+    """Told before the first row."""
+    for kind in ("heatmap", "performance-profile"):
+        text = _GOOD.replace('kind = "lines"', f'kind = "{kind}"')
+        with pytest.raises(InputError, match=f"report figure 'How.': a {kind} needs group"):
+            _read(tmp_path, text.replace('group = ["policy"]', ""))
+
+
+def test_where_may_list_values(tmp_path: Path) -> None:
+    """In tables and in figures."""
+    text = _GOOD.replace("x = ", "where = { seed = [5, 1] }\nx = ")
+    assert _read(tmp_path, text).report.figures[0].where == {"seed": [5, 1]}
+
+
+def test_a_grid_that_is_not_there_is_told_how(tmp_path: Path) -> None:
+    """In the form that TOML wants."""
+    with pytest.raises(InputError, match=r"grid: missing; write \[\[grid\]\]"):
+        _read(tmp_path, 'name = "a"\nquestion = "?"\ncomputes = "simulate"\n')
+
+
+def test_a_mark_of_byte_order_is_no_text(tmp_path: Path) -> None:
+    """Some editors write one."""
+    path = tmp_path / "study.toml"
+    path.write_text(_GOOD, encoding="utf-8-sig")
+    assert read_study(path).name == "two-policies"
+
+
+def test_a_trace_that_is_not_there_is_told_with_its_folder(tmp_path: Path) -> None:
+    """Where it was looked for, once the study is planned."""
+    text = _GOOD.replace("workers = 16", 'workers = 16\ntrace = "none.csv"')
+    with pytest.raises(InputError, match=r"data.none\.csv"):
+        plan(_read(tmp_path, text))
+
+
 def test_a_missing_file_and_a_wrong_name() -> None:
     """Before anything else happens."""
     with pytest.raises(InputError, match="cannot be read"):
@@ -136,8 +275,14 @@ def test_a_missing_file_and_a_wrong_name() -> None:
 def test_a_grid_too_large_is_refused_without_being_built() -> None:
     """A slip of the pen must not fill the memory."""
     axis = list(range(2000))
-    with pytest.raises(InputError, match="more than 1,000,000 rows"):
-        Study("s", "?", "k", [Grid({"a": axis, "b": axis, "c": axis})]).rows()
+    with pytest.raises(InputError, match="grid: more than 1,000,000 rows"):
+        Study("s", "?", "k", [Grid({"a": axis, "b": axis, "c": axis})])
+
+
+def test_values_that_repeat_are_no_rows() -> None:
+    """More than a million cells, of which two differ."""
+    assert Grid({"a": [0, 1], "b": [7] * 1001, "c": [True] * 1001}).count_rows() == 2
+    assert Grid({"a": [1, 1.0, True, "1"]}).count_rows() == 4
 
 
 _values = st.lists(st.integers(0, 5), min_size=1, max_size=4)

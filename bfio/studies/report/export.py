@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.studies.report.files import csv_text, write_all
 from bfio.studies.report.provenance import environment_id
+from bfio.studies.report.text import encodable, encodable_value
 from bfio.studies.results import Results
 from bfio.studies.row import Row, Task
 from bfio.studies.study import Value
@@ -89,9 +90,10 @@ def _parquet(columns: Sequence[str], records: Sequence[dict[str, Value]]) -> byt
     import pyarrow as arrow
     from pyarrow import parquet
 
-    arrays = [_array([record.get(name) for record in records]) for name in columns]
+    arrays = [_array([encodable_value(r.get(name)) for r in records]) for name in columns]
+    names = [encodable(name) for name in columns]
     sink = io.BytesIO()
-    parquet.write_table(arrow.table(dict(zip(columns, arrays, strict=True))), sink)
+    parquet.write_table(arrow.table(dict(zip(names, arrays, strict=True))), sink)
     return sink.getvalue()
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bfio.studies.report.text import encodable, encodable_value
 from formulations.errors import InputError
 
 #: Names under which earlier reports left tables and figures.
@@ -79,7 +80,7 @@ def csv_text(columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> bytes:
     """Return lines as CSV: numbers with all digits, nothing for None."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow([encodable(name) for name in columns])
     for line in lines:
         writer.writerow([_field(value) for value in line])
     return stream.getvalue().encode()
@@ -88,4 +89,4 @@ def csv_text(columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> bytes:
 def _field(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
-    return "" if value is None else value
+    return "" if value is None else encodable_value(value)

@@ -60,8 +60,27 @@ _DESCRIPTIONS = {
 }
 
 
-def describe(name: str) -> Description:
-    """Return what is known of a value: its unit and text, with the part of the run it is over."""
+#: What is measured of every row, whatever computes it.
+_MEASURED = ("wall_s", "cpu_s", "peak_memory_bytes", "solves", "unproven", "attempts")
+#: Descriptions of values that users' own kinds compute.
+_REGISTERED: dict[str, Description] = {}
+
+
+def describe(name: str, computes: str = "") -> Description:
+    """Return what is known of a value: its unit and text, with the part of the run it is over.
+
+    Parameters
+    ----------
+    name : str
+        Name of the value.
+    computes : str
+        What computes it. A value of a user's own ``module:function`` may be called like one of
+        ours and mean another thing: it has no description but one that was registered.
+    """
+    if name in _REGISTERED:
+        return _REGISTERED[name]
+    if ":" in computes:
+        return _DESCRIPTIONS[name] if name in _MEASURED else Description()
     if name in _DESCRIPTIONS:
         return _DESCRIPTIONS[name]
     for prefix, part in _PARTS.items():
@@ -87,10 +106,10 @@ def _known_metrics() -> Mapping[str, Description]:
 
 def register(name: str, unit: str, text: str) -> None:
     """Add the description of a value that a kind of row computes."""
-    _DESCRIPTIONS[name] = Description(unit, text)
+    _REGISTERED[name] = Description(unit, text)
 
 
-def with_unit(name: str) -> str:
-    """Return the name with its unit in brackets, as an axis shows it."""
-    unit = describe(name).unit
+def with_unit(name: str, computes: str = "") -> str:
+    """Return the name with its unit in brackets, as an axis shows it; see `describe`."""
+    unit = describe(name, computes).unit
     return f"{name} [{unit}]" if unit and unit != "1" else name

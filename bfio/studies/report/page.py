@@ -16,10 +16,11 @@ from bfio.studies.report.drawing import Drawing, inline_svg, to_png, to_svg
 from bfio.studies.report.export import export_files
 from bfio.studies.report.files import csv_text, slug, write_all
 from bfio.studies.report.glossary import Description, describe
-from bfio.studies.report.selection import check_arguments, matches
+from bfio.studies.report.selection import conditions, matches
 from bfio.studies.report.tables import TableView, build
+from bfio.studies.report.text import printable
 from bfio.studies.report.traced import Cell, DataTable, Traced
-from bfio.studies.report_plan import Figure, FigureKind
+from bfio.studies.report_plan import Figure
 from bfio.studies.results import Results
 from formulations.errors import InputError
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 #: Keys are written once per cell of a table if they take more characters.
 _LONG_KEYS = 2000
-_SERIES = (FigureKind.TRAJECTORY, FigureKind.HISTOGRAM)
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,11 @@ def write_report(results: Results, folder: Path) -> list[Path]:
     Raises
     ------
     InputError
-        If no row is done yet, the report asks for an argument that no row has, or the folder
-        cannot be written.
+        If no row is done yet, the rows cannot be shown as planned, or the folder cannot be
+        written.
     """
     if not results.done:
-        raise InputError(
-            str(results.store),
-            f"none of the {len(results.tasks)} rows of study {results.study.name} is done",
-            "run the study first; `bfio study status` says how far it is",
-        )
+        raise _none_done(results)
     tables = [build(plan, results) for plan in results.study.report.tables]
     drawn = [
         _figure(number, plan, results)
@@ -95,10 +91,22 @@ def write_report(results: Results, folder: Path) -> list[Path]:
     return write_all(folder, contents)
 
 
+def _none_done(results: Results) -> InputError:
+    """Return the error for a study without a result: not computed yet, or all failed."""
+    place, name, planned = str(results.store), results.study.name, len(results.tasks)
+    if not results.rows:
+        what = f"none of the {planned} rows of study {name} is computed yet"
+        return InputError(place, what, "run the study first")
+    ends = [f"{number} {summary.ENDS[s]}" for s, number in results.counts().items() if number]
+    ends += [f"{results.missing} not computed yet"] if results.missing else []
+    return InputError(
+        place,
+        f"none of the {planned} rows of study {name} is done: {', '.join(ends)}",
+        "see `bfio study status` for why, then run it again with --retry",
+    )
+
+
 def _figure(number: int, plan: Figure, results: Results) -> FigureView:
-    wanted = [plan.x] if plan.kind not in _SERIES and plan.x else []
-    panel = [plan.panel] if plan.panel else []
-    check_arguments(plan.title, [*wanted, *plan.group, *panel, *plan.where], results.tasks)
     rows = [row for row in results.rows.values() if matches(row.task, plan.where)]
     drawing = figures.draw(plan, rows)
     name = slug(number, plan.title)
@@ -113,7 +121,7 @@ def _figure(number: int, plan: Figure, results: Results) -> FigureView:
 def render(results: Results, tables: Sequence[TableView], drawn: Sequence[FigureView]) -> str:
     """Return the page."""
     script = _resource("page.js")
-    return _template().render(
+    page = _template().render(
         results=results,
         study=results.study,
         counts=summary.counts(results),
@@ -134,6 +142,8 @@ def render(results: Results, tables: Sequence[TableView], drawn: Sequence[Figure
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+    # Whatever rows and data files hold: no character that HTML forbids.
+    return printable(page)
 
 
 @cache
@@ -148,7 +158,7 @@ def _template() -> "Template":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"breakable": breakable, "hoisted": hoisted}
+    environment.filters |= {"breakable": breakable, "hoisted": hoisted, "conditions": conditions}
     return environment.get_template("page.html.jinja")
 
 
@@ -187,7 +197,7 @@ def _glossary(results: Results) -> Iterator[Entry]:
     names = [name for table in plan.tables for name in table.values]
     names += [figure.y for figure in plan.figures]
     for name in dict.fromkeys(names):
-        yield Entry(name, describe(name))
+        yield Entry(name, describe(name, results.study.computes))
 
 
 def _table_files(tables: Sequence[TableView]) -> Iterator[tuple[str, bytes]]:

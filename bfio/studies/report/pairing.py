@@ -4,7 +4,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bfio.studies.report.selection import identity, matches, number_of
+from bfio.studies.matching import identity
+from bfio.studies.report.selection import matches, number_of
 from bfio.studies.report.statistics import Estimate, geometric_mean
 from bfio.studies.row import Row, Task
 from formulations.errors import InputError

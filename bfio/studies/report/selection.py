@@ -4,10 +4,10 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from bfio.studies.matching import fulfils, identity
 from bfio.studies.report.statistics import Number, as_number
 from bfio.studies.row import Row, Task
 from bfio.studies.study import Value
-from formulations.errors import InputError
 
 #: What every row has besides the values that its kind computes.
 MEASURED = ("wall_s", "cpu_s", "peak_memory_bytes", "solves", "unproven", "attempts")
@@ -43,16 +43,9 @@ def task_of(item: Task | Row) -> Task:
     return item.task if isinstance(item, Row) else item
 
 
-def identity(value: Value) -> Hashable:
-    """Return what tells values apart: 1 and 1.0 are one value, True is another."""
-    return isinstance(value, bool), value
-
-
 def matches(task: Task, wanted: Mapping[str, Any]) -> bool:
     """Return whether a task has these arguments; an absent one equals None."""
-    return all(
-        identity(task.arguments.get(name)) == identity(value) for name, value in wanted.items()
-    )
+    return fulfils(task.arguments, wanted)
 
 
 def grouped(items: Iterable[_Item], names: Sequence[str]) -> list[Group[_Item]]:
@@ -93,22 +86,14 @@ def label(value: Value) -> str:
     return str(value)
 
 
-def check_arguments(title: str, names: Iterable[str], tasks: Sequence[Task]) -> None:
-    """Refuse a table or figure that asks for an argument which no row has.
+def conditions(wanted: Mapping[str, Any]) -> str:
+    """Return conditions as a reader says them: ``policy = fcfs, seed = 0 or 1``."""
+    return ", ".join(f"{name} = {_choices(choice)}" for name, choice in wanted.items())
 
-    Raises
-    ------
-    InputError
-        Naming it, and the arguments there are.
-    """
-    known = {name for task in tasks for name in task.arguments}
-    for name in names:
-        if name not in known:
-            raise InputError(
-                f"report {title!r}",
-                f"no row has an argument {name!r}",
-                f"use one of {', '.join(sorted(known))}",
-            )
+
+def _choices(wanted: Any) -> str:
+    choices = wanted if isinstance(wanted, list | tuple) else [wanted]
+    return " or ".join(label(choice) for choice in choices)
 
 
 def varying(items: Sequence[Task | Row], but: Iterable[str]) -> list[str]:

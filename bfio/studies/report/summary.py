@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from bfio.studies.report.selection import grouped, keys_of, label
 from bfio.studies.report.statistics import total
+from bfio.studies.report.text import shortened
 from bfio.studies.report.traced import Phrase, Traced, counted, origin, traced
 from bfio.studies.results import Results
 from bfio.studies.row import Row, Status, Verdict
@@ -25,7 +26,7 @@ class Count:
 
 
 #: How a row may end badly, in words.
-_ENDS = {
+ENDS = {
     Status.VIOLATED: "refused by the checker",
     Status.FAILED: "failed",
     Status.TIMED_OUT: "timed out",
@@ -40,7 +41,7 @@ def counts(results: Results) -> list[Count]:
         Count(counted(keys_of(results.tasks), "planned"), "planned"),
         _count(results, "done", "done", lambda row: row.is_done),
     ]
-    for status, text in _ENDS.items():
+    for status, text in ENDS.items():
         found.append(_count(results, status.value, text, _ended(status), is_bad=True))
     missing = [task for task in results.tasks if task.key not in results.rows]
     number = counted(keys_of(missing), "missing")
@@ -155,7 +156,7 @@ def failed(results: Results) -> list[FailedRow]:
                 for name, value in row.task.arguments.items()
                 if name in varying
             ),
-            row.error,
+            shortened(row.error),
         )
         for row in results.rows.values()
         if not row.is_done

@@ -4,14 +4,13 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bfio.studies.matching import identity
 from bfio.studies.report.glossary import describe
 from bfio.studies.report.pairing import Baseline, Pairing, Ratio, pair, ratio
 from bfio.studies.report.selection import (
     DASH,
     Group,
-    check_arguments,
     grouped,
-    identity,
     keys_of,
     label,
     matches,
@@ -84,15 +83,15 @@ def build(plan: Table, results: Results) -> TableView:
     Raises
     ------
     InputError
-        If it asks for an argument that no row has, or its baseline is ambiguous.
+        If its baseline is ambiguous.
     """
-    check_arguments(plan.title, [*plan.rows, *plan.where], results.tasks)
     tasks = [task for task in results.tasks if matches(task, plan.where)]
     baseline = Baseline(tasks, plan.baseline, plan.title) if plan.baseline else None
     groups = _ordered(grouped(tasks, plan.rows))
     entries = [_entry(plan, group, results, baseline) for group in groups]
     divided = _divided(plan, entries)
-    data = DataTable(_columns(plan, divided), [Body(list(_lines(plan, entries, divided)))])
+    columns = _columns(plan, divided, results.study.computes)
+    data = DataTable(columns, [Body(list(_lines(plan, entries, divided)))])
     records = [record for entry in entries for record in entry.records]
     records += [record for published in plan.published for record in _records_of(plan, published)]
     return TableView(plan, data, list(_notes(plan, entries)), records)
@@ -130,10 +129,10 @@ def _divided(plan: Table, entries: Sequence[_Entry]) -> list[str]:
     ]
 
 
-def _columns(plan: Table, divided: Sequence[str]) -> list[Column]:
+def _columns(plan: Table, divided: Sequence[str], computes: str) -> list[Column]:
     columns = [Column(name, is_number=False) for name in plan.rows] + [Column("rows")]
     for name in plan.values:
-        columns.append(Column(name, describe(name).unit))
+        columns.append(Column(name, describe(name, computes).unit))
         if name in divided:
             columns.append(Column("ratio"))
     return columns

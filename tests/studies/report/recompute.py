@@ -119,7 +119,8 @@ def _within(number: Number, rows: Rows) -> float:
     for instance, all_values in everyone.items():
         for value in ours.get(instance, []):
             best = min(all_values, key=lambda v: sign * v)
-            good += value <= factor * best if sign > 0 else best <= factor * value
+            is_within = value <= factor * best if sign > 0 else best <= factor * value
+            good += value == best or is_within
     return 100 * good / len(everyone)
 
 
@@ -210,6 +211,7 @@ STATISTICS: Mapping[str, Callable[[Number, Rows], float]] = {
     "exponent-upper": lambda n, r: _fit_end(n, r, 1),
     "scale": lambda n, r: math.exp(_fit(n, r)[0].intercept),
     "not-positive": _not_positive,
+    "not-drawn": lambda n, r: len(n.row_keys()),
     "series-mean": lambda n, r: statistics.fmean(_blocks(n, r)),
     "series-mean-lower": lambda n, r: _t_interval(_blocks(n, r))[0],
     "series-mean-upper": lambda n, r: _t_interval(_blocks(n, r))[1],

@@ -126,6 +126,14 @@ FIGURES = (
         panel="trace",
         log="y",
     ),
+    Figure(
+        "Does regret grow?",
+        FigureKind.LINES,
+        "regret",
+        x="workers",
+        group=("policy",),
+        log="xy",
+    ),
     Figure("What is not there?", FigureKind.LINES, "absent", x="workers"),
 )
 

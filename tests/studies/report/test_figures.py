@@ -80,6 +80,52 @@ def test_lines_draw_means() -> None:
     assert line.get_xydata().tolist() == [[2, 2], [4, 5]]
 
 
+@pytest.mark.parametrize(("log", "hidden"), [("", 0), ("y", 3), ("x", 1), ("xy", 3)])
+def test_lines_say_what_a_logarithmic_axis_lacks(log: str, hidden: int) -> None:
+    """Means -1 at x = 0 (one row), 0 at x = 1 (two rows), 5 at x = 2."""
+    plan = Figure("t", FigureKind.LINES, "y", x="x", log=log)
+    rows = [
+        row({"x": 0}, -1),
+        row({"x": 1, "seed": 0}, 1),
+        row({"x": 1, "seed": 1}, -1),
+        row({"x": 2}, 5),
+    ]
+    drawing = draw(plan, rows)
+    lay_out(drawing)
+    numbers = [p.text for note in drawing.notes for p in note if isinstance(p, Traced)]
+    assert numbers == ([str(hidden)] if hidden else [])
+
+
+def test_an_axis_without_anything_positive_is_linear() -> None:
+    """Whatever is asked for: all is drawn, and nothing said to be missing."""
+    plan = Figure("t", FigureKind.LINES, "y", x="x", log="xy")
+    drawing = draw(plan, [row({"x": 0}, 0), row({"x": -1}, -3)])
+    lay_out(drawing)
+    assert drawing.notes == []
+    assert axes(drawing)[0].get_xscale() == axes(drawing)[0].get_yscale() == "linear"
+
+
+@pytest.mark.parametrize(
+    ("computes", "label"), [("gap", "objective [tokens]"), ("mine:rows", "objective")]
+)
+@pytest.mark.parametrize("kind", [FigureKind.LINES, FigureKind.SCALING, FigureKind.TRAJECTORY])
+def test_figures_of_own_kinds_have_none_of_our_units(
+    kind: FigureKind, computes: str, label: str
+) -> None:
+    """Axis and caption."""
+    plan = Figure("t", kind, "objective", x="x")
+    rows = [
+        replace(found, task=replace(found.task, computes=computes))
+        for x in (1, 2)
+        for found in [
+            synthetic.done(task_of({"x": x}), {"objective": x}, series={"objective": [1.0, 2.0]})
+        ]
+    ]
+    drawing = draw(plan, rows)
+    assert axes(drawing)[0].get_ylabel() == label
+    assert drawing.caption.startswith(f"{label} ")
+
+
 def test_lines_over_words_stand_apart() -> None:
     """Words, truth values and an absent argument have places, in the order of the plan."""
     plan = Figure("t", FigureKind.LINES, "y", x="mode")
@@ -229,7 +275,7 @@ def test_a_performance_profile_by_hand() -> None:
 
 
 def test_a_profile_of_what_should_be_large() -> None:
-    """With best = max the roles turn over; zeros are equal, and below zero is no result."""
+    """With best = max the roles turn over; zeros are equal, and no multiple of -1 is 1."""
     plan = Figure("t", FigureKind.PERFORMANCE_PROFILE, "y", group=("policy",), best="max")
     rows = [
         row({"policy": "a", "seed": 0}, 4),
@@ -244,6 +290,25 @@ def test_a_profile_of_what_should_be_large() -> None:
     assert at_one == {"a": pytest.approx(200 / 3), "b": pytest.approx(200 / 3)}
     with pytest.raises(InputError, match="use min or max"):
         replace(plan, best="least")
+
+
+def test_a_profile_of_what_is_not_positive() -> None:
+    """The best is within a factor, whatever its sign; nothing else is a multiple of it.
+
+    Instance 0: -3 and -1; 1: 0 and 2; 2: 4 and 2. Best of the smallest: a, a, b; a's 4 is within
+    the factor 2. Rows that are not positive: three.
+    """
+    plan = Figure("t", FigureKind.PERFORMANCE_PROFILE, "y", group=("policy",))
+    values = {"a": (-3, 0, 4), "b": (-1, 2, 2)}
+    rows = [row({"policy": p, "seed": i}, y) for p in "ab" for i, y in enumerate(values[p])]
+    drawing = draw(plan, rows)
+    shares = {(line[0], line[1]): float(line[2]) for line in data(drawing)}
+    assert shares["a", "1"] == pytest.approx(200 / 3)
+    assert shares["b", "1"] == pytest.approx(100 / 3)
+    assert shares["a", "2"] == 100
+    assert shares["b", "2"] == pytest.approx(100 / 3)
+    (count,) = [p for note in drawing.notes for p in note if isinstance(p, Traced)]
+    assert count.text == "3"
 
 
 def test_a_profile_needs_one_row_per_method_and_instance() -> None:

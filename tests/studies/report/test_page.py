@@ -15,7 +15,7 @@ from bfio.studies.report.glossary import describe, register, with_unit
 from bfio.studies.report.page import breakable, write_report
 from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Table
 from bfio.studies.results import Results
-from bfio.studies.row import Status
+from bfio.studies.row import Row, Status
 from bfio.studies.study import Grid, Study
 from formulations.errors import InputError
 from tests.studies.report import synthetic
@@ -169,9 +169,64 @@ def test_what_a_reader_must_know_is_there(written: Written) -> None:
 def test_no_row_done_is_told(tmp_path: Path) -> None:
     """An error in one line, and no file."""
     study = small()
-    with pytest.raises(InputError, match="none of the 8 rows of study made-up is done; run"):
+    with pytest.raises(
+        InputError, match="none of the 8 rows of study made-up is computed yet; run"
+    ):
         write_report(synthetic.results(study, []), tmp_path / "out")
+    ends = [Status.FAILED, Status.FAILED, Status.TIMED_OUT]
+    rows = [Row(t, end) for t, end in zip(synthetic.tasks(study), ends, strict=False)]
+    told = "is done: 2 failed, 1 timed out, 5 not computed yet; see .* with --retry"
+    with pytest.raises(InputError, match=told):
+        write_report(synthetic.results(study, rows), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_odd_characters_and_long_errors_do_no_harm(tmp_path: Path) -> None:
+    """NUL, an escape, half a surrogate pair and a megabyte: shown, replaced or cut."""
+    odd = "a\0b\x1b[1mc\ud800d"
+    study = small(
+        grids=(Grid({"policy": (odd, "b"), "workers": (1, 2)}),),
+        report=ReportPlan(
+            (Table(odd, ("policy",), ("y", odd), note=odd),),
+            (
+                Figure(odd, FigureKind.LINES, "y", x="policy", note=odd),
+                Figure(odd, FigureKind.SCALING, "y", x="workers", group=("policy",)),
+                Figure(odd, FigureKind.TRAJECTORY, odd, group=("policy",)),
+            ),
+        ),
+    )
+    rows = [
+        synthetic.done(task, {"y": 1, odd: odd}, series={odd: [1.0, 2.0]})
+        for task in synthetic.tasks(study)
+    ]
+    rows[-1] = replace(rows[-1], status=Status.FAILED, error=odd + "x" * 10**6)
+    write_report(synthetic.results(study, rows), tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", page)
+    assert "a\ufffdb\ufffd[1mc\ufffdd" in page
+    assert "(cut: 1,000,010 characters; the store has them all)" in page
+    assert "x" * 301 not in page
+    assert "x" * 10**6 in (tmp_path / "rows.csv").read_text(encoding="utf-8")
+
+
+def test_rows_that_the_clock_stopped_are_told(written: Written, tmp_path: Path) -> None:
+    """In the head, and only if there are any."""
+    sentence = "need not come out the same when computed again"
+    assert sentence in written.page.read_text(encoding="utf-8").partition("</header>")[0]
+    study = small()
+    rows = [replace(row, stopped_by_clock=False) for row in synthetic.rows(study)]
+    write_report(synthetic.results(study, rows), tmp_path)
+    assert sentence not in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_conditions_read_as_words(tmp_path: Path) -> None:
+    """Not as Python."""
+    plan = ReportPlan(
+        (Table("T", ("policy",), ("avg_imbalance",), where={"workers": [4, 8], "policy": "fcfs"}),)
+    )
+    write_report(small_results(report=plan), tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Only rows with workers = 4 or 8, policy = fcfs." in page
 
 
 def test_one_row_is_enough(tmp_path: Path) -> None:
@@ -245,8 +300,10 @@ def test_descriptions_of_values() -> None:
     assert describe("steady.nobody_knows.half_width").text == ""
     assert with_unit("idle_fraction") == "idle_fraction"
     assert describe("nobody_knows").text == ""
+    assert with_unit("wall_s", "mine:rows") == "wall_s [s]"
+    assert with_unit("steps", "mine:rows") == "steps"
     register("made_up_height", "m", "how high it is")
-    assert with_unit("made_up_height") == "made_up_height [m]"
+    assert with_unit("made_up_height", "mine:rows") == "made_up_height [m]"
 
 
 def test_names_break_after_underscores() -> None:

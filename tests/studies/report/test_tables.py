@@ -1,7 +1,6 @@
 """Tables: lines as planned, cells that say what is not there, published figures apart."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,7 +13,6 @@ from bfio.studies.report_plan import Statistic, Table
 from bfio.studies.results import Results
 from bfio.studies.row import Row, Status
 from bfio.studies.study import Grid, Study, Value
-from formulations.errors import InputError
 from tests.studies.report import synthetic
 
 AXES: Mapping[str, Sequence[Value]] = {"policy": ("fcfs", "br-0", None), "seed": (0, 1)}
@@ -127,12 +125,29 @@ def test_where_chooses_rows() -> None:
     assert [line[1:] for line in lines(view)][:2] == [["1", "3"], ["1", f"{2.0**60:.3e}"]]
 
 
-@pytest.mark.parametrize("changes", [{"rows": ("polcy",)}, {"where": {"sed": 1}}])
-def test_an_argument_that_no_row_has_is_refused(changes: Mapping[str, object]) -> None:
-    """With the names there are."""
-    plan = replace(Table("t", ("policy",), ("y",)), **changes)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"no row has an argument .*; use one of policy, seed"):
-        build(plan, results([{"y": 1}]))
+def test_where_takes_several_values() -> None:
+    """Seeds 0 and 1 of three: 2 and 3 count, 40 does not."""
+    study = Study("small", "?", "made-up", (Grid({"policy": ("fcfs",), "seed": (0, 1, 2)}),))
+    rows = [
+        synthetic.done(task, {"y": y})
+        for task, y in zip(synthetic.tasks(study), (2, 3, 40), strict=True)
+    ]
+    plan = Table("t", ("policy",), ("y",), where={"seed": [0, 1]}, statistic=Statistic.SUM)
+    assert lines(build(plan, synthetic.results(study, rows))) == [["fcfs", "2", "5"]]
+
+
+@pytest.mark.parametrize(
+    ("computes", "units"), [("gap", ["tokens", "s"]), ("mine:rows", ["", ""])]
+)
+def test_only_our_own_kinds_have_our_units(computes: str, units: list[str]) -> None:
+    """A user's objective may be in apples."""
+    study = Study("small", "?", computes, (Grid({"policy": ("fcfs",)}),))
+    rows = [
+        synthetic.done(task, {"objective": 1, "solve_s": 2}) for task in synthetic.tasks(study)
+    ]
+    plan = Table("t", ("policy",), ("objective", "solve_s"))
+    view = build(plan, synthetic.results(study, rows))
+    assert [column.unit for column in view.data.columns[2:]] == units
 
 
 def test_a_value_that_no_row_has_is_told() -> None:

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
+from bfio.studies.matching import identity
 from bfio.studies.report.drawing import Drawing
-from bfio.studies.report.selection import Group, grouped, identity, keys_of, label
+from bfio.studies.report.glossary import describe, with_unit
+from bfio.studies.report.selection import Group, grouped, keys_of, label
+from bfio.studies.report.text import printable
 from bfio.studies.report.traced import Column, DataTable, origin
 from bfio.studies.report_plan import Figure
 from bfio.studies.row import Row
@@ -138,7 +141,7 @@ def curve_label(curve: Group[Any]) -> str:
 def plain(text: str) -> str:
     """Return text that matplotlib shows as it is: no formula, and not hidden."""
     short = text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
-    one_line = " ".join(short.split()).replace("$", r"\$")
+    one_line = " ".join(printable(short).split()).replace("$", r"\$")
     return f" {one_line}" if one_line.startswith("_") else one_line
 
 
@@ -186,9 +189,9 @@ class Places:
                 rotation=20 if sum(len(label(value)) for value in self.values) > 30 else 0,
             )
             return
-        if log:
-            axes.set_xscale("log")
         ticks = [float(value) for value in self.values if isinstance(value, int | float)]
+        if log and max(ticks) > 0:
+            axes.set_xscale("log")
         if len(ticks) <= _MAX_TICKS and (log or _are_apart(ticks)):
             axes.set_xticks(ticks, [short_number(tick) for tick in ticks])
             axes.xaxis.set_minor_locator(NullLocator())
@@ -234,6 +237,16 @@ def key_values(plan: Figure, rows: Sequence[Row]) -> list[Value]:
     """Return what those columns hold for some rows of one curve."""
     names = ([plan.panel] if plan.panel else []) + list(plan.group)
     return [rows[0].task.arguments.get(name) for name in names]
+
+
+def drawn_value(plan: Figure, rows: Sequence[Row]) -> str:
+    """Return the name of what a figure draws of some rows, with its unit."""
+    return with_unit(plan.y, rows[0].task.computes)
+
+
+def drawn_unit(plan: Figure, rows: Sequence[Row]) -> str:
+    """Return the unit of what a figure draws of some rows; empty if unknown."""
+    return describe(plan.y, rows[0].task.computes).unit
 
 
 def nothing(rows: Sequence[Row], what: str) -> Drawing:

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.colors import LogNorm, Normalize
 
+from bfio.studies.matching import identity
 from bfio.studies.report.drawing import Drawing, look
 from bfio.studies.report.figures.common import (
     Places,
     canvas,
+    drawn_value,
     label_outer,
     nothing,
     panels,
     plain,
-    refuse,
     short_number,
 )
 from bfio.studies.report.figures.points import MEANS, Point, columns, has_values, line, points
-from bfio.studies.report.glossary import with_unit
-from bfio.studies.report.selection import Group, identity, label
+from bfio.studies.report.selection import Group, label
 from bfio.studies.report.traced import Body, DataTable
 from bfio.studies.report_plan import Figure
 from bfio.studies.row import Row
@@ -35,8 +35,6 @@ _MAX_WRITTEN = 300
 
 def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
     """Draw means of ``plan.y``: columns by ``plan.x``, lines by the groups."""
-    if not plan.group:
-        raise refuse(plan, "a heatmap needs group", "name the argument of its lines in group")
     done = [row for row in rows if row.is_done]
     if not has_values(plan, done):
         return nothing(rows, f"a value {plan.y}")
@@ -60,14 +58,14 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
             axes.set_xlabel(plain(plan.x))
             axes.set_ylabel(plain(", ".join(plan.group)))
         label_outer(figure, grid)
-        figure.colorbar(mesh, ax=grid, label=plain(with_unit(plan.y)))
+        figure.colorbar(mesh, ax=grid, label=plain(drawn_value(plan, done)))
     caption = (
-        f"Mean {with_unit(plan.y)} by {plan.x} and {', '.join(plan.group)}"
+        f"Mean {drawn_value(plan, done)} by {plan.x} and {', '.join(plan.group)}"
         f"{f', one panel per {plan.panel}' if plan.panel else ''}; empty: no row done. {MEANS} in"
         " the table."
     )
     body = Body([line(plan, point) for panel in found for curve in panel for point in curve])
-    return Drawing(figure, DataTable(columns(plan), [body]), caption)
+    return Drawing(figure, DataTable(columns(plan, done), [body]), caption)
 
 
 def _order(curves: Sequence[Group[Row]]) -> list[int]:

@@ -15,6 +15,7 @@ from bfio.studies.report.figures.common import (
     Look,
     Panel,
     curve_label,
+    drawn_value,
     key_columns,
     key_values,
     legend,
@@ -25,7 +26,6 @@ from bfio.studies.report.figures.common import (
     plain,
     short_number,
 )
-from bfio.studies.report.glossary import with_unit
 from bfio.studies.report.selection import Group, label
 from bfio.studies.report.traced import Body, Cell, Column, DataTable, Line, traced, written
 from bfio.studies.report_plan import Figure
@@ -66,14 +66,15 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
         figure, grid = _canvas(len(parts))
         for (left, right), panel in zip(grid, parts, strict=True):
             bodies += _draw_panel(left, right, plan, panel, edges)
+            right.set_xlabel(plain(drawn_value(plan, done)))
         figure.supylabel("share of all entries [%]", fontsize=9)
         legend(figure, [right for _, right in grid], plan.group)
     caption = (
-        f"Distribution of {with_unit(plan.y)} over all entries of the series of a group, pooled"
-        f"{per_panel(plan)}: left the share that is exactly 0, right that of each bin, bins"
+        f"Distribution of {drawn_value(plan, done)} over all entries of the series of a group,"
+        f" pooled{per_panel(plan)}: left the share that is exactly 0, right that of each bin, bins"
         f" being equally wide in logarithms. Shares in percent; no intervals."
     )
-    return Drawing(figure, DataTable(_columns(plan), bodies), caption)
+    return Drawing(figure, DataTable(_columns(plan, done), bodies), caption)
 
 
 def _entries(rows: Sequence[Row], name: str) -> FloatArray:
@@ -149,7 +150,6 @@ def _draw_panel(
     left.set_xticks([(len(panel.curves) - 1) / 2], ["0"])
     left.tick_params(axis="x", length=0)
     left.grid(visible=False, axis="x")
-    right.set_xlabel(plain(with_unit(plan.y)))
     right.set_title(plain(panel.label))
     return bodies
 
@@ -174,5 +174,10 @@ def _line(keys: Sequence[Cell], place: str, count: int, total: int, low: str, hi
     return Line(cells, {"data-from": low, "data-to": high})
 
 
-def _columns(plan: Figure) -> list[Column]:
-    return [*key_columns(plan), Column(with_unit(plan.y)), Column("entries"), Column("share", "%")]
+def _columns(plan: Figure, rows: Sequence[Row]) -> list[Column]:
+    return [
+        *key_columns(plan),
+        Column(drawn_value(plan, rows)),
+        Column("entries"),
+        Column("share", "%"),
+    ]

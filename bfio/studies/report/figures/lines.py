@@ -9,6 +9,7 @@ from bfio.studies.report.figures.common import (
     Places,
     canvas,
     curve_label,
+    drawn_value,
     label_outer,
     legend,
     nothing,
@@ -26,8 +27,8 @@ from bfio.studies.report.figures.points import (
     line,
     points,
 )
-from bfio.studies.report.glossary import with_unit
-from bfio.studies.report.traced import Body, DataTable
+from bfio.studies.report.selection import keys_of
+from bfio.studies.report.traced import Body, DataTable, Phrase, counted
 from bfio.studies.report_plan import Figure
 from bfio.studies.row import Row
 
@@ -45,22 +46,44 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
         return nothing(rows, f"a value {plan.y}")
     places = Places.of(done, plan.x)
     parts = panels(plan, done)
-    lines = []
+    lines, found_points = [], list[Point]()
     with look():
         figure, grid = canvas(len(parts))
         for axes, panel in zip(grid, parts, strict=True):
             for index, curve in enumerate(panel.curves):
                 found = list(points(plan, curve, places))
                 lines += [line(plan, point) for point in found]
+                found_points += found
                 shift = 0 if places.is_numeric else _DODGE * (index - (len(panel.curves) - 1) / 2)
                 _draw_curve(axes, found, places, shift, Look.of(index), curve_label(curve))
             axes.set_title(plain(panel.label))
             places.label(axes, plan.x, log="x" in plan.log)
-        value_axes(grid, with_unit(plan.y), log="y" in plan.log)
+        value_axes(grid, drawn_value(plan, done), log="y" in plan.log)
         label_outer(figure, grid)
         legend(figure, grid, plan.group)
-    caption = f"{with_unit(plan.y)} against {plan.x}{per_panel(plan)}. {MEANS}."
-    return Drawing(figure, DataTable(columns(plan), [Body(lines)]), caption)
+    caption = f"{drawn_value(plan, done)} against {plan.x}{per_panel(plan)}. {MEANS}."
+    notes = _said(plan, found_points, places)
+    return Drawing(figure, DataTable(columns(plan, done), [Body(lines)]), caption, notes)
+
+
+def _said(plan: Figure, found: Sequence[Point], places: Places) -> list[Phrase]:
+    """Return what is to be said of points that have no place on a logarithmic axis."""
+    drawn = [point for point in found if point.estimate.value is not None]
+    along = [places[point.x] for point in drawn]
+    up = [point.estimate.value or 0 for point in drawn]
+    # An axis on which nothing is positive is not logarithmic.
+    is_log_x = "x" in plan.log and places.is_numeric and max(along) > 0
+    is_log_y = "y" in plan.log and max(up) > 0
+    hidden = [
+        point
+        for point, x, y in zip(drawn, along, up, strict=True)
+        if (is_log_x and x <= 0) or (is_log_y and y <= 0)
+    ]
+    if not hidden:
+        return []
+    keys = keys_of(row for point in hidden for row in point.rows)
+    where = f"whose {plan.x} or mean {plan.y} is not positive, which a logarithmic axis lacks"
+    return [("Rows not drawn: ", counted(keys, plan.y, "not-drawn"), f", in points {where}.")]
 
 
 def _draw_curve(

@@ -10,12 +10,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bfio.studies.matching import identity
 from bfio.studies.report.drawing import Drawing, look
 from bfio.studies.report.figures.common import (
     Look,
     Panel,
     canvas,
     curve_label,
+    drawn_value,
     key_columns,
     key_values,
     label_outer,
@@ -29,10 +31,9 @@ from bfio.studies.report.figures.common import (
     short_number,
 )
 from bfio.studies.report.figures.points import has_values
-from bfio.studies.report.glossary import with_unit
-from bfio.studies.report.selection import Group, identity, keys_of, label, number_of, varying
+from bfio.studies.report.selection import Group, keys_of, label, number_of, varying
 from bfio.studies.report.statistics import Number
-from bfio.studies.report.traced import Body, Cell, Column, DataTable, Line, traced
+from bfio.studies.report.traced import Body, Cell, Column, DataTable, Line, Phrase, counted, traced
 from bfio.studies.report_plan import Figure
 from bfio.studies.row import Row
 
@@ -59,15 +60,13 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
 
     Rows of one instance are equal in the arguments that all rows have, groups and panel left out.
     """
-    if not plan.group:
-        raise refuse(plan, "a performance profile needs group", "name what tells methods apart")
     if not has_values(plan, [row for row in rows if row.is_done]):
         return nothing(rows, f"a value {plan.y}")
     names = instance_names(plan, rows)
     parts = panels(plan, rows)
     found = [_profiles(plan, panel, names) for panel in parts]
     grid_of_factors = _grid([profile for profiles in found for profile in profiles])
-    bodies = []
+    bodies, notes = [], _said(plan, rows)
     with look():
         figure, grid = canvas(len(parts))
         for axes, panel, profiles in zip(grid, parts, found, strict=True):
@@ -80,7 +79,7 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
             _label(axes, panel, plan, grid_of_factors[-1])
         label_outer(figure, grid)
         legend(figure, grid, plan.group)
-    return Drawing(figure, DataTable(_columns(plan), bodies), _caption(plan, names))
+    return Drawing(figure, DataTable(_columns(plan), bodies), _caption(plan, rows, names), notes)
 
 
 def instance_names(plan: Figure, rows: Sequence[Row]) -> list[str]:
@@ -113,9 +112,7 @@ def _values(
                 f"{curve.label} has several rows for one instance",
                 "name the argument they differ in in group, panel or where",
             )
-        value = number_of(row, plan.y) if row.is_done else None
-        # A factor of something negative means nothing: no result.
-        found[instance] = None if value is None or value < 0 else value
+        found[instance] = number_of(row, plan.y) if row.is_done else None
     return found
 
 
@@ -129,10 +126,22 @@ def _best(plan: Figure, values: Sequence[Number | None]) -> Number | None:
 def _factor(plan: Figure, value: Number | None, best: Number | None) -> float:
     if value is None or best is None:
         return math.inf
-    worse, better = (best, value) if plan.best == "max" else (value, best)
-    if worse == better:
+    if value == best:
         return 1.0
-    return worse / better if better > 0 else math.inf
+    worse, better = (best, value) if plan.best == "max" else (value, best)
+    # A best of zero or less has no multiples, and a value of zero or less is no part of one.
+    return worse / better if worse > 0 and better > 0 else math.inf
+
+
+def _said(plan: Figure, rows: Sequence[Row]) -> list[Phrase]:
+    """Return what is to be said of values that have no ratio."""
+    found = [(row, number_of(row, plan.y)) for row in rows if row.is_done]
+    keys = keys_of(row for row, value in found if value is not None and value <= 0)
+    if not keys:
+        return []
+    count = counted(keys, plan.y, "not-positive")
+    told = "where the best is not, only values equal to it are within a factor"
+    return [("Rows whose ", plan.y, " is not positive: ", count, f"; {told}.")]
 
 
 def _grid(profiles: Sequence[_Profile]) -> list[float]:
@@ -209,11 +218,11 @@ def _columns(plan: Figure) -> list[Column]:
     return [*key_columns(plan), Column("factor"), Column("instances within", "%")]
 
 
-def _caption(plan: Figure, names: Sequence[str]) -> str:
+def _caption(plan: Figure, rows: Sequence[Row], names: Sequence[str]) -> str:
     kind = "largest" if plan.best == "max" else "smallest"
     told = f" (one per {', '.join(names)})" if names else ""
     return (
-        f"Share of instances{told} on which {with_unit(plan.y)} is within a factor τ of the best,"
-        f" that is the {kind}, of all curves{per_panel(plan)}. Rows that failed are within no"
-        " factor and count. No intervals."
+        f"Share of instances{told} on which {drawn_value(plan, rows)} is within a factor τ of the"
+        f" best, that is the {kind}, of all curves{per_panel(plan)}. Rows that failed are within"
+        " no factor and count. No intervals."
     )

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bfio.studies.report.figures.common import Places, key_columns, key_values, marks
-from bfio.studies.report.glossary import describe
+from bfio.studies.report.figures.common import Places, drawn_unit, key_columns, key_values, marks
 from bfio.studies.report.selection import Group, label, number_of
 from bfio.studies.report.statistics import Estimate, summarize
 from bfio.studies.report.traced import (
@@ -39,9 +38,9 @@ def points(plan: Figure, curve: Group[Row], places: Places) -> Iterator[Point]:
         yield Point(cell.values[0], cell.items, summarize(values, Statistic.MEAN))
 
 
-def columns(plan: Figure) -> list[Column]:
+def columns(plan: Figure, rows: Sequence[Row]) -> list[Column]:
     """Return the columns of the data table of points."""
-    unit = describe(plan.y).unit
+    unit = drawn_unit(plan, rows)
     return [
         *key_columns(plan),
         Column(plan.x),

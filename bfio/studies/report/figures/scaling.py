@@ -12,6 +12,7 @@ from bfio.studies.report.figures.common import (
     Places,
     canvas,
     curve_label,
+    drawn_value,
     legend,
     nothing,
     panels,
@@ -29,7 +30,6 @@ from bfio.studies.report.figures.points import (
     line,
     points,
 )
-from bfio.studies.report.glossary import with_unit
 from bfio.studies.report.selection import Group, keys_of, number_of
 from bfio.studies.report.statistics import Estimate, PowerLaw, as_number, power_law
 from bfio.studies.report.traced import (
@@ -80,17 +80,17 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
                 notes += _said(plan, panel.label, curve, fit)
             axes.set_title(plain(panel.label))
             places.label(axes, plan.x, log=True)
-            value_axes([axes], with_unit(plan.y), log=True)
+            value_axes([axes], drawn_value(plan, done), log=True)
         heading = (
             f"{', '.join(plan.group)} (exponent)" if len(parts) == 1 else ", ".join(plan.group)
         )
         legend(figure, grid, [heading] if plan.group else ())
     caption = (
-        f"{with_unit(plan.y)} against {plan.x}, both logarithmic{per_panel(plan)}. {MEANS};"
+        f"{drawn_value(plan, done)} against {plan.x}, both logarithmic{per_panel(plan)}. {MEANS};"
         " lines: power laws fitted by least squares to the logarithms of all rows, with the"
         " exponents below."
     )
-    return Drawing(figure, DataTable(columns(plan), [Body(lines)]), caption, notes)
+    return Drawing(figure, DataTable(columns(plan, done), [Body(lines)]), caption, notes)
 
 
 def _fit(plan: Figure, curve: Group[Row]) -> _Fit:

@@ -12,6 +12,8 @@ from bfio.studies.report.figures.common import (
     Look,
     canvas,
     curve_label,
+    drawn_unit,
+    drawn_value,
     key_columns,
     key_values,
     label_outer,
@@ -24,7 +26,6 @@ from bfio.studies.report.figures.common import (
     short_number,
     value_axes,
 )
-from bfio.studies.report.glossary import describe, with_unit
 from bfio.studies.report.selection import Group, label
 from bfio.studies.report.statistics import Estimate, Interval, student_t
 from bfio.studies.report.traced import (
@@ -84,12 +85,12 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
             axes.xaxis.set_major_formatter(lambda x, _: short_number(x))
             if "x" in plan.log and math.isfinite(axes.xaxis.get_minpos()):
                 axes.set_xscale("log")
-        value_axes(grid, with_unit(plan.y), log="y" in plan.log)
+        value_axes(grid, drawn_value(plan, done), log="y" in plan.log)
         if lowest >= 0 and grid[0].get_yscale() == "linear":
             grid[0].set_ylim(bottom=0)
         label_outer(figure, grid)
         legend(figure, grid, plan.group)
-    return Drawing(figure, DataTable(_columns(plan), bodies), _caption(plan, edges))
+    return Drawing(figure, DataTable(_columns(plan, done), bodies), _caption(plan, done, edges))
 
 
 def _edges(length: int) -> IntArray:
@@ -157,8 +158,8 @@ def _body(plan: Figure, group: Group[Row], edges: IntArray, curve: _Curve) -> Bo
     return Body(lines, marks(group.items, value=plan.y))
 
 
-def _columns(plan: Figure) -> list[Column]:
-    unit = describe(plan.y).unit
+def _columns(plan: Figure, rows: Sequence[Row]) -> list[Column]:
+    unit = drawn_unit(plan, rows)
     return [
         *key_columns(plan),
         Column(plan.x or "index"),
@@ -169,13 +170,13 @@ def _columns(plan: Figure) -> list[Column]:
     ]
 
 
-def _caption(plan: Figure, edges: IntArray) -> str:
+def _caption(plan: Figure, rows: Sequence[Row], edges: IntArray) -> str:
     index = plan.x or "index"
     blocks = (
         "" if len(edges) - 1 == edges[-1] else f" Neighbouring values of {index} are averaged."
     )
     return (
-        f"{with_unit(plan.y)} over {index}{per_panel(plan)}. Mean over rows, each as far as its"
-        f" series reaches; band: its 95 % Student-t interval, where"
+        f"{drawn_value(plan, rows)} over {index}{per_panel(plan)}. Mean over rows, each as far as"
+        f" its series reaches; band: its 95 % Student-t interval, where"
         f" three rows or more have one.{blocks}"
     )
