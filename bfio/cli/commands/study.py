@@ -210,12 +210,19 @@ def _show(args: argparse.Namespace, results: "Results") -> None:
     print(f"rows with unproven optima: {results.unproven_rows}; store: {results.store}")
     failures = document["without_result"]
     for failure in failures[:_MAX_SHOWN]:
-        print(f"{failure['status']}: {failure['error']}  {failure['arguments']}")
+        print(f"{failure['status']}: {_one_line(failure['error'])}  {failure['arguments']}")
     if len(failures) > _MAX_SHOWN:
         print(f"and {len(failures) - _MAX_SHOWN} more without a result")
     if results.other_rows:
         print(f"besides, {results.other_rows} rows of other code, data or arguments are in it")
     print(f"next: {_next(args, results)}")
+
+
+def _one_line(error: str) -> str:
+    """Return an error as a terminal can take it; the store keeps it whole."""
+    from bfio.studies.report.text import printable, shortened
+
+    return shortened(printable(error))
 
 
 def _next(args: argparse.Namespace, results: "Results") -> str:
