@@ -10,7 +10,7 @@ from bfio.cli.command import DONE, Command
 from bfio.cli.output import print_json, progress_bar
 
 _DESCRIPTION = """\
-Compile the kernels of the exact method, the two-stage heuristic and the compiled engine, and keep
+Compile the kernels of the exact method, the two-stage heuristic and the compiled engines, and keep
 them on disk: about a minute, once per installation. Without it the exact method compiles when
 first used, and small runs of the other policies use plain Python.
 """
@@ -30,6 +30,10 @@ def compile_group(group: str) -> str:
         from bfio.policies.two_stage import compile_kernels
 
         compile_kernels()
+    elif group == "kv-cache":
+        from bfio.kvcache.compiled import compile_kernel as compile_cache_kernel
+
+        compile_cache_kernel()
     else:
         from bfio.compiled.plan import compile_kernel
 
@@ -39,7 +43,7 @@ def compile_group(group: str) -> str:
 
 def _run(args: argparse.Namespace) -> int:
     began = time.perf_counter()
-    groups = ("exact", "two-stage", "br-0", "fcfs")
+    groups = ("exact", "two-stage", "br-0", "fcfs", "kv-cache")
     with progress_bar() as bar, ProcessPoolExecutor(2, get_context("spawn")) as pool:
         task = bar.add_task("compile", total=len(groups))
         for _ in pool.map(compile_group, groups):

@@ -1,0 +1,165 @@
+"""``bfio hindsight``: start times of least total latency under one KV cache, or a heuristic's."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bfio.cli.command import DONE, NOTHING_FOUND, Command
+from bfio.cli.options import add_common, add_time_limit
+from bfio.cli.output import print_json
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from formulations.hindsight_latency import LatencyProblem
+
+#: Largest file read, in bytes: some five million requests.
+_MAX_BYTES = 2**28
+_SHOWN_STARTS = 20
+
+_DESCRIPTION = """\
+When should each request have started, had all been known? One worker holds at most M tokens; a
+request with prompt s and output o that starts at round p is never paused, grows by a token per
+round and completes at p + o. Least is the sum of completion minus arrival.
+
+FILE is JSON ("-" reads stdin):
+
+  {"memory": 16,
+   "requests": [{"arrival": 0, "prompt": 3, "output": 5},
+                {"arrival": 1, "prompt": 2, "output": 9}],
+   "convention": "C"}    optional: A (rounds p..p+o), B (p..p+o-1) or C (p+1..p+o, default)
+
+  bfio hindsight requests.json --time-limit 60
+  bfio hindsight requests.json --algorithm mc-sf --json
+
+Without --algorithm the answer is an interval [bound, objective], "optimal" if both meet. With it,
+the heuristic is run online, in unit rounds, and proves nothing (bound null): mc-sf, mc-benchmark,
+semi-online (all arrivals 0), alpha-greedy, beta-clearing, or module:function for your own.
+Options follow the name: mc-sf:scan=continue, beta-clearing:alpha=0.2:beta=0.1.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="requests, memory and convention (.json)")
+    parser.add_argument(
+        "--algorithm", metavar="NAME", help="run this online algorithm instead of solving exactly"
+    )
+    add_time_limit(parser)
+    add_common(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    problem = _problem(args.file)
+    answer = _solve(problem, args) if args.algorithm is None else _simulate(problem, args)
+    if args.json:
+        print_json(answer)
+    else:
+        print("\n".join(_lines(answer)))
+    return NOTHING_FOUND if answer["objective"] is None else DONE
+
+
+def _solve(problem: "LatencyProblem", args: argparse.Namespace) -> dict[str, Any]:
+    from time import perf_counter
+
+    from bfio.hindsight.latency import solve_hindsight
+    from formulations.hindsight_latency import violations
+
+    begin = perf_counter()
+    result = solve_hindsight(problem, time_limit=args.time_limit)
+    seconds = perf_counter() - begin
+    starts = None if result.starts is None else [int(start) for start in result.starts]
+    return {
+        "method": "exact",
+        "termination": result.termination.value,
+        "objective": result.objective,
+        "bound": result.bound,
+        "starts": starts,
+        "convention": problem.convention.value,
+        "violations": {} if starts is None else violations(problem, starts, result.objective),
+        "seconds": seconds,
+    }
+
+
+def _simulate(problem: "LatencyProblem", args: argparse.Namespace) -> dict[str, Any]:
+    from time import perf_counter
+
+    from bfio.kvcache.simulation import serve
+    from formulations.hindsight_latency import violations
+    from formulations.results import Termination
+
+    begin = perf_counter()
+    run = serve(problem, args.algorithm, seed=args.seed)
+    seconds = perf_counter() - begin
+    starts = run.start.tolist()
+    return {
+        "method": args.algorithm,
+        "termination": (Termination.FEASIBLE if run.is_finished else Termination.FAILED).value,
+        "objective": run.total_latency,
+        "bound": None,
+        "starts": starts if run.is_finished else None,
+        "convention": problem.convention.value,
+        "violations": violations(problem, starts, run.total_latency) if run.is_finished else {},
+        "verdict": run.verdict.value,
+        "reason": run.reason,
+        "peak_memory": run.peak_memory,
+        "overflows": run.overflows,
+        "cleared": run.cleared,
+        "seconds": seconds,
+    }
+
+
+def _lines(answer: dict[str, Any]) -> list[str]:
+    """Return what a person reads."""
+    if answer["objective"] is None:
+        why = answer.get("reason") or answer["termination"]
+        return [f"{answer['method']}: no schedule ({why})"]
+    bound = "" if answer["bound"] is None else f", bound {answer['bound']}"
+    head = (
+        f"{answer['method']}: {answer['termination']}, total latency {answer['objective']} rounds"
+        f"{bound}, convention {answer['convention']}"
+    )
+    starts = answer["starts"]
+    shown = ", ".join(f"{i}@{start}" for i, start in enumerate(starts[:_SHOWN_STARTS]))
+    more = f" and {len(starts) - _SHOWN_STARTS} more" if len(starts) > _SHOWN_STARTS else ""
+    lines = [head, f"request@start: {shown or 'none'}{more}"]
+    if answer.get("cleared"):
+        lines.append(f"{answer['cleared']} starts cleared in {answer['overflows']} overflows")
+    return lines
+
+
+def _problem(name: str) -> "LatencyProblem":
+    from formulations.hindsight_latency import LatencyProblem
+
+    try:
+        return LatencyProblem.from_json(_text(name))
+    except InputError as error:
+        if error.where == name:
+            raise
+        raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
+
+
+def _text(name: str) -> str:
+    try:
+        if name == "-":
+            data = sys.stdin.buffer.read(_MAX_BYTES + 1)
+        else:
+            with Path(name).open("rb") as stream:
+                data = stream.read(_MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(name, f"cannot be read ({reason})", "check path and rights") from None
+    if len(data) > _MAX_BYTES:
+        raise InputError(name, f"larger than {_MAX_BYTES} bytes", "give fewer requests")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(name, f"byte {error.start} is not UTF-8", "give a JSON file") from None
+
+
+COMMAND = Command(
+    name="hindsight",
+    summary="least total latency under one KV cache, exactly or by an online algorithm",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,1 @@
+"""Optima in hindsight: everything that will arrive is known."""

@@ -1,0 +1,13 @@
+"""The offline optimum of total latency under one KV cache, with certified bounds."""
+
+from bfio.hindsight.latency.certificate import PriceCertificate, certified_bound
+from bfio.hindsight.latency.result import HindsightResult, HindsightSeconds
+from bfio.hindsight.latency.solve import solve_hindsight
+
+__all__ = [
+    "HindsightResult",
+    "HindsightSeconds",
+    "PriceCertificate",
+    "certified_bound",
+    "solve_hindsight",
+]

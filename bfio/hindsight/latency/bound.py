@@ -1,0 +1,138 @@
+"""The configuration bound: exact in integers for any prices, good prices or bad.
+
+Let every request pay a price ``w[t, cell] >= 0`` for the cell it is at each round t it occupies,
+and give the sum of what is paid at t back. A feasible schedule costs, scaled by `SCALE`,
+
+    Σ_i SCALE p_i = Σ_i (SCALE p_i + what i pays) − Σ_t (what is paid at t) .
+
+The first sum is at least ``Σ_i min_k`` of the bracket. What is paid at t is the price of the set
+of cells present at t; without any later start they run to their ends within the memory, because
+in the schedule they do so with later starts added, so they fit together in the sense of
+`configurations` and are paid at most the dearest such set. Hence
+
+    Σ_i p_i >= (Σ_i min_k (SCALE k + paid by i from k) − Σ_t dearest(t)) / SCALE .
+
+Every quantity is an integer; starts beyond the last priced round pay nothing more and only cost,
+so the minimum is over finitely many k. The relaxation is that each round's set is chosen alone;
+unlike the linear relaxation it charges the room that a request at its peak leaves unused.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bfio.exact.compiled import compiled
+from bfio.hindsight.latency.cells import Cells, Windows, open_windows
+from bfio.hindsight.latency.configurations import dearest, losses
+from bfio.hindsight.latency.normal_form import NormalForm
+from formulations.arrays import FloatArray, IntArray
+
+#: Prices are multiples of one waiting round over this.
+SCALE = 4096
+#: Cost of a closed start: above any real one, and sums of many stay within 64 bits.
+CLOSED = 1 << 50
+
+
+@dataclass(frozen=True)
+class PricedBound:
+    """Integer prices and what they prove.
+
+    Parameters
+    ----------
+    prices : IntArray
+        Shape (rounds, cells), scaled.
+    dearest : IntArray
+        Shape (rounds,): price of the dearest set of each round, scaled.
+    cost : IntArray
+        Shape (n, rounds + 1): ``SCALE k`` plus what each request pays from start k.
+    scaled : int
+        The bound on ``SCALE Σ starts``; beyond every real sum if a request has no open start.
+    """
+
+    prices: IntArray
+    dearest: IntArray
+    cost: IntArray
+    scaled: int
+
+    @property
+    def starts(self) -> int:
+        """Lower bound on the sum of starts."""
+        return -(-self.scaled // SCALE)
+
+
+def priced_bound(
+    form: NormalForm, cells: Cells, windows: Windows, prices: FloatArray
+) -> PricedBound:
+    """Round prices down to integers and evaluate the bound they prove.
+
+    The bound holds for the schedules within the windows. Negative prices are set to 0, which
+    never lowers the bound: the dearest set avoids them.
+    """
+    scaled = np.floor(np.maximum(prices, 0.0) * SCALE).astype(np.int64)
+    # Nobody can be a closed cell, so its price would only cost.
+    scaled[~windows.cells] = 0
+    smallest = int(form.prompt.min(initial=1))
+    best = _dearest_by_round(scaled, cells.tokens, cells.left, form.memory, smallest)
+    cost = _costs(scaled, cells.of_age, form.arrival, form.duration, SCALE)
+    cost[~windows.starts] = CLOSED
+    return PricedBound(scaled, best, cost, sum(cost.min(axis=1).tolist()) - sum(best.tolist()))
+
+
+def cell_losses(form: NormalForm, cells: Cells, priced: PricedBound) -> IntArray:
+    """Return how much cheaper than the dearest set one with a cell is, shape (rounds, c)."""
+    smallest = int(form.prompt.min(initial=1))
+    return _losses(priced.prices, cells.tokens, cells.left, form.memory, smallest)
+
+
+def narrowed_windows(
+    form: NormalForm, cells: Cells, windows: Windows, priced: PricedBound, cutoff: int
+) -> Windows:
+    """Close every start that no schedule of scaled cost up to ``cutoff`` can have.
+
+    If request i starts at k, the bound rises by what k costs more than i's cheapest start and,
+    at each round that i occupies, by what the dearest set with i's cell is cheaper than the
+    dearest set: at those rounds the set present does contain the cell.
+    """
+    loss = cell_losses(form, cells, priced)
+    extra = priced.cost - priced.cost.min(axis=1, keepdims=True)
+    extra += _costs(loss, cells.of_age, form.arrival, form.duration, 0)
+    return open_windows(form, cells, windows.starts & (priced.scaled + extra <= cutoff))
+
+
+@compiled
+def _dearest_by_round(
+    prices: IntArray,
+    tokens: IntArray,
+    left: IntArray,
+    memory: int,
+    smallest: int,
+) -> IntArray:
+    found = np.zeros(len(prices), np.int64)
+    for now in range(len(prices)):
+        found[now] = dearest(prices[now], tokens, left, memory, smallest)
+    return found
+
+
+@compiled
+def _losses(
+    prices: IntArray, tokens: IntArray, left: IntArray, memory: int, smallest: int
+) -> IntArray:
+    stages = np.zeros((len(tokens), memory + 1, memory // smallest + 2), np.int64)
+    found = np.zeros_like(prices)
+    for now in range(len(prices)):
+        losses(prices[now], tokens, left, memory, smallest, stages, found[now])
+    return found
+
+
+@compiled
+def _costs(
+    prices: IntArray, of_age: IntArray, arrival: IntArray, duration: IntArray, scale: int
+) -> IntArray:
+    rounds = len(prices)
+    cost = np.zeros((len(arrival), rounds + 1), np.int64)
+    for i in range(len(arrival)):
+        for k in range(rounds + 1):
+            cost[i, k] = scale * (k if k < rounds else max(rounds, arrival[i]))
+            for age in range(min(duration[i], rounds - k)):
+                cost[i, k] += prices[k + age, of_age[i, age]]
+    return cost

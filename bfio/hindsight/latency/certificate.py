@@ -1,0 +1,83 @@
+"""Re-derive a priced bound from the problem and the prices alone, in plain Python.
+
+Shares no code with the compiled bound: convention, cells and dearest sets are worked out anew.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from formulations.hindsight_latency import LatencyProblem
+
+
+@dataclass(frozen=True)
+class PriceCertificate:
+    """Integer prices that prove a bound.
+
+    Parameters
+    ----------
+    scale : int
+        Price of one waiting round.
+    prices : mapping
+        Round, then (tokens held, rounds left), to price >= 0, in convention B; missing is 0.
+        Rounds count occupied rounds from the start, so convention C is read one round earlier.
+    """
+
+    scale: int
+    prices: Mapping[int, Mapping[tuple[int, int], int]]
+
+
+def certified_bound(problem: LatencyProblem, certificate: PriceCertificate) -> int:
+    """Return the lower bound on the total latency that the prices prove.
+
+    Raises
+    ------
+    ValueError
+        If the scale is not positive or a price is negative.
+    """
+    prices, scale = certificate.prices, certificate.scale
+    if scale < 1 or any(p < 0 for row in prices.values() for p in row.values()):
+        raise ValueError("prices must be at least 0 and the scale at least 1")
+    convention = problem.convention
+    first = convention.first_age
+    paid = 0
+    for arrival, prompt, output in zip(
+        problem.arrival.tolist(), problem.prompt.tolist(), problem.output.tolist(), strict=True
+    ):
+        last = convention.last_age(output)
+        path = [(prompt + age, last - age) for age in range(first, last + 1)]
+        paid += _cheapest_start(arrival, path, certificate)
+    given_back = sum(_dearest_set(row, problem.memory) for row in prices.values())
+    constant: int = sum(problem.output.tolist()) - sum(problem.arrival.tolist())
+    return -((given_back - paid) // scale) + constant
+
+
+def _cheapest_start(
+    arrival: int, path: list[tuple[int, int]], certificate: PriceCertificate
+) -> int:
+    # After the last priced round a later start only costs.
+    end = max(certificate.prices, default=-1) + 1
+    return min(
+        certificate.scale * start
+        + sum(certificate.prices.get(start + j, {}).get(cell, 0) for j, cell in enumerate(path))
+        for start in range(arrival, max(arrival, end) + 1)
+    )
+
+
+def _dearest_set(row: Mapping[tuple[int, int], int], memory: int) -> int:
+    """Greatest price of a multiset of cells that runs to its ends within the memory."""
+    best = {(0, 0): 0}
+    for (tokens, left), price in sorted(row.items(), key=lambda item: -item[0][1]):
+        if price == 0:
+            continue
+        fresh = dict(best)
+        frontier = best
+        while frontier:
+            grown: dict[tuple[int, int], int] = {}
+            for (held, count), value in frontier.items():
+                fits = held + tokens + (count + 1) * left <= memory
+                if fits and fresh.get((held + tokens, count + 1), -1) < value + price:
+                    grown[held + tokens, count + 1] = value + price
+            fresh.update(grown)
+            frontier = grown
+        best = fresh
+    return max(best.values())

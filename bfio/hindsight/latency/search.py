@@ -1,0 +1,511 @@
+"""Branch over rounds: which requests start now, with bounds from prices and dominance.
+
+A state after round t says when each started request started, all of them at t or before; the
+others start later. From a state only two things matter: which requests have started, and the
+memory they will use after t. A schedule's cost, scaled, is the priced bound plus its losses
+
+    Σ_i (cost of i's start − its least cost)  +  Σ_t (dearest set at t − set present at t),
+
+two sums of terms >= 0 (`bfio.hindsight.latency.bound`). Rounds up to t have settled their terms,
+and a waiting request can no longer choose a start up to t, so its least cost rises. The sum so
+far is therefore a lower bound on every completion of the state. It is raised by a look ahead.
+The set of a round to come contains every request that is then still running, and a dearest set
+with a given cell may be much cheaper (`configurations.losses`); per round the greatest such
+loss counts.
+
+Four rules discard states, none of them all optima:
+
+1. *Bound.* The lower bound exceeds what a better schedule may cost.
+2. *Dominance.* Two states have started the same requests, and one uses no more memory at any
+   later round and has no greater sum of starts. Whatever completes the other completes it too:
+   the added requests find no less room. Its completions cost no more, so one optimum survives,
+   and if the survivor falls to rule 1 so would have all completions of the other.
+3. *Symmetry.* Of identical requests (same prompt, output, arrival) the first in order starts no
+   later; exchanging their starts changes neither memory nor cost.
+4. *Left shift.* The memory at rounds up to t is settled. If a waiting request would have fitted
+   into them, ending at t, or a request that ends at t could have run earlier, then moving it
+   there leaves a feasible schedule of smaller cost whatever follows: no completion is optimal.
+   (So neither is any completion of a state that this one dominates, which costs no less.)
+
+Requests that merely are smaller in both prompt and output are *not* ordered: exchanging them can
+break the memory at a later peak. When states are too many, those of least bound are kept; the
+least bound among the dropped ones still bounds what they could have led to.
+"""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from bfio.exact.compiled import compiled
+from bfio.hindsight.latency.bound import SCALE, PricedBound, cell_losses
+from bfio.hindsight.latency.cells import Cells
+from bfio.hindsight.latency.normal_form import NormalForm
+from formulations.arrays import BoolArray, IntArray
+
+#: Most requests: their marks fill two words.
+MAX_REQUESTS = 120
+_WORD = 60
+#: States of one group compared with one another.
+_COMPARED = 2000
+#: Memory for the states of one round [bytes].
+_BYTES = 300_000_000
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search over rounds found and proved.
+
+    Parameters
+    ----------
+    starts : IntArray, optional
+        Shape (n,): a schedule better than the one given, if there is one.
+    bound : int
+        Lower bound on the sum of starts of every schedule.
+    states : int
+        States generated.
+    """
+
+    starts: IntArray | None
+    bound: int
+    states: int
+
+
+class RoundSearch:
+    """A search with fixed prices.
+
+    Parameters
+    ----------
+    form, cells, priced : NormalForm, Cells, PricedBound
+        Data and the prices that bound.
+    """
+
+    def __init__(self, form: NormalForm, cells: Cells, priced: PricedBound) -> None:
+        self._form = form
+        self._cells = cells
+        self._priced = priced
+        self._least = _least_costs(priced.cost)
+        self._loss = cell_losses(form, cells, priced)
+        self._twin = _twins(form)
+
+    def run(self, best: int, width: int, deadline: float | None) -> SearchResult:
+        """Look for a sum of starts below ``best``.
+
+        Parameters
+        ----------
+        best : int
+            Sum of starts of a known schedule.
+        width : int
+            Most states kept after a round; a narrow search finds schedules, a wide one proves.
+        deadline : float, optional
+            Value of `time.perf_counter` at which to stop.
+        """
+        n = self._form.num_requests
+        states = _States.root(n, self._priced.scaled)
+        dropped = SCALE * best
+        found: IntArray | None = None
+        room = min(20 * width, _BYTES // (4 * n + 40)) + 1000
+        generated, now = 0, 0
+        while len(states.bound):
+            if deadline is not None and time.perf_counter() >= deadline:
+                return SearchResult(found, self._proven(best, dropped, states), generated)
+            children = self._expand(states, now, SCALE * (best - 1), room)
+            while children is None:
+                # Too many children for the memory: expand the better half only.
+                keep = len(states.bound) // 2
+                states, lost = states.best(keep)
+                dropped = min(dropped, lost)
+                children = self._expand(states, now, SCALE * (best - 1), room)
+            generated += len(children.bound)
+            complete = np.flatnonzero(children.count == n)
+            if len(complete):
+                first = complete[np.argmin(children.total[complete])]
+                if children.total[first] < best:
+                    best, found = int(children.total[first]), children.starts[first].copy()
+            alive = (children.count < n) & (children.reach <= SCALE * (best - 1))
+            self._drop_improvable(children, alive, now)
+            states = self._undominated(children.select(alive), now)
+            states, lost = states.best(width)
+            dropped = min(dropped, lost)
+            now += 1
+        return SearchResult(found, self._proven(best, dropped, states), generated)
+
+    @staticmethod
+    def _proven(best: int, dropped: int, states: "_States") -> int:
+        open_ = min(dropped, int(states.reach.min(initial=dropped)))
+        return min(best, -(-open_ // SCALE))
+
+    def _expand(self, states: "_States", now: int, cutoff: int, room: int) -> "_States | None":
+        children = _States.empty(room, self._form.num_requests)
+        written = _expand(
+            now,
+            cutoff,
+            states.starts,
+            states.mark,
+            states.bound,
+            states.total,
+            self._priced.cost,
+            self._least,
+            self._priced.prices,
+            self._priced.dearest,
+            self._loss,
+            self._cells.of_age,
+            self._form.memory,
+            self._form.prompt,
+            self._form.duration,
+            self._form.arrival,
+            self._twin,
+            children.starts,
+            children.mark,
+            children.bound,
+            children.reach,
+            children.total,
+            children.count,
+        )
+        return None if written < 0 else children.select(slice(written))
+
+    def _drop_improvable(self, states: "_States", alive: BoolArray, now: int) -> None:
+        _drop_improvable(
+            alive,
+            states.starts,
+            self._form.memory,
+            self._form.prompt,
+            self._form.duration,
+            self._form.arrival,
+            now,
+        )
+
+    def _undominated(self, states: "_States", now: int) -> "_States":
+        order = np.lexsort((states.bound, states.total, states.mark[:, 0], states.mark[:, 1]))
+        keep = _undominated(
+            order,
+            states.starts,
+            states.mark,
+            self._form.prompt,
+            self._form.duration,
+            now,
+            _COMPARED,
+        )
+        return states.select(keep)
+
+
+@dataclass(frozen=True)
+class _States:
+    """States of one round, one per row; a start of -1 has not happened.
+
+    ``bound`` sums the settled losses, ``reach`` adds the look ahead, ``total`` sums the starts.
+    """
+
+    starts: IntArray
+    mark: IntArray
+    bound: IntArray
+    reach: IntArray
+    total: IntArray
+    count: IntArray
+
+    @staticmethod
+    def empty(room: int, n: int) -> "_States":
+        return _States(
+            np.empty((room, n), np.int32),
+            np.empty((room, 2), np.int64),
+            *(np.empty(room, np.int64) for _ in range(4)),
+        )
+
+    @staticmethod
+    def root(n: int, bound: int) -> "_States":
+        states = _States.empty(1, n)
+        states.starts[:] = -1
+        states.mark[:] = 0
+        states.bound[:] = bound
+        states.reach[:] = bound
+        states.total[:] = 0
+        states.count[:] = 0
+        return states
+
+    def select(self, rows: "BoolArray | IntArray | slice") -> "_States":
+        """Return some rows."""
+        return _States(
+            self.starts[rows],
+            self.mark[rows],
+            self.bound[rows],
+            self.reach[rows],
+            self.total[rows],
+            self.count[rows],
+        )
+
+    def best(self, width: int) -> tuple["_States", int]:
+        """Return the rows of least bound, and the least bound among the others."""
+        if len(self.reach) <= width:
+            return self, np.iinfo(np.int64).max
+        order = np.argsort(self.reach, kind="stable")
+        return self.select(order[:width]), int(self.reach[order[width]])
+
+
+def _twins(form: NormalForm) -> IntArray:
+    """Return the identical request just before each one, or -1."""
+    kinds = np.stack((form.prompt, form.duration, form.arrival), axis=1)
+    same = (kinds[1:] == kinds[:-1]).all(axis=1)
+    return np.concatenate(([-1], np.where(same, np.arange(len(same)), -1))).astype(np.int64)
+
+
+def _least_costs(cost: IntArray) -> IntArray:
+    """Return the least cost of any start at t or later, shape (n, rounds + 1)."""
+    least: IntArray = np.minimum.accumulate(cost[:, ::-1], axis=1)[:, ::-1].copy()
+    return least
+
+
+@compiled
+def _least_from(least: IntArray, arrival: IntArray, i: int, t: int, scale: int) -> int:
+    rounds = least.shape[1] - 1
+    value: int = least[i, min(t, rounds)]
+    return value if t <= rounds else max(value, scale * max(t, arrival[i]))
+
+
+@compiled
+def _expand(
+    now: int,
+    cutoff: int,
+    starts: IntArray,
+    mark: IntArray,
+    bound: IntArray,
+    total: IntArray,
+    cost: IntArray,
+    least: IntArray,
+    prices: IntArray,
+    dearest: IntArray,
+    loss: IntArray,
+    of_age: IntArray,
+    memory: int,
+    prompt: IntArray,
+    duration: IntArray,
+    arrival: IntArray,
+    twin: IntArray,
+    child_starts: IntArray,
+    child_mark: IntArray,
+    child_bound: IntArray,
+    child_reach: IntArray,
+    child_total: IntArray,
+    child_count: IntArray,
+) -> int:
+    """Write every child of every state after round ``now``; return how many, -1 if too many."""
+    n = len(prompt)
+    rounds = len(prices)
+    scale = 4096
+    used = np.zeros(of_age.shape[1] + 1, np.int64)
+    waiting = np.zeros(n, np.int64)
+    choice = np.zeros(n + 1, np.int64)
+    start = np.zeros(n, np.int64)
+    written = 0
+    for parent in range(len(bound)):
+        used[:] = 0
+        num_waiting = 0
+        paid = 0
+        # Requests that have not arrived wait at no loss: their least cost stays the same.
+        for i in range(n):
+            start[i] = starts[parent, i]
+            if start[i] < 0:
+                if arrival[i] <= now:
+                    waiting[num_waiting] = i
+                    num_waiting += 1
+            else:
+                for age in range(max(now - start[i], 0), duration[i]):
+                    used[start[i] + age - now] += prompt[i] + age
+                if start[i] + duration[i] > now and now < rounds:
+                    paid += prices[now, of_age[i, now - start[i]]]
+        value = bound[parent]
+        sum_starts = total[parent]
+        started = n
+        for i in range(n):
+            if start[i] < 0:
+                started -= 1
+        # Depth first over the waiting requests: 0 not tried, 1 starts now, 2 keeps waiting.
+        depth = 0
+        choice[0] = 0
+        while depth >= 0:
+            if depth == num_waiting:
+                settled = value + (dearest[now] - paid if now < rounds else 0)
+                reach = settled
+                if settled <= cutoff:
+                    reach += _ahead(now, start, duration, of_age, loss)
+                if reach <= cutoff:
+                    if written == len(child_bound):
+                        return -1
+                    low, high = 0, 0
+                    for i in range(n):
+                        child_starts[written, i] = start[i]
+                        if start[i] >= 0:
+                            if i < 60:
+                                low |= 1 << i
+                            else:
+                                high |= 1 << (i - 60)
+                    child_mark[written, 0] = low
+                    child_mark[written, 1] = high
+                    child_bound[written] = settled
+                    child_reach[written] = reach
+                    child_total[written] = sum_starts
+                    child_count[written] = started
+                    written += 1
+                depth -= 1
+                continue
+            i = waiting[depth]
+            base = _least_from(least, arrival, i, now, scale)
+            price = prices[now, of_age[i, 0]] if now < rounds else 0
+            here = cost[i, now] if now < rounds else _least_from(least, arrival, i, now, scale)
+            later = _least_from(least, arrival, i, now + 1, scale)
+            if choice[depth] == 0:
+                choice[depth] = 1
+                fits = twin[i] < 0 or start[twin[i]] >= 0
+                if value + here - base > cutoff:
+                    fits = False
+                age = duration[i] - 1
+                while fits and age >= 0:
+                    if used[age] + prompt[i] + age > memory:
+                        fits = False
+                    age -= 1
+                if fits:
+                    start[i] = now
+                    started += 1
+                    value += here - base
+                    sum_starts += now
+                    paid += price
+                    for age in range(duration[i]):
+                        used[age] += prompt[i] + age
+                    depth += 1
+                    choice[depth] = 0
+                    continue
+            if choice[depth] == 1:
+                if start[i] == now:
+                    start[i] = -1
+                    started -= 1
+                    value -= here - base
+                    sum_starts -= now
+                    paid -= price
+                    for age in range(duration[i]):
+                        used[age] -= prompt[i] + age
+                if value + later - base <= cutoff:
+                    choice[depth] = 2
+                    value += later - base
+                    depth += 1
+                    choice[depth] = 0
+                    continue
+                depth -= 1
+                continue
+            value -= later - base
+            depth -= 1
+    return written
+
+
+@compiled
+def _ahead(now: int, start: IntArray, duration: IntArray, of_age: IntArray, loss: IntArray) -> int:
+    """Return the losses of later rounds that the running requests already imply."""
+    total = 0
+    for t in range(now + 1, min(now + of_age.shape[1], len(loss))):
+        worst = 0
+        for i in range(len(start)):
+            if start[i] >= 0 and start[i] + duration[i] > t:
+                worst = max(worst, loss[t, of_age[i, t - start[i]]])
+        total += worst
+    return total
+
+
+@compiled
+def _drop_improvable(
+    alive: BoolArray,
+    starts: IntArray,
+    memory: int,
+    prompt: IntArray,
+    duration: IntArray,
+    arrival: IntArray,
+    now: int,
+) -> None:
+    """Unmark the states in which a request could have run earlier (rule 4)."""
+    n = len(prompt)
+    # Looking back further than three longest requests finds nothing more in practice.
+    first = max(0, now - 3 * duration.max())
+    used = np.zeros(now - first + 1, np.int64)
+    for state in range(len(alive)):
+        if not alive[state]:
+            continue
+        used[:] = 0
+        for i in range(n):
+            start = starts[state, i]
+            if start >= 0:
+                for t in range(max(start, first), min(now, start + duration[i] - 1) + 1):
+                    used[t - first] += prompt[i] + t - start
+        for i in range(n):
+            start = starts[state, i]
+            if start < 0:
+                latest, earliest = now - duration[i] + 1, now - duration[i] + 1
+            elif start + duration[i] - 1 == now:
+                latest, earliest = start - 1, first
+            else:
+                continue
+            earliest = max(earliest, max(first, arrival[i]))
+            if start >= 0:
+                for t in range(max(start, first), now + 1):
+                    used[t - first] -= prompt[i] + t - start
+            for k in range(latest, earliest - 1, -1):
+                fits = True
+                for age in range(duration[i] - 1, -1, -1):
+                    if used[k + age - first] + prompt[i] + age > memory:
+                        fits = False
+                        break
+                if fits:
+                    alive[state] = False
+                    break
+            if not alive[state]:
+                break
+            if start >= 0:
+                for t in range(max(start, first), now + 1):
+                    used[t - first] += prompt[i] + t - start
+
+
+@compiled
+def _undominated(
+    order: IntArray,
+    starts: IntArray,
+    mark: IntArray,
+    prompt: IntArray,
+    duration: IntArray,
+    now: int,
+    compared: int,
+) -> BoolArray:
+    """Mark the states that no other of the same started requests dominates.
+
+    ``order`` sorts by started requests, then by sum of starts, so that only earlier ones of a
+    group can dominate. Beyond ``compared`` kept ones, a group keeps everything.
+    """
+    n = len(prompt)
+    keep = np.zeros(len(order), np.bool_)
+    span = duration.max()
+    profiles = np.zeros((compared, span), np.int64)
+    profile = np.zeros(span, np.int64)
+    kept = 0
+    for position in range(len(order)):
+        state = order[position]
+        previous = order[position - 1] if position else state
+        if position == 0 or (
+            mark[state, 0] != mark[previous, 0] or mark[state, 1] != mark[previous, 1]
+        ):
+            kept = 0
+        profile[:] = 0
+        for i in range(n):
+            if starts[state, i] >= 0:
+                for age in range(now + 1 - starts[state, i], duration[i]):
+                    profile[starts[state, i] + age - now - 1] += prompt[i] + age
+        dominated = False
+        for other in range(kept - 1, -1, -1):
+            dominated = True
+            for t in range(span):
+                if profiles[other, t] > profile[t]:
+                    dominated = False
+                    break
+            if dominated:
+                break
+        if dominated:
+            continue
+        keep[state] = True
+        if kept < compared:
+            profiles[kept] = profile
+            kept += 1
+    return keep

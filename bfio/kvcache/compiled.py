@@ -1,0 +1,99 @@
+"""Built-in policies on the compiled engine; other policies are left to the reference."""
+
+import numpy as np
+
+from bfio.kvcache.engine import REASONS
+from bfio.kvcache.instance import CacheInstance
+from bfio.kvcache.kernel import (
+    BATCHES_LIMIT,
+    CLEARINGS_LIMIT,
+    FINISHED,
+    LOOP,
+    Requests,
+    Rule,
+    run_batches,
+)
+from bfio.kvcache.look_ahead import LookAhead, Order, Scan
+from bfio.kvcache.policy import CachePolicy, clearing_of
+from bfio.kvcache.protection import Protection
+from bfio.kvcache.run import Batches, CacheRun, Limits, Stays, Verdict
+from formulations.arrays import IntArray, frozen
+from formulations.hindsight_latency import Convention
+
+_ENDS = {
+    FINISHED: (Verdict.FINISHED, ""),
+    LOOP: (Verdict.LOOP, REASONS["loop"]),
+    CLEARINGS_LIMIT: (Verdict.STOPPED, REASONS["clearings"]),
+    BATCHES_LIMIT: (Verdict.STOPPED, REASONS["batches"]),
+}
+
+
+def compile_kernel() -> None:
+    """Compile the kernel, or load it from the cache on disk, before any clock runs."""
+    one = np.ones(1, dtype=np.int64)
+    instance = CacheInstance(2, one, one, one)
+    run_compiled(instance, LookAhead(), "mc-sf", one, np.random.default_rng(0), Limits())
+
+
+def run_compiled(
+    instance: CacheInstance,
+    policy: CachePolicy,
+    name: str,
+    believed: IntArray,
+    rng: np.random.Generator,
+    limits: Limits,
+) -> CacheRun:
+    """Serve the instance as `bfio.kvcache.engine.run_reference` does, with its arguments."""
+    order: IntArray = np.argsort(instance.arrival, kind="stable")
+    columns = (
+        instance.arrival,
+        instance.prompt,
+        instance.first_need,
+        instance.num_batches,
+        believed,
+    )
+    # Fancy indexing copies: contiguous and writeable, so that one machine code serves all.
+    requests = Requests(*(column[order] for column in columns))
+    ended, start, completion, batches, stays, overflows, draws = run_batches(
+        requests, _rule(instance, policy, limits), rng
+    )
+    verdict, reason = _ENDS[ended]
+    request, *rest = (frozen(column.copy()) for column in stays.T)
+    return CacheRun(
+        instance=instance,
+        algorithm=name,
+        verdict=verdict,
+        reason=reason,
+        start=_by_index(start, order),
+        completion=_by_index(completion, order),
+        batches=Batches(*(frozen(column.copy()) for column in batches.T)),
+        stays=Stays(frozen(order[request]), *rest),
+        overflows=overflows,
+        draws=draws,
+    )
+
+
+def _rule(instance: CacheInstance, policy: CachePolicy, limits: Limits) -> Rule:
+    time, clearing = instance.batch_time, clearing_of(policy)
+    look_ahead = policy if isinstance(policy, LookAhead) else None
+    return Rule(
+        memory=instance.memory,
+        limit=policy.limit(instance.memory) if isinstance(policy, Protection) else -1,
+        shortest=look_ahead is not None and look_ahead.order is Order.SHORTEST,
+        keep_scanning=look_ahead is not None and look_ahead.scan is Scan.CONTINUE,
+        chance=float(clearing.probability),
+        pause=clearing.pause,
+        completes_at_start=instance.convention is Convention.CLOSED,
+        base=time.base,
+        per_request=time.request,
+        per_context=time.context,
+        per_prompt=time.prompt,
+        max_batches=limits.batches,
+        max_clearings=limits.fruitless_clearings,
+    )
+
+
+def _by_index(values: IntArray, order: IntArray) -> IntArray:
+    placed = np.empty_like(values)
+    placed[order] = values
+    return frozen(placed)

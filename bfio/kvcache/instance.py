@@ -1,0 +1,228 @@
+"""What a single worker serves: requests, cache, clock."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+
+from bfio.kvcache.batch_time import PUBLISHED, UNIT_ROUNDS, BatchTime
+from bfio.workloads.workload import Workload
+from formulations.arrays import BoolArray, IntArray, frozen, integer, integer_vector
+from formulations.errors import InputError
+from formulations.hindsight_latency import Convention, LatencyProblem
+
+#: Latest arrival [clock units]: thirty years of nanoseconds.
+_MAX_CLOCK = 10**18
+_MAX_MEMORY = 10**9
+
+
+@dataclass(frozen=True)
+class CacheInstance:
+    """Requests for one worker whose KV cache holds ``M`` tokens, on an integer clock.
+
+    A request occupies a run of consecutive batches; in the first it needs `first_need` tokens, in
+    each later one a token more. How many batches and how much follows from the convention:
+
+    ==========  =============  =======  ==============================
+    convention  first need     batches  completes at
+    ==========  =============  =======  ==============================
+    A           s              o + 1    the start of its last batch
+    B           s              o        the end of its last batch
+    C           s + 1          o        the end of its last batch
+    ==========  =============  =======  ==============================
+
+    In unit rounds that is ``p + o`` in all three, with the memory that
+    `formulations.hindsight_latency` states.
+
+    Parameters
+    ----------
+    memory : int
+        ``M`` [tokens].
+    arrival : IntArray
+        Shape (n,), clock value at which each request is known.
+    prompt, output : IntArray
+        Shape (n,), ``s_i >= 1`` and ``o_i >= 1`` [tokens]; each must fit alone.
+    convention : Convention
+        Which batches are occupied.
+    batch_time : BatchTime
+        Duration of a batch; the clock's unit is its.
+    left_out : int
+        Requests of the source that do not fit and were left out on request.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    memory: int
+    arrival: IntArray
+    prompt: IntArray
+    output: IntArray
+    convention: Convention = Convention.HALF_OPEN
+    batch_time: BatchTime = UNIT_ROUNDS
+    left_out: int = 0
+    #: Shape (n,): tokens needed in the first batch.
+    first_need: IntArray = field(init=False)
+    #: Shape (n,): batches occupied.
+    num_batches: IntArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Validate, and derive needs and batches."""
+        set_field = object.__setattr__
+        set_field(self, "memory", integer(self.memory, "memory", minimum=1, maximum=_MAX_MEMORY))
+        bounds = {
+            "arrival": (0, _MAX_CLOCK),
+            "prompt": (1, _MAX_MEMORY),
+            "output": (1, _MAX_MEMORY),
+        }
+        for name, (lowest, highest) in bounds.items():
+            values = integer_vector(getattr(self, name), name, minimum=lowest, maximum=highest)
+            set_field(self, name, values)
+        if not len(self.arrival) == len(self.prompt) == len(self.output):
+            raise InputError("requests", "fields of different lengths", "give one per request")
+        set_field(self, "first_need", frozen(self.prompt + self.convention.first_age))
+        set_field(self, "num_batches", frozen(self.batches(self.output)))
+        _refuse_oversized(self.peaks() > self.memory, self.memory)
+
+    def __len__(self) -> int:
+        return len(self.output)
+
+    def batches(self, output: IntArray) -> IntArray:
+        """Return the batches that requests of such outputs occupy."""
+        return output + (1 if self.convention is Convention.CLOSED else 0)
+
+    def peaks(self) -> IntArray:
+        """Return the most tokens each request ever holds, shape (n,)."""
+        return self.first_need + self.num_batches - 1
+
+    @staticmethod
+    def in_rounds(problem: LatencyProblem) -> "CacheInstance":
+        """Return the instance of a hindsight latency problem: every batch takes one round."""
+        return CacheInstance(
+            problem.memory, problem.arrival, problem.prompt, problem.output, problem.convention
+        )
+
+    @staticmethod
+    def in_seconds(
+        workload: Workload,
+        memory: int,
+        *,
+        convention: Convention = Convention.HALF_OPEN,
+        batch_time: BatchTime = PUBLISHED,
+        rate_scale: Fraction | int = 1,
+        leave_out_oversized: bool = False,
+    ) -> "CacheInstance":
+        """Return the instance of a workload whose batches take real time.
+
+        Parameters
+        ----------
+        workload : Workload
+            Requests with arrival times.
+        memory : int
+            ``M`` [tokens].
+        convention, batch_time
+            See `CacheInstance`; the clock must count parts of a second.
+        rate_scale : Fraction or int
+            Multiplies the arrival rate.
+        leave_out_oversized : bool
+            Leave out requests that exceed the memory alone, and count them; by default they are
+            an error that states how many there are.
+
+        Raises
+        ------
+        InputError
+            If the workload has no times, or a value breaks its rule.
+        """
+        units = batch_time.units_per_second
+        if units is None:
+            raise InputError("batch_time", "its clock counts rounds", "set units_per_second")
+        if rate_scale <= 0:
+            raise InputError("rate_scale", f"{rate_scale} is out of range", "use a number > 0")
+        scale = units / Fraction(rate_scale)
+
+        def clock(seconds: Fraction) -> int:
+            # Rounded up: a decision at a whole clock unit sees the request from then on.
+            return ceil(seconds * scale)
+
+        arrival = _arrivals(workload, clock)
+        kept, left_out = _kept(workload, memory, convention, leave_out_oversized)
+        return CacheInstance(
+            memory,
+            arrival[kept],
+            workload.prompt_tokens[kept],
+            workload.output_tokens[kept],
+            convention,
+            batch_time,
+            left_out,
+        )
+
+
+def rounds_problem(
+    workload: Workload,
+    memory: int,
+    *,
+    convention: Convention = Convention.HALF_OPEN,
+    round_s: Fraction | None = None,
+    leave_out_oversized: bool = False,
+) -> tuple[LatencyProblem, int]:
+    """Return the hindsight latency problem of a workload, and how many requests were left out.
+
+    Parameters
+    ----------
+    workload : Workload
+        Requests.
+    memory : int
+        ``M`` [tokens].
+    convention : Convention
+        Which rounds are occupied.
+    round_s : Fraction, optional
+        Length of a round [s], which turns arrival times into rounds (up); None: all requests are
+        there at round 0.
+    leave_out_oversized : bool
+        See `CacheInstance.in_seconds`.
+    """
+    arrival = np.zeros(len(workload), dtype=np.int64)
+    if round_s is not None:
+        if round_s <= 0:
+            raise InputError("round_s", f"{round_s} s", "give a length > 0")
+        length = Fraction(round_s)
+        arrival = _arrivals(workload, lambda seconds: ceil(seconds / length))
+    kept, left_out = _kept(workload, memory, convention, leave_out_oversized)
+    problem = LatencyProblem(
+        memory,
+        arrival[kept],
+        workload.prompt_tokens[kept],
+        workload.output_tokens[kept],
+        convention,
+    )
+    return problem, left_out
+
+
+def _arrivals(workload: Workload, clock: Callable[[Fraction], int]) -> IntArray:
+    if workload.arrival_times is None:
+        raise InputError(workload.name, "the requests have no arrival times", "draw some")
+    return np.array([clock(time) for time in workload.arrival_times], dtype=np.int64)
+
+
+def _kept(
+    workload: Workload, memory: int, convention: Convention, leave_out: bool
+) -> tuple[BoolArray, int]:
+    peak = workload.prompt_tokens + workload.output_tokens
+    if convention is Convention.PRINTED:
+        peak = peak - 1
+    oversized = np.asarray(peak > memory)
+    if not leave_out:
+        _refuse_oversized(oversized, memory)
+    return ~oversized, int(np.count_nonzero(oversized))
+
+
+def _refuse_oversized(oversized: BoolArray, memory: int) -> None:
+    if (count := int(np.count_nonzero(oversized))) > 0:
+        raise InputError(
+            f"requests[{int(np.argmax(oversized))}]",
+            f"{count} of {len(oversized)} requests exceed the memory of {memory} tokens alone",
+            "raise memory or leave them out",
+        )

@@ -1,0 +1,95 @@
+"""Policies that look ahead: MC-SF (Algorithm 2), MC-Benchmark and Algorithm 1.
+
+All go through the waiting requests in some order and start each one that keeps Equation (1) true
+for all time. With exact lengths the memory is never exceeded. With predicted ones it can be, but
+only by a request that has outlived its prediction, which then grows: there are at most Σ o_i
+overflows, and every run ends.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar
+
+import numpy as np
+
+from bfio.kvcache.feasibility import fits, running_loads
+from bfio.kvcache.instance import CacheInstance
+from bfio.kvcache.policy import Clearing
+from bfio.kvcache.state import CacheState
+from formulations.errors import InputError
+
+
+class Order(StrEnum):
+    """In which order waiting requests are tried."""
+
+    SHORTEST = "shortest"
+    ARRIVAL = "arrival"
+
+
+class Scan(StrEnum):
+    """What follows a request that does not fit.
+
+    With equal prompts both do the same in shortest-first order, because any later request needs
+    at least as much.
+    """
+
+    BREAK = "break"
+    CONTINUE = "continue"
+
+
+@dataclass(frozen=True)
+class LookAhead:
+    """Start requests in order while Equation (1) holds at every completion.
+
+    Parameters
+    ----------
+    order : Order
+        Shortest output first (MC-SF, Algorithm 2) or arrival (MC-Benchmark); ties by arrival.
+    scan : Scan
+        Stop at the first request that does not fit, or try the later ones too.
+    delta : int
+        ``δ``: tokens added to predicted outputs.
+    clearing : Clearing
+        What follows when a prediction was too short.
+    all_at_once : bool
+        Whether requests must all be there at the start (Algorithm 1).
+    """
+
+    order: Order = Order.SHORTEST
+    scan: Scan = Scan.BREAK
+    delta: int = 0
+    clearing: Clearing = field(default=Clearing())
+    all_at_once: bool = False
+
+    #: See `bfio.kvcache.policy`.
+    memoryless: ClassVar[bool] = True
+
+    @property
+    def first_come(self) -> bool:
+        """See `bfio.kvcache.policy`."""
+        return self.order is Order.ARRIVAL and self.scan is Scan.BREAK
+
+    def check(self, instance: CacheInstance) -> None:
+        """Refuse later arrivals where the algorithm knows none."""
+        late = np.flatnonzero(instance.arrival)
+        if self.all_at_once and len(late):
+            raise InputError(
+                f"requests[{late[0]}].arrival",
+                f"{instance.arrival[late[0]]}, but Algorithm 1 has all requests at 0",
+                "use mc-sf",
+            )
+
+    def __call__(self, state: CacheState) -> list[int]:
+        """Return the positions of the requests to start."""
+        loads = running_loads(state)
+        chosen: list[int] = []
+        waiting = state.waiting
+        shortest = self.order is Order.SHORTEST
+        for position in waiting.shortest_first if shortest else range(len(waiting)):
+            candidate = waiting.needs[position]
+            if fits([*loads, candidate], state.memory):
+                loads.append(candidate)
+                chosen.append(position)
+            elif self.scan is Scan.BREAK:
+                break
+        return chosen

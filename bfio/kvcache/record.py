@@ -1,0 +1,43 @@
+"""The journal of a run: batches, stays, starts and completions, as they happen."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bfio.kvcache.run import Batches, StayEnd, Stays
+from formulations.arrays import IntArray, frozen
+
+
+@dataclass
+class Journal:
+    """Rows of `Batches` and `Stays`, and the last start and completion of each request."""
+
+    num_requests: int
+    batches: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    stays: list[tuple[int, int, int, int]] = field(default_factory=list)
+    start: IntArray = field(init=False)
+    completion: IntArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Nothing has started."""
+        self.start, self.completion = np.full((2, self.num_requests), -1, dtype=np.int64)
+
+    def close_stay(self, request: int, first_batch: int, num_batches: int, end: StayEnd) -> None:
+        """Note that a stay ended."""
+        self.stays.append((request, first_batch, num_batches, int(end)))
+        if end is StayEnd.CLEARED:
+            self.start[request] = -1
+
+    def batch_table(self) -> Batches:
+        """Return the batches as columns."""
+        return Batches(*_columns(self.batches, 5))
+
+    def stay_table(self) -> Stays:
+        """Return the stays as columns."""
+        return Stays(*_columns(self.stays, 4))
+
+
+def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[IntArray]:
+    table = np.array(rows, dtype=np.int64).reshape(len(rows), width)
+    return [frozen(column.copy()) for column in table.T]

@@ -1,0 +1,127 @@
+"""The checker of runs: it rebuilds every batch from the stays and knows no algorithm."""
+
+import numpy as np
+
+from bfio.kvcache.run import CacheRun, StayEnd
+from formulations.arrays import BoolArray, IntArray
+from formulations.hindsight_latency import Convention
+
+
+def violations(run: CacheRun) -> dict[str, int]:
+    """Return every broken rule of a run and by how much; empty if all hold.
+
+    ``memory_limit[k]`` gives the tokens in excess in batch k; ``recorded_...[k]`` by how much a
+    recorded column differs from the rebuilt one; ``clock[k]`` how much too early a batch starts.
+    The remaining names count requests or stays.
+    """
+    return {
+        name: amount
+        for part in (_stays(run), _batches(run), _requests(run))
+        for name, amount in part.items()
+        if amount
+    }
+
+
+def memory_of_batches(run: CacheRun) -> IntArray:
+    """Return the tokens in the cache in each batch, rebuilt from the stays, shape (K,)."""
+    instance, stays, num = run.instance, run.stays, len(run.batches)
+    first, after = stays.first_batch, stays.first_batch + stays.num_batches
+    # In batch k a stay holds k + (need - first): one line per stay, added from its first batch
+    # on and taken away again after its last.
+    offset = instance.prompt[stays.request] + instance.convention.first_age - first
+    lines, offsets = np.zeros((2, num + 1), dtype=np.int64)
+    np.add.at(lines, first, 1)
+    np.add.at(lines, after, -1)
+    np.add.at(offsets, first, offset)
+    np.add.at(offsets, after, -offset)
+    rebuilt: IntArray = (np.cumsum(lines) * np.arange(num + 1) + np.cumsum(offsets))[:num]
+    return rebuilt
+
+
+def _stays(run: CacheRun) -> dict[str, int]:
+    """Check that stays lie within the run and that those of a request follow one another."""
+    stays, num = run.stays, len(run.batches)
+    after = stays.first_batch + stays.num_batches
+    full = run.instance.output + (1 if run.instance.convention is Convention.CLOSED else 0)
+    done = stays.end == StayEnd.COMPLETED
+    order = np.lexsort((stays.first_batch, stays.request))
+    same = stays.request[order][1:] == stays.request[order][:-1]
+    overlap = same & (stays.first_batch[order][1:] < after[order][:-1])
+    resumed = same & done[order][:-1]
+    outside = (stays.first_batch < 0) | (stays.num_batches < 1) | (after > num)
+    lengths = full[stays.request]
+    return {
+        "stays_outside": _count(outside),
+        "stays_overlapping": _count(overlap),
+        "stays_after_completion": _count(resumed),
+        "stays_of_wrong_length": _count(done & (stays.num_batches != lengths)),
+        "stays_overdue": _count(~done & (stays.num_batches >= lengths)),
+        "stays_open": _count(stays.end == StayEnd.OPEN) if run.is_finished else 0,
+    }
+
+
+def _batches(run: CacheRun) -> dict[str, int]:
+    """Check that no batch exceeds the memory and that the records are what the stays say."""
+    if _stays(run)["stays_outside"]:
+        return {}
+    batches, memory = run.batches, memory_of_batches(run)
+    end = batches.start + batches.duration
+    found = _amounts("memory_limit", memory - run.instance.memory)
+    found |= _amounts("recorded_memory", np.abs(memory - batches.memory))
+    found |= _amounts("recorded_active", np.abs(_active(run) - batches.active))
+    found |= _amounts("recorded_duration", np.abs(_durations(run) - batches.duration))
+    return found | _amounts("clock", end[:-1] - batches.start[1:])
+
+
+def _active(run: CacheRun) -> IntArray:
+    stays, num = run.stays, len(run.batches)
+    change = np.zeros(num + 1, dtype=np.int64)
+    np.add.at(change, stays.first_batch, 1)
+    np.add.at(change, stays.first_batch + stays.num_batches, -1)
+    return np.cumsum(change)[:num]
+
+
+def _durations(run: CacheRun) -> IntArray:
+    instance, stays, time = run.instance, run.stays, run.instance.batch_time
+    started = np.zeros(len(run.batches), dtype=np.int64)
+    np.add.at(started, stays.first_batch, instance.prompt[stays.request])
+    first_needs = np.zeros(len(run.batches) + 1, dtype=np.int64)
+    need = instance.prompt[stays.request] + instance.convention.first_age
+    np.add.at(first_needs, stays.first_batch, need)
+    np.add.at(first_needs, stays.first_batch + stays.num_batches, -need)
+    # Tokens beyond those of the first batch of each are the output tokens behind it.
+    context = memory_of_batches(run) - np.cumsum(first_needs)[:-1]
+    durations: IntArray = (
+        time.base + time.request * _active(run) + time.context * context + time.prompt * started
+    )
+    return durations
+
+
+def _requests(run: CacheRun) -> dict[str, int]:
+    """Compare starts and completions with those of the last stays and with the arrivals."""
+    if _stays(run)["stays_outside"]:
+        return {}
+    stays, batches, n = run.stays, run.batches, len(run.instance)
+    start, completion = np.full((2, n), -1, dtype=np.int64)
+    last = stays.first_batch + stays.num_batches - 1
+    at_start = run.instance.convention is Convention.CLOSED
+    ends = batches.start[last] + (0 if at_start else 1) * batches.duration[last]
+    done = stays.end == StayEnd.COMPLETED
+    lasting = stays.end != StayEnd.CLEARED
+    start[stays.request[lasting]] = batches.start[stays.first_batch[lasting]]
+    completion[stays.request[done]] = ends[done]
+    early = batches.start[stays.first_batch] < run.instance.arrival[stays.request]
+    return {
+        "starts_before_arrival": _count(early),
+        "recorded_starts": _count(start != run.start),
+        "recorded_completions": _count(completion != run.completion),
+        "requests_unfinished": _count(completion < 0) if run.is_finished else 0,
+    }
+
+
+def _amounts(name: str, excess: IntArray) -> dict[str, int]:
+    return {f"{name}[{k}]": int(excess[k]) for k in np.flatnonzero(excess > 0).tolist()}
+
+
+def _count(wrong: BoolArray) -> int:
+    return int(np.count_nonzero(wrong))

@@ -1,0 +1,216 @@
+"""What a run leaves: when everything happened, what the cache held, and why the run ended."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any
+
+import numpy as np
+
+from bfio.kvcache.instance import CacheInstance
+from formulations.arrays import FloatArray, IntArray
+
+_PERCENTILES = (50, 95, 99)
+
+
+class Verdict(StrEnum):
+    """How a run ended."""
+
+    #: All requests completed.
+    FINISHED = "finished"
+    #: The state has come back without a completion, so that no request ever completes again.
+    LOOP = "loop"
+    #: A limit struck; nothing is known of what would have followed.
+    STOPPED = "stopped"
+
+
+class StayEnd(IntEnum):
+    """How a request's stay in the cache ended."""
+
+    COMPLETED = 0
+    CLEARED = 1
+    #: It had not when the run ended.
+    OPEN = 2
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to give up; what was reached is kept, with the verdict ``stopped``.
+
+    Parameters
+    ----------
+    batches : int
+        Batches in all.
+    fruitless_clearings : int
+        Overflows in a row without a completion in between.
+    idle : int
+        Decisions in a row to start nothing on an empty worker while requests wait.
+    """
+
+    batches: int = 2 * 10**7
+    fruitless_clearings: int = 1000
+    idle: int = 10**6
+
+
+@dataclass(frozen=True)
+class Batches:
+    """One row per batch that ran, K in all.
+
+    Parameters
+    ----------
+    start, duration : IntArray
+        Shape (K,) [clock units].
+    memory : IntArray
+        Shape (K,): tokens in the cache, at most M.
+    active : IntArray
+        Shape (K,): requests in it.
+    waiting : IntArray
+        Shape (K,): requests known but not in it.
+    """
+
+    start: IntArray
+    duration: IntArray
+    memory: IntArray
+    active: IntArray
+    waiting: IntArray
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass(frozen=True)
+class Stays:
+    """One row per stay of a request in the cache, in the order in which they ended.
+
+    Parameters
+    ----------
+    request : IntArray
+        Shape (J,): index of the request.
+    first_batch : IntArray
+        Shape (J,): the batch with which it started.
+    num_batches : IntArray
+        Shape (J,): batches it was in.
+    end : IntArray
+        Shape (J,): a `StayEnd`.
+    """
+
+    request: IntArray
+    first_batch: IntArray
+    num_batches: IntArray
+    end: IntArray
+
+    def __len__(self) -> int:
+        return len(self.request)
+
+
+@dataclass(frozen=True)
+class CacheRun:
+    """One run of an algorithm over an instance.
+
+    Parameters
+    ----------
+    instance : CacheInstance
+        What was served.
+    algorithm : str
+        Name of the algorithm.
+    verdict : Verdict
+        How it ended.
+    reason : str
+        The same in words; empty if finished.
+    start, completion : IntArray
+        Shape (n,): clock values, of the last start; -1 where there is none.
+    batches : Batches
+        What ran.
+    stays : Stays
+        Who was in the cache when.
+    overflows : int
+        How often the running requests outgrew the memory.
+    draws : int
+        Rounds of clearing in all of them.
+    statistics : mapping
+        What the policy says of itself.
+    """
+
+    instance: CacheInstance
+    algorithm: str
+    verdict: Verdict
+    reason: str
+    start: IntArray
+    completion: IntArray
+    batches: Batches
+    stays: Stays
+    overflows: int
+    draws: int
+    statistics: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all requests completed."""
+        return self.verdict is Verdict.FINISHED
+
+    @property
+    def completed(self) -> IntArray:
+        """Indices of the requests that completed."""
+        return np.flatnonzero(self.completion >= 0)
+
+    @property
+    def latencies(self) -> IntArray:
+        """Completion minus arrival of the completed requests [clock units]."""
+        done = self.completed
+        return self.completion[done] - self.instance.arrival[done]
+
+    @property
+    def total_latency(self) -> int | None:
+        """``TEL`` [clock units]; None unless all completed."""
+        return int(self.latencies.sum()) if self.is_finished else None
+
+    @property
+    def peak_memory(self) -> int:
+        """Most tokens in the cache in any batch."""
+        return int(self.batches.memory.max(initial=0))
+
+    @property
+    def cleared(self) -> int:
+        """How many times a request was cleared."""
+        return int(np.count_nonzero(self.stays.end == StayEnd.CLEARED))
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures of the run: times in rounds or seconds, None where there are none.
+
+        Latencies are those of completed requests; percentiles interpolate linearly.
+        """
+        shown = self.instance.batch_time.shown
+        shown_units = self.instance.batch_time.units_per_second or 1
+        batches, stays = self.batches, self.stays
+        wasted = int(stays.num_batches[stays.end == StayEnd.CLEARED].sum())
+        busy = int(batches.duration.sum())
+        total = self.total_latency
+        return {
+            "algorithm": self.algorithm,
+            "verdict": self.verdict.value,
+            "reason": self.reason,
+            "unit": self.instance.batch_time.unit,
+            "requests": len(self.instance),
+            "left_out": self.instance.left_out,
+            "completed": len(self.completed),
+            "latency_total": None if total is None else shown(total),
+            **_distribution("latency", self.latencies / shown_units),
+            "makespan": shown(int(self.completion.max(initial=0))),
+            "batches": len(batches),
+            "busy": shown(busy),
+            "peak_memory": self.peak_memory,
+            "mean_memory": float(batches.memory @ (batches.duration / busy)) if busy else None,
+            "overflows": self.overflows,
+            "draws": self.draws,
+            "cleared": self.cleared,
+            "wasted_tokens": wasted,
+            "statistics": dict(self.statistics),
+        }
+
+
+def _distribution(name: str, values: FloatArray) -> dict[str, float | None]:
+    keys = [f"{name}_mean", *(f"{name}_p{q}" for q in _PERCENTILES), f"{name}_max"]
+    if not len(values):
+        return dict.fromkeys(keys)
+    found = [values.mean(), *np.percentile(values, _PERCENTILES), values.max()]
+    return {key: float(value) for key, value in zip(keys, found, strict=True)}

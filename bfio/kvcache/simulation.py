@@ -1,0 +1,120 @@
+"""Serve an instance with an algorithm: the one call that users make."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TypeAlias
+
+import numpy as np
+
+from bfio.kvcache.engine import run_reference
+from bfio.kvcache.instance import CacheInstance
+from bfio.kvcache.look_ahead import LookAhead
+from bfio.kvcache.policy import CachePolicy, check_instance, delta_of
+from bfio.kvcache.protection import Protection
+from bfio.kvcache.registry import build
+from bfio.kvcache.run import CacheRun, Limits
+from formulations.arrays import IntArray, frozen, integer, integer_vector
+from formulations.errors import InputError
+from formulations.hindsight_latency import LatencyProblem
+
+#: An engine: instance, policy, its name, believed batches, generator, limits.
+Runner: TypeAlias = Callable[
+    [CacheInstance, CachePolicy, str, IntArray, np.random.Generator, Limits], CacheRun
+]
+#: Batches that requests occupy in all from which on the compiled engine is worth loading.
+_LONG_RUN = 5000
+#: The kernel's sort keys are length · n + number; beyond this they could leave 64-bit integers.
+_MAX_KEY = 2**62
+
+
+class Engine(StrEnum):
+    """Which engine runs; both give the same run."""
+
+    #: Compiled for long runs of built-in policies, the reference for all others.
+    AUTO = "auto"
+    COMPILED = "compiled"
+    REFERENCE = "reference"
+
+
+def serve(
+    instance: CacheInstance | LatencyProblem,
+    algorithm: str | CachePolicy,
+    *,
+    predicted: IntArray | None = None,
+    seed: int = 0,
+    engine: Engine | str = Engine.AUTO,
+    limits: Limits | None = None,
+) -> CacheRun:
+    """Serve all requests on one worker and return the run.
+
+    Parameters
+    ----------
+    instance : CacheInstance or LatencyProblem
+        What to serve; a problem runs in unit rounds.
+    algorithm : str or CachePolicy
+        A name such as ``"mc-sf"``, ``"beta-clearing:alpha=0.2:beta=0.1"`` or ``module:function``,
+        or a policy made for this run.
+    predicted : IntArray, optional
+        Shape (n,), predicted outputs [tokens], >= 1; exact lengths by default. An outlived
+        prediction grows with the request, also for later starts.
+    seed : int
+        Seed of all random draws.
+    engine : Engine
+        Which engine runs.
+    limits : Limits, optional
+        When to give up.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, the policy answers wrongly, or cannot be compiled on request.
+    """
+    if isinstance(instance, LatencyProblem):
+        instance = CacheInstance.in_rounds(instance)
+    name = algorithm if isinstance(algorithm, str) else type(algorithm).__name__
+    policy = build(algorithm) if isinstance(algorithm, str) else algorithm
+    check_instance(policy, instance)
+    believed = believed_batches(instance, predicted, delta_of(policy))
+    rng = np.random.default_rng(integer(seed, "seed"))
+    run = _runner(engine, policy, instance)
+    return run(instance, policy, name, believed, rng, limits or Limits())
+
+
+def believed_batches(instance: CacheInstance, predicted: IntArray | None, delta: int) -> IntArray:
+    """Return the batches that a policy is to believe each request occupies.
+
+    ``ô + δ``, but never more than fits into the memory alone: every request is known to fit.
+    Exact lengths need no margin and get none.
+    """
+    if predicted is None:
+        return instance.num_batches
+    hoped = integer_vector(predicted, "predicted", minimum=1, maximum=10**9)
+    if len(hoped) != len(instance):
+        raise InputError(
+            "predicted", f"{len(hoped)} entries for {len(instance)} requests", "give one each"
+        )
+    fitting = instance.memory + 1 - instance.first_need
+    return frozen(np.minimum(instance.batches(hoped + delta), fitting))
+
+
+def _runner(engine: Engine | str, policy: CachePolicy, instance: CacheInstance) -> Runner:
+    try:
+        engine = Engine(engine)
+    except ValueError:
+        raise InputError("engine", f"{engine!r} is unknown", f"use {', '.join(Engine)}") from None
+    able = _is_compiled(policy, instance)
+    if engine is Engine.COMPILED and not able:
+        raise InputError("engine", "only built-in policies are compiled", "use auto or reference")
+    is_long = int(instance.num_batches.sum()) >= _LONG_RUN
+    if engine is Engine.COMPILED or (engine is Engine.AUTO and able and is_long):
+        # Numba takes longer to load than a short run takes in Python.
+        from bfio.kvcache.compiled import run_compiled
+
+        return run_compiled
+    return run_reference
+
+
+def _is_compiled(policy: CachePolicy, instance: CacheInstance) -> bool:
+    """Whether the kernel knows this policy (no subclass of it) and can hold its sort keys."""
+    longest = int(instance.num_batches.max(initial=1)) + instance.memory
+    return type(policy) in (LookAhead, Protection) and longest * len(instance) < _MAX_KEY

@@ -1,0 +1,184 @@
+"""Solve the hindsight latency program with a backend, and say only what is proven."""
+
+import math
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from formulations.arrays import FloatArray
+from formulations.backends import Limits, Outcome, backend
+from formulations.hindsight_latency.bound import lower_bound
+from formulations.hindsight_latency.brute_force import brute_force
+from formulations.hindsight_latency.check import total_latency, violations
+from formulations.hindsight_latency.kinds import kinds
+from formulations.hindsight_latency.latency_program import LatencyProgram
+from formulations.hindsight_latency.problem import LatencyProblem
+from formulations.hindsight_latency.result import LatencyResult
+from formulations.results import BoundKind, Termination
+
+
+def solve(
+    problem: LatencyProblem,
+    *,
+    backend: str = "cp-sat",
+    time_limit: float | None = None,
+    hint: Sequence[int] | None = None,
+    seed: int = 0,
+    aggregate: bool = True,
+) -> LatencyResult:
+    """Solve the hindsight latency program.
+
+    Parameters
+    ----------
+    problem : LatencyProblem
+        Data.
+    backend : str
+        ``cp-sat``, ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
+    time_limit : float, optional
+        Wall-clock seconds for the solve itself.
+    hint : sequence of int, optional
+        Feasible starts to begin with.
+    seed : int
+        Random seed of the solver.
+    aggregate : bool
+        Whether identical requests form one kind of integer variables.
+
+    Raises
+    ------
+    InputError
+        If the backend is unknown.
+    CapabilityError
+        If the program is too large to write.
+    """
+    if problem.num_requests == 0:
+        return LatencyResult(backend, Termination.OPTIMAL, objective=0, bound=0, starts=())
+    return _solved(problem, backend, Limits(time_limit, seed), hint, aggregate)
+
+
+def solve_by_enumeration(problem: LatencyProblem) -> LatencyResult:
+    """Solve a tiny problem by `brute_force`."""
+    began = time.perf_counter()
+    objective, starts = brute_force(problem)
+    return LatencyResult(
+        method="brute-force",
+        termination=Termination.OPTIMAL,
+        objective=objective,
+        bound=objective,
+        starts=tuple(starts),
+        violations=violations(problem, starts, objective),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def relaxation_value(problem: LatencyProblem, *, time_limit: float | None = None) -> float | None:
+    """Return the value of the linear relaxation as HiGHS computes it; None if time ran out.
+
+    A float: evidence of how strong the program is, not a certified bound.
+    """
+    if problem.num_requests == 0:
+        return 0.0
+    program = LatencyProgram(problem, relaxed=True)
+    outcome = backend("highs").solve(program, Limits(time_limit), None)
+    return None if outcome.bound is None else float(outcome.bound)
+
+
+def _solved(
+    problem: LatencyProblem,
+    method: str,
+    limits: Limits,
+    hint: Sequence[int] | None,
+    aggregate: bool,
+) -> LatencyResult:
+    solver = backend(method)
+    began = time.perf_counter()
+    program = LatencyProgram(problem, aggregate=aggregate)
+    # The form is lazy; compiling belongs to compile_seconds, not to the solve.
+    _ = program.standard_form
+    if method.startswith("pyomo"):
+        _ = program.model
+    start = None if hint is None else _columns(problem, program, hint)
+    compile_seconds = time.perf_counter() - began
+    outcome = solver.solve(program, limits, start)
+    return _result(problem, method, outcome, compile_seconds, aggregate)
+
+
+def _result(
+    problem: LatencyProblem, method: str, outcome: Outcome, compile_seconds: float, aggregate: bool
+) -> LatencyResult:
+    starts = None if outcome.values is None else _starts(problem, outcome.values, aggregate)
+    objective = None if starts is None else total_latency(problem, starts)
+    found = {} if starts is None else violations(problem, starts, objective)
+    bound, kind = _trusted_bound(problem, outcome, objective)
+    proven = objective is not None and objective == bound and kind is BoundKind.INTEGER
+    return LatencyResult(
+        method=method,
+        termination=_termination(outcome.termination, proven=proven, broken=bool(found)),
+        objective=objective,
+        bound=bound,
+        bound_kind=kind,
+        starts=starts,
+        violations=found,
+        seconds=outcome.seconds,
+        compile_seconds=compile_seconds,
+        solver=outcome.details,
+    )
+
+
+def _termination(said: Termination, *, proven: bool, broken: bool) -> Termination:
+    # Every problem is feasible (one request after the other), so "infeasible" is an error.
+    if broken or said is Termination.INFEASIBLE:
+        return Termination.FAILED
+    if proven:
+        return Termination.OPTIMAL
+    # A float solver's "optimal" is only its word.
+    return Termination.FEASIBLE if said is Termination.OPTIMAL else said
+
+
+def _trusted_bound(
+    problem: LatencyProblem, outcome: Outcome, objective: int | None
+) -> tuple[int, BoundKind]:
+    """Return the best bound in hand; a float one only where it claims more than integers prove."""
+    own = lower_bound(problem)
+    if outcome.bound is None:
+        return own, BoundKind.INTEGER
+    if outcome.bound_kind is BoundKind.INTEGER:
+        return max(own, int(outcome.bound)), BoundKind.INTEGER
+    slack = 1e-6 * max(1.0, abs(outcome.bound))
+    claimed = math.ceil(outcome.bound - slack)
+    if objective is not None:
+        claimed = min(claimed, objective)
+    if claimed <= own:
+        return own, BoundKind.INTEGER
+    return claimed, BoundKind.FLOAT
+
+
+def _starts(problem: LatencyProblem, values: FloatArray, aggregate: bool) -> tuple[int, ...]:
+    """Read starts off a point; members of a kind start in order."""
+    counts = np.round(values).astype(np.int64)
+    starts = problem.arrival.tolist()
+    offset = 0
+    for kind in kinds(problem, aggregate=aggregate):
+        size = kind.last_start - kind.arrival + 1
+        rounds = kind.arrival + np.arange(size, dtype=np.int64)
+        chosen = np.repeat(rounds, np.maximum(counts[offset : offset + size], 0)).tolist()
+        # A point that starts too few or too many of a kind is caught by its objective or bound.
+        for member, start in zip(kind.members, chosen, strict=False):
+            starts[member] = start
+        offset += size
+    return tuple(int(start) for start in starts)
+
+
+def _columns(
+    problem: LatencyProblem, program: LatencyProgram, starts: Sequence[int]
+) -> FloatArray | None:
+    """Write starts as a point of the standard form; None if they are not within its horizon."""
+    index = program.standard_form.column_index()
+    values = np.zeros(program.standard_form.num_columns)
+    for c, kind in enumerate(kinds(problem, aggregate=program.aggregate)):
+        for member in kind.members:
+            column = index.get(f"x[{c},{starts[member]}]")
+            if column is None:
+                return None
+            values[column] += 1.0
+    return values

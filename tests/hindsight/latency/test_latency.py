@@ -1,0 +1,337 @@
+"""The exact method against enumeration, its bounds, its rules, and wrong variants caught."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfio.hindsight.latency import (
+    HindsightResult,
+    PriceCertificate,
+    certified_bound,
+    solve_hindsight,
+)
+from bfio.hindsight.latency.bound import SCALE, narrowed_windows, priced_bound
+from bfio.hindsight.latency.cells import arrival_windows, build_cells
+from bfio.hindsight.latency.configurations import dearest
+from bfio.hindsight.latency.normal_form import normal_form
+from bfio.hindsight.latency.prices import PriceAscent
+from bfio.hindsight.latency.schedule import good_starts, sequential_starts
+from bfio.hindsight.latency.search import RoundSearch
+from formulations import InputError
+from formulations.hindsight_latency import LatencyProblem, brute_force, total_latency, violations
+from formulations.results import Termination
+from tests.formulations.hindsight_latency.cases import (
+    COUNTEREXAMPLES,
+    common_prompt,
+    latency_problem,
+    latency_problems,
+)
+
+
+def _check(problem: LatencyProblem, result: HindsightResult) -> None:
+    truth, _ = brute_force(problem)
+    assert violations(problem, result.starts, result.objective) == {}
+    assert (result.objective, result.bound) == (truth, truth)
+    assert result.priced <= truth
+    if result.certificate is not None:
+        assert certified_bound(problem, result.certificate) == result.priced
+
+
+@given(latency_problems(max_requests=5), st.integers(0, 20))
+def test_it_equals_enumeration(problem: LatencyProblem, decodes: int) -> None:
+    """Proven optimal under every convention, from good and bad first schedules."""
+    _check(problem, solve_hindsight(problem, decodes=decodes))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(10))
+def test_it_equals_enumeration_thousands_of_times(seed: int) -> None:
+    """1,000 draws each, a third of them per convention."""
+    rng = np.random.default_rng(seed)
+    for draw in range(1000):
+        convention = "ABC"[draw % 3]
+        memory = int(rng.integers(2, 10))
+        requests = []
+        for _ in range(int(rng.integers(0, 6))):
+            prompt = int(rng.integers(1, memory))
+            longest = min(memory - prompt + (convention == "B"), 5)
+            arrival = int(rng.integers(0, 4)) * int(rng.integers(0, 2))
+            requests.append((arrival, prompt, int(rng.integers(1, longest + 1))))
+        problem = latency_problem(memory, requests, convention)
+        _check(problem, solve_hindsight(problem, decodes=int(rng.integers(0, 20))))
+
+
+@pytest.mark.parametrize(("convention", "memory", "outputs", "_", "best"), COUNTEREXAMPLES)
+def test_golden(convention: str, memory: int, outputs: tuple[int, ...], _: int, best: int) -> None:
+    """Spec section 4.2: 11, 15 and 12."""
+    result = solve_hindsight(common_prompt(memory, outputs, convention))
+    assert (result.objective, result.bound) == (best, best)
+
+
+def _prices(problem: LatencyProblem, seed: int) -> PriceCertificate:
+    """Return nonsense prices: any prices must give a bound."""
+    rng = np.random.default_rng(seed)
+    form = normal_form(problem)
+    cells = build_cells(form)
+    names = list(zip(cells.tokens.tolist(), cells.left.tolist(), strict=True))
+    rounds = int(rng.integers(0, 12))
+    table = rng.integers(0, 9, (rounds, len(names)))
+    prices = {t: dict(zip(names, table[t].tolist(), strict=True)) for t in range(rounds)}
+    return PriceCertificate(scale=int(rng.integers(1, 6)), prices=prices)
+
+
+@given(latency_problems(), st.integers(0, 1000))
+def test_any_prices_bound(problem: LatencyProblem, seed: int) -> None:
+    """The bound never depends on the prices being good."""
+    assert certified_bound(problem, _prices(problem, seed)) <= brute_force(problem)[0]
+
+
+def test_a_bound_that_forgets_to_give_back_is_caught() -> None:
+    """Without the dearest sets the "bound" exceeds the optimum: what the test above looks for."""
+    problem = latency_problem(4, [(0, 3, 1), (0, 3, 1)])
+    # The cell (4, 0) of convention B costs 5 at rounds 0 and 1: both wait or pay.
+    prices = PriceCertificate(1, {0: {(4, 0): 5}, 1: {(4, 0): 5}})
+    # Start at 2 costs 2 each: 4, less the dearest sets 5 + 5, plus outputs 2: -4.
+    assert certified_bound(problem, prices) == -4
+    forgetful = certified_bound(problem, prices) + 5 + 5
+    assert forgetful > brute_force(problem)[0]
+
+
+def test_the_certificate_of_two_alternating_requests() -> None:
+    """Price 1 at round 0: both then cost 1 at starts 0 and 1; 1 + 1 − 1 + outputs 2 = 3."""
+    problem = latency_problem(4, [(0, 3, 1), (0, 3, 1)])
+    assert certified_bound(problem, PriceCertificate(1, {0: {(4, 0): 1}})) == 3
+    assert brute_force(problem)[0] == 3
+
+
+@pytest.mark.parametrize(("scale", "price"), [(0, 1), (1, -1)])
+def test_bad_certificates_are_refused(scale: int, price: int) -> None:
+    """A negative price or no scale proves nothing."""
+    problem = latency_problem(4, [(0, 3, 1)])
+    with pytest.raises(ValueError, match="prices"):
+        certified_bound(problem, PriceCertificate(scale, {0: {(4, 0): price}}))
+
+
+@given(latency_problems(min_requests=1), st.integers(0, 1000))
+def test_compiled_and_plain_bounds_agree(problem: LatencyProblem, seed: int) -> None:
+    """The compiled bound is what the certificate re-derives, for prices that ascend or not."""
+    form = normal_form(problem)
+    cells = build_cells(form)
+    ascent = PriceAscent(form, cells, good_starts(form, 5))
+    if seed % 2:
+        ascent.run(0.1, seed % 40, 10.0, None)
+    priced = priced_bound(form, cells, ascent.windows, ascent.prices)
+    names = list(zip(cells.tokens.tolist(), cells.left.tolist(), strict=True))
+    prices = {
+        t: dict(zip(names, row, strict=True)) for t, row in enumerate(priced.prices.tolist())
+    }
+    plain = certified_bound(problem, PriceCertificate(SCALE, prices))
+    assert plain == priced.starts + form.constant
+    assert plain <= brute_force(problem)[0]
+
+
+@given(latency_problems(min_requests=1), st.integers(0, 60))
+def test_closed_starts_are_in_no_better_schedule(problem: LatencyProblem, steps: int) -> None:
+    """Every optimum keeps its starts open when the cutoff is its own cost."""
+    form = normal_form(problem)
+    cells = build_cells(form)
+    ascent = PriceAscent(form, cells, good_starts(form, 5))
+    ascent.run(0.1, steps, 10.0, None)
+    priced = priced_bound(form, cells, ascent.windows, ascent.prices)
+    truth, starts = brute_force(problem)
+    cutoff = SCALE * (truth - form.constant)
+    windows = narrowed_windows(form, cells, ascent.windows, priced, cutoff)
+    rounds = windows.starts.shape[1] - 1
+    for i, request in enumerate(form.order.tolist()):
+        assert windows.starts[i, min(starts[request], rounds)]
+
+
+@given(latency_problems(min_requests=1, max_requests=5), st.integers(1, 5), st.booleans())
+def test_narrow_searches_still_bound(problem: LatencyProblem, width: int, ascend: bool) -> None:
+    """What is dropped for lack of room lowers the bound; it never claims too much."""
+    form = normal_form(problem)
+    cells = build_cells(form)
+    ascent = PriceAscent(form, cells, sequential_starts(form))
+    if ascend:
+        ascent.run(0.2, 30, 10.0, None)
+    priced = priced_bound(form, cells, ascent.windows, ascent.prices)
+    known = sum(sequential_starts(form).tolist())
+    found = RoundSearch(form, cells, priced).run(known, width, None)
+    truth = brute_force(problem)[0] - form.constant
+    assert found.bound <= truth
+    best = known
+    if found.starts is not None:
+        best = sum(found.starts.tolist())
+        assert violations(problem, form.starts(found.starts)) == {}
+        assert best < known
+    if found.bound == best:
+        assert best == truth
+
+
+def test_dearest_sets_by_hand() -> None:
+    """Memory 10. Cells (tokens, left): a (5, 1), b (4, 0), c (6, 0).
+
+    a and b now hold 9, and a alone 6 later: they fit. a and c hold 11: they do not. b and c hold
+    10 at their common last round: they fit. Prices 3, 2, 4: b and c are dearest, 6.
+    """
+    price = np.array([3, 4, 2])
+    tokens, left = np.array([5, 6, 4]), np.array([1, 0, 0])
+    assert dearest(price, tokens, left, 10, 4) == 6
+    # With memory 9, c stands alone or a with b: 5.
+    assert dearest(price, tokens, left, 9, 4) == 5
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 5), st.integers(0, 9)), max_size=5),
+    st.integers(6, 12),
+)
+def test_dearest_sets_against_enumeration(drawn: list[tuple[int, int, int]], memory: int) -> None:
+    """All multisets of up to as many cells as fit, simulated round by round."""
+    cells = sorted(
+        {(left, tokens): price for tokens, left, price in drawn if tokens + left <= memory}.items()
+    )
+    cells.reverse()
+    best = 0
+    for size in range(memory // 2 + 1):
+        for chosen in itertools.combinations_with_replacement(cells, min(size, 4)):
+            used = [sum(tokens + t for (left, tokens), _ in chosen if left >= t) for t in range(6)]
+            if max(used) <= memory:
+                best = max(best, sum(price for _, price in chosen))
+    price = np.array([p for _, p in cells], dtype=np.int64)
+    tokens = np.array([m for (_, m), _ in cells], dtype=np.int64)
+    left = np.array([r for (r, _), _ in cells], dtype=np.int64)
+    found = dearest(price, tokens, left, memory, 1)
+    if all(m + r > memory // 5 for (r, m), _ in cells):
+        # At most four fit, so enumeration saw all.
+        assert found == best
+    assert found >= best
+
+
+@given(latency_problems(max_requests=5), st.integers(0, 10))
+def test_schedules_are_feasible(problem: LatencyProblem, decodes: int) -> None:
+    """Serial placing and batches keep to the memory and to arrivals."""
+    form = normal_form(problem)
+    for starts in (good_starts(form, decodes), sequential_starts(form)):
+        found = form.starts(starts)
+        assert violations(problem, found) == {}
+        assert total_latency(problem, found) == sum(starts.tolist()) + form.constant
+
+
+def test_serial_placing_misses_optima() -> None:
+    """Why the proof is left to the search: no order of placing reaches this optimum.
+
+    All orders reach 9 at best, in sums of starts; the optimum is 8.
+    """
+    problem = latency_problem(9, [(0, 3, 5), (0, 1, 2), (0, 3, 6), (0, 1, 2), (0, 1, 1)])
+    form = normal_form(problem)
+    truth, _ = brute_force(problem)
+    reached = min(
+        _placed(form.memory, form.prompt.tolist(), form.duration.tolist(), order)
+        for order in itertools.permutations(range(form.num_requests))
+    )
+    assert (reached, truth - form.constant) == (9, 8)
+    _check(problem, solve_hindsight(problem))
+
+
+def _placed(memory: int, prompts: list[int], durations: list[int], order: tuple[int, ...]) -> int:
+    """Place requests in one order, each as early as it fits; return the sum of starts."""
+    used: dict[int, int] = {}
+    total = 0
+    for i in order:
+        ages = range(durations[i])
+        start = next(
+            k
+            for k in itertools.count()
+            if all(used.get(k + age, 0) + prompts[i] + age <= memory for age in ages)
+        )
+        for age in ages:
+            used[start + age] = used.get(start + age, 0) + prompts[i] + age
+        total += start
+    return total
+
+
+def test_medium_problems_are_proven() -> None:
+    """Ten requests, memory 34, one judged draw: 325, found by search after prices."""
+    rng = np.random.default_rng([1, 10])
+    memory = int(rng.integers(30, 51))
+    prompts = rng.integers(1, 6, 10)
+    requests = [(0, int(s), int(rng.integers(1, memory - s + 1))) for s in prompts]
+    problem = latency_problem(memory, requests)
+    result = solve_hindsight(problem, decodes=2000)
+    assert (result.objective, result.bound) == (325, 325)
+    assert result.certificate is not None
+    assert certified_bound(problem, result.certificate) == result.priced
+    again = solve_hindsight(problem, decodes=2000)
+    assert (again.starts, again.states) == (result.starts, result.states)
+
+
+@pytest.mark.parametrize("convention", "ABC")
+def test_edges(convention: str) -> None:
+    """None, one, and identical requests that fill the memory alone."""
+    assert solve_hindsight(latency_problem(3, [], convention)).bound == 0
+    one = solve_hindsight(latency_problem(9, [(7, 2, 3)], convention))
+    assert (one.objective, one.bound, one.starts) == (3, 3, (7,))
+    # Peak 5 or 6 of 6: nobody overlaps a peak; the search proves what enumeration finds.
+    same = latency_problem(6, [(0, 3, 3)] * 4, convention)
+    _check(same, solve_hindsight(same))
+
+
+def test_arrivals_far_apart() -> None:
+    """Each starts on arrival, even where rounds by the billion lie between."""
+    near = solve_hindsight(latency_problem(6, [(0, 3, 3), (50, 3, 3), (100, 3, 3)]))
+    assert (near.objective, near.bound) == (9, 9)
+    far = solve_hindsight(latency_problem(6, [(0, 3, 3), (10**9, 3, 3)]))
+    assert (far.objective, far.bound) == (6, 6)
+
+
+def test_huge_values_get_the_area_bound() -> None:
+    """Outputs of 10^8 tokens: the schedule and the bound stay exact integers."""
+    size = 10**8
+    problem = latency_problem(10**9, [(0, 10**8, size)] * 100)
+    result = solve_hindsight(problem)
+    assert result.method == "area"
+    assert violations_by_batches(result.starts, size)
+    assert result.bound <= result.objective
+    # One occupies 10^8 (10^8 + (10^8 + 1) / 2) tokens, 15,000,000.05 rounds of the memory: the
+    # k-th ends at k times that, rounded up: 15,000,000 · 5,050 + Σ_k ⌈k / 20⌉ = 300.
+    assert result.bound == 75_750_000_000 + 300
+
+
+def violations_by_batches(starts: tuple[int, ...], output: int) -> bool:
+    """Say whether at most five (of peak 2·10^8) run at once, batch by batch."""
+    return all(start % output == 0 and starts.count(start) <= 5 for start in starts)
+
+
+def test_time_limits() -> None:
+    """Without time there is a schedule and a bound; a negative limit is an error."""
+    problem = common_prompt(40, tuple(range(5, 30)), "C")
+    result = solve_hindsight(problem, 0.0, decodes=10)
+    assert violations(problem, result.starts, result.objective) == {}
+    assert result.bound <= result.objective
+    assert result.stopped_by_time
+    assert result.to_latency_result(problem).termination is Termination.TIME_LIMIT
+    assert 0.0 < result.gap < 1.0
+    with pytest.raises(InputError, match="negative"):
+        solve_hindsight(problem, -1.0)
+
+
+def test_the_common_answer() -> None:
+    """A proven result is optimal in the shared type too."""
+    problem = common_prompt(4, (1, 1, 2, 2), "A")
+    answer = solve_hindsight(problem).to_latency_result(problem)
+    assert answer.is_optimal
+    assert answer.objective == 11
+
+
+def test_windows_follow_arrivals() -> None:
+    """A request of two rounds that arrives at 1 can be at age 0 from 1, at age 1 from 2."""
+    form = normal_form(latency_problem(9, [(1, 2, 2)], "B"))
+    cells = build_cells(form)
+    windows = arrival_windows(form, cells, 3)
+    assert windows.starts.tolist() == [[False, True, True, True]]
+    young, old = cells.of_age[0].tolist()
+    assert windows.cells[:, young].tolist() == [False, True, True]
+    assert windows.cells[:, old].tolist() == [False, False, True]

@@ -1,0 +1,107 @@
+"""``bfio hindsight``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bfio.cli.commands.hindsight import COMMAND
+from bfio.kvcache.registry import names
+from tests.cli.conftest import Bfio
+from tests.cli.conftest import bfio as bfio
+
+COUNTEREXAMPLE = {
+    "memory": 5,
+    "requests": [{"arrival": 0, "prompt": 1, "output": o} for o in (1, 1, 3, 3)],
+}
+TWINS = {"memory": 8, "requests": [{"arrival": 0, "prompt": 1, "output": 4}] * 2}
+
+
+def write(folder: Path, document: object) -> str:
+    """Write a document and return its path."""
+    path = folder / "requests.json"
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+def test_an_algorithm_answers_with_a_checked_schedule(bfio: Bfio, tmp_path: Path) -> None:
+    """Algorithm 1 on the counterexample of convention C, the default."""
+    done = bfio("hindsight", write(tmp_path, COUNTEREXAMPLE), "--algorithm", "mc-sf", "--json")
+    answer: dict[str, Any] = done.json
+    assert done.status == 0
+    assert (answer["objective"], answer["bound"]) == (13, None)
+    assert (answer["starts"], answer["termination"]) == ([0, 0, 1, 4], "feasible")
+    assert (answer["convention"], answer["violations"]) == ("C", {})
+    assert (answer["verdict"], answer["peak_memory"]) == ("finished", 4)
+
+
+def test_the_exact_method_proves_the_optimum(bfio: Bfio, tmp_path: Path) -> None:
+    """It saves the one round that the algorithm wastes."""
+    done = bfio("hindsight", write(tmp_path, COUNTEREXAMPLE), "--json", "--time-limit", "20")
+    answer = done.json
+    assert (done.status, answer["termination"]) == (0, "optimal")
+    assert (answer["objective"], answer["bound"], answer["violations"]) == (12, 12, {})
+
+
+def test_text_output_is_short(bfio: Bfio, tmp_path: Path) -> None:
+    """Two lines: what it costs, and who starts when."""
+    done = bfio("hindsight", write(tmp_path, COUNTEREXAMPLE), "--algorithm", "mc-sf")
+    assert done.out.splitlines() == [
+        "mc-sf: feasible, total latency 13 rounds, convention C",
+        "request@start: 0@0, 1@0, 2@1, 3@4",
+    ]
+
+
+def test_a_loop_exits_3(bfio: Bfio, tmp_path: Path) -> None:
+    """Nothing was found: no objective, no starts, the verdict says why."""
+    file = write(tmp_path, TWINS)
+    done = bfio("hindsight", file, "--algorithm", "alpha-greedy:alpha=0.25", "--json")
+    assert done.status == 3
+    assert (done.json["objective"], done.json["starts"]) == (None, None)
+    assert (done.json["verdict"], done.json["termination"]) == ("loop", "failed")
+    text = bfio("hindsight", file, "--algorithm", "alpha-greedy:alpha=0.25")
+    assert text.status == 3
+    assert "no schedule (the state came back" in text.out
+
+
+def test_a_seed_decides_the_clearing(bfio: Bfio, tmp_path: Path) -> None:
+    """The final starts of a run with clearings are a feasible schedule all the same."""
+    options = ("--algorithm", "beta-clearing:alpha=0.25:beta=0.5")
+    done = bfio("hindsight", write(tmp_path, TWINS), *options, "--seed", "3", "--json")
+    assert done.status == 0
+    assert done.json["cleared"] > 0
+    assert done.json["violations"] == {}
+    assert "starts cleared in" in bfio("hindsight", write(tmp_path, TWINS), *options).out
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({**TWINS, "memory": 4}, "requests[0]: its peak of 5 tokens exceeds the memory of 4"),
+        ({**TWINS, "convention": "D"}, "convention: 'D' is unknown"),
+        ({"memory": 4}, "document.requests: missing"),
+    ],
+)
+def test_bad_files_exit_2(bfio: Bfio, tmp_path: Path, document: object, message: str) -> None:
+    """One line that names file and field."""
+    done = bfio("hindsight", write(tmp_path, document), "--algorithm", "mc-sf")
+    assert (done.status, done.out) == (2, "")
+    assert message in done.err
+    assert "requests.json" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_unreadable_files_exit_2(bfio: Bfio, tmp_path: Path) -> None:
+    """A missing file, a folder, bytes that are no text, an unknown algorithm."""
+    assert "cannot be read (No such file" in bfio("hindsight", "none.json").err
+    assert bfio("hindsight", str(tmp_path)).status == 2
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xff")
+    assert "is not UTF-8" in bfio("hindsight", "bytes.json").err
+    done = bfio("hindsight", write(tmp_path, TWINS), "--algorithm", "sf")
+    assert (done.status, "unknown algorithm" in done.err) == (2, True)
+
+
+def test_help_names_every_algorithm() -> None:
+    """The text is written by hand, so that it appears at once."""
+    assert all(name in COMMAND.description for name in names())

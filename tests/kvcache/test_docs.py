@@ -1,0 +1,24 @@
+"""The page on this package against the code."""
+
+import re
+from pathlib import Path
+
+from bfio.kvcache.registry import specs
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "kvcache.md").read_text(encoding="utf-8")
+
+
+def test_the_table_lists_every_algorithm_and_its_options() -> None:
+    """Names and options of the table are those of the registry."""
+    rows = re.findall(r"^\| `([a-z-]+)` \| .* \| .* \| (.*) \|$", PAGE, flags=re.MULTILINE)
+    options = {name: re.findall(r"`(\w+)`", text) for name, text in rows}
+    assert options == {spec.name: list(spec.defaults) for spec in specs()}
+
+
+def test_the_snippets_run() -> None:
+    """They share one namespace, as a reader's session does; their assertions hold."""
+    names: dict[str, object] = {}
+    snippets = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert len(snippets) == 2
+    for snippet in snippets:
+        exec(snippet, names)

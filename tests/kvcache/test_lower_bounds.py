@@ -1,0 +1,97 @@
+"""Lower-bound instances: golden totals, and the accounting of Equation (6)."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+
+from bfio.kvcache.accounting import pending_per_round
+from bfio.kvcache.lower_bounds import delayed_starts, square_root_bound, theorem_6_2
+from bfio.kvcache.simulation import serve
+from formulations.errors import InputError
+from formulations.hindsight_latency import (
+    Convention,
+    LatencyProblem,
+    total_latency,
+    violations,
+)
+from tests.kvcache.instances import problem, problems
+
+#: Convention, M, ε, total latency of Algorithm 2, and of the schedule that waits.
+GOLDEN = [
+    ("A", 100, "0.1", 212, 184),
+    ("A", 400, "0.1", 2180, 868),
+    ("A", 1000, "0.1", 12112, 2834),
+    ("A", 1000, "0.05", 3636, 1990),
+    ("B", 100, "0.1", 190, 181),
+    ("B", 400, "0.1", 2017, 784),
+    ("B", 1000, "0.1", 11341, 2260),
+    ("B", 1000, "0.05", 3488, 1942),
+    ("C", 100, "0.1", 201, 182),
+    ("C", 400, "0.1", 2070, 794),
+    ("C", 1000, "0.1", 11506, 2317),
+    ("C", 1000, "0.05", 3543, 1945),
+]
+
+
+@pytest.mark.parametrize(("convention", "memory", "epsilon", "greedy", "waiting"), GOLDEN)
+def test_theorem_6_2(
+    convention: str, memory: int, epsilon: str, greedy: int, waiting: int
+) -> None:
+    """First row by hand: s = 10, o = 90, ten short ones at 80; a round holds nine (9·11 = 99).
+
+    Waiting: nine start at 80 and hold two rounds, the tenth at 82, the long one with it: 9·1 + 3
+    + 172 = 184.
+    """
+    data = theorem_6_2(memory, Fraction(epsilon), Convention(convention))
+    assert serve(data, "mc-sf").total_latency == greedy
+    delayed = delayed_starts(data)
+    assert violations(data, delayed, waiting) == {}
+
+
+@pytest.mark.parametrize(
+    ("memory", "ratio"), [(64, 1.205), (256, 1.945), (1024, 3.413), (4096, 6.347)]
+)
+def test_square_root_bound(memory: int, ratio: float) -> None:
+    """The ratio doubles when M, and with it n, grows fourfold."""
+    data = square_root_bound(memory, Convention.HALF_OPEN)
+    greedy = serve(data, "mc-sf").total_latency
+    assert greedy is not None
+    delayed = delayed_starts(data)
+    assert violations(data, delayed) == {}
+    assert greedy / total_latency(data, delayed) == pytest.approx(ratio, abs=5e-4)
+
+
+def test_number_of_short_requests_is_critical() -> None:
+    """Remark 6.3: the ratio is small for very few and for very many short requests."""
+    ratios = []
+    for num_short in (1, 100, 10_000):
+        data = theorem_6_2(1000, Fraction(1, 10), Convention.HALF_OPEN, num_short)
+        greedy = serve(data, "mc-sf").total_latency
+        assert greedy is not None
+        ratios.append(greedy / total_latency(data, delayed_starts(data)))
+    assert ratios[1] > 4 * ratios[0]
+    assert ratios[1] > 4 * ratios[2]
+
+
+def test_bad_parameters_are_refused() -> None:
+    """ε·M has to be whole and ε below 1/2."""
+    for epsilon in (Fraction(1, 3), Fraction(1, 2), Fraction(0)):
+        with pytest.raises(InputError, match="epsilon"):
+            theorem_6_2(100, epsilon, Convention.CLOSED)
+
+
+@given(problems())
+def test_pending_requests_count_the_latency(data: LatencyProblem) -> None:
+    """Equation (6): the sum over rounds is the sum over requests."""
+    run = serve(data, "mc-benchmark")
+    pending = pending_per_round(data, run.start.tolist())
+    assert pending.sum() == run.total_latency
+    assert pending.min(initial=0) >= 0
+
+
+def test_pending_requests_by_hand() -> None:
+    """Arrivals 0, 1; C, M = 4, s = o = 2: starts 0, 2, so 1, 2, 1, 1 pending in rounds 0 to 3."""
+    data = problem(4, [(0, 2, 2), (1, 2, 2)])
+    assert pending_per_round(data, [0, 2]).tolist() == [1, 2, 1, 1]
+    assert pending_per_round(problem(4, []), []).tolist() == []
