@@ -22,15 +22,15 @@ from bfio.hindsight.latency.normal_form import NormalForm
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 #: Temperatures, as multiples of one waiting round, and most ascent steps at each.
-STAGES = ((0.5, 40), (0.2, 80), (0.1, 150), (0.05, 250), (0.03, 300), (0.02, 400))
+STAGES = ((0.5, 40), (0.2, 80), (0.1, 150), (0.05, 250), (0.03, 300), (0.02, 400), (0.012, 800))
 #: Steps remembered by the quasi-Newton method.
 _HISTORY = 10
 #: Steps between two looks at the clock and at the gain, and the relative gain that is none.
 _CHUNK = 10
 _FLAT = 3e-5
-#: The weights of a round's sets stay within doubles while its dearest set over the temperature
-#: stays below this; see `configurations`.
-_MOST_EXPONENT = 1000.0
+#: A cell's weight stays within doubles while its price over the temperature stays below 709; the
+#: rest is left to prices that rise within a stage.
+_MOST_EXPONENT = 500.0
 
 
 class PriceAscent:
@@ -68,14 +68,14 @@ class PriceAscent:
         self._changes = np.zeros((_HISTORY, size))
 
     def run(
-        self, temperature: float, steps: int, dearest_set: float, deadline: float | None
+        self, temperature: float, steps: int, dearest: FloatArray, deadline: float | None
     ) -> None:
         """Ascend at one temperature until it is flat, the steps are done or time is up.
 
-        ``dearest_set`` is the price of the dearest set of any round; the temperature stays so
-        high that its weight fits a double.
+        ``dearest`` holds the price of the dearest set of each round; a round whose dearest set
+        would weigh more than fits a double is kept hotter.
         """
-        temperature = max(temperature, dearest_set / _MOST_EXPONENT)
+        heat = np.maximum(temperature, dearest / _MOST_EXPONENT)
         length = np.zeros(2, dtype=np.int64)
         value = -math.inf
         for _ in range(0, steps, _CHUNK):
@@ -93,6 +93,7 @@ class PriceAscent:
                 self._form.memory,
                 self._smallest,
                 temperature,
+                heat,
                 self._stages,
                 self._directions,
                 self._changes,
@@ -117,6 +118,7 @@ def _ascend(
     memory: int,
     smallest: int,
     temperature: float,
+    heat: FloatArray,
     stages: FloatArray,
     directions: FloatArray,
     changes: FloatArray,
@@ -136,7 +138,7 @@ def _ascend(
     share = np.zeros(history)
     value = _soft_bound(
         prices, tokens, left, of_age, open_starts, open_cells, arrival, duration, memory, smallest,
-        temperature, stages, slope,
+        temperature, heat, stages, slope,
     )  # fmt: skip
     for _ in range(steps):
         flat_slope = slope.reshape(-1)
@@ -154,7 +156,7 @@ def _ascend(
                 flat_trial[j] = flat_prices[j] + pace * step[j]
             reached = _soft_bound(
                 trial, tokens, left, of_age, open_starts, open_cells, arrival, duration, memory,
-                smallest, temperature, stages, next_slope,
+                smallest, temperature, heat, stages, next_slope,
             )  # fmt: skip
             if reached >= value + 1e-4 * pace * rise:
                 break
@@ -232,6 +234,7 @@ def _soft_bound(
     memory: int,
     smallest: int,
     temperature: float,
+    heat: FloatArray,
     stages: FloatArray,
     slope: FloatArray,
 ) -> float:
@@ -266,7 +269,7 @@ def _soft_bound(
     expected = np.zeros(num_cells)
     for now in range(rounds):
         value -= soft_dearest(
-            prices[now], tokens, left, open_cells[now], memory, smallest, temperature, stages,
+            prices[now], tokens, left, open_cells[now], memory, smallest, heat[now], stages,
             work, used, weight, expected,
         )  # fmt: skip
         for cell in range(num_cells):

@@ -125,11 +125,11 @@ class _Run:
         ascent = PriceAscent(self._form, cells, self._starts)
         self._windows = ascent.windows
         best = priced_bound(self._form, cells, ascent.windows, ascent.prices)
-        highest = _highest(best)
+        now = best
         for temperature, steps in STAGES:
-            ascent.run(temperature, steps, highest, self._deadline(_PRICE_SHARE))
+            dearest = now.dearest / SCALE
+            ascent.run(temperature, steps, dearest, self._deadline(_PRICE_SHARE))
             now = priced_bound(self._form, cells, ascent.windows, ascent.prices)
-            highest = _highest(now)
             best = max(best, now, key=lambda priced: priced.scaled)
             if best.starts >= self._best:
                 break
@@ -157,11 +157,6 @@ class _Run:
         windows = narrowed_windows(self._form, cells, self._windows, priced, cutoff)
         self._windows = windows
         return priced_bound(self._form, cells, windows, priced.prices / SCALE)
-
-
-def _highest(priced: PricedBound) -> float:
-    """Price of the dearest set of any round, in waiting rounds."""
-    return float(priced.dearest.max(initial=0)) / SCALE
 
 
 def _affordable(form: NormalForm, starts: IntArray) -> bool:

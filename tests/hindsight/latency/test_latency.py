@@ -21,6 +21,7 @@ from bfio.hindsight.latency.prices import PriceAscent
 from bfio.hindsight.latency.schedule import good_starts, sequential_starts
 from bfio.hindsight.latency.search import RoundSearch
 from formulations import InputError
+from formulations.arrays import FloatArray
 from formulations.hindsight_latency import LatencyProblem, brute_force, total_latency, violations
 from formulations.results import Termination
 from tests.formulations.hindsight_latency.cases import (
@@ -115,6 +116,11 @@ def test_bad_certificates_are_refused(scale: int, price: int) -> None:
         certified_bound(problem, PriceCertificate(scale, {0: {(4, 0): price}}))
 
 
+def _no_dearest(ascent: PriceAscent) -> FloatArray:
+    """Say that no round is so dear that it must be kept hotter."""
+    return np.zeros(len(ascent.prices))
+
+
 @given(latency_problems(min_requests=1), st.integers(0, 1000))
 def test_compiled_and_plain_bounds_agree(problem: LatencyProblem, seed: int) -> None:
     """The compiled bound is what the certificate re-derives, for prices that ascend or not."""
@@ -122,7 +128,7 @@ def test_compiled_and_plain_bounds_agree(problem: LatencyProblem, seed: int) -> 
     cells = build_cells(form)
     ascent = PriceAscent(form, cells, good_starts(form, 5))
     if seed % 2:
-        ascent.run(0.1, seed % 40, 10.0, None)
+        ascent.run(0.1, seed % 40, _no_dearest(ascent), None)
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     names = list(zip(cells.tokens.tolist(), cells.left.tolist(), strict=True))
     prices = {
@@ -139,7 +145,7 @@ def test_closed_starts_are_in_no_better_schedule(problem: LatencyProblem, steps:
     form = normal_form(problem)
     cells = build_cells(form)
     ascent = PriceAscent(form, cells, good_starts(form, 5))
-    ascent.run(0.1, steps, 10.0, None)
+    ascent.run(0.1, steps, _no_dearest(ascent), None)
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     truth, starts = brute_force(problem)
     cutoff = SCALE * (truth - form.constant)
@@ -156,7 +162,7 @@ def test_narrow_searches_still_bound(problem: LatencyProblem, width: int, ascend
     cells = build_cells(form)
     ascent = PriceAscent(form, cells, sequential_starts(form))
     if ascend:
-        ascent.run(0.2, 30, 10.0, None)
+        ascent.run(0.2, 30, _no_dearest(ascent), None)
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     known = sum(sequential_starts(form).tolist())
     found = RoundSearch(form, cells, priced).run(known, width, None)
@@ -189,14 +195,15 @@ def test_dearest_sets_by_hand() -> None:
     st.integers(6, 12),
 )
 def test_dearest_sets_against_enumeration(drawn: list[tuple[int, int, int]], memory: int) -> None:
-    """All multisets of up to as many cells as fit, simulated round by round."""
+    """All multisets of cells that fit, simulated round by round."""
     cells = sorted(
         {(left, tokens): price for tokens, left, price in drawn if tokens + left <= memory}.items()
     )
     cells.reverse()
     best = 0
-    for size in range(memory // 2 + 1):
-        for chosen in itertools.combinations_with_replacement(cells, min(size, 4)):
+    # Every chosen cell holds at least one token now, so no more than the memory fit.
+    for size in range(memory + 1):
+        for chosen in itertools.combinations_with_replacement(cells, size):
             used = [sum(tokens + t for (left, tokens), _ in chosen if left >= t) for t in range(6)]
             if max(used) <= memory:
                 best = max(best, sum(price for _, price in chosen))
@@ -204,8 +211,8 @@ def test_dearest_sets_against_enumeration(drawn: list[tuple[int, int, int]], mem
     tokens = np.array([m for (_, m), _ in cells], dtype=np.int64)
     left = np.array([r for (r, _), _ in cells], dtype=np.int64)
     found = dearest(price, tokens, left, memory, 1)
-    if all(m + r > memory // 5 for (r, m), _ in cells):
-        # At most four fit, so enumeration saw all.
+    if all(5 * m > memory for (_, m), _ in cells):
+        # At most four fit now, so enumeration saw all.
         assert found == best
     assert found >= best
 
