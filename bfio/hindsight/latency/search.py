@@ -48,6 +48,8 @@ MAX_REQUESTS = 120
 _WORD = 60
 #: States of one group compared with one another.
 _COMPARED = 2000
+#: States kept per round times requests squared: a round must not outlast a time limit by much.
+_ROUND_WORK = 400_000_000
 #: Memory for the states of one round [bytes].
 _BYTES = 300_000_000
 
@@ -96,11 +98,13 @@ class RoundSearch:
         best : int
             Sum of starts of a known schedule.
         width : int
-            Most states kept after a round; a narrow search finds schedules, a wide one proves.
+            Most states kept after a round, fewer if there are many requests; a narrow search
+            finds schedules, a wide one proves.
         deadline : float, optional
             Value of `time.perf_counter` at which to stop.
         """
         n = self._form.num_requests
+        width = min(width, _ROUND_WORK // n**2)
         states = _States.root(n, self._priced.scaled)
         dropped = SCALE * best
         found: IntArray | None = None
