@@ -115,8 +115,8 @@ class RoundSearch:
                 return SearchResult(found, self._proven(best, dropped, states), generated)
             children = self._expand(states, now, SCALE * (best - 1), room)
             while children is None:
-                # Too many children for the memory: expand the better half only.
-                keep = len(states.bound) // 2
+                # Too many children: expand only the best of the states.
+                keep = len(states.bound) // 8
                 states, lost = states.best(keep)
                 dropped = min(dropped, lost)
                 children = self._expand(states, now, SCALE * (best - 1), room)
@@ -291,7 +291,10 @@ def _expand(
     child_total: IntArray,
     child_count: IntArray,
 ) -> int:
-    """Write every child of every state after round ``now``; return how many, -1 if too many."""
+    """Write every child of every state after round ``now``; return how many.
+
+    -1 if there are too many, or too many choices lead to none.
+    """
     n = len(prompt)
     rounds = len(prices)
     scale = 4096
@@ -300,6 +303,7 @@ def _expand(
     choice = np.zeros(n + 1, np.int64)
     start = np.zeros(n, np.int64)
     written = 0
+    left = 1_000_000 + 50 * len(child_bound)
     for parent in range(len(bound)):
         used[:] = 0
         num_waiting = 0
@@ -326,6 +330,9 @@ def _expand(
         depth = 0
         choice[0] = 0
         while depth >= 0:
+            left -= 1
+            if left < 0:
+                return -1
             if depth == num_waiting:
                 settled = value + (dearest[now] - paid if now < rounds else 0)
                 reach = settled
