@@ -1,5 +1,7 @@
 """What a solver run says: why it stopped, and what it left in hand. Two axes, never mixed."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -36,3 +38,64 @@ class TieRule(StrEnum):
     OLDEST_FIRST = "oldest-first"
     #: Whichever the solver met first.
     BACKEND = "backend"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramResult:
+    """Why a solve stopped, and the checked solution and bound in hand; None where missing.
+
+    Each program adds its solution.
+
+    Parameters
+    ----------
+    method : str
+        What solved: a backend, an own method or ``brute-force``.
+    termination : Termination
+        ``OPTIMAL`` only if ``objective`` equals a bound derived in integers.
+    objective : int, optional
+        Objective of the solution, recomputed in integers; absent iff there is no solution.
+    bound : int, optional
+        Lower bound on the objective.
+    bound_kind : BoundKind
+        Whether the bound was derived in integers.
+    violations : mapping
+        What the checker found; empty for a feasible solution.
+    seconds : float
+        Wall-clock time of the solve itself.
+    compile_seconds : float
+        Wall-clock time to write the program in the solver's form.
+    solver : mapping
+        Name, version, raw status and options.
+    """
+
+    method: str
+    termination: Termination
+    objective: int | None = None
+    bound: int | None = None
+    bound_kind: BoundKind = BoundKind.INTEGER
+    violations: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    compile_seconds: float = 0.0
+    solver: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse a result that contradicts itself."""
+        if self.is_optimal and not (
+            self.objective is not None
+            and self.objective == self.bound
+            and self.bound_kind is BoundKind.INTEGER
+            and not self.violations
+        ):
+            raise ValueError("optimal needs an equal integer bound and a feasible solution")
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether the solution is proven optimal, in integers."""
+        return self.termination is Termination.OPTIMAL
+
+    @property
+    def gap(self) -> float | None:
+        """``(objective - bound) / objective``; None where one is missing."""
+        if self.objective is None or self.bound is None:
+            return None
+        return 0.0 if self.objective == 0 else (self.objective - self.bound) / self.objective

@@ -1,6 +1,5 @@
 """Solve the hindsight latency program with a backend, and say only what is proven."""
 
-import math
 import time
 from collections.abc import Sequence
 
@@ -15,7 +14,8 @@ from formulations.hindsight_latency.kinds import kinds
 from formulations.hindsight_latency.latency_program import LatencyProgram
 from formulations.hindsight_latency.problem import LatencyProblem
 from formulations.hindsight_latency.result import LatencyResult
-from formulations.results import BoundKind, Termination
+from formulations.results import Termination
+from formulations.trust import is_proven, trusted_bound, trusted_termination
 
 
 def solve(
@@ -52,7 +52,9 @@ def solve(
         If the program is too large to write.
     """
     if problem.num_requests == 0:
-        return LatencyResult(backend, Termination.OPTIMAL, objective=0, bound=0, starts=())
+        return LatencyResult(
+            method=backend, termination=Termination.OPTIMAL, objective=0, bound=0, starts=()
+        )
     return _solved(problem, backend, Limits(time_limit, seed), hint, aggregate)
 
 
@@ -109,11 +111,17 @@ def _result(
     starts = None if outcome.values is None else _starts(problem, outcome.values, aggregate)
     objective = None if starts is None else total_latency(problem, starts)
     found = {} if starts is None else violations(problem, starts, objective)
-    bound, kind = _trusted_bound(problem, outcome, objective)
-    proven = objective is not None and objective == bound and kind is BoundKind.INTEGER
+    bound, kind = trusted_bound(outcome, lower_bound(problem), objective)
+    proven = is_proven(objective, bound, kind)
     return LatencyResult(
         method=method,
-        termination=_termination(outcome.termination, proven=proven, broken=bool(found)),
+        termination=trusted_termination(
+            # One request after the other is always feasible.
+            outcome.termination,
+            proven=proven,
+            broken=bool(found),
+            always_feasible=True,
+        ),
         objective=objective,
         bound=bound,
         bound_kind=kind,
@@ -123,34 +131,6 @@ def _result(
         compile_seconds=compile_seconds,
         solver=outcome.details,
     )
-
-
-def _termination(said: Termination, *, proven: bool, broken: bool) -> Termination:
-    # Every problem is feasible (one request after the other), so "infeasible" is an error.
-    if broken or said is Termination.INFEASIBLE:
-        return Termination.FAILED
-    if proven:
-        return Termination.OPTIMAL
-    # A float solver's "optimal" is only its word.
-    return Termination.FEASIBLE if said is Termination.OPTIMAL else said
-
-
-def _trusted_bound(
-    problem: LatencyProblem, outcome: Outcome, objective: int | None
-) -> tuple[int, BoundKind]:
-    """Return the best bound in hand; a float one only where it claims more than integers prove."""
-    own = lower_bound(problem)
-    if outcome.bound is None:
-        return own, BoundKind.INTEGER
-    if outcome.bound_kind is BoundKind.INTEGER:
-        return max(own, int(outcome.bound)), BoundKind.INTEGER
-    slack = 1e-6 * max(1.0, abs(outcome.bound))
-    claimed = math.ceil(outcome.bound - slack)
-    if objective is not None:
-        claimed = min(claimed, objective)
-    if claimed <= own:
-        return own, BoundKind.INTEGER
-    return claimed, BoundKind.FLOAT
 
 
 def _starts(problem: LatencyProblem, values: FloatArray, aggregate: bool) -> tuple[int, ...]:

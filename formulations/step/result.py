@@ -1,72 +1,34 @@
 """The answer to a step problem."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from formulations.errors import InputError
-from formulations.results import BoundKind, Termination, TieRule
+from formulations.results import ProgramResult, TieRule
 
 
-@dataclass(frozen=True)
-class StepResult:
-    """Why a solve stopped, and the checked solution and bound in hand; None where missing.
+@dataclass(frozen=True, kw_only=True)
+class StepResult(ProgramResult):
+    """The answer of a step program; objective and bound are scaled by ``scale``.
 
     Parameters
     ----------
-    method : str
-        What solved: a backend, ``exact``, ``two-stage`` or ``brute-force``.
-    termination : Termination
-        ``OPTIMAL`` only if ``objective`` equals a bound derived in integers.
-    objective : int, optional
-        Scaled objective of ``assignment``, recomputed in integers.
-    bound : int, optional
-        Lower bound on the scaled objective.
-    bound_kind : BoundKind
-        Whether the bound was derived in integers.
     assignment : tuple of (int or None), optional
         Worker of each request, None for one that keeps waiting.
-    violations : mapping
-        What the checker found; empty for a feasible solution.
-    seconds : float
-        Wall-clock time of the solve itself.
-    compile_seconds : float
-        Wall-clock time to write the program in the solver's form.
     tie_rule : TieRule
         Which of several optima this is.
     scale : int
         Factor by which fractional discount weights, hence objective and bound, are scaled.
-    solver : mapping
-        Name, version, raw status and options.
     """
 
-    method: str
-    termination: Termination
-    objective: int | None = None
-    bound: int | None = None
-    bound_kind: BoundKind = BoundKind.INTEGER
     assignment: tuple[int | None, ...] | None = None
-    violations: Mapping[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
-    compile_seconds: float = 0.0
     tie_rule: TieRule = TieRule.BACKEND
     scale: int = 1
-    solver: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a result that contradicts itself."""
+        super().__post_init__()
         if (self.objective is None) != (self.assignment is None):
             raise ValueError("objective and assignment come together")
-        if self.is_optimal and not (
-            self.objective == self.bound
-            and self.bound_kind is BoundKind.INTEGER
-            and not self.violations
-        ):
-            raise ValueError("optimal needs an equal integer bound and a feasible assignment")
-
-    @property
-    def is_optimal(self) -> bool:
-        """Whether the solution is proven optimal, in integers."""
-        return self.termination is Termination.OPTIMAL
 
     def required_assignment(self) -> tuple[int | None, ...]:
         """Return the assignment.

@@ -1,6 +1,5 @@
 """Solve the step program with a backend, and say only what is proven."""
 
-import math
 import time
 from collections.abc import Sequence
 
@@ -8,13 +7,14 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.backends import Limits, Outcome, backend
-from formulations.results import BoundKind, Termination, TieRule
+from formulations.results import Termination, TieRule
 from formulations.step.bound import lower_bound
 from formulations.step.brute_force import brute_force
 from formulations.step.check import violations
 from formulations.step.problem import Objective, StepProblem
 from formulations.step.result import StepResult
 from formulations.step.step_program import StepProgram
+from formulations.trust import is_proven, trusted_bound, trusted_termination
 
 Assignment = Sequence[int | None]
 
@@ -58,7 +58,10 @@ def solve_by_enumeration(problem: StepProblem) -> StepResult:
     seconds = time.perf_counter() - began
     if best is None:
         return StepResult(
-            "brute-force", Termination.INFEASIBLE, seconds=seconds, scale=problem.scale
+            method="brute-force",
+            termination=Termination.INFEASIBLE,
+            seconds=seconds,
+            scale=problem.scale,
         )
     objective, assignment = best
     return StepResult(
@@ -94,7 +97,7 @@ def assess(
     found = violations(problem, assignment, objective)
     return StepResult(
         method=method,
-        termination=_termination(
+        termination=trusted_termination(
             Termination.FEASIBLE, proven=objective == bound, broken=bool(found)
         ),
         objective=objective,
@@ -113,10 +116,10 @@ def _settled(problem: StepProblem, method: str) -> StepResult | None:
         problem.token_capacity is not None
         and (problem.base > problem.token_capacity[:, None]).any()
     ):
-        return StepResult(method, Termination.INFEASIBLE, scale=problem.scale)
+        return _infeasible(problem, method)
     num_required = 0 if problem.required is None else int(problem.required.sum())
     if num_required > problem.num_admitted:
-        return StepResult(method, Termination.INFEASIBLE, scale=problem.scale)
+        return _infeasible(problem, method)
     if problem.num_admitted > 0:
         return None
     assignment = (None,) * problem.num_requests
@@ -131,6 +134,10 @@ def _settled(problem: StepProblem, method: str) -> StepResult | None:
         tie_rule=TieRule.LEXICOGRAPHIC,
         scale=problem.scale,
     )
+
+
+def _infeasible(problem: StepProblem, method: str) -> StepResult:
+    return StepResult(method=method, termination=Termination.INFEASIBLE, scale=problem.scale)
 
 
 def _solved(
@@ -155,11 +162,11 @@ def _result(
     assignment = None if outcome.values is None else _assignment(problem, outcome.values)
     objective = None if assignment is None else problem.objective_value(assignment)
     found = {} if assignment is None else violations(problem, assignment, objective)
-    bound, kind = _trusted_bound(problem, outcome, objective)
-    proven = objective is not None and objective == bound and kind is BoundKind.INTEGER
+    bound, kind = trusted_bound(outcome, lower_bound(problem), objective)
+    proven = is_proven(objective, bound, kind)
     return StepResult(
         method=method,
-        termination=_termination(outcome.termination, proven=proven, broken=bool(found)),
+        termination=trusted_termination(outcome.termination, proven=proven, broken=bool(found)),
         objective=objective,
         bound=None if outcome.termination is Termination.INFEASIBLE else bound,
         bound_kind=kind,
@@ -170,33 +177,6 @@ def _result(
         scale=problem.scale,
         solver=outcome.details,
     )
-
-
-def _termination(said: Termination, *, proven: bool, broken: bool) -> Termination:
-    if broken:
-        return Termination.FAILED
-    if proven:
-        return Termination.OPTIMAL
-    # A float solver's "optimal" is only its word.
-    return Termination.FEASIBLE if said is Termination.OPTIMAL else said
-
-
-def _trusted_bound(
-    problem: StepProblem, outcome: Outcome, objective: int | None
-) -> tuple[int, BoundKind]:
-    """Return the best bound in hand; a float one only where it claims more than integers prove."""
-    own = lower_bound(problem)
-    if outcome.bound is None:
-        return own, BoundKind.INTEGER
-    if outcome.bound_kind is BoundKind.INTEGER:
-        return max(own, int(outcome.bound)), BoundKind.INTEGER
-    slack = 1e-6 * max(1.0, abs(outcome.bound))
-    claimed = math.ceil(outcome.bound - slack)
-    if objective is not None:
-        claimed = min(claimed, objective)
-    if claimed <= own:
-        return own, BoundKind.INTEGER
-    return claimed, BoundKind.FLOAT
 
 
 def _assignment(problem: StepProblem, values: FloatArray) -> tuple[int | None, ...]:

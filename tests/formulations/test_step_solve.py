@@ -180,9 +180,16 @@ def test_an_unknown_backend_is_named() -> None:
 def test_a_result_cannot_contradict_itself() -> None:
     """Optimal without an equal integer bound is refused at construction."""
     with pytest.raises(ValueError, match="optimal needs"):
-        StepResult("x", Termination.OPTIMAL, 3, 3, BoundKind.FLOAT, (0,))
+        StepResult(
+            method="x",
+            termination=Termination.OPTIMAL,
+            objective=3,
+            bound=3,
+            bound_kind=BoundKind.FLOAT,
+            assignment=(0,),
+        )
     with pytest.raises(ValueError, match="come together"):
-        StepResult("x", Termination.FEASIBLE, 3)
+        StepResult(method="x", termination=Termination.FEASIBLE, objective=3)
 
 
 def test_the_three_objectives_differ() -> None:

@@ -87,9 +87,11 @@ def test_unknown_backends_are_named() -> None:
 def test_contradictions_are_refused() -> None:
     """Optimal needs an equal integer bound."""
     with pytest.raises(ValueError, match="optimal"):
-        LatencyResult("x", Termination.OPTIMAL, objective=3, bound=2, starts=(0,))
+        LatencyResult(
+            method="x", termination=Termination.OPTIMAL, objective=3, bound=2, starts=(0,)
+        )
     with pytest.raises(ValueError, match="together"):
-        LatencyResult("x", Termination.FEASIBLE, objective=3)
+        LatencyResult(method="x", termination=Termination.FEASIBLE, objective=3)
 
 
 def test_the_document_says_all() -> None:

@@ -1,0 +1,65 @@
+"""What may be believed of a backend's answer: the rules every program's solve shares."""
+
+import math
+
+from formulations.backends import Outcome
+from formulations.results import BoundKind, Termination
+
+
+def trusted_bound(outcome: Outcome, own: int, objective: int | None) -> tuple[int, BoundKind]:
+    """Return the best lower bound in hand.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        What the backend said.
+    own : int
+        A bound of ours, derived in integers.
+    objective : int, optional
+        Objective of the checked solution.
+
+    Returns
+    -------
+    tuple of int and BoundKind
+        A float bound only where it claims more than integers prove.
+    """
+    if outcome.bound is None:
+        return own, BoundKind.INTEGER
+    if outcome.bound_kind is BoundKind.INTEGER:
+        return max(own, int(outcome.bound)), BoundKind.INTEGER
+    slack = 1e-6 * max(1.0, abs(outcome.bound))
+    claimed = math.ceil(outcome.bound - slack)
+    if objective is not None:
+        claimed = min(claimed, objective)
+    if claimed <= own:
+        return own, BoundKind.INTEGER
+    return claimed, BoundKind.FLOAT
+
+
+def is_proven(objective: int | None, bound: int, kind: BoundKind) -> bool:
+    """Return whether an objective meets a bound that integers prove."""
+    return objective is not None and objective == bound and kind is BoundKind.INTEGER
+
+
+def trusted_termination(
+    said: Termination, *, proven: bool, broken: bool, always_feasible: bool = False
+) -> Termination:
+    """Return what a solve may call itself.
+
+    Parameters
+    ----------
+    said : Termination
+        The backend's word.
+    proven : bool
+        Whether the objective meets an integer bound, see `is_proven`.
+    broken : bool
+        Whether the checker refused the solution.
+    always_feasible : bool
+        Whether every problem of the program has a solution, so that "infeasible" is an error.
+    """
+    if broken or (always_feasible and said is Termination.INFEASIBLE):
+        return Termination.FAILED
+    if proven:
+        return Termination.OPTIMAL
+    # A float solver's "optimal" is only its word.
+    return Termination.FEASIBLE if said is Termination.OPTIMAL else said
