@@ -16,6 +16,9 @@ R = TypeVar("R")
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Return ``function`` compiled to machine code on its first call and cached on disk."""
-    machine_code: Callable[P, R] = njit(cache=True)(function)
+    """Return ``function`` compiled to machine code on its first call and cached on disk.
+
+    It runs without the interpreter's lock, so threads may run kernels side by side.
+    """
+    machine_code: Callable[P, R] = njit(cache=True, nogil=True)(function)
     return machine_code

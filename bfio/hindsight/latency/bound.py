@@ -72,7 +72,7 @@ def priced_bound(
     # Nobody can be a closed cell, so its price would only cost.
     scaled[~windows.cells] = 0
     smallest = int(form.prompt.min(initial=1))
-    best = _dearest_by_round(scaled, cells.tokens, cells.left, form.memory, smallest)
+    best = _dearest_by_round(scaled, cells.tokens, cells.left, cells.copies, form.memory, smallest)
     cost = _costs(scaled, cells.of_age, form.arrival, form.duration, SCALE)
     cost[~windows.starts] = CLOSED
     return PricedBound(scaled, best, cost, sum(cost.min(axis=1).tolist()) - sum(best.tolist()))
@@ -81,7 +81,7 @@ def priced_bound(
 def cell_losses(form: NormalForm, cells: Cells, priced: PricedBound) -> IntArray:
     """Return how much cheaper than the dearest set one with a cell is, shape (rounds, c)."""
     smallest = int(form.prompt.min(initial=1))
-    return _losses(priced.prices, cells.tokens, cells.left, form.memory, smallest)
+    return _losses(priced.prices, cells.tokens, cells.left, cells.copies, form.memory, smallest)
 
 
 def narrowed_windows(
@@ -104,23 +104,29 @@ def _dearest_by_round(
     prices: IntArray,
     tokens: IntArray,
     left: IntArray,
+    copies: IntArray,
     memory: int,
     smallest: int,
 ) -> IntArray:
     found = np.zeros(len(prices), np.int64)
     for now in range(len(prices)):
-        found[now] = dearest(prices[now], tokens, left, memory, smallest)
+        found[now] = dearest(prices[now], tokens, left, copies, memory, smallest)
     return found
 
 
 @compiled
 def _losses(
-    prices: IntArray, tokens: IntArray, left: IntArray, memory: int, smallest: int
+    prices: IntArray,
+    tokens: IntArray,
+    left: IntArray,
+    copies: IntArray,
+    memory: int,
+    smallest: int,
 ) -> IntArray:
     stages = np.zeros((len(tokens), memory + 1, memory // smallest + 2), np.int64)
     found = np.zeros_like(prices)
     for now in range(len(prices)):
-        losses(prices[now], tokens, left, memory, smallest, stages, found[now])
+        losses(prices[now], tokens, left, copies, memory, smallest, stages, found[now])
     return found
 
 

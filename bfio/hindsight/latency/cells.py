@@ -4,6 +4,7 @@ A request that holds m tokens now and has r rounds left after this one is the ce
 peak is m + r. Whether requests fit together from now on depends on their cells alone.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +21,15 @@ class Cells:
     ----------
     tokens, left : IntArray
         Shape (c,): m and r of each cell.
+    copies : IntArray
+        Shape (c,): how many requests can be the cell and would fit there together.
     of_age : IntArray
         Shape (n, longest duration): cell of each request by age, -1 beyond its end.
     """
 
     tokens: IntArray
     left: IntArray
+    copies: IntArray
     of_age: IntArray
 
 
@@ -38,9 +42,13 @@ def build_cells(form: NormalForm) -> Cells:
     of_age = np.full((len(paths), max(map(len, paths), default=0)), -1, dtype=np.int64)
     for i, path in enumerate(paths):
         of_age[i, : len(path)] = [index[cell] for cell in path]
+    requests_at = Counter(cell for path in paths for cell in path)
     return Cells(
         tokens=np.array([m for _, m in ordered], dtype=np.int64),
         left=np.array([r for r, _ in ordered], dtype=np.int64),
+        copies=np.array(
+            [min(requests_at[r, m], form.memory // (m + r)) for r, m in ordered], dtype=np.int64
+        ),
         of_age=of_age,
     )
 

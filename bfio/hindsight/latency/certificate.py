@@ -3,10 +3,15 @@
 Shares no code with the compiled bound: convention, cells and dearest sets are worked out anew.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from formulations.hindsight_latency import LatencyProblem
+
+#: Tokens held and rounds left.
+Cell: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,7 @@ class PriceCertificate:
     """
 
     scale: int
-    prices: Mapping[int, Mapping[tuple[int, int], int]]
+    prices: Mapping[int, Mapping[Cell, int]]
 
 
 def certified_bound(problem: LatencyProblem, certificate: PriceCertificate) -> int:
@@ -37,23 +42,30 @@ def certified_bound(problem: LatencyProblem, certificate: PriceCertificate) -> i
     prices, scale = certificate.prices, certificate.scale
     if scale < 1 or any(p < 0 for row in prices.values() for p in row.values()):
         raise ValueError("prices must be at least 0 and the scale at least 1")
-    convention = problem.convention
-    first = convention.first_age
-    paid = 0
-    for arrival, prompt, output in zip(
-        problem.arrival.tolist(), problem.prompt.tolist(), problem.output.tolist(), strict=True
-    ):
-        last = convention.last_age(output)
-        path = [(prompt + age, last - age) for age in range(first, last + 1)]
-        paid += _cheapest_start(arrival, path, certificate)
-    given_back = sum(_dearest_set(row, problem.memory) for row in prices.values())
+    paths = _paths(problem)
+    paid = sum(
+        _cheapest_start(arrival, path, certificate)
+        for arrival, path in zip(problem.arrival.tolist(), paths, strict=True)
+    )
+    requests_at = Counter(cell for path in paths for cell in path)
+    given_back = sum(_dearest_set(row, requests_at, problem.memory) for row in prices.values())
     constant: int = sum(problem.output.tolist()) - sum(problem.arrival.tolist())
     return -((given_back - paid) // scale) + constant
 
 
-def _cheapest_start(
-    arrival: int, path: list[tuple[int, int]], certificate: PriceCertificate
-) -> int:
+def _paths(problem: LatencyProblem) -> list[list[Cell]]:
+    """Return the cells each request is, age by age."""
+    convention = problem.convention
+    first = convention.first_age
+    return [
+        [(prompt + age, last - age) for age in range(first, last + 1)]
+        for prompt, last in zip(
+            problem.prompt.tolist(), map(convention.last_age, problem.output.tolist()), strict=True
+        )
+    ]
+
+
+def _cheapest_start(arrival: int, path: list[Cell], certificate: PriceCertificate) -> int:
     # After the last priced round a later start only costs.
     end = max(certificate.prices, default=-1) + 1
     return min(
@@ -63,15 +75,16 @@ def _cheapest_start(
     )
 
 
-def _dearest_set(row: Mapping[tuple[int, int], int], memory: int) -> int:
-    """Greatest price of a multiset of cells that runs to its ends within the memory."""
+def _dearest_set(row: Mapping[Cell, int], requests_at: Mapping[Cell, int], memory: int) -> int:
+    """Greatest price of a set of cells that runs to its ends within the memory.
+
+    Each cell is there at most as often as there are requests that can be it.
+    """
     best = {(0, 0): 0}
     for (tokens, left), price in sorted(row.items(), key=lambda item: -item[0][1]):
-        if price == 0:
-            continue
+        frontier = best if price else {}
         fresh = dict(best)
-        frontier = best
-        while frontier:
+        for _ in range(requests_at.get((tokens, left), 0)):
             grown: dict[tuple[int, int], int] = {}
             for (held, count), value in frontier.items():
                 fits = held + tokens + (count + 1) * left <= memory

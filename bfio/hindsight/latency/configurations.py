@@ -6,8 +6,9 @@ rounds from now; until then nobody leaves, so they hold ``S + m + (c + 1) r`` to
 round, and the set can run on without any later start iff this never exceeds M. The state (S, c)
 is all that the next cell needs to know.
 
-A cell may be taken repeatedly, even if only one request can be it: that relaxes, so the value
-stays an upper bound on what any schedule can hold at the round.
+A cell is taken at most as often as there are requests that can be it. That one request might
+be taken at two of its cells at once still relaxes, so the value stays an upper bound on what any
+schedule can hold at the round.
 """
 
 import math
@@ -24,10 +25,17 @@ _NEGLIGIBLE = -20.0
 
 
 @compiled
+def most_others(m: int, r: int, memory: int, smallest: int) -> int:
+    """Return how many requests may be there before a cell is added; -1 if not even none."""
+    return (memory - m - r) // (smallest + r) if m + r <= memory else -1
+
+
+@compiled
 def dearest(
     price: IntArray,
     tokens: IntArray,
     left: IntArray,
+    copies: IntArray,
     memory: int,
     smallest: int,
 ) -> int:
@@ -40,13 +48,11 @@ def dearest(
         if gain <= 0:
             continue
         m, r = tokens[cell], left[cell]
-        for c in range(most):
-            top = memory - (c + 1) * r - m
-            if top < c * smallest:
-                break
-            for s in range(c * smallest, top + 1):
-                if value[s, c] >= 0 and value[s, c] + gain > value[s + m, c + 1]:
-                    value[s + m, c + 1] = value[s, c] + gain
+        for _ in range(copies[cell]):
+            for c in range(most_others(m, r, memory, smallest), -1, -1):
+                for s in range(c * smallest, memory - (c + 1) * r - m + 1):
+                    if value[s, c] >= 0 and value[s, c] + gain > value[s + m, c + 1]:
+                        value[s + m, c + 1] = value[s, c] + gain
     return value.max()  # type: ignore[no-any-return]
 
 
@@ -55,6 +61,7 @@ def soft_dearest(
     price: FloatArray,
     tokens: IntArray,
     left: IntArray,
+    copies: IntArray,
     open_cells: BoolArray,
     memory: int,
     smallest: int,
@@ -70,42 +77,34 @@ def soft_dearest(
     The derivative of the value by the price of a cell is how often the cell is expected in a set
     drawn by these weights: ``expected``, shape (c,). Forward sums and a backward sweep.
     """
-    most = memory // smallest
     count = 0
     for cell in range(len(tokens)):
         expected[cell] = 0.0
         exponent = price[cell] / temperature
         if open_cells[cell] and exponent > _NEGLIGIBLE:
-            used[count] = cell
-            weight[count] = math.exp(exponent)
-            count += 1
+            for _ in range(copies[cell]):
+                used[count] = cell
+                weight[count] = math.exp(exponent)
+                count += 1
     work[:] = 0.0
     work[0, 0] = _EMPTY
     for j in range(count):
         m, r, e = tokens[used[j]], left[used[j]], weight[j]
-        for c in range(most):
-            top = memory - (c + 1) * r - m
-            if top < c * smallest:
-                break
-            for s in range(c * smallest, top + 1):
+        for c in range(most_others(m, r, memory, smallest), -1, -1):
+            for s in range(c * smallest, memory - (c + 1) * r - m + 1):
                 stages[j, s, c] = work[s, c]
                 work[s + m, c + 1] += e * work[s, c]
     total = work.sum()
     work[:] = 1.0 / total
     for j in range(count - 1, -1, -1):
         m, r, e = tokens[used[j]], left[used[j]], weight[j]
-        last = -1
-        for c in range(most):
-            if memory - (c + 1) * r - m < c * smallest:
-                break
-            last = c
         mean = 0.0
-        for c in range(last, -1, -1):
-            for s in range(memory - (c + 1) * r - m, c * smallest - 1, -1):
+        for c in range(most_others(m, r, memory, smallest) + 1):
+            for s in range(c * smallest, memory - (c + 1) * r - m + 1):
                 extra = e * work[s + m, c + 1]
                 work[s, c] += extra
                 mean += stages[j, s, c] * extra
-        expected[used[j]] = mean
+        expected[used[j]] += mean
     return temperature * (math.log(total) - math.log(_EMPTY))
 
 
@@ -114,6 +113,7 @@ def losses(
     price: IntArray,
     tokens: IntArray,
     left: IntArray,
+    copies: IntArray,
     memory: int,
     smallest: int,
     stages: IntArray,
@@ -129,31 +129,28 @@ def losses(
     ahead[0, 0] = 0
     for cell in range(len(tokens)):
         m, r = tokens[cell], left[cell]
-        for c in range(most):
-            top = memory - (c + 1) * r - m
-            if top < c * smallest:
-                break
-            for s in range(c * smallest, top + 1):
-                stages[cell, s, c] = ahead[s, c]
-                if price[cell] > 0 and ahead[s, c] >= 0:
-                    reached = ahead[s, c] + price[cell]
-                    if reached > ahead[s + m, c + 1]:
-                        ahead[s + m, c + 1] = reached
+        for copy in range(copies[cell] if price[cell] > 0 else 1):
+            for c in range(most_others(m, r, memory, smallest), -1, -1):
+                for s in range(c * smallest, memory - (c + 1) * r - m + 1):
+                    if copy == 0:
+                        stages[cell, s, c] = ahead[s, c]
+                    if price[cell] > 0 and ahead[s, c] >= 0:
+                        reached = ahead[s, c] + price[cell]
+                        if reached > ahead[s + m, c + 1]:
+                            ahead[s + m, c + 1] = reached
     best = ahead.max()
     behind = np.zeros((memory + 1, most + 2), np.int64)
     for cell in range(len(tokens) - 1, -1, -1):
         m, r = tokens[cell], left[cell]
         with_cell = 0
-        last = -1
-        for c in range(most):
-            if memory - (c + 1) * r - m < c * smallest:
-                break
-            last = c
-        for c in range(last, -1, -1):
-            for s in range(memory - (c + 1) * r - m, c * smallest - 1, -1):
-                gain = price[cell] + behind[s + m, c + 1]
-                if stages[cell, s, c] >= 0:
-                    with_cell = max(with_cell, stages[cell, s, c] + gain)
-                if price[cell] > 0 and gain > behind[s, c]:
-                    behind[s, c] = gain
+        last = copies[cell] - 1 if price[cell] > 0 else 0
+        for copy in range(last + 1):
+            for c in range(most_others(m, r, memory, smallest) + 1):
+                for s in range(c * smallest, memory - (c + 1) * r - m + 1):
+                    gain = price[cell] + behind[s + m, c + 1]
+                    # The first copy, with all the others behind it, stands for the cell.
+                    if copy == last and stages[cell, s, c] >= 0:
+                        with_cell = max(with_cell, stages[cell, s, c] + gain)
+                    if price[cell] > 0 and gain > behind[s, c]:
+                        behind[s, c] = gain
         loss[cell] = best - with_cell

@@ -12,6 +12,7 @@ request by one round changes the prices of all its cells.
 
 import math
 import time
+from concurrent.futures import Executor
 
 import numpy as np
 
@@ -31,6 +32,8 @@ _FLAT = 3e-5
 #: A cell's weight stays within doubles while its price over the temperature stays below 709; the
 #: rest is left to prices that rise within a stage.
 _MOST_EXPONENT = 500.0
+#: Parts into which requests and rounds are dealt to threads; fixed, so that sums round alike.
+_PARTS = 4
 
 
 class PriceAscent:
@@ -42,30 +45,35 @@ class PriceAscent:
         Data.
     starts : IntArray
         Shape (n,): a schedule; its makespan is the number of priced rounds.
+    pool : Executor
+        Threads; how many does not change the prices.
 
     Attributes
     ----------
     prices : FloatArray
         Shape (rounds, c).
     windows : Windows
-        Open starts and cells; narrower ones may be set between runs.
+        Open starts and cells.
     """
 
-    def __init__(self, form: NormalForm, cells: Cells, starts: IntArray) -> None:
+    def __init__(self, form: NormalForm, cells: Cells, starts: IntArray, pool: Executor) -> None:
         self._form = form
         self._cells = cells
+        self._pool = pool
         rounds = int((starts + form.duration).max(initial=0))
         self.windows = arrival_windows(form, cells, rounds)
         waiting = (starts[None, :] >= np.arange(rounds)[:, None]).sum(axis=1)
         # A first guess: a full memory is worth one round to everyone who waits.
         self.prices: FloatArray = waiting[:, None] * cells.tokens[None, :] / form.memory
-        num_cells = len(cells.tokens)
         self._smallest = int(form.prompt.min(initial=1))
         most = form.memory // self._smallest
-        self._stages = np.zeros((num_cells, form.memory + 1, most + 2))
-        size = rounds * num_cells
+        room = (int(cells.copies.sum()), form.memory + 1, most + 2)
+        self._stages = [np.zeros(room) for _ in range(_PARTS)]
+        self._chance = np.zeros((form.num_requests, rounds + 1))
+        size = rounds * len(cells.tokens)
         self._directions = np.zeros((_HISTORY, size))
         self._changes = np.zeros((_HISTORY, size))
+        self._share = np.zeros(_HISTORY)
 
     def run(
         self, temperature: float, steps: int, dearest: FloatArray, deadline: float | None
@@ -75,105 +83,69 @@ class PriceAscent:
         ``dearest`` holds the price of the dearest set of each round; a round whose dearest set
         would weigh more than fits a double is kept hotter.
         """
-        heat = np.maximum(temperature, dearest / _MOST_EXPONENT)
-        length = np.zeros(2, dtype=np.int64)
-        value = -math.inf
-        for _ in range(0, steps, _CHUNK):
+        heat: FloatArray = np.maximum(temperature, dearest / _MOST_EXPONENT)
+        # How many steps are remembered, and where the next one goes.
+        self._length = np.zeros(2, dtype=np.int64)
+        value, slope = self._soft_bound(self.prices, temperature, heat)
+        earlier = -math.inf
+        for count in range(steps):
+            if count % _CHUNK == 0:
+                if value - earlier <= _FLAT * abs(value):
+                    return
+                earlier = value
             if deadline is not None and time.perf_counter() >= deadline:
                 return
-            reached = _ascend(
-                self.prices,
-                self._cells.tokens,
-                self._cells.left,
-                self._cells.of_age,
-                self.windows.starts,
-                self.windows.cells,
-                self._form.arrival,
-                self._form.duration,
-                self._form.memory,
-                self._smallest,
-                temperature,
-                heat,
-                self._stages,
-                self._directions,
-                self._changes,
-                length,
-                _CHUNK,
-            )
-            if reached - value <= _FLAT * abs(reached):
+            moved = self._step(value, slope, temperature, heat)
+            if moved is None:
                 return
-            value = reached
+            value, slope = moved
 
-
-@compiled
-def _ascend(
-    prices: FloatArray,
-    tokens: IntArray,
-    left: IntArray,
-    of_age: IntArray,
-    open_starts: BoolArray,
-    open_cells: BoolArray,
-    arrival: IntArray,
-    duration: IntArray,
-    memory: int,
-    smallest: int,
-    temperature: float,
-    heat: FloatArray,
-    stages: FloatArray,
-    directions: FloatArray,
-    changes: FloatArray,
-    length: IntArray,
-    steps: int,
-) -> float:
-    """Take some quasi-Newton steps in place; return the soft bound reached.
-
-    ``length`` holds how many steps are remembered and where the next one goes.
-    """
-    size = prices.size
-    history = len(directions)
-    slope = np.zeros_like(prices)
-    next_slope = np.zeros_like(prices)
-    trial = np.zeros_like(prices)
-    step = np.zeros(size)
-    share = np.zeros(history)
-    value = _soft_bound(
-        prices, tokens, left, of_age, open_starts, open_cells, arrival, duration, memory, smallest,
-        temperature, heat, stages, slope,
-    )  # fmt: skip
-    for _ in range(steps):
-        flat_slope = slope.reshape(-1)
-        step[:] = flat_slope
-        _newton(step, directions, changes, share, length)
-        rise = 0.0
-        for j in range(size):
-            rise += step[j] * flat_slope[j]
-        if rise < 1e-6:
-            return value
+    def _step(
+        self, value: float, slope: FloatArray, temperature: float, heat: FloatArray
+    ) -> tuple[float, FloatArray] | None:
+        """Take one quasi-Newton step; None if there is no ascent left."""
+        step = slope.copy()
+        _newton(step.reshape(-1), self._directions, self._changes, self._share, self._length)
+        rise = float((step * slope).sum())
         pace = 1.0
-        while True:
-            flat_trial, flat_prices = trial.reshape(-1), prices.reshape(-1)
-            for j in range(size):
-                flat_trial[j] = flat_prices[j] + pace * step[j]
-            reached = _soft_bound(
-                trial, tokens, left, of_age, open_starts, open_cells, arrival, duration, memory,
-                smallest, temperature, heat, stages, next_slope,
-            )  # fmt: skip
+        while rise >= 1e-6 and pace >= 1e-6:
+            trial = self.prices + pace * step
+            reached, next_slope = self._soft_bound(trial, temperature, heat)
             if reached >= value + 1e-4 * pace * rise:
-                break
+                self._remember(pace * step, slope - next_slope)
+                self.prices = trial
+                return reached, next_slope
             pace *= 0.4
-            if pace < 1e-6:
-                return value
-        where = length[1]
-        flat_next = next_slope.reshape(-1)
-        for j in range(size):
-            directions[where, j] = pace * step[j]
-            changes[where, j] = flat_slope[j] - flat_next[j]
-        length[1] = (where + 1) % history
-        length[0] = min(length[0] + 1, history)
-        value = reached
-        prices[:] = trial
-        slope[:] = next_slope
-    return value
+        return None
+
+    def _remember(self, direction: FloatArray, change: FloatArray) -> None:
+        known, where = self._length.tolist()
+        self._directions[where] = direction.reshape(-1)
+        self._changes[where] = change.reshape(-1)
+        self._length[:] = min(known + 1, _HISTORY), (where + 1) % _HISTORY
+
+    def _soft_bound(
+        self, prices: FloatArray, temperature: float, heat: FloatArray
+    ) -> tuple[float, FloatArray]:
+        """Return the soft bound at ``prices`` and its derivative."""
+        form, cells, windows = self._form, self._cells, self.windows
+        slope = np.zeros_like(prices)
+
+        def starts(part: int) -> float:
+            return _soft_starts(
+                part, _PARTS, prices, cells.of_age, windows.starts, form.arrival, form.duration,
+                temperature, self._chance,
+            )  # fmt: skip
+
+        def rounds(part: int) -> float:
+            return _soft_rounds(
+                part, _PARTS, prices, cells.tokens, cells.left, cells.copies, cells.of_age,
+                windows.cells, form.duration, form.memory, self._smallest, heat, self._chance,
+                self._stages[part], slope,
+            )  # fmt: skip
+
+        gained = sum(self._pool.map(starts, range(_PARTS)))
+        return gained - sum(self._pool.map(rounds, range(_PARTS))), slope
 
 
 @compiled
@@ -222,28 +194,22 @@ def _newton(
 
 
 @compiled
-def _soft_bound(
+def _soft_starts(
+    part: int,
+    parts: int,
     prices: FloatArray,
-    tokens: IntArray,
-    left: IntArray,
     of_age: IntArray,
     open_starts: BoolArray,
-    open_cells: BoolArray,
     arrival: IntArray,
     duration: IntArray,
-    memory: int,
-    smallest: int,
     temperature: float,
-    heat: FloatArray,
-    stages: FloatArray,
-    slope: FloatArray,
+    chance: FloatArray,
 ) -> float:
-    """Return the soft bound at ``prices`` and fill its derivative ``slope``."""
-    rounds, num_cells = prices.shape
-    cost = np.zeros(rounds + 1)
-    slope[:] = 0.0
+    """Return the soft least costs of every ``parts``-th request; fill the chance of each start."""
+    rounds = len(prices)
     value = 0.0
-    for i in range(len(arrival)):
+    for i in range(part, len(arrival), parts):
+        cost = chance[i]
         lowest = math.inf
         for k in range(rounds + 1):
             if not open_starts[i, k]:
@@ -255,23 +221,45 @@ def _soft_bound(
             lowest = min(lowest, cost[k])
         total = 0.0
         for k in range(rounds + 1):
-            if open_starts[i, k]:
-                cost[k] = math.exp((lowest - cost[k]) / temperature)
-                total += cost[k]
+            cost[k] = math.exp((lowest - cost[k]) / temperature) if open_starts[i, k] else 0.0
+            total += cost[k]
         value += lowest - temperature * math.log(total)
-        for k in range(rounds):
-            if open_starts[i, k] and cost[k] > 1e-12 * total:
-                for age in range(min(duration[i], rounds - k)):
-                    slope[k + age, of_age[i, age]] += cost[k] / total
+        cost /= total
+    return value
+
+
+@compiled
+def _soft_rounds(
+    part: int,
+    parts: int,
+    prices: FloatArray,
+    tokens: IntArray,
+    left: IntArray,
+    copies: IntArray,
+    of_age: IntArray,
+    open_cells: BoolArray,
+    duration: IntArray,
+    memory: int,
+    smallest: int,
+    heat: FloatArray,
+    chance: FloatArray,
+    stages: FloatArray,
+    slope: FloatArray,
+) -> float:
+    """Return the soft dearest sets of every ``parts``-th round; fill their slopes."""
+    rounds, num_cells = prices.shape
     work = np.zeros(stages.shape[1:])
-    used = np.zeros(num_cells, np.int64)
-    weight = np.zeros(num_cells)
+    used = np.zeros(len(stages), np.int64)
+    weight = np.zeros(len(stages))
     expected = np.zeros(num_cells)
-    for now in range(rounds):
-        value -= soft_dearest(
-            prices[now], tokens, left, open_cells[now], memory, smallest, heat[now], stages,
-            work, used, weight, expected,
+    value = 0.0
+    for now in range(part, rounds, parts):
+        value += soft_dearest(
+            prices[now], tokens, left, copies, open_cells[now], memory, smallest, heat[now],
+            stages, work, used, weight, expected,
         )  # fmt: skip
-        for cell in range(num_cells):
-            slope[now, cell] -= expected[cell]
+        for i in range(len(duration)):
+            for age in range(min(duration[i], now + 1)):
+                slope[now, of_age[i, age]] += chance[i, now - age]
+        slope[now] -= expected
     return value

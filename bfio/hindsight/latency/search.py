@@ -33,14 +33,19 @@ least bound among the dropped ones still bounds what they could have led to.
 """
 
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass, fields
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bfio.exact.compiled import compiled
 from bfio.hindsight.latency.bound import SCALE, PricedBound, cell_losses
 from bfio.hindsight.latency.cells import Cells
 from bfio.hindsight.latency.normal_form import NormalForm
+from bfio.hindsight.latency.pairs import PairLosses
 from formulations.arrays import BoolArray, IntArray
 
 #: Most requests: their marks fill two words.
@@ -52,6 +57,8 @@ _COMPARED = 2000
 _ROUND_WORK = 400_000_000
 #: Memory for the states of one round [bytes].
 _BYTES = 300_000_000
+#: States that one thread takes at a time.
+_PIECE = 4096
 
 
 @dataclass(frozen=True)
@@ -80,10 +87,23 @@ class RoundSearch:
     ----------
     form, cells, priced : NormalForm, Cells, PricedBound
         Data and the prices that bound.
+    pairs : PairLosses
+        Losses of two cells together.
+    pool : Executor
+        Threads; how many does not change what is found.
     """
 
-    def __init__(self, form: NormalForm, cells: Cells, priced: PricedBound) -> None:
+    def __init__(
+        self,
+        form: NormalForm,
+        cells: Cells,
+        priced: PricedBound,
+        pairs: PairLosses,
+        pool: Executor,
+    ) -> None:
         self._form = form
+        self._pairs = pairs
+        self._pool = pool
         self._cells = cells
         self._priced = priced
         self._least = _least_costs(priced.cost)
@@ -140,19 +160,40 @@ class RoundSearch:
         return min(best, -(-open_ // SCALE))
 
     def _expand(self, states: "_States", now: int, cutoff: int, room: int) -> "_States | None":
+        """Return all children, or None if there are more than ``room``."""
+        pieces = list(_pieces(len(states.bound), _PIECE))
+        # One piece may have more than its share of the children.
+        share = min(room, 4 * room // len(pieces) + 100_000)
+
+        def expand(piece: slice) -> "_States | None":
+            return self._expand_piece(states.select(piece), now, cutoff, share)
+
+        found = list(self._pool.map(expand, pieces))
+        children = [piece for piece in found if piece is not None]
+        if len(children) < len(found) or sum(len(piece.bound) for piece in children) > room:
+            return None
+        return _States.joined(children)
+
+    def _expand_piece(
+        self, states: "_States", now: int, cutoff: int, room: int
+    ) -> "_States | None":
         children = _States.empty(room, self._form.num_requests)
         written = _expand(
             now,
             cutoff,
             states.starts,
-            states.mark,
             states.bound,
             states.total,
+            states.count,
             self._priced.cost,
             self._least,
             self._priced.prices,
             self._priced.dearest,
             self._loss,
+            self._pairs.loss,
+            self._pairs.begin,
+            self._pairs.row,
+            self._pairs.size,
             self._cells.of_age,
             self._form.memory,
             self._form.prompt,
@@ -166,31 +207,59 @@ class RoundSearch:
             children.total,
             children.count,
         )
-        return None if written < 0 else children.select(slice(written))
+        # A copy, so that the room not written to is given back.
+        return None if written < 0 else children.select(np.arange(written))
 
     def _drop_improvable(self, states: "_States", alive: BoolArray, now: int) -> None:
-        _drop_improvable(
-            alive,
-            states.starts,
-            self._form.memory,
-            self._form.prompt,
-            self._form.duration,
-            self._form.arrival,
-            now,
-        )
+        form = self._form
+
+        def drop(piece: slice) -> None:
+            _drop_improvable(
+                alive[piece],
+                states.starts[piece],
+                form.memory,
+                form.prompt,
+                form.duration,
+                form.arrival,
+                now,
+            )
+
+        list(self._pool.map(drop, _pieces(len(alive), _PIECE)))
 
     def _undominated(self, states: "_States", now: int) -> "_States":
         order = np.lexsort((states.bound, states.total, states.mark[:, 0], states.mark[:, 1]))
-        keep = _undominated(
-            order,
-            states.starts,
-            states.mark,
-            self._form.prompt,
-            self._form.duration,
-            now,
-            _COMPARED,
-        )
-        return states.select(keep)
+
+        def undominated(piece: slice) -> BoolArray:
+            return _undominated(
+                order[piece],
+                states.starts,
+                states.mark,
+                self._form.prompt,
+                self._form.duration,
+                now,
+                _COMPARED,
+            )
+
+        keep = list(self._pool.map(undominated, _group_pieces(states.mark[order], _PIECE)))
+        return states.select(order[np.concatenate(keep)] if keep else order)
+
+
+def _pieces(size: int, piece: int) -> Iterator[slice]:
+    for begin in range(0, size, piece):
+        yield slice(begin, min(begin + piece, size))
+
+
+def _group_pieces(mark: IntArray, piece: int) -> Iterator[slice]:
+    """Cut sorted marks into pieces of about a size, never within a group of equal marks."""
+    if len(mark) == 0:
+        return
+    change = np.flatnonzero((mark[1:] != mark[:-1]).any(axis=1)) + 1
+    targets = np.arange(piece, len(mark), piece)
+    cuts = np.unique(change[np.minimum(np.searchsorted(change, targets), len(change) - 1)])
+    cuts = cuts if len(change) else change
+    bounds = [0, *cuts.tolist(), len(mark)]
+    for begin, end in pairwise(bounds):
+        yield slice(begin, end)
 
 
 @dataclass(frozen=True)
@@ -226,6 +295,12 @@ class _States:
         states.count[:] = 0
         return states
 
+    @staticmethod
+    def joined(parts: list["_States"]) -> "_States":
+        """Return the rows of all parts."""
+        names = [field.name for field in fields(_States)]
+        return _States(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+
     def select(self, rows: "BoolArray | IntArray | slice") -> "_States":
         """Return some rows."""
         return _States(
@@ -259,10 +334,10 @@ def _least_costs(cost: IntArray) -> IntArray:
 
 
 @compiled
-def _least_from(least: IntArray, arrival: IntArray, i: int, t: int, scale: int) -> int:
+def _least_from(least: IntArray, arrival: IntArray, i: int, t: int) -> int:
     rounds = least.shape[1] - 1
     value: int = least[i, min(t, rounds)]
-    return value if t <= rounds else max(value, scale * max(t, arrival[i]))
+    return value if t <= rounds else max(value, SCALE * max(t, arrival[i]))
 
 
 @compiled
@@ -270,14 +345,18 @@ def _expand(
     now: int,
     cutoff: int,
     starts: IntArray,
-    mark: IntArray,
     bound: IntArray,
     total: IntArray,
+    count: IntArray,
     cost: IntArray,
     least: IntArray,
     prices: IntArray,
     dearest: IntArray,
     loss: IntArray,
+    pair: NDArray[np.int32],
+    begin: IntArray,
+    row: IntArray,
+    size: IntArray,
     of_age: IntArray,
     memory: int,
     prompt: IntArray,
@@ -296,36 +375,33 @@ def _expand(
     -1 if there are too many, or too many choices lead to none.
     """
     n = len(prompt)
-    rounds = len(prices)
-    scale = 4096
-    used = np.zeros(of_age.shape[1] + 1, np.int64)
+    priced = now < len(prices)
+    span = of_age.shape[1]
+    used = np.zeros(span + 1, np.int64)
     waiting = np.zeros(n, np.int64)
     choice = np.zeros(n + 1, np.int64)
     start = np.zeros(n, np.int64)
+    # Per number of starts now: the greatest loss of this and each later round, the latter's sum.
+    worst = np.zeros((n + 1, span + 1), np.int64)
+    running = np.zeros(n + 1, np.int64)
+    ahead = np.zeros(n + 1, np.int64)
+    here, stay, price = _choices(now, cost, least, prices, of_age, arrival)
     written = 0
     left = 1_000_000 + 50 * len(child_bound)
     for parent in range(len(bound)):
-        used[:] = 0
-        num_waiting = 0
-        paid = 0
-        # Requests that have not arrived wait at no loss: their least cost stays the same.
-        for i in range(n):
-            start[i] = starts[parent, i]
-            if start[i] < 0:
-                if arrival[i] <= now:
-                    waiting[num_waiting] = i
-                    num_waiting += 1
-            else:
-                for age in range(max(now - start[i], 0), duration[i]):
-                    used[start[i] + age - now] += prompt[i] + age
-                if start[i] + duration[i] > now and now < rounds:
-                    paid += prices[now, of_age[i, now - start[i]]]
+        start[:] = starts[parent]
+        paid, num_waiting, num_running = _enter(
+            now, start, used, waiting, running, prices, of_age, prompt, duration, arrival
+        )
+        worst[0, :] = 0
+        for r in range(num_running):
+            _raise_worst(
+                now, running, r, worst[0], start, duration, of_age, loss, pair, begin, row, size
+            )
+        ahead[0] = worst[0, 1:].sum()
         value = bound[parent]
+        level = 0
         sum_starts = total[parent]
-        started = n
-        for i in range(n):
-            if start[i] < 0:
-                started -= 1
         # Depth first over the waiting requests: 0 not tried, 1 starts now, 2 keeps waiting.
         depth = 0
         choice[0] = 0
@@ -334,51 +410,40 @@ def _expand(
             if left < 0:
                 return -1
             if depth == num_waiting:
-                settled = value + (dearest[now] - paid if now < rounds else 0)
-                reach = settled
-                if settled <= cutoff:
-                    reach += _ahead(now, start, duration, of_age, loss)
-                if reach <= cutoff:
+                settled = value + (dearest[now] - paid if priced else 0)
+                if settled + ahead[level] <= cutoff:
                     if written == len(child_bound):
                         return -1
-                    low, high = 0, 0
-                    for i in range(n):
-                        child_starts[written, i] = start[i]
-                        if start[i] >= 0:
-                            if i < 60:
-                                low |= 1 << i
-                            else:
-                                high |= 1 << (i - 60)
-                    child_mark[written, 0] = low
-                    child_mark[written, 1] = high
+                    _write_marks(start, child_mark[written])
+                    child_starts[written] = start
                     child_bound[written] = settled
-                    child_reach[written] = reach
+                    child_reach[written] = settled + ahead[level]
                     child_total[written] = sum_starts
-                    child_count[written] = started
+                    child_count[written] = count[parent] + level
                     written += 1
                 depth -= 1
                 continue
             i = waiting[depth]
-            base = _least_from(least, arrival, i, now, scale)
-            price = prices[now, of_age[i, 0]] if now < rounds else 0
-            here = cost[i, now] if now < rounds else _least_from(least, arrival, i, now, scale)
-            later = _least_from(least, arrival, i, now + 1, scale)
             if choice[depth] == 0:
                 choice[depth] = 1
-                fits = twin[i] < 0 or start[twin[i]] >= 0
-                if value + here - base > cutoff:
-                    fits = False
-                age = duration[i] - 1
-                while fits and age >= 0:
-                    if used[age] + prompt[i] + age > memory:
-                        fits = False
-                    age -= 1
+                fits = (
+                    (twin[i] < 0 or start[twin[i]] >= 0)
+                    and value + here[i] + ahead[level] + worst[level, 0] <= cutoff
+                    and _fits(used, prompt[i], duration[i], memory)
+                )
                 if fits:
                     start[i] = now
-                    started += 1
-                    value += here - base
+                    running[num_running + level] = i
+                    worst[level + 1] = worst[level]
+                    _raise_worst(
+                        now, running, num_running + level, worst[level + 1], start, duration,
+                        of_age, loss, pair, begin, row, size,
+                    )  # fmt: skip
+                    level += 1
+                    ahead[level] = worst[level, 1:].sum()
+                    value += here[i]
                     sum_starts += now
-                    paid += price
+                    paid += price[i]
                     for age in range(duration[i]):
                         used[age] += prompt[i] + age
                     depth += 1
@@ -387,36 +452,125 @@ def _expand(
             if choice[depth] == 1:
                 if start[i] == now:
                     start[i] = -1
-                    started -= 1
-                    value -= here - base
+                    level -= 1
+                    value -= here[i]
                     sum_starts -= now
-                    paid -= price
+                    paid -= price[i]
                     for age in range(duration[i]):
                         used[age] -= prompt[i] + age
-                if value + later - base <= cutoff:
+                if value + stay[i] + ahead[level] + worst[level, 0] <= cutoff:
                     choice[depth] = 2
-                    value += later - base
+                    value += stay[i]
                     depth += 1
                     choice[depth] = 0
                     continue
                 depth -= 1
                 continue
-            value -= later - base
+            value -= stay[i]
             depth -= 1
     return written
 
 
 @compiled
-def _ahead(now: int, start: IntArray, duration: IntArray, of_age: IntArray, loss: IntArray) -> int:
-    """Return the losses of later rounds that the running requests already imply."""
-    total = 0
-    for t in range(now + 1, min(now + of_age.shape[1], len(loss))):
-        worst = 0
-        for i in range(len(start)):
-            if start[i] >= 0 and start[i] + duration[i] > t:
-                worst = max(worst, loss[t, of_age[i, t - start[i]]])
-        total += worst
-    return total
+def _choices(
+    now: int,
+    cost: IntArray,
+    least: IntArray,
+    prices: IntArray,
+    of_age: IntArray,
+    arrival: IntArray,
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return what each request loses if it starts now, if it stays, and its price now."""
+    n = len(arrival)
+    here, stay, price = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    for i in range(n):
+        base = _least_from(least, arrival, i, now)
+        stay[i] = _least_from(least, arrival, i, now + 1) - base
+        if now < len(prices):
+            here[i] = cost[i, now] - base
+            price[i] = prices[now, of_age[i, 0]]
+    return here, stay, price
+
+
+@compiled
+def _enter(
+    now: int,
+    start: IntArray,
+    used: IntArray,
+    waiting: IntArray,
+    running: IntArray,
+    prices: IntArray,
+    of_age: IntArray,
+    prompt: IntArray,
+    duration: IntArray,
+    arrival: IntArray,
+) -> tuple[int, int, int]:
+    """Lay out a state; return what is paid now, how many wait and how many run."""
+    used[:] = 0
+    paid, num_waiting, num_running = 0, 0, 0
+    for i in range(len(start)):
+        if start[i] < 0:
+            # Requests that have not arrived wait at no loss: their least cost stays the same.
+            if arrival[i] <= now:
+                waiting[num_waiting] = i
+                num_waiting += 1
+        elif start[i] + duration[i] > now:
+            running[num_running] = i
+            num_running += 1
+            for age in range(now - start[i], duration[i]):
+                used[start[i] + age - now] += prompt[i] + age
+            if now < len(prices):
+                paid += prices[now, of_age[i, now - start[i]]]
+    return paid, num_waiting, num_running
+
+
+@compiled
+def _raise_worst(
+    now: int,
+    running: IntArray,
+    newest: int,
+    worst: IntArray,
+    start: IntArray,
+    duration: IntArray,
+    of_age: IntArray,
+    loss: IntArray,
+    pair: NDArray[np.int32],
+    begin: IntArray,
+    row: IntArray,
+    size: IntArray,
+) -> None:
+    """Raise the losses from ``now`` on to those of one more request, alone and in pairs."""
+    i = running[newest]
+    for t in range(now, min(start[i] + duration[i], len(loss))):
+        cell = of_age[i, t - start[i]]
+        most = max(worst[t - now], loss[t, cell])
+        if len(pair):
+            table = begin[t] + row[t, cell] * size[t]
+            for r in range(newest):
+                j = running[r]
+                if start[j] + duration[j] > t:
+                    other = row[t, of_age[j, t - start[j]]]
+                    if other != row[t, cell]:
+                        most = max(most, pair[table + other])
+        worst[t - now] = most
+
+
+@compiled
+def _fits(used: IntArray, prompt: int, duration: int, memory: int) -> bool:
+    # The peak is the likeliest to overflow.
+    for age in range(duration - 1, -1, -1):  # noqa: SIM110 (Numba compiles no generators)
+        if used[age] + prompt + age > memory:
+            return False
+    return True
+
+
+@compiled
+def _write_marks(start: IntArray, mark: IntArray) -> None:
+    """Mark the started requests, 60 to a word."""
+    mark[:] = 0
+    for i in range(len(start)):
+        if start[i] >= 0:
+            mark[i // 60] |= 1 << (i % 60)
 
 
 @compiled
@@ -481,7 +635,7 @@ def _undominated(
     now: int,
     compared: int,
 ) -> BoolArray:
-    """Mark the states that no other of the same started requests dominates.
+    """Mark the positions whose state no other of the same started requests dominates.
 
     ``order`` sorts by started requests, then by sum of starts, so that only earlier ones of a
     group can dominate. Beyond ``compared`` kept ones, a group keeps everything.
@@ -489,8 +643,9 @@ def _undominated(
     n = len(prompt)
     keep = np.zeros(len(order), np.bool_)
     span = duration.max()
-    profiles = np.zeros((compared, span), np.int64)
-    profile = np.zeros(span, np.int64)
+    profiles = np.zeros((compared, span), np.int32)
+    areas = np.zeros(compared, np.int64)
+    profile = np.zeros(span, np.int32)
     kept = 0
     for position in range(len(order)):
         state = order[position]
@@ -504,8 +659,11 @@ def _undominated(
             if starts[state, i] >= 0:
                 for age in range(now + 1 - starts[state, i], duration[i]):
                     profile[starts[state, i] + age - now - 1] += prompt[i] + age
+        area = profile.sum()
         dominated = False
         for other in range(kept - 1, -1, -1):
+            if areas[other] > area:
+                continue
             dominated = True
             for t in range(span):
                 if profiles[other, t] > profile[t]:
@@ -515,8 +673,9 @@ def _undominated(
                 break
         if dominated:
             continue
-        keep[state] = True
+        keep[position] = True
         if kept < compared:
             profiles[kept] = profile
+            areas[kept] = area
             kept += 1
     return keep

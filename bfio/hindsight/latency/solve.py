@@ -1,6 +1,8 @@
 """Solve the hindsight latency problem: a schedule, prices that bound, a search that closes."""
 
+import os
 import time
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
 
@@ -8,6 +10,7 @@ from bfio.hindsight.latency.bound import SCALE, PricedBound, narrowed_windows, p
 from bfio.hindsight.latency.cells import Cells, build_cells
 from bfio.hindsight.latency.certificate import PriceCertificate
 from bfio.hindsight.latency.normal_form import NormalForm, normal_form
+from bfio.hindsight.latency.pairs import pair_losses
 from bfio.hindsight.latency.prices import STAGES, PriceAscent
 from bfio.hindsight.latency.result import HindsightResult, HindsightSeconds
 from bfio.hindsight.latency.schedule import good_starts
@@ -31,6 +34,7 @@ def solve_hindsight(
     *,
     decodes: int = 60_000,
     widths: tuple[int, ...] = WIDTHS,
+    threads: int | None = None,
 ) -> HindsightResult:
     """Find a schedule of least total latency, and the best bound within the limits.
 
@@ -45,6 +49,8 @@ def solve_hindsight(
         Orders tried for the first schedule.
     widths : tuple of int
         Most states kept per round, search by search; empty for no search.
+    threads : int, optional
+        Threads at a time; as many as processors by default. They change the time only.
 
     Returns
     -------
@@ -54,18 +60,24 @@ def solve_hindsight(
     Raises
     ------
     InputError
-        If the time limit is negative.
+        If the time limit is negative or there is not even one thread.
     """
     if time_limit is not None and not time_limit >= 0:
         raise InputError("time_limit", f"{time_limit} is negative", "use seconds >= 0")
-    return _Run(problem, time_limit, decodes).result(widths)
+    if threads is not None and threads < 1:
+        raise InputError("threads", f"{threads} is below 1", "use 1 or more")
+    with ThreadPoolExecutor(threads or len(os.sched_getaffinity(0))) as pool:
+        return _Run(problem, time_limit, decodes, pool).result(widths)
 
 
 class _Run:
     """The schedule and bound in hand, in sums of starts."""
 
-    def __init__(self, problem: LatencyProblem, time_limit: float | None, decodes: int) -> None:
+    def __init__(
+        self, problem: LatencyProblem, time_limit: float | None, decodes: int, pool: Executor
+    ) -> None:
         self._problem = problem
+        self._pool = pool
         self._began = time.perf_counter()
         self._limit = time_limit
         self._form = normal_form(problem)
@@ -122,7 +134,7 @@ class _Run:
 
     def _price(self, cells: Cells) -> PricedBound:
         """Raise prices stage by stage; return the best bound they prove."""
-        ascent = PriceAscent(self._form, cells, self._starts)
+        ascent = PriceAscent(self._form, cells, self._starts, self._pool)
         self._windows = ascent.windows
         best = priced_bound(self._form, cells, ascent.windows, ascent.prices)
         now = best
@@ -143,7 +155,8 @@ class _Run:
             if self._bound >= self._best or self._is_late():
                 break
             priced = self._narrow(cells, priced)
-            search = RoundSearch(self._form, cells, priced)
+            pairs = pair_losses(self._form, cells, priced, self._windows, self._pool)
+            search = RoundSearch(self._form, cells, priced, pairs, self._pool)
             found = search.run(self._best, width, self._deadline(1.0))
             states += found.states
             if found.starts is not None:

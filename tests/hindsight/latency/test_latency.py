@@ -1,6 +1,8 @@
 """The exact method against enumeration, its bounds, its rules, and wrong variants caught."""
 
 import itertools
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,14 +16,15 @@ from bfio.hindsight.latency import (
     solve_hindsight,
 )
 from bfio.hindsight.latency.bound import SCALE, narrowed_windows, priced_bound
-from bfio.hindsight.latency.cells import arrival_windows, build_cells
-from bfio.hindsight.latency.configurations import dearest
-from bfio.hindsight.latency.normal_form import normal_form
+from bfio.hindsight.latency.cells import Cells, arrival_windows, build_cells
+from bfio.hindsight.latency.configurations import dearest, losses
+from bfio.hindsight.latency.normal_form import NormalForm, normal_form
+from bfio.hindsight.latency.pairs import pair_losses
 from bfio.hindsight.latency.prices import PriceAscent
 from bfio.hindsight.latency.schedule import good_starts, sequential_starts
 from bfio.hindsight.latency.search import RoundSearch
 from formulations import InputError
-from formulations.arrays import FloatArray
+from formulations.arrays import BoolArray, FloatArray
 from formulations.hindsight_latency import LatencyProblem, brute_force, total_latency, violations
 from formulations.results import Termination
 from tests.formulations.hindsight_latency.cases import (
@@ -30,6 +33,13 @@ from tests.formulations.hindsight_latency.cases import (
     latency_problem,
     latency_problems,
 )
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Executor]:
+    """Two threads."""
+    with ThreadPoolExecutor(2) as threads:
+        yield threads
 
 
 def _check(problem: LatencyProblem, result: HindsightResult) -> None:
@@ -122,11 +132,13 @@ def _no_dearest(ascent: PriceAscent) -> FloatArray:
 
 
 @given(latency_problems(min_requests=1), st.integers(0, 1000))
-def test_compiled_and_plain_bounds_agree(problem: LatencyProblem, seed: int) -> None:
+def test_compiled_and_plain_bounds_agree(
+    pool: Executor, problem: LatencyProblem, seed: int
+) -> None:
     """The compiled bound is what the certificate re-derives, for prices that ascend or not."""
     form = normal_form(problem)
     cells = build_cells(form)
-    ascent = PriceAscent(form, cells, good_starts(form, 5))
+    ascent = PriceAscent(form, cells, good_starts(form, 5), pool)
     if seed % 2:
         ascent.run(0.1, seed % 40, _no_dearest(ascent), None)
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
@@ -140,11 +152,13 @@ def test_compiled_and_plain_bounds_agree(problem: LatencyProblem, seed: int) -> 
 
 
 @given(latency_problems(min_requests=1), st.integers(0, 60))
-def test_closed_starts_are_in_no_better_schedule(problem: LatencyProblem, steps: int) -> None:
+def test_closed_starts_are_in_no_better_schedule(
+    pool: Executor, problem: LatencyProblem, steps: int
+) -> None:
     """Every optimum keeps its starts open when the cutoff is its own cost."""
     form = normal_form(problem)
     cells = build_cells(form)
-    ascent = PriceAscent(form, cells, good_starts(form, 5))
+    ascent = PriceAscent(form, cells, good_starts(form, 5), pool)
     ascent.run(0.1, steps, _no_dearest(ascent), None)
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     truth, starts = brute_force(problem)
@@ -156,16 +170,19 @@ def test_closed_starts_are_in_no_better_schedule(problem: LatencyProblem, steps:
 
 
 @given(latency_problems(min_requests=1, max_requests=5), st.integers(1, 5), st.booleans())
-def test_narrow_searches_still_bound(problem: LatencyProblem, width: int, ascend: bool) -> None:
+def test_narrow_searches_still_bound(
+    pool: Executor, problem: LatencyProblem, width: int, ascend: bool
+) -> None:
     """What is dropped for lack of room lowers the bound; it never claims too much."""
     form = normal_form(problem)
     cells = build_cells(form)
-    ascent = PriceAscent(form, cells, sequential_starts(form))
+    ascent = PriceAscent(form, cells, sequential_starts(form), pool)
     if ascend:
         ascent.run(0.2, 30, _no_dearest(ascent), None)
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     known = sum(sequential_starts(form).tolist())
-    found = RoundSearch(form, cells, priced).run(known, width, None)
+    pairs = pair_losses(form, cells, priced, ascent.windows, pool)
+    found = RoundSearch(form, cells, priced, pairs, pool).run(known, width, None)
     truth = brute_force(problem)[0] - form.constant
     assert found.bound <= truth
     best = known
@@ -184,37 +201,112 @@ def test_dearest_sets_by_hand() -> None:
     10 at their common last round: they fit. Prices 3, 2, 4: b and c are dearest, 6.
     """
     price = np.array([3, 4, 2])
-    tokens, left = np.array([5, 6, 4]), np.array([1, 0, 0])
-    assert dearest(price, tokens, left, 10, 4) == 6
+    tokens, left, once = np.array([5, 6, 4]), np.array([1, 0, 0]), np.ones(3, np.int64)
+    assert dearest(price, tokens, left, once, 10, 4) == 6
     # With memory 9, c stands alone or a with b: 5.
-    assert dearest(price, tokens, left, 9, 4) == 5
+    assert dearest(price, tokens, left, once, 9, 4) == 5
+    # Memory 8 holds b twice, if two requests can be it; with c alone 4, b twice also 4, a 3.
+    assert dearest(np.array([3, 4, 3]), tokens, left, once, 8, 4) == 4
+    assert dearest(np.array([3, 4, 3]), tokens, left, 2 * once, 8, 4) == 6
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 5), st.integers(0, 9)), max_size=5),
-    st.integers(6, 12),
+_drawn_cells = st.lists(
+    st.tuples(st.integers(1, 6), st.integers(0, 5), st.integers(0, 9), st.integers(1, 2)),
+    max_size=4,
 )
-def test_dearest_sets_against_enumeration(drawn: list[tuple[int, int, int]], memory: int) -> None:
-    """All multisets of cells that fit, simulated round by round."""
-    cells = sorted(
-        {(left, tokens): price for tokens, left, price in drawn if tokens + left <= memory}.items()
+
+
+def _fitting_sets(cells: list[tuple[int, int, int]], memory: int) -> list[tuple[int, ...]]:
+    """Return every vector of copies that runs to its ends, simulated round by round."""
+    found = []
+    rounds = max((left for left, _, _ in cells), default=0) + 1
+    for chosen in itertools.product(*(range(copies + 1) for _, _, copies in cells)):
+        held = [list(zip(cells, chosen, strict=True)) for _ in range(rounds)]
+        used = [
+            sum(copies * (tokens + t) for (left, tokens, _), copies in sets if left >= t)
+            for t, sets in enumerate(held)
+        ]
+        if max(used) <= memory:
+            found.append(chosen)
+    return found
+
+
+@given(_drawn_cells, st.integers(6, 12))
+def test_dearest_sets_against_enumeration(
+    drawn: list[tuple[int, int, int, int]], memory: int
+) -> None:
+    """The dearest set, and the dearest with each cell."""
+    priced = {(r, m, copies): p for m, r, p, copies in drawn if m + r <= memory}
+    # One cell is listed once.
+    cells = sorted({(r, m): (r, m, copies) for r, m, copies in priced}.values(), reverse=True)
+    cells = [(r, m, min(copies, memory // (m + r))) for r, m, copies in cells]
+    prices = [max(p for (r, m, _), p in priced.items() if (r, m) == cell[:2]) for cell in cells]
+    worth = {
+        chosen: sum(p * copies for p, copies in zip(prices, chosen, strict=True))
+        for chosen in _fitting_sets(cells, memory)
+    }
+    price = np.array(prices, dtype=np.int64)
+    tokens, left, copies = (
+        np.array([cell[column] for cell in cells], dtype=np.int64) for column in (1, 0, 2)
     )
-    cells.reverse()
-    best = 0
-    # Every chosen cell holds at least one token now, so no more than the memory fit.
-    for size in range(memory + 1):
-        for chosen in itertools.combinations_with_replacement(cells, size):
-            used = [sum(tokens + t for (left, tokens), _ in chosen if left >= t) for t in range(6)]
-            if max(used) <= memory:
-                best = max(best, sum(price for _, price in chosen))
-    price = np.array([p for _, p in cells], dtype=np.int64)
-    tokens = np.array([m for (_, m), _ in cells], dtype=np.int64)
-    left = np.array([r for (r, _), _ in cells], dtype=np.int64)
-    found = dearest(price, tokens, left, memory, 1)
-    if all(5 * m > memory for (_, m), _ in cells):
-        # At most four fit now, so enumeration saw all.
-        assert found == best
-    assert found >= best
+    best = max(worth.values())
+    assert dearest(price, tokens, left, copies, memory, 1) == best
+    if cells:
+        stages = np.zeros((len(cells), memory + 1, memory + 2), np.int64)
+        loss = np.zeros(len(cells), np.int64)
+        losses(price, tokens, left, copies, memory, 1, stages, loss)
+        for cell, found in enumerate(loss.tolist()):
+            assert found == best - max(w for chosen, w in worth.items() if chosen[cell])
+
+
+@given(latency_problems(min_requests=1, max_requests=4), st.integers(0, 30))
+def test_pair_losses_against_enumeration(
+    pool: Executor, problem: LatencyProblem, steps: int
+) -> None:
+    """What the dearest set with two cells is short of the dearest, or that there is none."""
+    form = normal_form(problem)
+    cells = build_cells(form)
+    ascent = PriceAscent(form, cells, good_starts(form, 5), pool)
+    ascent.run(0.2, steps, _no_dearest(ascent), None)
+    priced = priced_bound(form, cells, ascent.windows, ascent.prices)
+    pairs = pair_losses(form, cells, priced, ascent.windows, pool)
+    for now in range(len(priced.prices)):
+        worth = _worth(form, cells, ascent.windows.cells[now], priced.prices[now].tolist())
+        assert max(worth.values()) == priced.dearest[now]
+        for one, other in itertools.combinations(range(len(cells.tokens)), 2):
+            rows = pairs.row[now, [one, other]].tolist()
+            if min(rows) < 0:
+                continue
+            with_both = [w for chosen, w in worth.items() if chosen[one] and chosen[other]]
+            most = max(with_both, default=priced.dearest[now] - np.iinfo(np.int32).max)
+            table = pairs.loss[pairs.begin[now] :].tolist()
+            assert table[rows[0] * int(pairs.size[now]) + rows[1]] == priced.dearest[now] - most
+
+
+def _worth(
+    form: NormalForm, cells: Cells, is_open: BoolArray, prices: list[int]
+) -> dict[tuple[int, ...], int]:
+    """Return the price of every fitting set of open cells."""
+    drawn = zip(
+        cells.left.tolist(), cells.tokens.tolist(), (cells.copies * is_open).tolist(), strict=True
+    )
+    return {
+        chosen: sum(p * copies for p, copies in zip(prices, chosen, strict=True))
+        for chosen in _fitting_sets(list(drawn), form.memory)
+    }
+
+
+def test_threads_change_nothing() -> None:
+    """One thread and three find the same schedule, bound and number of states."""
+    rng = np.random.default_rng(5)
+    prompts = rng.integers(1, 4, 11)
+    requests = [(0, int(s), int(rng.integers(1, 21 - s))) for s in prompts]
+    problem = latency_problem(20, requests)
+    one, three = (solve_hindsight(problem, decodes=50, threads=count) for count in (1, 3))
+    assert (one.starts, one.bound, one.states) == (three.starts, three.bound, three.states)
+    assert one.states > 0
+    with pytest.raises(InputError, match="threads"):
+        solve_hindsight(problem, threads=0)
 
 
 @given(latency_problems(max_requests=5), st.integers(0, 10))
