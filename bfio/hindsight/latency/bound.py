@@ -123,10 +123,11 @@ def _losses(
     memory: int,
     smallest: int,
 ) -> IntArray:
-    stages = np.zeros((len(tokens), memory + 1, memory // smallest + 2), np.int64)
+    room = (len(tokens), memory // smallest + 2, memory + 1)
+    before, after = np.zeros(room, np.int64), np.zeros(room, np.int64)
     found = np.zeros_like(prices)
     for now in range(len(prices)):
-        losses(prices[now], tokens, left, copies, memory, smallest, stages, found[now])
+        losses(prices[now], tokens, left, copies, memory, smallest, before, after, found[now])
     return found
 
 

@@ -9,6 +9,8 @@ is all that the next cell needs to know.
 A cell is taken at most as often as there are requests that can be it. That one request might
 be taken at two of its cells at once still relaxes, so the value stays an upper bound on what any
 schedule can hold at the round.
+
+Tables have the shape (requests, tokens), so that the inner loops run along memory.
 """
 
 import math
@@ -22,12 +24,34 @@ from formulations.arrays import BoolArray, FloatArray, IntArray
 _EMPTY = 1e-200
 #: Cells whose weight is below exp of this are left out of the soft value.
 _NEGLIGIBLE = -20.0
+#: Price of what cannot be: stays far below 0 whatever real prices are added.
+UNREACHABLE = -(1 << 60)
 
 
 @compiled
 def most_others(m: int, r: int, memory: int, smallest: int) -> int:
     """Return how many requests may be there before a cell is added; -1 if not even none."""
     return (memory - m - r) // (smallest + r) if m + r <= memory else -1
+
+
+@compiled
+def empty_sets(memory: int, smallest: int) -> IntArray:
+    """Return the table in which only the empty set is there, at price 0."""
+    value = np.full((memory // smallest + 2, memory + 1), UNREACHABLE, np.int64)
+    value[0, 0] = 0
+    return value
+
+
+@compiled
+def offer(price: int, m: int, r: int, memory: int, smallest: int, value: IntArray) -> None:
+    """Let every set take one more copy of a cell, if it fits and pays."""
+    if price <= 0:
+        return
+    for c in range(most_others(m, r, memory, smallest), -1, -1):
+        low, high = c * smallest, memory - (c + 1) * r - m + 1
+        source, target = value[c, low:high], value[c + 1, low + m : high + m]
+        for s in range(len(source)):
+            target[s] = max(target[s], source[s] + price)
 
 
 @compiled
@@ -40,20 +64,99 @@ def dearest(
     smallest: int,
 ) -> int:
     """Return the greatest total price of a set of cells that fit together, in integers."""
-    most = memory // smallest
-    value = np.full((memory + 1, most + 2), -1, np.int64)
-    value[0, 0] = 0
+    value = empty_sets(memory, smallest)
     for cell in range(len(tokens)):
-        gain = price[cell]
-        if gain <= 0:
-            continue
-        m, r = tokens[cell], left[cell]
-        for _ in range(copies[cell]):
-            for c in range(most_others(m, r, memory, smallest), -1, -1):
-                for s in range(c * smallest, memory - (c + 1) * r - m + 1):
-                    if value[s, c] >= 0 and value[s, c] + gain > value[s + m, c + 1]:
-                        value[s + m, c + 1] = value[s, c] + gain
+        for _ in range(copies[cell] if price[cell] > 0 else 0):
+            offer(price[cell], tokens[cell], left[cell], memory, smallest, value)
     return value.max()  # type: ignore[no-any-return]
+
+
+@compiled
+def around(
+    price: IntArray,
+    tokens: IntArray,
+    left: IntArray,
+    copies: IntArray,
+    memory: int,
+    smallest: int,
+    before: IntArray,
+    after: IntArray,
+) -> int:
+    """Fill the best sets of the cells before each one, and what may still follow its first copy.
+
+    ``before`` and ``after`` have shape (c, requests, tokens). Returns the price of the dearest
+    set.
+    """
+    value = empty_sets(memory, smallest)
+    for cell in range(len(tokens)):
+        before[cell] = value
+        for _ in range(copies[cell] if price[cell] > 0 else 0):
+            offer(price[cell], tokens[cell], left[cell], memory, smallest, value)
+    behind = np.zeros(value.shape, np.int64)
+    for cell in range(len(tokens) - 1, -1, -1):
+        m, r, gain = tokens[cell], left[cell], price[cell]
+        for _ in range(copies[cell] - 1 if gain > 0 else 0):
+            _precede(gain, m, r, memory, smallest, behind)
+        after[cell] = behind
+        if gain > 0:
+            _precede(gain, m, r, memory, smallest, behind)
+    return value.max()  # type: ignore[no-any-return]
+
+
+@compiled
+def _precede(price: int, m: int, r: int, memory: int, smallest: int, behind: IntArray) -> None:
+    """Let a copy of a cell come before what follows."""
+    for c in range(most_others(m, r, memory, smallest) + 1):
+        low, high = c * smallest, memory - (c + 1) * r - m + 1
+        source, target = behind[c + 1, low + m : high + m], behind[c, low:high]
+        for s in range(len(source)):
+            target[s] = max(target[s], source[s] + price)
+
+
+@compiled
+def best_with(
+    price: int,
+    m: int,
+    r: int,
+    memory: int,
+    smallest: int,
+    before: IntArray,
+    after: IntArray,
+) -> int:
+    """Return the price of the dearest set with a cell; negative if there is none.
+
+    ``before`` holds the sets that it may join, ``after`` what may follow it.
+    """
+    best = UNREACHABLE
+    for c in range(most_others(m, r, memory, smallest) + 1):
+        low, high = c * smallest, memory - (c + 1) * r - m + 1
+        source, rest = before[c, low:high], after[c + 1, low + m : high + m]
+        for s in range(len(source)):
+            best = max(best, source[s] + rest[s])
+    return best + price
+
+
+@compiled
+def losses(
+    price: IntArray,
+    tokens: IntArray,
+    left: IntArray,
+    copies: IntArray,
+    memory: int,
+    smallest: int,
+    before: IntArray,
+    after: IntArray,
+    loss: IntArray,
+) -> None:
+    """Fill how much cheaper than the dearest set the dearest one with a given cell is.
+
+    ``loss`` has shape (c,); ``before`` and ``after`` are room to work in.
+    """
+    best = around(price, tokens, left, copies, memory, smallest, before, after)
+    for cell in range(len(tokens)):
+        loss[cell] = best - best_with(
+            price[cell], tokens[cell], left[cell], memory, smallest, before[cell], after[cell]
+        )
 
 
 @compiled
@@ -67,9 +170,6 @@ def soft_dearest(
     smallest: int,
     temperature: float,
     stages: FloatArray,
-    work: FloatArray,
-    used: IntArray,
-    weight: FloatArray,
     expected: FloatArray,
 ) -> float:
     """Return ``T log Σ exp(price of a set / T)`` over sets that fit; fill the expected counts.
@@ -77,80 +177,41 @@ def soft_dearest(
     The derivative of the value by the price of a cell is how often the cell is expected in a set
     drawn by these weights: ``expected``, shape (c,). Forward sums and a backward sweep.
     """
+    used = np.zeros(len(stages), np.int64)
     count = 0
     for cell in range(len(tokens)):
         expected[cell] = 0.0
-        exponent = price[cell] / temperature
-        if open_cells[cell] and exponent > _NEGLIGIBLE:
+        if open_cells[cell] and price[cell] > _NEGLIGIBLE * temperature:
             for _ in range(copies[cell]):
                 used[count] = cell
-                weight[count] = math.exp(exponent)
                 count += 1
-    work[:] = 0.0
+    work = np.zeros(stages.shape[1:])
     work[0, 0] = _EMPTY
     for j in range(count):
-        m, r, e = tokens[used[j]], left[used[j]], weight[j]
+        m, r = tokens[used[j]], left[used[j]]
+        weight = math.exp(price[used[j]] / temperature)
         for c in range(most_others(m, r, memory, smallest), -1, -1):
-            for s in range(c * smallest, memory - (c + 1) * r - m + 1):
-                stages[j, s, c] = work[s, c]
-                work[s + m, c + 1] += e * work[s, c]
+            low, high = c * smallest, memory - (c + 1) * r - m + 1
+            source, target = work[c, low:high], work[c + 1, low + m : high + m]
+            stage = stages[j, c]
+            for s in range(len(source)):
+                stage[s] = source[s]
+                target[s] += weight * source[s]
     total = work.sum()
     work[:] = 1.0 / total
+    mean = np.zeros(memory + 1)
     for j in range(count - 1, -1, -1):
-        m, r, e = tokens[used[j]], left[used[j]], weight[j]
-        mean = 0.0
+        m, r = tokens[used[j]], left[used[j]]
+        weight = math.exp(price[used[j]] / temperature)
+        mean[:] = 0.0
         for c in range(most_others(m, r, memory, smallest) + 1):
-            for s in range(c * smallest, memory - (c + 1) * r - m + 1):
-                extra = e * work[s + m, c + 1]
-                work[s, c] += extra
-                mean += stages[j, s, c] * extra
-        expected[used[j]] += mean
+            low, high = c * smallest, memory - (c + 1) * r - m + 1
+            target, source = work[c, low:high], work[c + 1, low + m : high + m]
+            stage = stages[j, c]
+            # Sums by position, not into one number: only so do these loops vectorise.
+            for s in range(len(source)):
+                extra = weight * source[s]
+                target[s] += extra
+                mean[s] += stage[s] * extra
+        expected[used[j]] += mean.sum()
     return temperature * (math.log(total) - math.log(_EMPTY))
-
-
-@compiled
-def losses(
-    price: IntArray,
-    tokens: IntArray,
-    left: IntArray,
-    copies: IntArray,
-    memory: int,
-    smallest: int,
-    stages: IntArray,
-    loss: IntArray,
-) -> None:
-    """Fill how much cheaper than the dearest set the dearest one with a given cell is.
-
-    ``loss`` has shape (c,). Cells without a price are compared with the same forward and backward
-    tables, so that the room they take counts.
-    """
-    most = memory // smallest
-    ahead = np.full((memory + 1, most + 2), -1, np.int64)
-    ahead[0, 0] = 0
-    for cell in range(len(tokens)):
-        m, r = tokens[cell], left[cell]
-        for copy in range(copies[cell] if price[cell] > 0 else 1):
-            for c in range(most_others(m, r, memory, smallest), -1, -1):
-                for s in range(c * smallest, memory - (c + 1) * r - m + 1):
-                    if copy == 0:
-                        stages[cell, s, c] = ahead[s, c]
-                    if price[cell] > 0 and ahead[s, c] >= 0:
-                        reached = ahead[s, c] + price[cell]
-                        if reached > ahead[s + m, c + 1]:
-                            ahead[s + m, c + 1] = reached
-    best = ahead.max()
-    behind = np.zeros((memory + 1, most + 2), np.int64)
-    for cell in range(len(tokens) - 1, -1, -1):
-        m, r = tokens[cell], left[cell]
-        with_cell = 0
-        last = copies[cell] - 1 if price[cell] > 0 else 0
-        for copy in range(last + 1):
-            for c in range(most_others(m, r, memory, smallest) + 1):
-                for s in range(c * smallest, memory - (c + 1) * r - m + 1):
-                    gain = price[cell] + behind[s + m, c + 1]
-                    # The first copy, with all the others behind it, stands for the cell.
-                    if copy == last and stages[cell, s, c] >= 0:
-                        with_cell = max(with_cell, stages[cell, s, c] + gain)
-                    if price[cell] > 0 and gain > behind[s, c]:
-                        behind[s, c] = gain
-        loss[cell] = best - with_cell

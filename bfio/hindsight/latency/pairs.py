@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from bfio.exact.compiled import compiled
 from bfio.hindsight.latency.bound import PricedBound
 from bfio.hindsight.latency.cells import Cells, Windows
-from bfio.hindsight.latency.configurations import most_others
+from bfio.hindsight.latency.configurations import (
+    UNREACHABLE,
+    around,
+    best_with,
+    empty_sets,
+    most_others,
+    offer,
+)
 from bfio.hindsight.latency.normal_form import NormalForm
 from formulations.arrays import IntArray
 
@@ -88,91 +95,25 @@ def _fill_pairs(
     loss: NDArray[np.int32],
 ) -> None:
     num_cells = len(tokens)
-    most = memory // smallest
-    before = np.full((num_cells, memory + 1, most + 2), -1, np.int64)
-    after = np.zeros((num_cells, memory + 1, most + 2), np.int64)
-    best = _tables(price, tokens, left, copies, memory, smallest, before, after)
-    value = np.zeros((memory + 1, most + 2), np.int64)
+    value = empty_sets(memory, smallest)
+    before = np.zeros((num_cells, *value.shape), np.int64)
+    after = np.zeros((num_cells, *value.shape), np.int64)
+    best = around(price, tokens, left, copies, memory, smallest, before, after)
     for first in range(num_cells):
-        value[:] = -1
-        loss[first, first] = best - _take(
-            price[first], tokens[first], left[first], memory, smallest, before[first],
-            after[first], value,
-        )  # fmt: skip
+        m, r, gain = tokens[first], left[first], price[first]
+        loss[first, first] = best - best_with(
+            gain, m, r, memory, smallest, before[first], after[first]
+        )
+        value[:] = UNREACHABLE
+        for c in range(most_others(m, r, memory, smallest) + 1):
+            for s in range(c * smallest, memory - (c + 1) * r - m + 1):
+                value[c + 1, s + m] = before[first, c, s] + gain
         for _ in range(copies[first] - 1):
-            _offer(price[first], tokens[first], left[first], memory, smallest, value)
+            offer(gain, m, r, memory, smallest, value)
         for second in range(first + 1, num_cells):
-            both = -1
-            m, r = tokens[second], left[second]
-            for c in range(1, most_others(m, r, memory, smallest) + 1):
-                for s in range(c * smallest, memory - (c + 1) * r - m + 1):
-                    if value[s, c] >= 0:
-                        both = max(both, value[s, c] + after[second, s + m, c + 1])
-            together = best - both - price[second] if both >= 0 else _NEVER
-            loss[first, second] = min(together, _NEVER)
+            m, r, gain = tokens[second], left[second], price[second]
+            both = best_with(gain, m, r, memory, smallest, value, after[second])
+            loss[first, second] = min(best - both, _NEVER)
             loss[second, first] = loss[first, second]
             for _ in range(copies[second]):
-                _offer(price[second], m, r, memory, smallest, value)
-
-
-@compiled
-def _tables(
-    price: IntArray,
-    tokens: IntArray,
-    left: IntArray,
-    copies: IntArray,
-    memory: int,
-    smallest: int,
-    before: IntArray,
-    after: IntArray,
-) -> int:
-    """Fill the best prices of cells before each one, and of those behind its first copy."""
-    num_cells = len(tokens)
-    value = np.full(before.shape[1:], -1, np.int64)
-    value[0, 0] = 0
-    for cell in range(num_cells):
-        before[cell] = value
-        for _ in range(copies[cell]):
-            _offer(price[cell], tokens[cell], left[cell], memory, smallest, value)
-    behind = np.zeros(before.shape[1:], np.int64)
-    for cell in range(num_cells - 1, -1, -1):
-        m, r = tokens[cell], left[cell]
-        for copy in range(copies[cell]):
-            if copy == copies[cell] - 1:
-                after[cell] = behind
-            for c in range(most_others(m, r, memory, smallest) + 1):
-                for s in range(c * smallest, memory - (c + 1) * r - m + 1):
-                    behind[s, c] = max(behind[s, c], price[cell] + behind[s + m, c + 1])
-    return value.max()  # type: ignore[no-any-return]
-
-
-@compiled
-def _offer(price: int, m: int, r: int, memory: int, smallest: int, value: IntArray) -> None:
-    """Let every set take one more copy of a cell, if it fits and pays."""
-    if price <= 0:
-        return
-    for c in range(most_others(m, r, memory, smallest), -1, -1):
-        for s in range(c * smallest, memory - (c + 1) * r - m + 1):
-            if value[s, c] >= 0 and value[s, c] + price > value[s + m, c + 1]:
-                value[s + m, c + 1] = value[s, c] + price
-
-
-@compiled
-def _take(
-    price: int,
-    m: int,
-    r: int,
-    memory: int,
-    smallest: int,
-    before: IntArray,
-    after: IntArray,
-    value: IntArray,
-) -> int:
-    """Put a cell into every set that may come before it; return the best price with it."""
-    best = 0
-    for c in range(most_others(m, r, memory, smallest) + 1):
-        for s in range(c * smallest, memory - (c + 1) * r - m + 1):
-            if before[s, c] >= 0:
-                value[s + m, c + 1] = before[s, c] + price
-                best = max(best, value[s + m, c + 1] + after[s + m, c + 1])
-    return best
+                offer(gain, m, r, memory, smallest, value)

@@ -67,7 +67,7 @@ class PriceAscent:
         self.prices: FloatArray = waiting[:, None] * cells.tokens[None, :] / form.memory
         self._smallest = int(form.prompt.min(initial=1))
         most = form.memory // self._smallest
-        room = (int(cells.copies.sum()), form.memory + 1, most + 2)
+        room = (int(cells.copies.sum()), most + 2, form.memory + 1)
         self._stages = [np.zeros(room) for _ in range(_PARTS)]
         self._chance = np.zeros((form.num_requests, rounds + 1))
         size = rounds * len(cells.tokens)
@@ -248,15 +248,12 @@ def _soft_rounds(
 ) -> float:
     """Return the soft dearest sets of every ``parts``-th round; fill their slopes."""
     rounds, num_cells = prices.shape
-    work = np.zeros(stages.shape[1:])
-    used = np.zeros(len(stages), np.int64)
-    weight = np.zeros(len(stages))
     expected = np.zeros(num_cells)
     value = 0.0
     for now in range(part, rounds, parts):
         value += soft_dearest(
             prices[now], tokens, left, copies, open_cells[now], memory, smallest, heat[now],
-            stages, work, used, weight, expected,
+            stages, expected,
         )  # fmt: skip
         for i in range(len(duration)):
             for age in range(min(duration[i], now + 1)):

@@ -252,9 +252,9 @@ def test_dearest_sets_against_enumeration(
     best = max(worth.values())
     assert dearest(price, tokens, left, copies, memory, 1) == best
     if cells:
-        stages = np.zeros((len(cells), memory + 1, memory + 2), np.int64)
+        before, after = np.zeros((2, len(cells), memory + 2, memory + 1), np.int64)
         loss = np.zeros(len(cells), np.int64)
-        losses(price, tokens, left, copies, memory, 1, stages, loss)
+        losses(price, tokens, left, copies, memory, 1, before, after, loss)
         for cell, found in enumerate(loss.tolist()):
             assert found == best - max(w for chosen, w in worth.items() if chosen[cell])
 
