@@ -1,7 +1,5 @@
 """``python -m bfio`` is ``bfio``."""
 
-import sys
+from bfio.cli import run
 
-from bfio.cli import main
-
-sys.exit(main())
+run()

@@ -1,5 +1,5 @@
 """The command line: ``bfio COMMAND``."""
 
-from bfio.cli.main import main
+from bfio.cli.main import main, run
 
-__all__ = ["main"]
+__all__ = ["main", "run"]

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,6 +51,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _fail("memory: not enough for this problem; use a smaller one")
     return status
+
+
+def run() -> NoReturn:
+    """Run ``bfio`` as a program of its own: never returns."""
+    status = main()
+    if status == INTERRUPTED:
+        # A second Ctrl-C while Python shuts down would hide the status.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(status)
 
 
 class _Parser(argparse.ArgumentParser):

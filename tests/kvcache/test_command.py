@@ -94,12 +94,32 @@ def test_bad_files_exit_2(bfio: Bfio, tmp_path: Path, document: object, message:
 
 def test_unreadable_files_exit_2(bfio: Bfio, tmp_path: Path) -> None:
     """A missing file, a folder, bytes that are no text, an unknown algorithm."""
-    assert "cannot be read (No such file" in bfio("hindsight", "none.json").err
+    assert "none.json: no such file" in bfio("hindsight", "none.json").err
     assert bfio("hindsight", str(tmp_path)).status == 2
     (tmp_path / "bytes.json").write_bytes(b"\xff\xff")
-    assert "is not UTF-8" in bfio("hindsight", "bytes.json").err
+    assert "not UTF-8 text" in bfio("hindsight", "bytes.json").err
     done = bfio("hindsight", write(tmp_path, TWINS), "--algorithm", "sf")
     assert (done.status, "unknown algorithm" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("method", ["exact", "cp-sat", "brute-force"])
+def test_methods_agree(bfio: Bfio, tmp_path: Path, method: str) -> None:
+    """Two requests of peak 5 under 9 tokens: 1@0 ... the same total, proven by each."""
+    document = {
+        "memory": 9,
+        "requests": [{"arrival": 0, "prompt": 3, "output": 2}] * 2,
+    }
+    done = bfio("hindsight", write(tmp_path, document), "--method", method, "--json")
+    answer = json.loads(done.out)
+    # Both at once would peak at 10 tokens; one round apart they hold 4 + 5: starts 0 and 1.
+    assert (answer["method"], answer["termination"]) == (method, "optimal")
+    assert (answer["objective"], answer["bound"], sorted(answer["starts"])) == (5, 5, [0, 1])
+
+
+def test_an_unknown_method(bfio: Bfio, tmp_path: Path) -> None:
+    """One line, status 2."""
+    done = bfio("hindsight", write(tmp_path, TWINS), "--method", "magic")
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
 
 
 def test_help_names_every_algorithm() -> None:

@@ -1,11 +1,10 @@
 """``bfio hindsight``: start times of least total latency under one KV cache, or a heuristic's."""
 
 import argparse
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
+from bfio.cli.files import read_text
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json
 from formulations.errors import InputError
@@ -13,8 +12,6 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     from formulations.hindsight_latency import LatencyProblem
 
-#: Largest file read, in bytes: some five million requests.
-_MAX_BYTES = 2**28
 _SHOWN_STARTS = 20
 
 _DESCRIPTION = """\
@@ -32,10 +29,12 @@ FILE is JSON ("-" reads stdin):
   bfio hindsight requests.json --time-limit 60
   bfio hindsight requests.json --algorithm mc-sf --json
 
-Without --algorithm the answer is an interval [bound, objective], "optimal" if both meet. With it,
-the heuristic is run online, in unit rounds, and proves nothing (bound null): mc-sf, mc-benchmark,
-semi-online (all arrivals 0), alpha-greedy, beta-clearing, or module:function for your own.
-Options follow the name: mc-sf:scan=continue, beta-clearing:alpha=0.2:beta=0.1.
+Without --algorithm the answer is an interval [bound, objective], "optimal" if both meet. exact is
+our own method; cp-sat, highs and pyomo[:SOLVER] solve the integer program (HiGHS and Pyomo prove
+nothing by themselves); brute-force looks at everything. With --algorithm the heuristic is run
+online, in unit rounds, and proves nothing (bound null): mc-sf, mc-benchmark, semi-online (all
+arrivals 0), alpha-greedy, beta-clearing, or module:function for your own. Options follow the name:
+mc-sf:scan=continue, beta-clearing:alpha=0.2:beta=0.1.
 """
 
 
@@ -43,6 +42,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="requests, memory and convention (.json)")
     parser.add_argument(
         "--algorithm", metavar="NAME", help="run this online algorithm instead of solving exactly"
+    )
+    parser.add_argument(
+        "--method",
+        default="exact",
+        metavar="NAME",
+        help="exact (default), cp-sat, highs, pyomo[:SOLVER], brute-force",
     )
     add_time_limit(parser)
     add_common(parser)
@@ -59,25 +64,10 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _solve(problem: "LatencyProblem", args: argparse.Namespace) -> dict[str, Any]:
-    from time import perf_counter
+    from bfio.hindsight.latency import solve_latency
 
-    from bfio.hindsight.latency import solve_hindsight
-    from formulations.hindsight_latency import violations
-
-    begin = perf_counter()
-    result = solve_hindsight(problem, time_limit=args.time_limit)
-    seconds = perf_counter() - begin
-    starts = None if result.starts is None else [int(start) for start in result.starts]
-    return {
-        "method": "exact",
-        "termination": result.termination.value,
-        "objective": result.objective,
-        "bound": result.bound,
-        "starts": starts,
-        "convention": problem.convention.value,
-        "violations": {} if starts is None else violations(problem, starts, result.objective),
-        "seconds": seconds,
-    }
+    result = solve_latency(problem, method=args.method, time_limit=args.time_limit, seed=args.seed)
+    return result.to_mapping() | {"convention": problem.convention.value}
 
 
 def _simulate(problem: "LatencyProblem", args: argparse.Namespace) -> dict[str, Any]:
@@ -130,30 +120,11 @@ def _lines(answer: dict[str, Any]) -> list[str]:
 def _problem(name: str) -> "LatencyProblem":
     from formulations.hindsight_latency import LatencyProblem
 
+    text = read_text(name)
     try:
-        return LatencyProblem.from_json(_text(name))
+        return LatencyProblem.from_json(text)
     except InputError as error:
-        if error.where == name:
-            raise
         raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
-
-
-def _text(name: str) -> str:
-    try:
-        if name == "-":
-            data = sys.stdin.buffer.read(_MAX_BYTES + 1)
-        else:
-            with Path(name).open("rb") as stream:
-                data = stream.read(_MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(name, f"cannot be read ({reason})", "check path and rights") from None
-    if len(data) > _MAX_BYTES:
-        raise InputError(name, f"larger than {_MAX_BYTES} bytes", "give fewer requests")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(name, f"byte {error.start} is not UTF-8", "give a JSON file") from None
 
 
 COMMAND = Command(

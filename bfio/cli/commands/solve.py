@@ -2,19 +2,16 @@
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import BAD_INPUT, DONE, NOTHING_FOUND, Command
+from bfio.cli.files import read_text
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from formulations.step import StepResult
-
-#: Largest file read, in bytes: a step problem of 64 workers and 512 requests is below 1 MB.
-_MAX_BYTES = 2**28
 
 _DESCRIPTION = """\
 Solve one step: which waiting request goes to which worker, so that the imbalance (or the maximum
@@ -52,7 +49,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    text = _read(args.file)
+    text = read_text(args.file)
     if args.file.endswith(".jsonl"):
         return _solve_lines(text, args)
     result = _solve(text, args.file, args)
@@ -105,34 +102,6 @@ def _status(result: "StepResult") -> int:
 
     found = result.assignment is not None or result.termination is Termination.INFEASIBLE
     return DONE if found else NOTHING_FOUND
-
-
-def _read(name: str) -> str:
-    try:
-        data = sys.stdin.buffer.read(_MAX_BYTES + 1) if name == "-" else _bytes(Path(name))
-    except FileNotFoundError:
-        raise InputError(name, "no such file", "check the path") from None
-    except IsADirectoryError:
-        raise InputError(name, "is a directory", "name a file") from None
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:
-        raise InputError(name, f"cannot be read ({error})", "check path and rights") from None
-    if len(data) > _MAX_BYTES:
-        raise InputError(name, f"larger than {_MAX_BYTES} bytes", "split it into smaller files")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{name}: byte {error.start}", "not UTF-8 text", "give a JSON text file"
-        ) from None
-
-
-def _bytes(path: Path) -> bytes:
-    if path.is_fifo():
-        raise InputError(str(path), "a pipe, which may never end", 'write "-" to read stdin')
-    with path.open("rb") as stream:
-        return stream.read(_MAX_BYTES + 1)
 
 
 COMMAND = Command(

@@ -1,6 +1,7 @@
 """The offline optimum of total latency under one KV cache, with certified bounds."""
 
 from bfio.hindsight.latency.certificate import PriceCertificate, certified_bound
+from bfio.hindsight.latency.methods import solve_latency
 from bfio.hindsight.latency.result import HindsightResult, HindsightSeconds
 from bfio.hindsight.latency.solve import solve_hindsight
 
@@ -10,4 +11,5 @@ __all__ = [
     "PriceCertificate",
     "certified_bound",
     "solve_hindsight",
+    "solve_latency",
 ]

@@ -57,6 +57,8 @@ _COMPARED = 2000
 _ROUND_WORK = 400_000_000
 #: Memory for the states of one round [bytes].
 _BYTES = 300_000_000
+#: Least room for children.
+_ROOM = 1_000_000
 #: States that one thread takes at a time.
 _PIECE = 4096
 
@@ -128,7 +130,8 @@ class RoundSearch:
         states = _States.root(n, self._priced.scaled)
         dropped = SCALE * best
         found: IntArray | None = None
-        room = min(20 * width, _BYTES // (4 * n + 40)) + 1000
+        # One state alone may have very many children, at the beginning above all.
+        room = min(max(20 * width, _ROOM), _BYTES // (4 * n + 40))
         generated, now = 0, 0
         while len(states.bound):
             if deadline is not None and time.perf_counter() >= deadline:
@@ -161,6 +164,8 @@ class RoundSearch:
 
     def _expand(self, states: "_States", now: int, cutoff: int, room: int) -> "_States | None":
         """Return all children, or None if there are more than ``room``."""
+        if not len(states.bound):
+            return states
         pieces = list(_pieces(len(states.bound), _PIECE))
         # One piece may have more than its share of the children.
         share = min(room, 4 * room // len(pieces) + 100_000)

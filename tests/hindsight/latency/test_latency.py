@@ -434,3 +434,19 @@ def test_windows_follow_arrivals() -> None:
     young, old = cells.of_age[0].tolist()
     assert windows.cells[:, young].tolist() == [False, True, True]
     assert windows.cells[:, old].tolist() == [False, False, True]
+
+
+def test_a_state_with_too_many_children_is_dropped(
+    pool: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without room for the children of the root alone, nothing is found and nothing claimed."""
+    monkeypatch.setattr("bfio.hindsight.latency.search._BYTES", 60)
+    problem = latency_problem(12, [(0, 1, 3), (0, 2, 4), (0, 1, 5), (0, 3, 2)])
+    form = normal_form(problem)
+    cells = build_cells(form)
+    ascent = PriceAscent(form, cells, sequential_starts(form), pool)
+    priced = priced_bound(form, cells, ascent.windows, ascent.prices)
+    pairs = pair_losses(form, cells, priced, ascent.windows, pool)
+    found = RoundSearch(form, cells, priced, pairs, pool).run(100, 10, None)
+    assert found.starts is None
+    assert found.bound <= brute_force(problem)[0] - form.constant

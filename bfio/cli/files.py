@@ -1,0 +1,44 @@
+"""Read the problem file a command is given."""
+
+import sys
+from pathlib import Path
+
+from formulations.errors import InputError
+
+#: Largest file read, in bytes: some five million requests, or many thousand step problems.
+_MAX_BYTES = 2**28
+
+
+def read_text(name: str) -> str:
+    """Return the text of a file, or of stdin for ``-``.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is a pipe, is too large or not UTF-8.
+    """
+    try:
+        data = sys.stdin.buffer.read(_MAX_BYTES + 1) if name == "-" else _bytes(Path(name))
+    except FileNotFoundError:
+        raise InputError(name, "no such file", "check the path") from None
+    except IsADirectoryError:
+        raise InputError(name, "is a directory", "name a file") from None
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        raise InputError(name, f"cannot be read ({error})", "check path and rights") from None
+    if len(data) > _MAX_BYTES:
+        raise InputError(name, f"larger than {_MAX_BYTES} bytes", "split it into smaller files")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name}: byte {error.start}", "not UTF-8 text", "give a JSON text file"
+        ) from None
+
+
+def _bytes(path: Path) -> bytes:
+    if path.is_fifo():
+        raise InputError(str(path), "a pipe, which may never end", 'write "-" to read stdin')
+    with path.open("rb") as stream:
+        return stream.read(_MAX_BYTES + 1)
