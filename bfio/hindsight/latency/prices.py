@@ -7,12 +7,15 @@ For any prices ``w[t, cell] >= 0`` (`bfio.hindsight.latency.bound` proves it)
 The right side is concave in w but has kinks. Minimum and maximum are replaced by soft ones at a
 temperature, whose derivative is cheap (`configurations.soft_dearest`), and a quasi-Newton ascent
 (limited-memory BFGS) runs at falling temperatures. Coordinate-wise updates stall here: shifting a
-request by one round changes the prices of all its cells.
+request by one round changes the prices of all its cells. Prices of neighbouring rounds are alike:
+the first stages let blocks of rounds share theirs: one dearest set for each block, and far fewer
+steps, since a change need not travel round by round.
 """
 
 import math
 import time
 from concurrent.futures import Executor
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,8 +25,37 @@ from bfio.hindsight.latency.configurations import soft_dearest
 from bfio.hindsight.latency.normal_form import NormalForm
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
-#: Temperatures, as multiples of one waiting round, and most ascent steps at each.
-STAGES = ((0.5, 40), (0.2, 80), (0.1, 150), (0.05, 250), (0.03, 300), (0.02, 400), (0.012, 800))
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the ascent.
+
+    Parameters
+    ----------
+    temperature : float
+        Of the soft minima and maxima, in waiting rounds.
+    steps : int
+        Most ascent steps.
+    width : int
+        Rounds that share their prices.
+    """
+
+    temperature: float
+    steps: int
+    width: int
+
+
+#: Coarse and hot first: blocks of rounds that share their prices cost one dearest set each.
+STAGES = (
+    Stage(0.5, 40, 16),
+    Stage(0.2, 80, 16),
+    Stage(0.1, 150, 16),
+    Stage(0.05, 150, 8),
+    Stage(0.03, 150, 4),
+    Stage(0.03, 150, 2),
+    Stage(0.02, 200, 1),
+    Stage(0.012, 600, 1),
+)
 #: Steps remembered by the quasi-Newton method.
 _HISTORY = 10
 #: Steps between two looks at the clock and at the gain, and the relative gain that is none.
@@ -70,82 +102,104 @@ class PriceAscent:
         room = (int(cells.copies.sum()), most + 2, form.memory + 1)
         self._stages = [np.zeros(room) for _ in range(_PARTS)]
         self._chance = np.zeros((form.num_requests, rounds + 1))
-        size = rounds * len(cells.tokens)
-        self._directions = np.zeros((_HISTORY, size))
-        self._changes = np.zeros((_HISTORY, size))
-        self._share = np.zeros(_HISTORY)
 
-    def run(
-        self, temperature: float, steps: int, dearest: FloatArray, deadline: float | None
-    ) -> None:
+    def run(self, stage: Stage, dearest: FloatArray, deadline: float | None) -> None:
         """Ascend at one temperature until it is flat, the steps are done or time is up.
 
         ``dearest`` holds the price of the dearest set of each round; a round whose dearest set
         would weigh more than fits a double is kept hotter.
         """
-        heat: FloatArray = np.maximum(temperature, dearest / _MOST_EXPONENT)
-        # How many steps are remembered, and where the next one goes.
-        self._length = np.zeros(2, dtype=np.int64)
-        value, slope = self._soft_bound(self.prices, temperature, heat)
+        heat: FloatArray = np.maximum(stage.temperature, dearest / _MOST_EXPONENT)
+        first = np.arange(0, len(self.prices), stage.width)
+        level = _Level(
+            stage,
+            heat=np.maximum.reduceat(heat, first),
+            open_cells=np.logical_or.reduceat(self.windows.cells, first, axis=0),
+        )
+        counts = np.diff([*first, len(self.prices)])
+        blocks = np.add.reduceat(self.prices, first) / counts[:, None]
+        blocks = self._ascended(blocks, level, deadline)
+        self.prices = np.repeat(blocks, counts, axis=0)
+
+    def _ascended(self, prices: FloatArray, level: "_Level", deadline: float | None) -> FloatArray:
+        memory = _Steps(prices.size)
+        value, slope = self._soft_bound(prices, level)
         earlier = -math.inf
-        for count in range(steps):
+        for count in range(level.stage.steps):
             if count % _CHUNK == 0:
                 if value - earlier <= _FLAT * abs(value):
-                    return
+                    break
                 earlier = value
             if deadline is not None and time.perf_counter() >= deadline:
-                return
-            moved = self._step(value, slope, temperature, heat)
-            if moved is None:
-                return
-            value, slope = moved
+                break
+            step = memory.newton(slope)
+            rise = float((step * slope).sum())
+            pace = 1.0
+            while rise >= 1e-6 and pace >= 1e-6:
+                trial = prices + pace * step
+                reached, next_slope = self._soft_bound(trial, level)
+                if reached >= value + 1e-4 * pace * rise:
+                    break
+                pace *= 0.4
+            else:
+                break
+            memory.add(pace * step, slope - next_slope)
+            prices, value, slope = trial, reached, next_slope
+        return prices
 
-    def _step(
-        self, value: float, slope: FloatArray, temperature: float, heat: FloatArray
-    ) -> tuple[float, FloatArray] | None:
-        """Take one quasi-Newton step; None if there is no ascent left."""
-        step = slope.copy()
-        _newton(step.reshape(-1), self._directions, self._changes, self._share, self._length)
-        rise = float((step * slope).sum())
-        pace = 1.0
-        while rise >= 1e-6 and pace >= 1e-6:
-            trial = self.prices + pace * step
-            reached, next_slope = self._soft_bound(trial, temperature, heat)
-            if reached >= value + 1e-4 * pace * rise:
-                self._remember(pace * step, slope - next_slope)
-                self.prices = trial
-                return reached, next_slope
-            pace *= 0.4
-        return None
-
-    def _remember(self, direction: FloatArray, change: FloatArray) -> None:
-        known, where = self._length.tolist()
-        self._directions[where] = direction.reshape(-1)
-        self._changes[where] = change.reshape(-1)
-        self._length[:] = min(known + 1, _HISTORY), (where + 1) % _HISTORY
-
-    def _soft_bound(
-        self, prices: FloatArray, temperature: float, heat: FloatArray
-    ) -> tuple[float, FloatArray]:
-        """Return the soft bound at ``prices`` and its derivative."""
-        form, cells, windows = self._form, self._cells, self.windows
+    def _soft_bound(self, prices: FloatArray, level: "_Level") -> tuple[float, FloatArray]:
+        """Return the soft bound at ``prices`` of blocks of rounds, and its derivative."""
+        form, cells, stage = self._form, self._cells, level.stage
         slope = np.zeros_like(prices)
 
         def starts(part: int) -> float:
             return _soft_starts(
-                part, _PARTS, prices, cells.of_age, windows.starts, form.arrival, form.duration,
-                temperature, self._chance,
+                part, _PARTS, prices, cells.of_age, self.windows.starts, form.arrival,
+                form.duration, stage.temperature, stage.width, self._chance,
             )  # fmt: skip
 
         def rounds(part: int) -> float:
             return _soft_rounds(
                 part, _PARTS, prices, cells.tokens, cells.left, cells.copies, cells.of_age,
-                windows.cells, form.duration, form.memory, self._smallest, heat, self._chance,
-                self._stages[part], slope,
+                level.open_cells, form.duration, form.memory, self._smallest, level.heat,
+                stage.width, self._chance, self._stages[part], slope,
             )  # fmt: skip
 
         gained = sum(self._pool.map(starts, range(_PARTS)))
         return gained - sum(self._pool.map(rounds, range(_PARTS))), slope
+
+
+@dataclass(frozen=True)
+class _Level:
+    """A stage on the rounds at hand: heat, shape (blocks,), and open cells, (blocks, c)."""
+
+    stage: Stage
+    heat: FloatArray
+    open_cells: BoolArray
+
+
+class _Steps:
+    """The last quasi-Newton steps and how they changed the slope."""
+
+    def __init__(self, size: int) -> None:
+        self._directions = np.zeros((_HISTORY, size))
+        self._changes = np.zeros((_HISTORY, size))
+        self._share = np.zeros(_HISTORY)
+        # How many are remembered, and where the next one goes.
+        self._length = np.zeros(2, dtype=np.int64)
+
+    def newton(self, slope: FloatArray) -> FloatArray:
+        """Return the step to take at a slope."""
+        step = slope.copy()
+        _newton(step.reshape(-1), self._directions, self._changes, self._share, self._length)
+        return step
+
+    def add(self, direction: FloatArray, change: FloatArray) -> None:
+        """Remember a step taken."""
+        known, where = self._length.tolist()
+        self._directions[where] = direction.reshape(-1)
+        self._changes[where] = change.reshape(-1)
+        self._length[:] = min(known + 1, _HISTORY), (where + 1) % _HISTORY
 
 
 @compiled
@@ -203,10 +257,11 @@ def _soft_starts(
     arrival: IntArray,
     duration: IntArray,
     temperature: float,
+    width: int,
     chance: FloatArray,
 ) -> float:
     """Return the soft least costs of every ``parts``-th request; fill the chance of each start."""
-    rounds = len(prices)
+    rounds = chance.shape[1] - 1
     value = 0.0
     for i in range(part, len(arrival), parts):
         cost = chance[i]
@@ -217,7 +272,7 @@ def _soft_starts(
             # From the last priced round on a later start only costs.
             cost[k] = float(k) if k < rounds else float(max(rounds, arrival[i]))
             for age in range(min(duration[i], rounds - k)):
-                cost[k] += prices[k + age, of_age[i, age]]
+                cost[k] += prices[(k + age) // width, of_age[i, age]]
             lowest = min(lowest, cost[k])
         total = 0.0
         for k in range(rounds + 1):
@@ -242,21 +297,24 @@ def _soft_rounds(
     memory: int,
     smallest: int,
     heat: FloatArray,
+    width: int,
     chance: FloatArray,
     stages: FloatArray,
     slope: FloatArray,
 ) -> float:
     """Return the soft dearest sets of every ``parts``-th round; fill their slopes."""
-    rounds, num_cells = prices.shape
-    expected = np.zeros(num_cells)
+    rounds = chance.shape[1] - 1
+    expected = np.zeros(prices.shape[1])
     value = 0.0
-    for now in range(part, rounds, parts):
-        value += soft_dearest(
-            prices[now], tokens, left, copies, open_cells[now], memory, smallest, heat[now],
+    for block in range(part, len(prices), parts):
+        first, last = block * width, min((block + 1) * width, rounds)
+        value += (last - first) * soft_dearest(
+            prices[block], tokens, left, copies, open_cells[block], memory, smallest, heat[block],
             stages, expected,
         )  # fmt: skip
-        for i in range(len(duration)):
-            for age in range(min(duration[i], now + 1)):
-                slope[now, of_age[i, age]] += chance[i, now - age]
-        slope[now] -= expected
+        for now in range(first, last):
+            for i in range(len(duration)):
+                for age in range(min(duration[i], now + 1)):
+                    slope[block, of_age[i, age]] += chance[i, now - age]
+        slope[block] -= (last - first) * expected
     return value

@@ -138,9 +138,8 @@ class _Run:
         self._windows = ascent.windows
         best = priced_bound(self._form, cells, ascent.windows, ascent.prices)
         now = best
-        for temperature, steps in STAGES:
-            dearest = now.dearest / SCALE
-            ascent.run(temperature, steps, dearest, self._deadline(_PRICE_SHARE))
+        for stage in STAGES:
+            ascent.run(stage, now.dearest / SCALE, self._deadline(_PRICE_SHARE))
             now = priced_bound(self._form, cells, ascent.windows, ascent.prices)
             best = max(best, now, key=lambda priced: priced.scaled)
             if best.starts >= self._best:

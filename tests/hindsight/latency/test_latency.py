@@ -20,7 +20,7 @@ from bfio.hindsight.latency.cells import Cells, arrival_windows, build_cells
 from bfio.hindsight.latency.configurations import dearest, losses
 from bfio.hindsight.latency.normal_form import NormalForm, normal_form
 from bfio.hindsight.latency.pairs import pair_losses
-from bfio.hindsight.latency.prices import PriceAscent
+from bfio.hindsight.latency.prices import PriceAscent, Stage
 from bfio.hindsight.latency.schedule import good_starts, sequential_starts
 from bfio.hindsight.latency.search import RoundSearch
 from formulations import InputError
@@ -140,7 +140,7 @@ def test_compiled_and_plain_bounds_agree(
     cells = build_cells(form)
     ascent = PriceAscent(form, cells, good_starts(form, 5), pool)
     if seed % 2:
-        ascent.run(0.1, seed % 40, _no_dearest(ascent), None)
+        ascent.run(Stage(0.1, seed % 40, 1 + seed % 3), _no_dearest(ascent), None)
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     names = list(zip(cells.tokens.tolist(), cells.left.tolist(), strict=True))
     prices = {
@@ -159,7 +159,7 @@ def test_closed_starts_are_in_no_better_schedule(
     form = normal_form(problem)
     cells = build_cells(form)
     ascent = PriceAscent(form, cells, good_starts(form, 5), pool)
-    ascent.run(0.1, steps, _no_dearest(ascent), None)
+    ascent.run(Stage(0.1, steps, 1 + steps % 3), _no_dearest(ascent), None)
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     truth, starts = brute_force(problem)
     cutoff = SCALE * (truth - form.constant)
@@ -178,7 +178,7 @@ def test_narrow_searches_still_bound(
     cells = build_cells(form)
     ascent = PriceAscent(form, cells, sequential_starts(form), pool)
     if ascend:
-        ascent.run(0.2, 30, _no_dearest(ascent), None)
+        ascent.run(Stage(0.2, 30, 2), _no_dearest(ascent), None)
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     known = sum(sequential_starts(form).tolist())
     pairs = pair_losses(form, cells, priced, ascent.windows, pool)
@@ -267,7 +267,7 @@ def test_pair_losses_against_enumeration(
     form = normal_form(problem)
     cells = build_cells(form)
     ascent = PriceAscent(form, cells, good_starts(form, 5), pool)
-    ascent.run(0.2, steps, _no_dearest(ascent), None)
+    ascent.run(Stage(0.2, steps, 1 + steps % 3), _no_dearest(ascent), None)
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     pairs = pair_losses(form, cells, priced, ascent.windows, pool)
     for now in range(len(priced.prices)):
