@@ -57,8 +57,8 @@ _COMPARED = 2000
 _ROUND_WORK = 400_000_000
 #: Memory for the states of one round [bytes].
 _BYTES = 300_000_000
-#: Least room for children.
-_ROOM = 1_000_000
+#: Bound of what is dropped, if nothing is.
+_NONE_LOST = np.iinfo(np.int64).max
 #: States that one thread takes at a time.
 _PIECE = 4096
 
@@ -130,19 +130,13 @@ class RoundSearch:
         states = _States.root(n, self._priced.scaled)
         dropped = SCALE * best
         found: IntArray | None = None
-        # One state alone may have very many children, at the beginning above all.
-        room = min(max(20 * width, _ROOM), _BYTES // (4 * n + 40))
+        room = min(20 * width + 1000, _BYTES // (4 * n + 40))
         generated, now = 0, 0
         while len(states.bound):
             if deadline is not None and time.perf_counter() >= deadline:
                 return SearchResult(found, self._proven(best, dropped, states), generated)
-            children = self._expand(states, now, SCALE * (best - 1), room)
-            while children is None:
-                # Too many children: expand only the best of the states.
-                keep = len(states.bound) // 8
-                states, lost = states.best(keep)
-                dropped = min(dropped, lost)
-                children = self._expand(states, now, SCALE * (best - 1), room)
+            children, lost = self._expand_some(states, now, SCALE * (best - 1), room)
+            dropped = min(dropped, lost)
             generated += len(children.bound)
             complete = np.flatnonzero(children.count == n)
             if len(complete):
@@ -162,10 +156,27 @@ class RoundSearch:
         open_ = min(dropped, int(states.reach.min(initial=dropped)))
         return min(best, -(-open_ // SCALE))
 
+    def _expand_some(
+        self, states: "_States", now: int, cutoff: int, room: int
+    ) -> tuple["_States", int]:
+        """Return the children of the best states that have few enough, and what is lost."""
+        dropped = _NONE_LOST
+        while len(states.bound) > 1:
+            children = self._expand(states, now, cutoff, room)
+            if children is not None:
+                return children, dropped
+            states, lost = states.best(-(-len(states.bound) // 8))
+            dropped = min(dropped, lost)
+        # One state alone may have very many, at the beginning above all.
+        most = _BYTES // (4 * self._form.num_requests + 40)
+        children = self._expand(states, now, cutoff, most)
+        if children is not None:
+            return children, dropped
+        states, lost = states.best(0)
+        return states, min(dropped, lost)
+
     def _expand(self, states: "_States", now: int, cutoff: int, room: int) -> "_States | None":
         """Return all children, or None if there are more than ``room``."""
-        if not len(states.bound):
-            return states
         pieces = list(_pieces(len(states.bound), _PIECE))
         # One piece may have more than its share of the children.
         share = min(room, 4 * room // len(pieces) + 100_000)
@@ -320,7 +331,7 @@ class _States:
     def best(self, width: int) -> tuple["_States", int]:
         """Return the rows of least bound, and the least bound among the others."""
         if len(self.reach) <= width:
-            return self, np.iinfo(np.int64).max
+            return self, _NONE_LOST
         order = np.argsort(self.reach, kind="stable")
         return self.select(order[:width]), int(self.reach[order[width]])
 

@@ -20,7 +20,7 @@ from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem, lower_bound, total_latency
 
 #: Widths of successive searches: narrow ones improve the schedule, wide ones prove it.
-WIDTHS = (3_000, 30_000, 1_000_000)
+WIDTHS = (300, 3_000, 30_000, 1_000_000)
 #: Work on prices is refused beyond these: entries of the prices, and of one round's tables.
 _MAX_PRICES = 3_000_000
 _MAX_TABLE = 100_000_000
