@@ -15,7 +15,7 @@ from bfio.kvcache.kernel import (
 )
 from bfio.kvcache.look_ahead import LookAhead, Order, Scan
 from bfio.kvcache.policy import CachePolicy, clearing_of
-from bfio.kvcache.protection import Protection
+from bfio.kvcache.protection import Admission, Protection
 from bfio.kvcache.run import Batches, CacheRun, Limits, Stays, Verdict
 from formulations.arrays import IntArray, frozen
 from formulations.hindsight_latency import Convention
@@ -76,9 +76,12 @@ def run_compiled(
 def _rule(instance: CacheInstance, policy: CachePolicy, limits: Limits) -> Rule:
     time, clearing = instance.batch_time, clearing_of(policy)
     look_ahead = policy if isinstance(policy, LookAhead) else None
+    protection = policy if isinstance(policy, Protection) else None
     return Rule(
         memory=instance.memory,
-        limit=policy.limit(instance.memory) if isinstance(policy, Protection) else -1,
+        limit=-1 if protection is None else protection.limit(instance.memory),
+        once_per_batch=protection is not None and protection.admission is Admission.BATCH,
+        cap=0 if protection is None else protection.cap,
         shortest=look_ahead is not None and look_ahead.order is Order.SHORTEST,
         keep_scanning=look_ahead is not None and look_ahead.scan is Scan.CONTINUE,
         chance=float(clearing.probability),

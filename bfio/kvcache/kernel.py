@@ -39,10 +39,16 @@ class Requests(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """The policy: look-ahead if ``limit`` is negative, else protection with that limit."""
+    """The policy: look-ahead if ``limit`` is negative, else protection with that limit.
+
+    Protection looks at its limit before each prompt, or ``once_per_batch`` before all of them;
+    ``cap`` is the most requests in a batch, 0 for any number.
+    """
 
     memory: int
     limit: int
+    once_per_batch: bool
+    cap: int
     shortest: bool
     keep_scanning: bool
     chance: float
@@ -185,12 +191,16 @@ def choose(
     used = needed(active, running, batch)
     if rule.limit < 0 and used + loop[LEAST_NEED] > rule.memory:
         return waiting, running
+    limit = rule.limit
+    if rule.limit >= 0 and rule.once_per_batch:
+        limit = rule.memory if used <= rule.limit else 0
     column = np.empty(4, np.int64)
     while k < waiting:
         i = queue[k] % n
         need, length = requests.first_need[i], requests.believed[i]
         if rule.limit >= 0:
-            starts = used + need <= rule.limit or used == 0
+            starts = used + need <= limit or used == 0
+            starts = starts and (rule.cap == 0 or running < rule.cap)
         else:
             starts = used + need <= rule.memory and fits(
                 active, running, batch, need, length, rule.memory

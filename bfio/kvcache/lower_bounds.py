@@ -2,7 +2,8 @@
 
 The adversary of Theorem 6.2 and of the Ω(√n) bound of the later version waits until the algorithm
 has started the long request and then releases short ones that no longer fit beside it; here the
-algorithm is one that starts at once. Waiting with the long request would have been better.
+algorithm is one that starts at once. Waiting with the long request would have been better. That
+of Theorem 6.4 does not see the algorithm and draws the release.
 """
 
 from fractions import Fraction
@@ -77,10 +78,97 @@ def square_root_bound(memory: int, convention: Convention) -> LatencyProblem:
     return long_and_short(memory, 1, memory // 2, memory - isqrt(memory) // 2, convention)
 
 
-def delayed_starts(problem: LatencyProblem) -> list[int]:
-    """Return the schedule that holds request 0 back until the others arrive, then runs MC-SF."""
+def costs_6_2(memory: int, epsilon: Fraction) -> tuple[Fraction, Fraction, Fraction]:
+    """Return the total latencies that the proof of Theorem 6.2 states, for an algorithm at 0.
+
+    They are: of keeping the long request running, of pausing it for the short ones, and of the
+    schedule that waits. The first two over the third tend to ``2/ε`` and ``1/ε``. They are the
+    printed formulas; simulated totals differ in terms of lower order, by convention.
+    """
+    e, m = Fraction(epsilon), Fraction(memory)
+    keep = (e**3 / 2 + e**2) * m**2 + (1 - e / 2) * m
+    pause = e**2 * m**2 / 2 + (2 - e / 2) * m
+    wait = e**3 * m**2 / 2 + (2 - 3 * e / 2) * m
+    return keep, pause, wait
+
+
+def theorem_6_4(
+    memory: int, epsilon: Fraction, constant: int, convention: Convention
+) -> list[LatencyProblem]:
+    """Return the instances I_k among which the adversary of Theorem 6.4 draws.
+
+    Each has the long request of Theorem 6.2 at 0 and ``ε·M`` short ones at ``k·M``, for
+    ``k = 1-2ε, 1-ε, ..., c+1-2ε``. Those are ``c/ε + 1`` values, so the printed probability of
+    ``ε/c`` each adds up to more than 1; take them as equally likely.
+
+    Parameters
+    ----------
+    memory : int
+        ``M`` [tokens].
+    epsilon : Fraction
+        ``1/ε`` a whole number above 2 that divides M.
+    constant : int
+        ``c >= 1``, the ratio that the proof assumes and refutes.
+    convention : Convention
+        Which rounds are occupied.
+    """
+    integer(constant, "constant", minimum=1, maximum=10**6)
+    steps = _steps(epsilon)
+    if memory % steps:
+        raise InputError("epsilon", f"{epsilon} of {memory} tokens", "use 1/epsilon dividing M")
+    prompt = memory // steps
+    return [
+        long_and_short(memory, prompt, prompt, (steps - 2 + j) * prompt, convention)
+        for j in range(constant * steps + 1)
+    ]
+
+
+def printed_bound_6_4(epsilon: Fraction, constant: int) -> Fraction:
+    """Return the bound that the proof of Theorem 6.4 arrives at, for a finite ε.
+
+    ``(1 - 1/c) + (1/c)·ε·Σ_k 1/(k'+1-k)``, where the sum over the ``1/ε - 2`` values of k is
+    ``1/ε·(H_(1/ε-1) - 1)`` with the harmonic number H: it grows like ``ln(1/ε)/c`` only.
+    """
+    share = Fraction(1, constant)
+    return 1 - share + share * sum(Fraction(1, j) for j in range(2, _steps(epsilon)))
+
+
+def limit_6_4(epsilon: Fraction, constant: int, convention: Convention) -> Fraction:
+    """Return what MC-SF attains on those instances as M grows: ``1 + 2·g / (d·(c/ε + 1))``.
+
+    It starts the long request at 0. Of the c/ε + 1 instances only the first releases its short
+    requests, ε·M of them, while the long one still runs, for another ε·M rounds: that costs
+    ``(εM)²``. In all others nobody waits for the long one, and g = ⌊M / size⌋ short ones at a
+    time, d rounds each, cost ``d·(εM)²/(2g)``, here and in the optimum; what is left is linear in
+    M. A limit below `printed_bound_6_4`, which is to hold for every algorithm, refutes that
+    argument.
+    """
+    steps = _steps(epsilon)
+    # A short request holds ε·M + 1 tokens, but in convention B ε·M.
+    together = steps if convention is Convention.PRINTED else steps - 1
+    rounds = 2 if convention is Convention.CLOSED else 1
+    return 1 + Fraction(2 * together, rounds * (constant * steps + 1))
+
+
+def _steps(epsilon: Fraction) -> int:
+    inverse = 1 / Fraction(epsilon) if epsilon > 0 else Fraction(0)
+    if inverse.denominator != 1 or inverse < 3:
+        raise InputError("epsilon", f"{epsilon}", "use 1/epsilon whole and above 2")
+    return int(inverse)
+
+
+def delayed_starts(problem: LatencyProblem, until: int | None = None) -> list[int]:
+    """Return the schedule that holds request 0 back, and runs MC-SF but for that.
+
+    Parameters
+    ----------
+    problem : LatencyProblem
+        Data with at least one request.
+    until : int, optional
+        First round at which request 0 may start; by default when the last one arrives.
+    """
     arrival = problem.arrival.copy()
-    arrival[0] = arrival.max()
+    arrival[0] = arrival.max() if until is None else max(until, int(arrival[0]))
     held = LatencyProblem(
         problem.memory, arrival, problem.prompt, problem.output, problem.convention
     )

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from bfio.kvcache.look_ahead import LookAhead, Order, Scan
 from bfio.kvcache.policy import CachePolicy, Clearing
-from bfio.kvcache.protection import Protection
+from bfio.kvcache.protection import Admission, Protection
 from bfio.loading import load_object
 from bfio.policies.options import exact_rational
 from formulations.arrays import integer
@@ -139,7 +139,14 @@ def _look_ahead(order: Order, all_at_once: bool = False) -> Callable[[Options], 
 
 
 def _protection(options: Options) -> CachePolicy:
-    return Protection(exact_rational(options["alpha"], "alpha"), _clearing(options))
+    try:
+        admission = Admission(options["admission"])
+    except ValueError:
+        raise InputError(
+            "admission", f"{options['admission']!r} is unknown", "use prompt or batch"
+        ) from None
+    alpha = exact_rational(options["alpha"], "alpha")
+    return Protection(alpha, _clearing(options), admission, _whole(options, "cap"))
 
 
 _LOOK_AHEAD_OPTIONS: Options = {"scan": "break", "delta": "0", "beta": "1", "pause": "0"}
@@ -171,14 +178,14 @@ _SPECS: dict[str, AlgorithmSpec] = {
             "alpha-greedy",
             "order of arrival up to (1-alpha)M; an overflow clears everything",
             "section 7, alpha-protection greedy",
-            {"alpha": "0.3"},
+            {"alpha": "0.3", "admission": "prompt", "cap": "0"},
             _protection,
         ),
         AlgorithmSpec(
             "beta-clearing",
             "order of arrival up to (1-alpha)M; an overflow clears each with probability beta",
             "section 7, alpha-protection beta-clearing",
-            {"alpha": "0.2", "beta": "0.2", "pause": "0"},
+            {"alpha": "0.2", "beta": "0.2", "pause": "0", "admission": "prompt", "cap": "0"},
             _protection,
         ),
     )

@@ -18,8 +18,11 @@ ALGORITHMS = (
     "alpha-greedy:alpha=0",
     "alpha-greedy",
     "alpha-greedy:alpha=0.6",
+    "alpha-greedy:alpha=0.2:cap=2",
+    "alpha-greedy:alpha=0.4:admission=batch",
     "beta-clearing",
     "beta-clearing:alpha=0:beta=0.5:pause=3",
+    "beta-clearing:alpha=0.3:beta=0.5:admission=batch:cap=3",
 )
 
 

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 
 from bfio.kvcache.accounting import pending_per_round
-from bfio.kvcache.lower_bounds import delayed_starts, square_root_bound, theorem_6_2
+from bfio.kvcache.lower_bounds import (
+    costs_6_2,
+    delayed_starts,
+    limit_6_4,
+    printed_bound_6_4,
+    square_root_bound,
+    theorem_6_2,
+    theorem_6_4,
+)
 from bfio.kvcache.simulation import serve
 from formulations.errors import InputError
 from formulations.hindsight_latency import (
@@ -95,3 +103,65 @@ def test_pending_requests_by_hand() -> None:
     data = problem(4, [(0, 2, 2), (1, 2, 2)])
     assert pending_per_round(data, [0, 2]).tolist() == [1, 2, 1, 1]
     assert pending_per_round(problem(4, []), []).tolist() == []
+
+
+def test_printed_costs_of_theorem_6_2() -> None:
+    """ε = 1/10, M = 1000: 0.0105·10⁶ + 950; 5000 + 1950; 500 + 1850."""
+    assert [int(cost) for cost in costs_6_2(1000, Fraction(1, 10))] == [11450, 6950, 2350]
+
+
+def test_instances_of_theorem_6_4() -> None:
+    """ε = 1/10, M = 100, c = 2: releases at 80, 90, ..., 280, ten short ones of 10 tokens each."""
+    drawn = theorem_6_4(100, Fraction(1, 10), 2, Convention.HALF_OPEN)
+    assert [data.arrival[-1] for data in drawn] == list(range(80, 290, 10))
+    first = drawn[0]
+    assert first.prompt.tolist() == [10] * 11
+    assert (first.arrival[0], first.output.tolist()) == (0, [90] + [1] * 10)
+    # The first of them is the instance of Theorem 6.2.
+    assert first.to_mapping() == theorem_6_2(100, Fraction(1, 10), first.convention).to_mapping()
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "two", "five"),
+    [("0.1", 1.414, 1.166), ("0.01", 2.589, 1.635), ("0.001", 3.742, 2.097)],
+)
+def test_printed_bound_of_theorem_6_4(epsilon: str, two: float, five: float) -> None:
+    """(1 - 1/c) + (H - 1)/c with the harmonic number of 1/ε - 1; H - 1 is 1.829, 4.177, 6.484."""
+    for constant, expected in ((2, two), (5, five)):
+        bound = printed_bound_6_4(Fraction(epsilon), constant)
+        assert float(bound) == pytest.approx(expected, abs=5e-4)
+
+
+@pytest.mark.parametrize("convention", list(Convention))
+def test_mc_sf_goes_to_its_limit_on_theorem_6_4(convention: Convention) -> None:
+    """ε = 1/4, c = 1, five instances: C 1 + 2·3/5, B 1 + 2·4/5, A 1 + 3/5; from below."""
+    limit = limit_6_4(Fraction(1, 4), 1, convention)
+    assert limit == {"A": Fraction(8, 5), "B": Fraction(13, 5), "C": Fraction(11, 5)}[convention]
+    ratios = []
+    for memory in (100, 1000, 4000):
+        drawn = theorem_6_4(memory, Fraction(1, 4), 1, convention)
+        attained = reference = 0
+        for data in drawn:
+            at_once = total_latency(data, delayed_starts(data, 0))
+            attained += at_once
+            reference += min(at_once, total_latency(data, delayed_starts(data)))
+        ratios.append(attained / reference)
+    assert ratios == sorted(ratios)
+    assert 0.97 * limit < ratios[-1] < limit
+
+
+def test_the_argument_for_theorem_6_4_fails_for_small_epsilon() -> None:
+    """It is to hold for every algorithm, and MC-SF's own limit lies below from ε = 1/50 on."""
+    for steps, fails in ((10, False), (50, True), (1000, True)):
+        epsilon = Fraction(1, steps)
+        limit = limit_6_4(epsilon, 2, Convention.HALF_OPEN)
+        assert (limit < printed_bound_6_4(epsilon, 2)) is fails
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 2), Fraction(3, 10)])
+def test_bad_steps_are_refused(epsilon: Fraction) -> None:
+    """1/ε has to be whole and above 2, and to divide M."""
+    with pytest.raises(InputError, match="epsilon"):
+        theorem_6_4(100, epsilon, 2, Convention.CLOSED)
+    with pytest.raises(InputError, match="dividing M"):
+        theorem_6_4(101, Fraction(1, 10), 2, Convention.CLOSED)

@@ -23,6 +23,54 @@ class Description:
     text: str = ""
 
 
+#: Values of the kinds about one worker with a KV cache.
+_OF_THE_CACHE = (
+    ("verdict", "", "how the run ended: finished, loop or stopped"),
+    ("is_finished", "", "whether every request completed"),
+    ("is_loop", "", "whether the state came back without a completion"),
+    ("is_stopped", "", "whether the run was given up at a limit"),
+    ("latency_p50_s", "s", "median of completion minus arrival"),
+    ("latency_max_s", "s", "largest completion minus arrival"),
+    ("busy_s", "s", "time in which batches ran"),
+    ("rate_per_s", "1/s", "arrivals per second that offer the load"),
+    ("overflows", "", "how often the running requests outgrew the memory"),
+    ("draws", "", "rounds of clearing"),
+    ("cleared", "", "how often a request was cleared"),
+    ("wasted_tokens", "tokens", "output tokens of stays that were cleared"),
+    ("left_out", "requests", "requests that exceed the memory alone and were left out"),
+    ("peak_memory", "tokens", "tokens in the fullest batch"),
+    ("peak_memory_share", "1", "tokens in the fullest batch over M"),
+    ("mean_memory_share", "1", "mean tokens in the cache over M, while batches ran"),
+    ("memory", "tokens", "tokens in the cache, mean of each interval of time"),
+    ("waiting", "requests", "requests known but not running, mean of each interval of time"),
+    ("memory_limit", "tokens", "memory M of the instance"),
+    ("total_latency", "rounds", "total latency of the algorithm"),
+    ("mc_sf_latency", "rounds", "total latency of MC-SF"),
+    ("reference_latency", "rounds", "total latency of a schedule that waits where it pays"),
+    ("incumbent", "rounds", "total latency of the schedule that the method found"),
+    ("optimum_at_least", "rounds", "lower bound on the least total latency"),
+    ("optimum_at_most", "rounds", "total latency of the best schedule in hand"),
+    ("optimum_gap", "1", "(best schedule in hand - bound) over the former"),
+    ("own_gap", "1", "(schedule that the method found - bound) over the former"),
+    ("below_mc_sf", "1", "(MC-SF - bound) over MC-SF"),
+    ("proven", "", "whether integers prove the optimum"),
+    ("closed", "", "whether the method's bound meets its schedule, in floats perhaps"),
+    ("relaxation", "rounds", "value of the linear relaxation, as a float solver has it"),
+    ("beats_relaxation", "", "whether the bound lies above the linear relaxation"),
+    ("ratio_at_least", "1", "total latency over that of the best schedule in hand"),
+    ("ratio_at_most", "1", "total latency over the lower bound"),
+    ("surely_optimal", "", "whether the algorithm meets the lower bound"),
+    ("possibly_optimal", "", "whether nothing better than the algorithm's schedule is known"),
+    ("excess", "1", "ratio to the best schedule in hand, minus 1"),
+    ("excess_over_bound", "1", "ratio to the lower bound, minus 1"),
+    ("printed_ratio", "1", "ratio that the printed proof arrives at"),
+    ("limit_ratio", "1", "what the ratio tends to as M grows"),
+    ("instances", "", "instances that were added up"),
+    ("schedule_s", "s", "wall-clock time of the first schedules"),
+    ("prices_s", "s", "wall-clock time of the prices"),
+    ("search_s", "s", "wall-clock time of the search"),
+    ("build_s", "s", "wall-clock time of writing the program down"),
+)
 _DESCRIPTIONS = {
     name: Description(unit, text)
     for name, unit, text in (
@@ -56,6 +104,7 @@ _DESCRIPTIONS = {
         ("sqrt_b_log_g", "1", "√(B ln G), the growth in theorems 1 and 2 of paper A"),
         ("iir_over_sqrt_b_log_g", "1", "improvement ratio over √(B ln G)"),
         ("relative_imbalance", "1", "AvgImbalance of the policy over that of the baseline"),
+        *_OF_THE_CACHE,
     )
 }
 

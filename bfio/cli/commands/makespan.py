@@ -1,0 +1,175 @@
+"""``bfio makespan``: the best schedule of barrier-synchronised workers, all requests known."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bfio.cli.command import DONE, NOTHING_FOUND, Command
+from bfio.cli.options import add_common, add_time_limit
+from bfio.cli.output import print_json
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from formulations.hindsight_makespan import MakespanProblem, MakespanResult
+
+#: Largest file read, in bytes: some five million requests.
+_MAX_BYTES = 2**28
+#: Widest drawing: workers, steps and slots of it.
+_SHOWN_ROWS, _SHOWN_STEPS = 24, 40
+
+_DESCRIPTION = """\
+When and where should each request have decoded, had all been known? G workers of B slots run in
+lockstep; a request with prompt s and output o occupies a slot of one worker for o steps, with
+loads s, s+1, ..., s+o-1, never paused or moved. A step lasts C + t*(largest load of a worker).
+
+FILE is JSON ("-" reads stdin):
+
+  {"workers": 2, "slots": 1,
+   "requests": [{"prompt": 9, "output": 2},
+                {"arrival": 0, "prompt": 10, "output": 1}],   arrival [step]: optional, 0
+   "step_overhead": "0.0048875",       optional: C [s], exact, as a string or whole number
+   "token_time": "1.00524902e-7",      optional: t [s/token]
+   "objective": "wall-clock",          optional, see below
+   "work_conserving": false}           optional
+
+  bfio makespan requests.json --time-limit 60
+  bfio makespan requests.json --objective imbalance --json
+
+objectives: wall-clock, sum of the lengths of all steps in which something runs; imbalance, sum of
+(largest load - load) over workers and steps; latency, sum of completion minus arrival in steps.
+Work is conserved if every step starts min(free slots, waiting) requests. Imbalance needs that:
+without it, idling would be free. Steps in which nothing runs take no time, so wall-clock without
+work conservation does not depend on arrivals.
+
+The answer is an interval [bound, objective], "optimal" if both meet; "scale" of their units make
+one second. exact: ours; cp-sat, highs, pyomo[:SOLVER]: the integer program (HiGHS and Pyomo prove
+nothing by themselves); brute-force: all schedules of a few requests.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="machine and requests (.json)")
+    parser.add_argument(
+        "--method",
+        default="exact",
+        metavar="NAME",
+        help="exact (default), cp-sat, highs, pyomo[:SOLVER], brute-force",
+    )
+    parser.add_argument(
+        "--objective",
+        metavar="NAME",
+        help="wall-clock, imbalance or latency, in place of the file's",
+    )
+    add_time_limit(parser)
+    add_common(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from bfio.hindsight.makespan import solve_makespan
+
+    problem = _problem(args.file, args.objective)
+    result = solve_makespan(
+        problem, method=args.method, time_limit=args.time_limit, seed=args.seed
+    )
+    if args.json:
+        print_json(_answer(problem, result))
+    else:
+        print("\n".join(_lines(problem, result)))
+    return NOTHING_FOUND if result.objective is None else DONE
+
+
+def _answer(problem: "MakespanProblem", result: "MakespanResult") -> dict[str, object]:
+    return result.to_mapping() | {
+        "criterion": problem.objective.value,
+        "work_conserving": problem.work_conserving,
+    }
+
+
+def _lines(problem: "MakespanProblem", result: "MakespanResult") -> list[str]:
+    """Return what a person reads."""
+    if result.starts is None or result.workers is None:
+        return [f"{result.method}: no schedule ({result.termination})"]
+    objective, bound = (_value(units, problem) for units in (result.objective, result.bound))
+    rows = list(zip(result.workers, result.starts, strict=True))
+    shown = ", ".join(f"{i}->{g}@{k}" for i, (g, k) in enumerate(rows[:_SHOWN_ROWS]))
+    more = f" and {len(rows) - _SHOWN_ROWS} more" if len(rows) > _SHOWN_ROWS else ""
+    return [
+        f"{result.method}: {result.termination}, {problem.objective} {objective}, "
+        f"bound {bound} ({result.bound_kind})",
+        f"request->worker@step: {shown or 'none'}{more}",
+        *_drawing(problem, result.starts, result.workers),
+    ]
+
+
+def _value(units: int | None, problem: "MakespanProblem") -> str:
+    from formulations.hindsight_makespan import Objective
+
+    if units is None:
+        return "none"
+    if problem.objective is Objective.WALL_CLOCK:
+        return f"{units / problem.scale:.9g} s"
+    return f"{units} {'tokens' if problem.objective is Objective.IMBALANCE else 'steps'}"
+
+
+def _drawing(
+    problem: "MakespanProblem", starts: tuple[int, ...], workers: tuple[int, ...]
+) -> list[str]:
+    """Draw the loads of each worker at the busy steps, and their peaks; nothing if too wide."""
+    from formulations.hindsight_makespan import trajectory
+
+    if problem.workers > _SHOWN_ROWS or not starts:
+        return []
+    path = trajectory(problem, starts, workers)
+    if len(path.steps) > _SHOWN_STEPS:
+        return []
+    rows = [("step", path.steps.tolist())]
+    rows += [(f"worker {g}", path.loads[:, g].tolist()) for g in range(problem.workers)]
+    rows.append(("peak", path.peaks.tolist()))
+    width = max(len(str(value)) for _, values in rows for value in values) + 1
+    name = max(len(label) for label, _ in rows)
+    lines = [f"{'step':<{name}}" + "".join(f"{step:>{width}}" for step in path.steps.tolist())]
+    for label, values in rows[1:]:
+        lines.append(f"{label:<{name}}" + "".join(f"{load or '.':>{width}}" for load in values))
+    return lines
+
+
+def _problem(name: str, objective: str | None) -> "MakespanProblem":
+    from formulations.documents import parse_json
+    from formulations.hindsight_makespan import MakespanProblem
+
+    text = _text(name)
+    try:
+        document = parse_json(text)
+        if objective is not None and isinstance(document, dict):
+            document["objective"] = objective
+        return MakespanProblem.from_mapping(document)
+    except InputError as error:
+        raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
+
+
+def _text(name: str) -> str:
+    try:
+        if name == "-":
+            data = sys.stdin.buffer.read(_MAX_BYTES + 1)
+        else:
+            with Path(name).open("rb") as stream:
+                data = stream.read(_MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(name, f"cannot be read ({reason})", "check path and rights") from None
+    if len(data) > _MAX_BYTES:
+        raise InputError(name, f"larger than {_MAX_BYTES} bytes", "give fewer requests")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(name, f"byte {error.start} is not UTF-8", "give a JSON file") from None
+
+
+COMMAND = Command(
+    name="makespan",
+    summary="the best schedule of barrier-synchronised workers in hindsight, with its bound",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,6 @@
+"""The hindsight optimum of barrier-synchronised decoding, with certified bounds."""
+
+from bfio.hindsight.makespan.from_run import RunSchedule, hindsight_of_run
+from bfio.hindsight.makespan.solve import solve_makespan
+
+__all__ = ["RunSchedule", "hindsight_of_run", "solve_makespan"]

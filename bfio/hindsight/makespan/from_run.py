@@ -1,0 +1,141 @@
+"""A finished run of the decode engine as a schedule of a hindsight makespan problem."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+import numpy as np
+
+from bfio.decode.drift import LLM
+from bfio.decode.run import Run
+from bfio.workloads.workload import Workload
+from formulations.errors import InputError
+from formulations.hindsight_makespan import (
+    MakespanProblem,
+    Objective,
+    objective_value,
+    violations,
+)
+
+
+class Revealed(StrEnum):
+    """When the hindsight problem lets a request start."""
+
+    #: All at step 0: hindsight knows and may use everything at once. A relaxation of what the
+    #: policy faced, both with a pool and with timed arrivals.
+    AT_ONCE = "at-once"
+    #: At the step at which the policy first saw it. Those steps depend on the run itself (a pool
+    #: is refilled as requests start, arrivals meet steps as these last), so this is the optimum
+    #: given the reveals of this run, not a bound on other runs.
+    AS_SEEN = "as-seen"
+
+
+@dataclass(frozen=True)
+class RunSchedule:
+    """A run as hindsight sees it.
+
+    Parameters
+    ----------
+    problem : MakespanProblem
+        Its requests, its machine, and an objective.
+    starts, workers : tuple of int
+        What the policy did.
+    objective : int
+        Its objective, in integers (`MakespanProblem.scale` to a unit).
+    """
+
+    problem: MakespanProblem
+    starts: tuple[int, ...]
+    workers: tuple[int, ...]
+    objective: int
+
+    @property
+    def value(self) -> float:
+        """The objective in seconds, tokens or steps."""
+        return self.objective / self.problem.scale
+
+    def price_of_myopia(self, hindsight: int) -> float | None:
+        """Return the run's objective over a hindsight optimum or bound; None if that is 0."""
+        return self.objective / hindsight if hindsight else None
+
+
+def hindsight_of_run(
+    run: Run,
+    workload: Workload,
+    *,
+    objective: Objective = Objective.WALL_CLOCK,
+    work_conserving: bool | None = None,
+    revealed: Revealed = Revealed.AT_ONCE,
+    step_overhead: Fraction | None = None,
+    token_time: Fraction | None = None,
+) -> RunSchedule:
+    """Return the hindsight problem of a drained run, and the run as one of its schedules.
+
+    Steps are those of the engine, which counts only steps in which something runs: idle time
+    between timed arrivals vanishes, as it does in the objective.
+
+    Parameters
+    ----------
+    run : Run
+        A run in which every request finished.
+    workload : Workload
+        What it ran.
+    objective, work_conserving
+        See `MakespanProblem`. Baselines and BF-IO fill every slot; against a policy that does
+        not, leave ``work_conserving`` off.
+    revealed : Revealed
+        When requests may start in the problem.
+    step_overhead, token_time : Fraction, optional
+        Other times than the machine's; by default the decimals that its floats print as. CP-SAT
+        and other solvers want few digits: one token as the unit of time (``token_time`` 1,
+        ``step_overhead`` 48620 for the default machine) is nearly the same problem.
+
+    Raises
+    ------
+    InputError
+        If the run did not drain, has another load growth than one token per step or a cost of the
+        mean load, or does not fit the problem (a policy that leaves slots idle is no schedule of a
+        problem that conserves work).
+    """
+    _check(run, workload)
+    cluster = run.cluster
+    seen = run.reveal_step if revealed is Revealed.AS_SEEN else np.zeros_like(run.start_step)
+    overhead = Fraction(repr(cluster.step_overhead_s)) if step_overhead is None else step_overhead
+    per_token = Fraction(repr(cluster.token_time_s)) if token_time is None else token_time
+    problem = MakespanProblem(
+        workers=cluster.workers,
+        slots=cluster.slots,
+        arrival=seen,
+        prompt=workload.prompt_tokens,
+        output=workload.output_tokens,
+        step_overhead=overhead,
+        token_time=per_token,
+        objective=objective,
+        work_conserving=work_conserving,
+    )
+    starts, workers = tuple(run.start_step.tolist()), tuple(run.worker.tolist())
+    found = violations(problem, starts, workers)
+    if found:
+        name, amount = next(iter(found.items()))
+        raise InputError(
+            f"run of {run.policy}",
+            f"breaks {name} by {amount}",
+            "use another objective, work_conserving=False or revealed=as-seen",
+        )
+    return RunSchedule(problem, starts, workers, objective_value(problem, starts, workers))
+
+
+def _check(run: Run, workload: Workload) -> None:
+    where = f"run of {run.policy}"
+    if len(workload) != run.num_requests:
+        raise InputError(
+            where,
+            f"{run.num_requests} requests, but the workload has {len(workload)}",
+            "give the workload that it ran",
+        )
+    if not run.is_drained:
+        raise InputError(where, "requests are left", "simulate without a limit of steps")
+    if run.options.drift != LLM:
+        raise InputError(where, "loads do not grow by a token per step", "use the drift llm")
+    if run.cluster.mean_time_s != 0:
+        raise InputError(where, "steps cost by the mean load too", "use mean_time_s = 0")

@@ -1,0 +1,212 @@
+"""The machine code of the search: one step from a state, in all ways, and what may follow.
+
+A state is a row of integers: the step (or the last arrival, once every request that has not
+started has arrived), the counts of requests not started in mixed radix, and for each lane its
+slots. A slot is ``load · 2^20 + steps left`` of what runs there, 0 if free; the slots of a lane
+and the lanes are sorted, since neither has a name.
+"""
+
+import numpy as np
+
+from bfio.exact.compiled import compiled
+from formulations.arrays import IntArray
+
+#: Bits of a slot that hold the steps left.
+LEFT_BITS = 20
+LEFT_MASK = 2**LEFT_BITS - 1
+#: Columns of a state before its slots.
+HEAD = 2
+
+
+@compiled
+def peaks_to_go(
+    slots: IntArray,
+    lanes: int,
+    per_step: int,
+    per_token: int,
+    load: IntArray,
+    output: IntArray,
+    waiting: IntArray,
+    scratch: IntArray,
+) -> int:
+    """Return a bound on the cost of all steps from a state on, for peaks.
+
+    The bounds are those of `formulations.hindsight_makespan.bound` on what is left of the
+    requests, and the sum of the peaks that the running requests alone cause.
+
+    Parameters
+    ----------
+    slots : IntArray
+        Slots of the state, lane after lane.
+    lanes, per_step, per_token
+        See `SearchForm`.
+    load, output, waiting : IntArray
+        Shape (C,): kinds, and how many of each have not started.
+    scratch : IntArray
+        Longer than any request and any load, twice; its first row is used for steps, its second
+        for heights.
+    """
+    total_slots = len(slots)
+    per_lane = total_slots // lanes
+    tokens, work, longest, top = 0, 0, 0, 0
+    for code in slots:
+        left, now = code & LEFT_MASK, code >> LEFT_BITS
+        tokens += left
+        work += left * now + left * (left - 1) // 2
+        longest = max(longest, left)
+        if left:
+            top = max(top, now + left - 1)
+    running_longest = longest
+    for c in range(len(waiting)):
+        if waiting[c]:
+            tokens += waiting[c] * output[c]
+            work += waiting[c] * (output[c] * load[c] + output[c] * (output[c] - 1) // 2)
+            longest = max(longest, output[c])
+            top = max(top, load[c] + output[c] - 1)
+    if tokens == 0:
+        return 0
+    forced = 0
+    for step in range(running_longest):
+        peak = 0
+        for lane in range(lanes):
+            total = 0
+            for slot in range(lane * per_lane, (lane + 1) * per_lane):
+                if slots[slot] & LEFT_MASK > step:
+                    total += (slots[slot] >> LEFT_BITS) + step
+            peak = max(peak, total)
+        forced += peak
+    peaks = max(forced, (work + lanes - 1) // lanes)
+    if max(top, longest) + 1 < scratch.shape[1]:
+        peaks = max(peaks, _layers(slots, load, output, waiting, scratch, longest, top))
+    steps = max(longest, (tokens + total_slots - 1) // total_slots)
+    return per_step * steps + per_token * peaks
+
+
+@compiled
+def _layers(
+    slots: IntArray,
+    load: IntArray,
+    output: IntArray,
+    waiting: IntArray,
+    scratch: IntArray,
+    longest: int,
+    top: int,
+) -> int:
+    """Return ``Σ over heights of max(⌈loads above / slots⌉, longest part above)``."""
+    drain, entries = scratch[0], scratch[1]
+    drain[: longest + 1] = 0
+    entries[: top + 2] = 0
+    for code in slots:
+        left, now = code & LEFT_MASK, code >> LEFT_BITS
+        if left:
+            entries[now] += 1
+            entries[now + left] -= 1
+            drain[left - 1] = max(drain[left - 1], now + left - 1)
+    for c in range(len(waiting)):
+        if waiting[c]:
+            entries[load[c]] += waiting[c]
+            entries[load[c] + output[c]] -= waiting[c]
+            drain[output[c] - 1] = max(drain[output[c] - 1], load[c] + output[c] - 1)
+    for v in range(1, top + 1):
+        entries[v] += entries[v - 1]
+    # drain[j]: largest load with j steps to go; as j grows it falls.
+    for j in range(longest - 2, -1, -1):
+        drain[j] = max(drain[j], drain[j + 1])
+    above, part, total = 0, 0, 0
+    for height in range(top - 1, -1, -1):
+        above += entries[height + 1]
+        while part < longest and drain[part] - part > height:
+            part += 1
+        total += max((above + len(slots) - 1) // len(slots), part)
+    return total
+
+
+@compiled
+def latency_to_go(
+    slots: IntArray,
+    arrival: IntArray,
+    output: IntArray,
+    waiting: IntArray,
+    step: int,
+    ready: IntArray,
+) -> int:
+    """Return a bound on the latency that requests gather from a step on.
+
+    With arrivals ignored, shortest first on machines that are free when their slots are is
+    optimal, so kinds must be sorted by output; then the steps before the arrivals are given back.
+    And each request needs its steps.
+    """
+    running = 0
+    for j in range(len(slots)):
+        ready[j] = slots[j] & LEFT_MASK
+        running += ready[j]
+    ends, alone = 0, 0
+    for c in range(len(waiting)):
+        for _ in range(waiting[c]):
+            first = 0
+            for j in range(1, len(slots)):
+                if ready[j] < ready[first]:
+                    first = j
+            ready[first] += output[c]
+            ends += ready[first] - max(0, arrival[c] - step)
+            alone += output[c]
+    return running + max(ends, alone)
+
+
+@compiled
+def sort_row(row: IntArray, lanes: int, order: IntArray) -> None:
+    """Sort the slots of each lane, then the lanes, largest first; ``order`` follows the lanes."""
+    per_lane = len(row) // lanes
+    for lane in range(lanes):
+        order[lane] = lane
+        base = lane * per_lane
+        for j in range(base + 1, base + per_lane):
+            value, at = row[j], j
+            while at > base and row[at - 1] < value:
+                row[at] = row[at - 1]
+                at -= 1
+            row[at] = value
+    for lane in range(1, lanes):
+        at = lane
+        while at > 0 and _is_less(row, at - 1, at, per_lane):
+            for j in range(per_lane):
+                one, other = (at - 1) * per_lane + j, at * per_lane + j
+                row[one], row[other] = row[other], row[one]
+            order[at - 1], order[at] = order[at], order[at - 1]
+            at -= 1
+
+
+@compiled
+def _is_less(row: IntArray, one: int, other: int, per_lane: int) -> bool:
+    for j in range(per_lane):
+        left, right = row[one * per_lane + j], row[other * per_lane + j]
+        if left != right:
+            return bool(left < right)
+    return False
+
+
+@compiled
+def _hash(row: IntArray) -> int:
+    value = np.uint64(1469598103934665603)
+    for entry in row:
+        value = (value ^ np.uint64(entry)) * np.uint64(1099511628211)
+        value ^= value >> np.uint64(29)
+    return int(value & np.uint64(2**62 - 1))
+
+
+@compiled
+def find(row: IntArray, rows: IntArray, table: IntArray) -> int:
+    """Return the place of a row in the hash table: its own, or the free one where it belongs."""
+    mask = len(table) - 1
+    place = _hash(row) & mask
+    while table[place] >= 0:
+        known = rows[table[place]]
+        same = True
+        for j in range(len(row)):
+            if known[j] != row[j]:
+                same = False
+                break
+        if same:
+            return int(place)
+        place = (place + 1) & mask
+    return int(place)

@@ -1,0 +1,267 @@
+"""Branch over steps: which waiting requests start now and where, best states first.
+
+States that look alike (`kernel`) are one: what follows depends on what runs, by load and steps
+left, and on what waits. Every successor has emitted more tokens, so states are treated layer by
+layer of emitted tokens, and the cheapest way to each is known when its layer comes; for latency,
+layers are steps. A state whose cost so far and bound on the rest reach the best schedule known is
+left. Where a layer holds more states than the width, those of least bound are kept, and the
+least bound among the others still bounds whatever they led to: a narrow search finds schedules,
+a wide one proves.
+"""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from bfio.hindsight.makespan.expand import (
+    BEST,
+    BEST_STATE,
+    DROPPED,
+    FREE,
+    GENERATED,
+    GONE,
+    HASHED,
+    OPEN,
+    USED,
+    Data,
+    Store,
+    collect,
+    expand,
+    rehash,
+)
+from bfio.hindsight.makespan.form import MAX_COST, SearchForm
+from bfio.hindsight.makespan.kernel import HEAD, LEFT_BITS, find, latency_to_go, peaks_to_go
+from formulations.arrays import IntArray
+
+#: Most slots, and most kinds, of a search.
+MAX_SLOTS, MAX_KINDS = 256, 256
+#: Bytes for states.
+_BYTES = 600_000_000
+_MAX_SCRATCH = 4096
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found and proved, in its own costs.
+
+    Parameters
+    ----------
+    cost : int, optional
+        Cost of a schedule better than the one known, if there is one.
+    starts, lanes : list of list of int
+        Start and lane of the members of each kind, if there is one.
+    bound : int
+        Lower bound on every schedule.
+    states : int
+        Successors generated.
+    """
+
+    cost: int | None
+    starts: list[list[int]]
+    lanes: list[list[int]]
+    bound: int
+    states: int
+
+
+def is_searchable(form: SearchForm, known: int) -> bool:
+    """Return whether states fit the search's integers, and its layers memory."""
+    ways = 1
+    for count in form.count.tolist():
+        ways *= count + 1
+    return (
+        ways < 2**60
+        # A step costs at most what all lanes together cost in the whole schedule.
+        and known * (form.lanes + 1) < MAX_COST
+        and form.lanes * form.slots <= MAX_SLOTS
+        and len(form.count) <= MAX_KINDS
+        and int((form.load + form.output).max()) < 2**40
+        and _num_layers(form) < 2**LEFT_BITS
+    )
+
+
+class StepSearch:
+    """Searches of one form.
+
+    Parameters
+    ----------
+    form : SearchForm
+        A searchable form.
+    """
+
+    def __init__(self, form: SearchForm) -> None:
+        self._form = form
+        self._layers = _num_layers(form)
+        size = min(
+            _MAX_SCRATCH,
+            max(form.lanes * form.slots + HEAD, int((form.load + form.output).max())) + 2,
+        )
+        self._scratch = np.zeros((4, max(size, form.lanes * form.slots + HEAD)), dtype=np.int64)
+
+    def run(self, known: int, width: int, most_successors: int, deadline: float | None) -> Found:
+        """Look for a cost below ``known``.
+
+        Parameters
+        ----------
+        known : int
+            Cost of a known schedule.
+        width : int
+            Most states expanded per layer.
+        most_successors : int
+            Most successors of a state; beyond, its own bound stands for the others.
+        deadline : float, optional
+            Value of `time.perf_counter` at which to stop.
+        """
+        form = self._form
+        data = _data(form, most_successors)
+        store = _store(form, width, self._layers)
+        self._root(data, store, known)
+        counters = store.counters
+        late = False
+        for layer in range(self._layers):
+            chosen = collect(layer, store)
+            if len(chosen) > width:
+                chosen = self._narrow(chosen, width, store)
+            # Best first, so that better schedules prune the rest of the layer.
+            chosen = chosen[np.argsort(store.reach[chosen], kind="stable")]
+            while len(chosen):
+                late = deadline is not None and time.perf_counter() >= deadline
+                if late:
+                    break
+                chosen = chosen[expand(chosen, layer, data, store, self._scratch) :]
+                if counters[HASHED] > 6 * len(store.table) // 10:
+                    rehash(store)
+            if late:
+                break
+        return self._found(known, store)
+
+    def _root(self, data: Data, store: Store, known: int) -> None:
+        form = self._form
+        store.counters[:] = 0
+        store.counters[[BEST, DROPPED]] = known
+        store.counters[BEST_STATE] = -1
+        store.counters[USED] = store.counters[HASHED] = 1
+        row = np.zeros(store.rows.shape[1], dtype=np.int64)
+        later = bool((form.arrival > 0).any())
+        row[0] = 0 if later else data.rules[5]
+        row[1] = int(form.count @ data.radix)
+        store.rows[0] = row
+        store.cost[0] = store.when[0] = 0
+        store.parent[0] = -1
+        store.status[0] = OPEN
+        if form.is_latency:
+            reach = latency_to_go(
+                row[HEAD:], form.arrival, form.output, form.count, 0, self._scratch[0]
+            )
+        else:
+            reach = peaks_to_go(
+                row[HEAD:],
+                form.lanes,
+                form.per_step,
+                form.per_token,
+                form.load,
+                form.output,
+                form.count,
+                self._scratch,
+            )
+        store.reach[0] = reach
+        store.after[0], store.head[0] = -1, 0
+        store.table[find(row, store.rows, store.table)] = 0
+
+    def _narrow(self, chosen: IntArray, width: int, store: Store) -> IntArray:
+        """Keep the states of least bound; give the room of the others back."""
+        ranked = np.argsort(store.reach[chosen], kind="stable")
+        left = chosen[ranked[width:]]
+        counters = store.counters
+        counters[DROPPED] = min(counters[DROPPED], int(store.reach[left].min()))
+        store.status[left] = GONE
+        store.spare[counters[FREE] : counters[FREE] + len(left)] = left
+        counters[FREE] += len(left)
+        return chosen[ranked[:width]]
+
+    def _found(self, known: int, store: Store) -> Found:
+        counters = store.counters
+        used = int(counters[USED])
+        waits = store.reach[:used][store.status[:used] == OPEN]
+        best = int(counters[BEST])
+        bound = min(best, int(counters[DROPPED]), int(waits.min(initial=best)))
+        # A complete schedule stays open: its reach is its cost, no less than the best.
+        if counters[BEST_STATE] < 0:
+            return Found(None, [], [], bound, int(counters[GENERATED]))
+        starts, lanes = self._schedule(int(counters[BEST_STATE]), store)
+        return Found(best, starts, lanes, bound, int(counters[GENERATED]))
+
+    def _schedule(self, state: int, store: Store) -> tuple[list[list[int]], list[list[int]]]:
+        """Follow the parents back, then name the lanes forward."""
+        path = [state]
+        while store.parent[path[-1]] >= 0:
+            path.append(int(store.parent[path[-1]]))
+        num_kinds = len(self._form.count)
+        starts: list[list[int]] = [[] for _ in range(num_kinds)]
+        lanes: list[list[int]] = [[] for _ in range(num_kinds)]
+        names = list(range(self._form.lanes))
+        for parent, child in zip(path[::-1], path[-2::-1], strict=False):
+            for code in store.action[child].tolist():
+                if code >= 0:
+                    lane, kind = divmod(code, num_kinds)
+                    starts[kind].append(int(store.when[parent]))
+                    lanes[kind].append(names[lane])
+            names = [names[lane] for lane in store.order[child].tolist()]
+        return starts, lanes
+
+
+def _num_layers(form: SearchForm) -> int:
+    total = int(form.count @ form.output)
+    return total + 1 + (int(form.arrival.max()) + 1 if form.is_latency else 0)
+
+
+def _data(form: SearchForm, most_successors: int) -> Data:
+    radix, unit = [], 1
+    for count in form.count.tolist()[::-1]:
+        radix.append(unit)
+        unit *= count + 1
+    rules = (
+        form.lanes,
+        form.per_step,
+        form.per_token,
+        form.per_present,
+        int(form.conserving),
+        int(form.arrival.max()),
+        most_successors,
+    )
+    return Data(
+        form.arrival,
+        form.load,
+        form.output,
+        np.array(radix[::-1], dtype=np.int64),
+        form.count,
+        np.array(rules, dtype=np.int64),
+    )
+
+
+def _store(form: SearchForm, width: int, layers: int) -> Store:
+    slots = form.lanes * form.slots
+    each = 8 * (HEAD + slots + 8 + 8) + 8 * (slots + form.lanes)
+    room = int(min(_BYTES // each, 40 * width + 200_000, width * layers * 60 + 1000))
+    table = 1
+    while table < 3 * room:
+        table *= 2
+
+    def column(*shape: int) -> IntArray:
+        return np.empty((room, *shape), dtype=np.int64)
+
+    return Store(
+        rows=column(HEAD + slots),
+        cost=column(),
+        reach=column(),
+        when=column(),
+        parent=column(),
+        action=column(slots),
+        order=column(form.lanes),
+        after=column(),
+        status=column(),
+        head=np.full(layers + 1, -1, dtype=np.int64),
+        table=np.full(table, -1, dtype=np.int64),
+        spare=column(),
+        counters=np.zeros(7, dtype=np.int64),
+    )

@@ -1,0 +1,210 @@
+"""Solve the hindsight makespan problem: lists, bounds, a search, and CP-SAT on what is left.
+
+Measured on random instances (docs/hindsight-makespan.md), the search proves far more than CP-SAT
+wherever a step has few successors, and CP-SAT more than the search where many slots meet free
+starts. So the search has the first part of the time, and CP-SAT, from its schedule, the rest.
+"""
+
+import time
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from bfio.hindsight.makespan.form import SearchForm, search_form
+from bfio.hindsight.makespan.lists import Schedule, best_list
+from bfio.hindsight.makespan.search import StepSearch, is_searchable
+from formulations.errors import CapabilityError, InputError
+from formulations.hindsight_makespan import (
+    MakespanProblem,
+    MakespanResult,
+    Objective,
+    objective_value,
+    solve,
+    solve_by_enumeration,
+    violations,
+)
+from formulations.hindsight_makespan.segments import part, segments
+from formulations.hindsight_makespan.times import MAX_TIME
+from formulations.results import BoundKind, Termination
+
+#: Widths of successive searches, and most successors of a state.
+STAGES = ((100, 5_000), (3_000, 50_000), (100_000, 1_000_000), (1_000_000, 100_000_000))
+#: Share of the time limit for the search: where a step has few successors, and where many.
+_FEW, _MANY = 0.9, 0.5
+
+
+def solve_makespan(
+    problem: MakespanProblem,
+    *,
+    method: str = "exact",
+    time_limit: float | None = None,
+    seed: int = 0,
+) -> MakespanResult:
+    """Find a schedule of least objective, and the best bound within the limits.
+
+    Parameters
+    ----------
+    problem : MakespanProblem
+        Data.
+    method : str
+        ``exact`` (ours), ``brute-force``, or a backend: ``cp-sat``, ``highs``, ``pyomo``,
+        ``pyomo:SOLVER``.
+    time_limit : float, optional
+        Wall-clock seconds. Without one, ``exact`` runs all its searches but not CP-SAT.
+    seed : int
+        Random seed of the backends; the search draws nothing.
+
+    Returns
+    -------
+    MakespanResult
+        Of ``exact``: always a schedule and a bound derived in integers, the same in each run
+        unless the time limit strikes.
+
+    Raises
+    ------
+    InputError
+        If the method is unknown or the time limit negative.
+    CapabilityError
+        If the problem is too large for a backend or for enumeration.
+    """
+    if time_limit is not None and not time_limit >= 0:
+        raise InputError("time_limit", f"{time_limit} is negative", "use seconds >= 0")
+    if method == "brute-force":
+        return solve_by_enumeration(problem)
+    if method != "exact":
+        return solve(problem, backend=method, time_limit=time_limit, seed=seed)
+    return _exact(problem, time_limit, seed)
+
+
+@dataclass
+class _Hand:
+    """The schedule and the bound in hand for one part."""
+
+    objective: int
+    schedule: Schedule
+    bound: int
+    proof: str = "bound"
+    states: int = 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether they meet."""
+        return self.objective == self.bound
+
+
+def _exact(problem: MakespanProblem, limit: float | None, seed: int) -> MakespanResult:
+    began = time.perf_counter()
+    free = problem.objective is Objective.WALL_CLOCK and not problem.work_conserving
+    split = [list(range(problem.num_requests))] if free else segments(problem)
+    starts, workers = [0] * problem.num_requests, [0] * problem.num_requests
+    hands = []
+    for done, members in enumerate(each for each in split if each):
+        left = None
+        if limit is not None:
+            spent = time.perf_counter() - began
+            # What a part leaves over helps the later ones.
+            left = max(0.0, limit - spent) / (len(split) - done)
+        hand = _solved_part(part(problem, members), left, seed)
+        hands.append(hand)
+        for i, start, worker in zip(members, *hand.schedule, strict=True):
+            starts[i], workers[i] = start, worker
+    return _result(problem, (tuple(starts), tuple(workers)), hands, limit, began)
+
+
+def _result(
+    problem: MakespanProblem,
+    schedule: Schedule,
+    hands: list[_Hand],
+    limit: float | None,
+    began: float,
+) -> MakespanResult:
+    objective = objective_value(problem, *schedule)
+    bound = sum(hand.bound for hand in hands)
+    found = violations(problem, *schedule, objective)
+    seconds = time.perf_counter() - began
+    termination = Termination.FEASIBLE
+    if found:
+        termination = Termination.FAILED
+    elif objective == bound:
+        termination = Termination.OPTIMAL
+    elif limit is not None and seconds >= limit:
+        termination = Termination.TIME_LIMIT
+    return MakespanResult(
+        method="exact",
+        termination=termination,
+        objective=objective,
+        bound=bound,
+        starts=schedule[0],
+        workers=schedule[1],
+        scale=problem.scale,
+        violations=found,
+        seconds=seconds,
+        solver={
+            "proofs": sorted({hand.proof for hand in hands}),
+            "parts": len(hands),
+            "states": sum(hand.states for hand in hands),
+        },
+    )
+
+
+def _solved_part(problem: MakespanProblem, limit: float | None, seed: int) -> _Hand:
+    began = time.perf_counter()
+    form = search_form(problem)
+    objective, schedule = best_list(problem)
+    hand = _Hand(objective, schedule, form.objective(form.bound()))
+    if hand.closed:
+        return hand
+    if is_searchable(form, form.cost(objective)):
+        _search(form, hand, None if limit is None else began + _search_share(form) * limit)
+    if not hand.closed and limit is not None:
+        _close_with_cp_sat(form, hand, began + limit, seed)
+    return hand
+
+
+def _search_share(form: SearchForm) -> float:
+    """Return the share of the search; free starts in many slots are what CP-SAT does better."""
+    crowded = form.slots > 1 and form.lanes > 2
+    return _MANY if crowded and not form.conserving else _FEW
+
+
+def _search(form: SearchForm, hand: _Hand, deadline: float | None) -> None:
+    """Search wider and wider."""
+    search = StepSearch(form)
+    for width, most in STAGES:
+        if hand.closed or (deadline is not None and time.perf_counter() >= deadline):
+            return
+        found = search.run(form.cost(hand.objective), width, most, deadline)
+        hand.states += found.states
+        if found.cost is not None:
+            hand.objective = form.objective(found.cost)
+            hand.schedule = form.schedule(found.starts, found.lanes)
+        _raise(hand, form.objective(found.bound), "search")
+
+
+def _close_with_cp_sat(form: SearchForm, hand: _Hand, deadline: float, seed: int) -> None:
+    """Let CP-SAT go on from the schedule, with small costs in place of exact times."""
+    problem = form.problem
+    if max(form.per_step, form.per_token) > MAX_TIME:
+        return
+    if problem.objective is Objective.WALL_CLOCK:
+        times = Fraction(form.per_step), Fraction(form.per_token)
+        problem = replace(problem, step_overhead=times[0], token_time=times[1])
+    left = deadline - time.perf_counter()
+    if left <= 0:
+        return
+    try:
+        result = solve(problem, backend="cp-sat", time_limit=left, hint=hand.schedule, seed=seed)
+    except CapabilityError:
+        return
+    unit = form.unit if problem.objective is Objective.WALL_CLOCK else 1
+    found = result.objective
+    if found is not None and not result.violations and found * unit < hand.objective:
+        hand.objective, hand.schedule = found * unit, result.required_schedule()
+    if result.bound is not None and result.bound_kind is BoundKind.INTEGER:
+        _raise(hand, result.bound * unit, "cp-sat")
+
+
+def _raise(hand: _Hand, bound: int, proof: str) -> None:
+    # A bound on better schedules only is one on all together with the schedule in hand.
+    bound = min(bound, hand.objective)
+    if bound > hand.bound:
+        hand.bound, hand.proof = bound, proof

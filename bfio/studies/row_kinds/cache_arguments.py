@@ -1,0 +1,117 @@
+"""Arguments of rows about one worker with a KV cache: algorithm, convention, drawn instances."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bfio.kvcache.arrival_models import ArrivalModel
+from bfio.kvcache.registry import build
+from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kinds.run_arguments import policy_digest
+from formulations.errors import InputError
+from formulations.hindsight_latency import Convention, LatencyProblem
+
+#: Name and, apart from it, options of the online algorithm.
+ALGORITHM_ARGUMENTS = ("algorithm", "alpha", "beta", "pause", "admission", "cap", "scan", "delta")
+#: A drawn instance of the hindsight program.
+DRAWN_ARGUMENTS = (
+    "arrival_model", "count", "memory", "prompt", "rate", "common_prompt", "convention", "seed",
+)  # fmt: skip
+DEFAULT_ALGORITHM = "mc-sf"
+#: Of one solve [s].
+DEFAULT_TIME_LIMIT = 60.0
+#: Sets the stream that draws instances apart from the one an algorithm draws from.
+_STREAM = 0x696E7374616E6365
+
+
+def algorithm_of(arguments: Arguments) -> str:
+    """Return the algorithm with its options, as `bfio.kvcache.simulation.serve` takes it.
+
+    Raises
+    ------
+    InputError
+        If it does not exist, or an option is unknown, out of range or given twice.
+    """
+    name = arguments.text("algorithm", DEFAULT_ALGORITHM)
+    written = {part.partition("=")[0] for part in name.split(":") if "=" in part}
+    for option in ALGORITHM_ARGUMENTS[1:]:
+        if not arguments.has(option):
+            continue
+        if option in written:
+            raise InputError(
+                f"argument {option}", f"{name!r} says it as well", "remove one of the two"
+            )
+        name += f":{option}={arguments.rational(option, '')}"
+    build(name)
+    return name
+
+
+def algorithm_digest(name: str) -> str:
+    """Return a digest of the source of a user's own algorithm, empty for a built-in one."""
+    loaded = ":".join(part for part in name.split(":") if "=" not in part)
+    return policy_digest(loaded) if ":" in loaded else ""
+
+
+def convention_of(arguments: Arguments) -> Convention:
+    """Return which rounds a request occupies."""
+    name = arguments.text("convention", Convention.HALF_OPEN.value)
+    try:
+        return Convention(name)
+    except ValueError:
+        raise InputError("argument convention", f"{name!r} is unknown", "use A, B or C") from None
+
+
+def time_limit_of(arguments: Arguments) -> float:
+    """Return the time limit of one solve [s].
+
+    Raises
+    ------
+    InputError
+        If it is negative.
+    """
+    limit = arguments.optional_number("time_limit")
+    if limit is not None and not limit >= 0:
+        raise InputError("argument time_limit", f"{limit} is negative", "use seconds >= 0")
+    return DEFAULT_TIME_LIMIT if limit is None else limit
+
+
+def drawn_problem(arguments: Arguments) -> LatencyProblem:
+    """Return the instance that the arguments draw; equal arguments draw equal instances.
+
+    Raises
+    ------
+    InputError
+        If a range is empty or cannot be read.
+    """
+    usual = ArrivalModel()
+    rate = arguments.given.get("rate")
+    model = ArrivalModel(
+        number=arguments.whole("arrival_model", usual.number, minimum=1, maximum=2),
+        count=_whole_range(arguments.given, "count", usual.count),
+        memory=_whole_range(arguments.given, "memory", usual.memory),
+        prompt=_whole_range(arguments.given, "prompt", usual.prompt),
+        rate=usual.rate if rate is None else _range(rate, "rate", float),
+        common_prompt=arguments.flag("common_prompt"),
+    )
+    seed = np.random.SeedSequence(arguments.whole("seed", 0), spawn_key=(_STREAM,))
+    return model.draw(np.random.default_rng(seed), convention_of(arguments))
+
+
+def _whole_range(given: Mapping[str, Any], name: str, default: tuple[int, int]) -> tuple[int, int]:
+    value = given.get(name)
+    return default if value is None else _range(value, name, int)
+
+
+def _range(value: Any, name: str, kind: type[Any]) -> tuple[Any, Any]:
+    """Read one number, or two with a dash between them."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == kind(value):
+        return kind(value), kind(value)
+    ends = value.split("-") if isinstance(value, str) else []
+    try:
+        lowest, highest = (kind(end) for end in ends)
+    except ValueError:
+        raise InputError(
+            f"argument {name}", f"{value!r} is no range", 'write a number, or "40-60"'
+        ) from None
+    return lowest, highest

@@ -1,0 +1,197 @@
+"""Rows that serve one workload with one algorithm on one worker with a KV cache."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from bfio.kvcache.instance import CacheInstance
+from bfio.kvcache.offered_load import arrival_rate
+from bfio.kvcache.replay import violations
+from bfio.kvcache.run import CacheRun, Limits, Verdict
+from bfio.kvcache.simulation import serve
+from bfio.policies.options import exact_rational
+from bfio.studies.kinds import RowKind
+from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kinds.cache_arguments import (
+    ALGORITHM_ARGUMENTS,
+    algorithm_digest,
+    algorithm_of,
+    convention_of,
+)
+from bfio.studies.row_kinds.cache_series import cache_series
+from bfio.studies.row_kinds.offered_requests import Offer, check_offer, offered_instance
+from bfio.studies.row_kinds.workload_arguments import (
+    WORKLOAD_ARGUMENTS,
+    request_facts,
+    workload_choice,
+)
+from bfio.studies.study import Value
+from formulations.errors import InputError
+
+#: The worker of the paper: Llama2-70B on two A100 [tokens].
+DEFAULT_MEMORY = 16_492
+DEFAULT_BATCHES = 5_000_000
+#: Requests come in batches of one worker here: there are no slots to multiply.
+_OF_REQUESTS = tuple(name for name in WORKLOAD_ARGUMENTS if name != "requests_per_slot")
+#: Arguments of a row.
+ARGUMENTS = (
+    *_OF_REQUESTS, *ALGORITHM_ARGUMENTS,
+    "memory", "convention", "arrivals", "load", "first", "skip_oversized", "batches", "series_s",
+)  # fmt: skip
+_SECONDS = ("mean", "p50", "p95", "p99", "max")
+
+
+@dataclass(frozen=True)
+class CachePlan:
+    """A row that is fully decided.
+
+    Parameters
+    ----------
+    algorithm : str
+        Algorithm with its options.
+    offer : Offer
+        The requests, and when they arrive.
+    first : int, optional
+        How many of them arrive; all by default.
+    limits : Limits
+        When to give up.
+    seed : int
+        Seed of the algorithm's draws.
+    series_s : int, optional
+        Time that the series cover [s]; the whole run by default.
+    """
+
+    algorithm: str
+    offer: Offer
+    first: int | None
+    limits: Limits
+    seed: int
+    series_s: int | None
+
+
+def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
+    """Serve the requests; see ``docs/row-kinds.md`` for arguments and values."""
+    plan = _plan(Arguments(arguments, ARGUMENTS), context)
+    offered = _offered(plan.offer)
+    instance = offered if plan.first is None else first_requests(offered, plan.first)
+    run = serve(instance, plan.algorithm, seed=plan.seed, limits=plan.limits)
+    return RowResult(
+        values={
+            **cache_values(run),
+            "rate_per_s": rate_per_second(offered, plan.offer.load),
+        },
+        series=cache_series(run, plan.series_s),
+        violations=violations(run),
+    )
+
+
+def cache_values(run: CacheRun) -> dict[str, Value]:
+    """Return the figures of a run in seconds and tokens; latencies only if all completed.
+
+    The mean over those who did complete before a run was given up would flatter it.
+    """
+    summary, memory = run.summary(), run.instance.memory
+    names = ("requests", "left_out", "completed", "batches", "overflows", "draws", "cleared")
+    mean = summary["mean_memory"]
+    return {
+        **{name: summary[name] for name in names},
+        **{
+            f"latency_{name}_s": summary[f"latency_{name}"] if run.is_finished else None
+            for name in _SECONDS
+        },
+        "makespan_s": summary["makespan"] if run.is_finished else None,
+        "busy_s": summary["busy"],
+        "peak_memory": run.peak_memory,
+        "peak_memory_share": run.peak_memory / memory,
+        "mean_memory_share": None if mean is None else mean / memory,
+        "wasted_tokens": summary["wasted_tokens"],
+        "verdict": run.verdict.value,
+        "is_finished": run.is_finished,
+        "is_loop": run.verdict is Verdict.LOOP,
+        "is_stopped": run.verdict is Verdict.STOPPED,
+    }
+
+
+def first_requests(instance: CacheInstance, count: int) -> CacheInstance:
+    """Return the instance of the first so many requests.
+
+    Raises
+    ------
+    InputError
+        If there are fewer.
+    """
+    _check_first(count, len(instance))
+    kept = {name: getattr(instance, name)[:count] for name in ("arrival", "prompt", "output")}
+    return replace(instance, **kept)
+
+
+def rate_per_second(instance: CacheInstance, load: Fraction) -> float | None:
+    """Return the arrivals per second that offer a load; None for none."""
+    units = instance.batch_time.units_per_second
+    return float(arrival_rate(instance, load) * units) if load and units else None
+
+
+@lru_cache(maxsize=4)
+def _offered(offer: Offer) -> CacheInstance:
+    return offered_instance(offer)
+
+
+def _check_first(count: int | None, available: int) -> None:
+    if count is not None and count > available:
+        raise InputError(
+            "argument first", f"{count} of {available} requests", "draw more, or take fewer"
+        )
+
+
+def _plan(given: Arguments, context: Context) -> CachePlan:
+    if given.has("synthetic"):
+        raise InputError("argument synthetic", "its times fit another machine", "give a trace")
+    arrivals = given.text("arrivals", "poisson")
+    if arrivals not in ("poisson", "trace"):
+        raise InputError(
+            "argument arrivals", f"{arrivals!r} is unknown", 'use "poisson" or "trace"'
+        )
+    load = exact_rational(given.rational("load", "0"), "argument load")
+    if given.has("load") and load == 0:
+        raise InputError("argument load", "0 is out of range", "use a number > 0")
+    if arrivals == "poisson" and load == 0:
+        raise InputError("argument load", "missing", 'give one, or use arrivals = "trace"')
+    offer = Offer(
+        choice=workload_choice(given, 1, context),
+        memory=given.whole("memory", DEFAULT_MEMORY, minimum=1, maximum=10**9),
+        convention=convention_of(given),
+        arrivals=arrivals,
+        load=load,
+        # The choice drops a seed that draws no requests; arrivals are drawn all the same.
+        seed=given.whole("seed", 0) if arrivals == "poisson" else 0,
+        skip_oversized=given.flag("skip_oversized"),
+    )
+    return CachePlan(
+        algorithm=algorithm_of(given),
+        offer=offer,
+        first=given.optional_whole("first", minimum=1),
+        limits=Limits(batches=given.whole("batches", DEFAULT_BATCHES, minimum=1)),
+        seed=given.whole("seed", 0),
+        series_s=given.optional_whole("series_s", minimum=1, maximum=10**9),
+    )
+
+
+def instance(arguments: Mapping[str, Any], context: Context) -> str:
+    """Check all arguments and return the digest of the requests."""
+    plan = _plan(Arguments(arguments, ARGUMENTS), context)
+    _check_first(plan.first, check_offer(plan.offer))
+    facts = request_facts(plan.offer.choice)
+    source = algorithm_digest(plan.algorithm)
+    return hashlib.sha256(f"{facts.digest}{source}".encode()).hexdigest()[:16]
+
+
+KIND = RowKind(
+    name="kv-cache",
+    summary="one algorithm on one worker with a KV cache, in real time",
+    compute=compute,
+    instance=instance,
+)

@@ -1,0 +1,198 @@
+"""Rows that run an algorithm on the instances with which lower bounds are proven."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from bfio.kvcache.lower_bounds import (
+    costs_6_2,
+    delayed_starts,
+    limit_6_4,
+    printed_bound_6_4,
+    square_root_bound,
+    theorem_6_2,
+    theorem_6_4,
+)
+from bfio.kvcache.simulation import serve
+from bfio.policies.options import exact_rational
+from bfio.studies.kinds import RowKind
+from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kinds.cache_arguments import (
+    ALGORITHM_ARGUMENTS,
+    algorithm_digest,
+    algorithm_of,
+    convention_of,
+)
+from bfio.studies.row_kinds.hindsight_ratio import problem_digest
+from formulations.arrays import frozen
+from formulations.errors import InputError
+from formulations.hindsight_latency import LatencyProblem, total_latency, violations
+
+#: Arguments of a row.
+ARGUMENTS = (
+    *ALGORITHM_ARGUMENTS,
+    "instance", "memory", "requests", "epsilon", "short", "constant", "wait", "convention", "seed",
+)  # fmt: skip
+#: Which of them an instance takes besides algorithm, convention and seed.
+_TAKES = {
+    "theorem-6.2": ("memory", "epsilon"),
+    "remark-6.3": ("memory", "epsilon", "short"),
+    "theorem-6.4": ("memory", "epsilon", "constant", "wait"),
+    "square-root": ("requests",),
+}
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """The instances of an adversary, taken together, and what its proof states of them.
+
+    Parameters
+    ----------
+    problems : sequence of LatencyProblem
+        Equally likely; all with the long request as number 0.
+    printed : float, optional
+        The ratio that the proof arrives at for such parameters.
+    limit : float, optional
+        What the ratio tends to as M grows.
+    wait : int
+        Round before which the long request is held back from the algorithm.
+    """
+
+    problems: Sequence[LatencyProblem]
+    printed: float | None
+    limit: float | None
+    wait: int = 0
+
+
+def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
+    """Run the algorithm and the schedules beside it; see ``docs/row-kinds.md``."""
+    del context
+    given = Arguments(arguments, ARGUMENTS)
+    adversary, algorithm = _adversary(given), algorithm_of(given)
+    seed = given.whole("seed", 0)
+    runs = [_starts(problem, algorithm, adversary.wait, seed) for problem in adversary.problems]
+    found: dict[str, int] = {}
+    latency = reference = 0
+    for k, (problem, starts) in enumerate(zip(adversary.problems, runs, strict=True)):
+        candidates = [delayed_starts(problem, 0), delayed_starts(problem)]
+        best = min(candidates, key=lambda other: total_latency(problem, other))
+        for who, schedule in (("algorithm", starts), ("reference", best)):
+            for name, amount in violations(problem, schedule).items():
+                found[f"{who}[{k}].{name}"] = amount
+        latency += total_latency(problem, starts)
+        reference += total_latency(problem, best)
+    return RowResult(
+        values={
+            "requests": adversary.problems[0].num_requests,
+            "instances": len(adversary.problems),
+            "total_latency": latency,
+            "reference_latency": reference,
+            "ratio_at_least": latency / reference,
+            "printed_ratio": adversary.printed,
+            "limit_ratio": adversary.limit,
+        },
+        violations=found,
+    )
+
+
+def _starts(problem: LatencyProblem, algorithm: str, wait: int, seed: int) -> list[int]:
+    arrival = problem.arrival.copy()
+    arrival[0] = wait
+    held = LatencyProblem(
+        problem.memory, frozen(arrival), problem.prompt, problem.output, problem.convention
+    )
+    run = serve(held, algorithm, seed=seed)
+    if not run.is_finished:
+        raise InputError(algorithm, f"it did not finish ({run.reason})", "use another algorithm")
+    starts: list[int] = run.start.tolist()
+    return starts
+
+
+def _adversary(given: Arguments) -> Adversary:
+    name = given.text("instance", "")
+    if name not in _MAKERS:
+        raise InputError(
+            "argument instance", f"{name!r} is unknown", f"use one of {', '.join(_MAKERS)}"
+        )
+    for other in sorted({entry for names in _TAKES.values() for entry in names}):
+        if given.has(other) and other not in _TAKES[name]:
+            raise InputError(
+                f"argument {other}",
+                f"{name} takes {', '.join(_TAKES[name])}",
+                "remove it",
+            )
+    return _MAKERS[name](given)
+
+
+def _theorem_6_2(given: Arguments) -> Adversary:
+    memory, epsilon = _memory(given), _epsilon(given)
+    problem = theorem_6_2(memory, epsilon, convention_of(given))
+    keep, pause, wait = costs_6_2(memory, epsilon)
+    return Adversary([problem], float(min(keep, pause) / wait), float(1 / epsilon))
+
+
+def _remark_6_3(given: Arguments) -> Adversary:
+    short = given.whole("short", 1, maximum=10**6)
+    problem = theorem_6_2(_memory(given), _epsilon(given), convention_of(given), short)
+    return Adversary([problem], None, None)
+
+
+def _theorem_6_4(given: Arguments) -> Adversary:
+    memory, epsilon = _memory(given), _epsilon(given)
+    constant = given.whole("constant", 2, minimum=1, maximum=1000)
+    problems = theorem_6_4(memory, epsilon, constant, convention_of(given))
+    wait = exact_rational(given.rational("wait", "0"), "argument wait") * memory
+    if wait.denominator != 1:
+        raise InputError("argument wait", f"{wait} rounds", "use a multiple of 1/memory")
+    # Derived for an algorithm that starts at once.
+    limit = None if wait else float(limit_6_4(epsilon, constant, convention_of(given)))
+    return Adversary(problems, float(printed_bound_6_4(epsilon, constant)), limit, int(wait))
+
+
+def _square_root(given: Arguments) -> Adversary:
+    requests = given.whole("requests", 0, maximum=10**7)
+    if requests < 3:
+        raise InputError("argument requests", f"{requests}", "use 3 or more")
+    problem = square_root_bound(2 * (requests - 1), convention_of(given))
+    return Adversary([problem], None, None)
+
+
+_MAKERS: dict[str, Callable[[Arguments], Adversary]] = {
+    "theorem-6.2": _theorem_6_2,
+    "remark-6.3": _remark_6_3,
+    "theorem-6.4": _theorem_6_4,
+    "square-root": _square_root,
+}
+
+
+def _memory(given: Arguments) -> int:
+    return given.whole("memory", 1000, minimum=1, maximum=10**9)
+
+
+def _epsilon(given: Arguments) -> Fraction:
+    return exact_rational(given.rational("epsilon", "0.1"), "argument epsilon")
+
+
+def instance(arguments: Mapping[str, Any], context: Context) -> str:
+    """Check all arguments and return the digest of the instances."""
+    del context
+    given = Arguments(arguments, ARGUMENTS)
+    adversary, algorithm = _adversary(given), algorithm_of(given)
+    data = [
+        np.stack([problem.arrival, problem.prompt, problem.output]).tobytes().hex()
+        for problem in adversary.problems[1:]
+    ]
+    source = algorithm_digest(algorithm)
+    return problem_digest(adversary.problems[0], f"{data}{adversary.wait}{source}")
+
+
+KIND = RowKind(
+    name="lower-bound",
+    summary="an algorithm on the instances with which lower bounds are proven",
+    compute=compute,
+    instance=instance,
+)

@@ -1,0 +1,37 @@
+"""The hindsight makespan program: when and where to decode each request, all being known."""
+
+from formulations.hindsight_makespan.bound import lower_bound
+from formulations.hindsight_makespan.brute_force import brute_force
+from formulations.hindsight_makespan.check import (
+    Trajectory,
+    objective_value,
+    trajectory,
+    violations,
+)
+from formulations.hindsight_makespan.horizon import latest_starts
+from formulations.hindsight_makespan.kinds import Kind, kinds
+from formulations.hindsight_makespan.list_schedule import list_schedule
+from formulations.hindsight_makespan.makespan_program import MakespanProgram
+from formulations.hindsight_makespan.problem import MakespanProblem, Objective
+from formulations.hindsight_makespan.result import MakespanResult
+from formulations.hindsight_makespan.solver import relaxation_value, solve, solve_by_enumeration
+
+__all__ = [
+    "Kind",
+    "MakespanProblem",
+    "MakespanProgram",
+    "MakespanResult",
+    "Objective",
+    "Trajectory",
+    "brute_force",
+    "kinds",
+    "latest_starts",
+    "list_schedule",
+    "lower_bound",
+    "objective_value",
+    "relaxation_value",
+    "solve",
+    "solve_by_enumeration",
+    "trajectory",
+    "violations",
+]

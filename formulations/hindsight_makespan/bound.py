@@ -1,0 +1,121 @@
+"""Integer bounds on the hindsight makespan program that need no solver.
+
+Both parts of the wall-clock time are bounded apart, in ``m = G·B`` slots:
+
+* *Busy steps.* Without the idle steps, a schedule packs requests as jobs of length o_i on m
+  machines; so there are at least ``max(⌈Σ o / m⌉, max o, ...)`` busy steps, see `packing_bound`.
+  If work is conserved, every step in the union of the intervals ``[a_i, a_i + o_i)`` is busy too:
+  request i runs then, or waits because all slots are full.
+* *Sum of peaks.* A peak is at least a G-th of the step's load: ``Σ_k max_g L_g(k) >= ⌈work / G⌉``.
+  And in layers: the sum of peaks is the number of pairs of a step and a height θ below its peak.
+  For a given θ, the steps at which some request alone exceeds θ are at least as many as it takes
+  to pack the parts of the requests above θ, again as jobs on m machines: a request grows, so its
+  part above θ is its last ``len_i(θ)`` steps, one piece. With θ = 0 these are the busy steps; with
+  one request they are its own loads; the heights up to the longest part of each θ are the
+  requests aligned at their ends (the drain). For B = 1 the layers contain the first bound.
+
+For the latency, completions in order of size are bounded one by one (`latency_bound`).
+"""
+
+from itertools import accumulate, chain
+
+import numpy as np
+
+from formulations.arrays import IntArray
+from formulations.hindsight_makespan.latency_bound import latency_bound
+from formulations.hindsight_makespan.problem import MakespanProblem, Objective
+from formulations.hindsight_makespan.segments import part, segments
+
+#: Largest load at which heights are counted one by one.
+_MAX_HEIGHT = 2**22
+#: Most (height, request) cells for the pairs of `packing_bound` in every layer.
+_MAX_CELLS = 5_000_000
+
+
+def lower_bound(problem: MakespanProblem) -> int:
+    """Return an integer lower bound on the objective, scaled like it."""
+    if problem.num_requests == 0:
+        return 0
+    if problem.objective is Objective.LATENCY:
+        return sum(latency_bound(part(problem, members)) for members in segments(problem))
+    per_step, per_token = problem.rates
+    # Free schedules ignore arrivals; conserving ones never mix these parts.
+    split = segments(problem) if problem.work_conserving else [list(range(problem.num_requests))]
+    parts = [part(problem, members) for members in split]
+    steps = sum(busy_steps_bound(each) for each in parts)
+    peaks = sum(peaks_bound(each) for each in parts)
+    return per_step * steps + per_token * peaks + problem.offset
+
+
+def busy_steps_bound(problem: MakespanProblem) -> int:
+    """Return a lower bound on the number of busy steps."""
+    packed = packing_bound(problem.output, problem.total_slots)
+    if not problem.work_conserving:
+        return packed
+    ends = accumulate(np.sort(problem.arrival).tolist(), max)
+    order = np.argsort(problem.arrival, kind="stable")
+    covered = reach = 0
+    for begin, i in zip(ends, order.tolist(), strict=True):
+        end = begin + int(problem.output[i])
+        covered += max(0, end - max(begin, reach))
+        reach = max(reach, end)
+    return max(packed, covered)
+
+
+def peaks_bound(problem: MakespanProblem) -> int:
+    """Return a lower bound on ``Σ_k max_g L_g(k)`` [tokens]."""
+    volume = -(-problem.work // problem.workers)
+    peak = int((problem.prompt + problem.output).max()) - 1
+    longest = int(problem.output.max())
+    if max(peak, longest) > _MAX_HEIGHT:
+        single = problem.prompt.astype(object) * problem.output.astype(object)
+        growth = problem.output.astype(object) * (problem.output.astype(object) - 1) // 2
+        return max(volume, int((single + growth).max()))
+    heights = np.maximum(_volumes(problem, peak), _longest_parts(problem, peak))
+    if peak * problem.num_requests <= _MAX_CELLS:
+        heights = np.maximum(heights, _pairs(problem, peak))
+    return max(volume, int(heights.sum()))
+
+
+def packing_bound(lengths: IntArray, machines: int) -> int:
+    """Return a lower bound on the makespan of jobs on identical machines.
+
+    The greatest of the mean load, the longest job, and, of the ``(q − 1)·m + 1`` longest jobs for
+    each q, the sum of the q shortest: q of them share a machine.
+    """
+    ordered = sorted(lengths.tolist(), reverse=True)
+    sums = list(accumulate(ordered, initial=0))
+    rounds = range(0, len(ordered), machines)
+    shared = (sums[last + 1] - sums[last - last // machines] for last in rounds)
+    return max(chain(shared, [-(-sums[-1] // machines)]), default=0)
+
+
+def _volumes(problem: MakespanProblem, peak: int) -> IntArray:
+    """Return the steps that the request loads above each height 0..peak-1 fill at least."""
+    change = np.zeros(peak + 2, dtype=np.int64)
+    np.add.at(change, problem.prompt, 1)
+    np.add.at(change, problem.prompt + problem.output, -1)
+    # entries[v]: single loads of v tokens; above[θ]: those of more than θ.
+    entries = change.cumsum()[: peak + 1]
+    above = entries[::-1].cumsum()[::-1][1:]
+    return -(-above // problem.total_slots)
+
+
+def _longest_parts(problem: MakespanProblem, peak: int) -> IntArray:
+    """Return ``max_i len_i(θ)`` for each height θ."""
+    best = np.zeros(int(problem.output.max()) + 1, dtype=np.int64)
+    np.maximum.at(best, problem.output, problem.prompt + problem.output - 1)
+    # drain[j]: largest load of a request that has j steps to go after this one; falls strictly.
+    drain = np.maximum.accumulate(best[::-1])[::-1][1:] - np.arange(len(best) - 1)
+    return len(drain) - np.searchsorted(drain[::-1], np.arange(peak), side="right")
+
+
+def _pairs(problem: MakespanProblem, peak: int) -> IntArray:
+    """Return, per height, the two shortest of the m + 1 longest parts: they share a slot."""
+    m = problem.total_slots
+    if problem.num_requests <= m:
+        return np.zeros(peak, dtype=np.int64)
+    heights = np.arange(peak)[:, None]
+    last = (problem.prompt + problem.output - 1)[None, :] - heights
+    parts = -np.sort(-np.clip(last, 0, problem.output[None, :]), axis=1)
+    return np.asarray(parts[:, m - 1] + parts[:, m])

@@ -1,0 +1,104 @@
+"""Every (start, worker) of every request of a tiny problem: the oracle of the others."""
+
+import math
+
+from formulations.errors import CapabilityError
+from formulations.hindsight_makespan.check import objective_value, violations
+from formulations.hindsight_makespan.problem import MakespanProblem
+
+#: Most schedules within the horizon.
+MAX_SCHEDULES = 10**8
+
+
+def brute_force(problem: MakespanProblem) -> tuple[int, list[int], list[int]]:
+    """Return the optimum with the lexicographically smallest (start, worker) pairs reaching it.
+
+    The horizon is the plain one: after the last arrival, all others one after the other. That
+    holds an optimum whatever the objective (`horizon.latest_starts` proves more). Adding a
+    request never lowers a peak, a count or a latency, so the cost of the requests placed so far
+    cuts branches; work conservation is checked at the end.
+
+    Raises
+    ------
+    CapabilityError
+        If there are more than `MAX_SCHEDULES` schedules.
+    """
+    outputs, arrivals = problem.output.tolist(), problem.arrival.tolist()
+    end = max(arrivals, default=0) + sum(outputs)
+    latest = [end - o for o in outputs]
+    choices = [last - a + 1 for last, a in zip(latest, arrivals, strict=True)]
+    # The first request is on worker 0, the next on one of two, and so on: workers are equal.
+    places = [min(problem.workers, i + 1) for i in range(len(outputs))]
+    size = math.prod(choices) * math.prod(places)
+    if size > MAX_SCHEDULES:
+        raise CapabilityError(
+            "problem", f"{size} schedules are more than {MAX_SCHEDULES}", "use --method cp-sat"
+        )
+    search = _Enumeration(problem, latest)
+    search.extend()
+    assert search.best is not None
+    return search.best
+
+
+class _Enumeration:
+    """Depth-first enumeration over requests in order."""
+
+    def __init__(self, problem: MakespanProblem, latest: list[int]) -> None:
+        self.best: tuple[int, list[int], list[int]] | None = None
+        self._problem = problem
+        self._latest = latest
+        self._starts: list[int] = []
+        self._workers: list[int] = []
+        self._used: dict[tuple[int, int], list[int]] = {}
+
+    def extend(self) -> None:
+        """Try every start and worker of the next request, and of those after it."""
+        i = len(self._starts)
+        if i == self._problem.num_requests:
+            self._finish()
+            return
+        if self.best is not None and self._cost() >= self.best[0]:
+            return
+        open_workers = min(self._problem.workers, max(self._workers, default=-1) + 2)
+        for start in range(int(self._problem.arrival[i]), self._latest[i] + 1):
+            for worker in range(open_workers):
+                if self._add(i, start, worker):
+                    self._starts.append(start)
+                    self._workers.append(worker)
+                    self.extend()
+                    self._starts.pop()
+                    self._workers.pop()
+                self._remove(i, start, worker)
+
+    def _finish(self) -> None:
+        if violations(self._problem, self._starts, self._workers):
+            return
+        cost = objective_value(self._problem, self._starts, self._workers)
+        if self.best is None or cost < self.best[0]:
+            self.best = cost, list(self._starts), list(self._workers)
+
+    def _cost(self) -> int:
+        peaks: dict[int, int] = {}
+        for (_, step), loads in self._used.items():
+            if loads:
+                peaks[step] = max(peaks.get(step, 0), sum(loads))
+        per_step, per_token = self._problem.rates
+        late = 0
+        if per_step == per_token == 0:
+            columns = (self._starts, self._problem.output.tolist(), self._problem.arrival.tolist())
+            late = sum(k + o - a for k, o, a in zip(*columns, strict=False))
+        return (
+            per_step * len(peaks) + per_token * sum(peaks.values()) + self._problem.offset + late
+        )
+
+    def _add(self, i: int, start: int, worker: int) -> bool:
+        fits = True
+        for j in range(int(self._problem.output[i])):
+            loads = self._used.setdefault((worker, start + j), [])
+            loads.append(int(self._problem.prompt[i]) + j)
+            fits = fits and len(loads) <= self._problem.slots
+        return fits
+
+    def _remove(self, i: int, start: int, worker: int) -> None:
+        for j in range(int(self._problem.output[i])):
+            self._used[worker, start + j].pop()

@@ -1,0 +1,174 @@
+"""The checker of schedules: it knows the problem data and nothing of any algorithm."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from formulations.arrays import IntArray
+from formulations.errors import CapabilityError
+from formulations.hindsight_makespan.problem import MakespanProblem, Objective
+
+#: Most (busy step, worker) cells of a trajectory.
+_MAX_CELLS = 200_000_000
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What a schedule does at its K busy steps.
+
+    Parameters
+    ----------
+    steps : IntArray
+        Shape (K,): the steps at which something runs, ascending.
+    loads : IntArray
+        Shape (K, G): loads after admission, before growth [tokens].
+    """
+
+    steps: IntArray
+    loads: IntArray
+
+    @property
+    def peaks(self) -> IntArray:
+        """``max_g L_g(k)``, shape (K,) [tokens]."""
+        return np.asarray(self.loads.max(axis=1, initial=0))
+
+
+def violations(
+    problem: MakespanProblem,
+    starts: Sequence[int],
+    workers: Sequence[int],
+    objective: int | None = None,
+) -> dict[str, int]:
+    """Return every violated constraint and by how much.
+
+    Parameters
+    ----------
+    problem : MakespanProblem
+        Data.
+    starts, workers : sequence of int
+        First step and worker of each request, length n.
+    objective : int, optional
+        Claimed objective, compared with the recomputed one.
+
+    Returns
+    -------
+    dict of str to int
+        Constraint name to positive amount; empty for a feasible schedule. ``slots[g,k]`` is the
+        excess of worker g from step k on, ``work_conserving[k]`` the requests that should have
+        started at step k, both named by the first step of each stretch.
+    """
+    n = problem.num_requests
+    for name, values in (("starts", starts), ("workers", workers)):
+        if len(values) != n:
+            return {name: abs(len(values) - n)}
+        strangers = {f"{name}[{i}]": 1 for i, value in enumerate(values) if type(value) is not int}
+        if strangers:
+            return strangers
+    arrivals = problem.arrival.tolist()
+    found = {f"arrival[{i}]": a - starts[i] for i, a in enumerate(arrivals) if starts[i] < a}
+    nowhere = [i for i, g in enumerate(workers) if not 0 <= g < problem.workers]
+    if found or nowhere:
+        return found | {f"workers[{i}]": 1 for i in nowhere}
+    found = _slots(problem, starts, workers)
+    if problem.work_conserving:
+        found |= _idling(problem, starts)
+    if objective is not None:
+        error = abs(objective - objective_value(problem, starts, workers))
+        found |= {"objective": error} if error else {}
+    return found
+
+
+def objective_value(
+    problem: MakespanProblem, starts: Sequence[int], workers: Sequence[int]
+) -> int:
+    """Return the objective in integers, ``problem.scale`` of them to a unit."""
+    if problem.objective is Objective.LATENCY:
+        rows = zip(starts, problem.output.tolist(), problem.arrival.tolist(), strict=True)
+        latency: int = sum(k + o - a for k, o, a in rows)
+        return latency
+    path = trajectory(problem, starts, workers)
+    per_step, per_token = problem.rates
+    # In Python's integers: scaled times may leave 64 bits.
+    peaks: int = sum(path.peaks.tolist())
+    return per_step * len(path.steps) + per_token * peaks + problem.offset
+
+
+def trajectory(
+    problem: MakespanProblem, starts: Sequence[int], workers: Sequence[int]
+) -> Trajectory:
+    """Return the loads at all busy steps.
+
+    Raises
+    ------
+    CapabilityError
+        If there are more cells than memory bears.
+    """
+    begin = np.asarray(starts, dtype=np.int64)
+    worker = np.asarray(workers, dtype=np.int64)
+    steps = _busy_steps(begin, begin + problem.output, problem.workers)
+    first, after = np.searchsorted(steps, begin), np.searchsorted(steps, begin + problem.output)
+    # A request adds (s - k_i) + k while it runs: a constant, and one more per step.
+    constant = np.zeros((len(steps) + 1, problem.workers), dtype=np.int64)
+    running = np.zeros_like(constant)
+    for row, sign in ((first, 1), (after, -1)):
+        np.add.at(constant, (row, worker), sign * (problem.prompt - begin))
+        np.add.at(running, (row, worker), sign)
+    loads = constant.cumsum(axis=0)[:-1] + running.cumsum(axis=0)[:-1] * steps[:, None]
+    return Trajectory(steps, loads)
+
+
+def _busy_steps(begin: IntArray, end: IntArray, num_workers: int) -> IntArray:
+    """Return the union of the intervals ``[begin, end)``."""
+    order = np.argsort(begin, kind="stable")
+    begin, reach = begin[order], np.maximum.accumulate(end[order])
+    opens = np.ones(len(begin), dtype=np.bool_)
+    opens[1:] = begin[1:] > reach[:-1]
+    lower = begin[opens]
+    upper = np.append(reach[np.flatnonzero(opens)[1:] - 1], reach[-1:])
+    if (cells := int((upper - lower).sum()) * num_workers) > _MAX_CELLS:
+        raise CapabilityError("schedule", f"{cells} steps x workers", f"use {_MAX_CELLS} at most")
+    return np.concatenate(
+        [np.arange(u, v, dtype=np.int64) for u, v in zip(lower, upper, strict=True)]
+        or [np.zeros(0, dtype=np.int64)]
+    )
+
+
+def _slots(
+    problem: MakespanProblem, starts: Sequence[int], workers: Sequence[int]
+) -> dict[str, int]:
+    """Between events nothing changes, so each stretch is looked at once."""
+    changes: dict[int, dict[int, int]] = {}
+    for start, output, worker in zip(starts, problem.output.tolist(), workers, strict=True):
+        of_worker = changes.setdefault(worker, {})
+        of_worker[start] = of_worker.get(start, 0) + 1
+        of_worker[start + output] = of_worker.get(start + output, 0) - 1
+    found = {}
+    for worker in sorted(changes):
+        running = 0
+        for step in sorted(changes[worker]):
+            running += changes[worker][step]
+            if running > problem.slots:
+                found[f"slots[{worker},{step}]"] = running - problem.slots
+    return found
+
+
+def _idling(problem: MakespanProblem, starts: Sequence[int]) -> dict[str, int]:
+    """Return where a request waits although a slot is free, after admission."""
+    waits: dict[int, int] = {}
+    runs: dict[int, int] = {}
+    rows = zip(problem.arrival.tolist(), starts, problem.output.tolist(), strict=True)
+    for arrival, start, output in rows:
+        waits[arrival] = waits.get(arrival, 0) + 1
+        waits[start] = waits.get(start, 0) - 1
+        runs[start] = runs.get(start, 0) + 1
+        runs[start + output] = runs.get(start + output, 0) - 1
+    waiting = running = 0
+    found = {}
+    for step in sorted(set(waits) | set(runs)):
+        waiting += waits.get(step, 0)
+        running += runs.get(step, 0)
+        missed = min(waiting, problem.total_slots - running)
+        if missed > 0:
+            found[f"work_conserving[{step}]"] = missed
+    return found

@@ -1,0 +1,233 @@
+"""Data of the hindsight makespan program: G barrier-synchronised workers, all requests known."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from math import lcm
+from typing import Any
+
+import numpy as np
+
+from formulations.arrays import IntArray, integer, integer_vector
+from formulations.documents import parse_json
+from formulations.errors import InputError
+from formulations.hindsight_makespan.times import exact_time
+
+#: Largest arrival, prompt, output and count.
+_MAX_VALUE = 10**9
+_REQUIRED_KEYS = ("workers", "slots", "requests")
+_OPTIONAL_KEYS = ("step_overhead", "token_time", "objective", "work_conserving")
+_REQUEST_KEYS = ("arrival", "prompt", "output")
+
+#: Fixed part of a step and time per token [s] of the simulator the BF-IO authors released.
+STEP_OVERHEAD = Fraction("4.8875e-3")
+TOKEN_TIME = Fraction("1.00524902e-7")
+
+
+class Objective(StrEnum):
+    """What is to be least.
+
+    ``IMBALANCE`` alone would be meaningless. The work ``Σ_k Σ_g L_g(k)`` of a drained run is a
+    constant, so the total imbalance ``Σ_k Σ_g (max_h L_h(k) − L_g(k))`` is ``G·Σ_k max_h L_h(k)``
+    less a constant: leaving slots idle on purpose, or holding a request back until its twin can
+    run beside it, costs nothing in it, and twice as many steps, half as full, may look better. It
+    compares schedules only if none of them idles freely: with it, work must be conserved.
+    """
+
+    #: ``Σ over busy steps of C + t_l·max_g L_g(k)``; idle steps are free.
+    WALL_CLOCK = "wall-clock"
+    #: ``Σ_k (G·max_g L_g(k) − Σ_g L_g(k))`` [tokens].
+    IMBALANCE = "imbalance"
+    #: ``Σ_i (completion_i − a_i)`` [steps].
+    LATENCY = "latency"
+
+
+@dataclass(frozen=True)
+class MakespanProblem:
+    """Requests for G workers of B slots that decode in lockstep, everything known beforehand.
+
+    Request i starts at a step ``k_i >= a_i`` on one worker and keeps a slot of it, never paused,
+    for the steps ``k_i .. k_i + o_i − 1``; at the j-th of them (j = 0, 1, ...) its load is
+    ``s_i + j``. It completes at ``k_i + o_i``. A step in which something runs lasts
+    ``C + t_l · max_g L_g(k)``. A step in which nothing runs only lets arrivals come nearer: it
+    counts as a step but takes no time. (So without work conservation arrivals do not touch the
+    wall-clock optimum: everything may start after the last one, at no cost.)
+
+    Parameters
+    ----------
+    workers, slots : int
+        ``G`` and ``B``, at least 1.
+    arrival, prompt, output : IntArray
+        Shape (n,): first step ``a_i >= 0`` at which a request may start, prompt ``s_i >= 1``
+        [tokens], output ``o_i >= 1`` [steps].
+    step_overhead, token_time : Fraction
+        ``C`` and ``t_l``, exact and not both 0.
+    objective : Objective
+        What is to be least.
+    work_conserving : bool, optional
+        Whether every step must admit ``min(free slots, waiting)`` requests. Imbalance requires
+        it; by default it holds for imbalance only.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, naming field and index.
+    """
+
+    workers: int
+    slots: int
+    arrival: IntArray
+    prompt: IntArray
+    output: IntArray
+    step_overhead: Fraction = STEP_OVERHEAD
+    token_time: Fraction = TOKEN_TIME
+    objective: Objective = Objective.WALL_CLOCK
+    work_conserving: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Validate and freeze."""
+        for name in ("workers", "slots"):
+            self._set(name, integer(getattr(self, name), name, minimum=1, maximum=_MAX_VALUE))
+        for name, minimum in (("arrival", 0), ("prompt", 1), ("output", 1)):
+            values = integer_vector(getattr(self, name), name, minimum=minimum, maximum=_MAX_VALUE)
+            self._set(name, values)
+        lengths = {len(self.arrival), len(self.prompt), len(self.output)}
+        if len(lengths) > 1:
+            raise InputError(
+                "requests",
+                f"fields of different lengths {sorted(lengths)}",
+                "give one per request",
+            )
+        self._set("objective", _objective(self.objective))
+        self._set("work_conserving", self._conserves())
+        for name in ("step_overhead", "token_time"):
+            self._set(name, exact_time(getattr(self, name), name))
+        if self.step_overhead == 0 and self.token_time == 0:
+            raise InputError("token_time", "every step would take no time", "give a time > 0")
+
+    @property
+    def num_requests(self) -> int:
+        """``n``."""
+        return len(self.output)
+
+    @property
+    def total_slots(self) -> int:
+        """``G·B``."""
+        return self.workers * self.slots
+
+    @property
+    def work(self) -> int:
+        """``Σ_i Σ_j (s_i + j)`` [tokens]: the sum of all loads of any drained run."""
+        rows = zip(self.prompt.tolist(), self.output.tolist(), strict=True)
+        return sum(o * s + o * (o - 1) // 2 for s, o in rows)
+
+    @property
+    def scale(self) -> int:
+        """How many units of the integer objective make one unit of the real one."""
+        if self.objective is not Objective.WALL_CLOCK:
+            return 1
+        return lcm(self.step_overhead.denominator, self.token_time.denominator)
+
+    @property
+    def rates(self) -> tuple[int, int]:
+        """Integer cost of a busy step and of a token of its peak; (0, 0) for latency.
+
+        The objective is ``rates[0]·(busy steps) + rates[1]·Σ_k max_g L_g(k) + offset``.
+        """
+        if self.objective is Objective.WALL_CLOCK:
+            return int(self.step_overhead * self.scale), int(self.token_time * self.scale)
+        return (0, self.workers) if self.objective is Objective.IMBALANCE else (0, 0)
+
+    @property
+    def offset(self) -> int:
+        """Constant of the objective in `rates`: minus the total work, for imbalance."""
+        return -self.work if self.objective is Objective.IMBALANCE else 0
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the JSON document that `from_mapping` reads."""
+        columns = (self.arrival.tolist(), self.prompt.tolist(), self.output.tolist())
+        return {
+            "workers": self.workers,
+            "slots": self.slots,
+            "requests": [
+                dict(zip(_REQUEST_KEYS, values, strict=True))
+                for values in zip(*columns, strict=True)
+            ],
+            "step_overhead": str(self.step_overhead),
+            "token_time": str(self.token_time),
+            "objective": self.objective.value,
+            "work_conserving": self.work_conserving,
+        }
+
+    @staticmethod
+    def from_json(text: str) -> "MakespanProblem":
+        """Read a document strictly: unknown or missing keys are errors."""
+        return MakespanProblem.from_mapping(parse_json(text))
+
+    @staticmethod
+    def from_mapping(document: Any) -> "MakespanProblem":
+        """Read ``{"workers": G, "slots": B, "requests": [{"prompt", "output"}...]}``.
+
+        Optional: ``arrival`` of a request (0), ``step_overhead`` and ``token_time`` (strings such
+        as "0.0049"), ``objective``, ``work_conserving``.
+        """
+        _check_keys(document, _REQUIRED_KEYS, "document", _OPTIONAL_KEYS)
+        requests = document["requests"]
+        if not isinstance(requests, list):
+            raise InputError("requests", f"a {type(requests).__name__}", "write a list")
+        for i, request in enumerate(requests):
+            _check_keys(request, _REQUEST_KEYS[1:], f"requests[{i}]", _REQUEST_KEYS[:1])
+        columns: dict[str, Any] = {}
+        for name, minimum in zip(_REQUEST_KEYS, (0, 1, 1), strict=True):
+            values = [
+                integer(
+                    request.get(name, 0),
+                    f"requests[{i}].{name}",
+                    minimum=minimum,
+                    maximum=_MAX_VALUE,
+                )
+                for i, request in enumerate(requests)
+            ]
+            columns[name] = np.array(values, dtype=np.int64)
+        given = {name: document[name] for name in _OPTIONAL_KEYS if name in document}
+        return MakespanProblem(document["workers"], document["slots"], **columns, **given)
+
+    def _conserves(self) -> bool:
+        conserves = self.work_conserving
+        if conserves is None:
+            return self.objective is Objective.IMBALANCE
+        if not isinstance(conserves, bool):
+            raise InputError("work_conserving", f"{conserves!r}", "write true or false")
+        if self.objective is Objective.IMBALANCE and not conserves:
+            raise InputError(
+                "work_conserving",
+                "imbalance is meaningless where idling is free",
+                "leave it out, or minimise wall-clock",
+            )
+        return conserves
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+
+def _objective(value: object) -> Objective:
+    try:
+        return Objective(value)  # type: ignore[arg-type]
+    except ValueError:
+        known = ", ".join(Objective)
+        raise InputError("objective", f"{value!r} is unknown", f"use one of {known}") from None
+
+
+def _check_keys(
+    document: object, required: tuple[str, ...], where: str, optional: tuple[str, ...]
+) -> None:
+    if not isinstance(document, Mapping):
+        raise InputError(where, f"a {type(document).__name__}", f"write an object with {required}")
+    for key in document:
+        if key not in required + optional:
+            known = ", ".join(required + optional)
+            raise InputError(f"{where}.{key}", "unknown", f"use {known}")
+    for key in required:
+        if key not in document:
+            raise InputError(f"{where}.{key}", "missing", "add it")
