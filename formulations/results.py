@@ -99,3 +99,17 @@ class ProgramResult:
         if self.objective is None or self.bound is None:
             return None
         return 0.0 if self.objective == 0 else (self.objective - self.bound) / self.objective
+
+    def to_mapping(self) -> dict[str, object]:
+        """Return a JSON document."""
+        return {
+            "method": self.method,
+            "termination": self.termination.value,
+            "objective": self.objective,
+            "bound": self.bound,
+            "bound_kind": None if self.bound is None else self.bound_kind.value,
+            "violations": dict(self.violations),
+            "seconds": self.seconds,
+            "compile_seconds": self.compile_seconds,
+            "solver": dict(self.solver),
+        }

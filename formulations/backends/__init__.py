@@ -10,6 +10,7 @@ from formulations.backends.interface import (
     Program,
 )
 from formulations.backends.pyomo_solver import PyomoSolver
+from formulations.backends.run import run_backend
 from formulations.errors import InputError
 
 _BACKENDS: dict[str, type[Highs] | type[CpSat] | type[PyomoSolver]] = {
@@ -40,4 +41,13 @@ def backend(name: str) -> Backend:
     return _BACKENDS[name]()
 
 
-__all__ = ["Backend", "Limits", "ModelProgram", "Outcome", "Program", "backend", "names"]
+__all__ = [
+    "Backend",
+    "Limits",
+    "ModelProgram",
+    "Outcome",
+    "Program",
+    "backend",
+    "names",
+    "run_backend",
+]

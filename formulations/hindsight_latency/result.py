@@ -40,15 +40,5 @@ class LatencyResult(ProgramResult):
 
     def to_mapping(self) -> dict[str, object]:
         """Return a JSON document."""
-        return {
-            "method": self.method,
-            "termination": self.termination.value,
-            "objective": self.objective,
-            "bound": self.bound,
-            "bound_kind": None if self.bound is None else self.bound_kind.value,
-            "starts": None if self.starts is None else list(self.starts),
-            "violations": dict(self.violations),
-            "seconds": self.seconds,
-            "compile_seconds": self.compile_seconds,
-            "solver": dict(self.solver),
-        }
+        starts = None if self.starts is None else list(self.starts)
+        return super().to_mapping() | {"starts": starts}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from formulations.arrays import FloatArray
-from formulations.backends import Limits, Outcome, backend
+from formulations.backends import Limits, Outcome, backend, run_backend
 from formulations.hindsight_latency.bound import lower_bound
 from formulations.hindsight_latency.brute_force import brute_force
 from formulations.hindsight_latency.check import total_latency, violations
@@ -92,16 +92,12 @@ def _solved(
     hint: Sequence[int] | None,
     aggregate: bool,
 ) -> LatencyResult:
-    solver = backend(method)
-    began = time.perf_counter()
-    program = LatencyProgram(problem, aggregate=aggregate)
-    # The form is lazy; compiling belongs to compile_seconds, not to the solve.
-    _ = program.standard_form
-    if method.startswith("pyomo"):
-        _ = program.model
-    start = None if hint is None else _columns(problem, program, hint)
-    compile_seconds = time.perf_counter() - began
-    outcome = solver.solve(program, limits, start)
+    _, outcome, compile_seconds = run_backend(
+        backend(method),
+        lambda: LatencyProgram(problem, aggregate=aggregate),
+        limits,
+        lambda program: None if hint is None else _columns(problem, program, hint),
+    )
     return _result(problem, method, outcome, compile_seconds, aggregate)
 
 

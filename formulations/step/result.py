@@ -46,18 +46,9 @@ class StepResult(ProgramResult):
 
     def to_mapping(self) -> dict[str, object]:
         """Return the JSON document ``bfio solve`` prints."""
-        document: dict[str, object] = {
-            "method": self.method,
-            "termination": self.termination.value,
-            "objective": self.objective,
-            "bound": self.bound,
-            "bound_kind": None if self.bound is None else self.bound_kind.value,
+        document = super().to_mapping() | {
             "assignment": None if self.assignment is None else list(self.assignment),
-            "violations": dict(self.violations),
-            "seconds": self.seconds,
-            "compile_seconds": self.compile_seconds,
             "tie_rule": self.tie_rule.value,
-            "solver": dict(self.solver),
         }
         if self.scale != 1:
             document["scale"] = self.scale

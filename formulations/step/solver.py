@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from formulations.arrays import FloatArray
-from formulations.backends import Limits, Outcome, backend
+from formulations.backends import Limits, Outcome, backend, run_backend
 from formulations.results import Termination, TieRule
 from formulations.step.bound import lower_bound
 from formulations.step.brute_force import brute_force
@@ -143,16 +143,12 @@ def _infeasible(problem: StepProblem, method: str) -> StepResult:
 def _solved(
     problem: StepProblem, method: str, time_limit: float | None, hint: Assignment | None, seed: int
 ) -> StepResult:
-    solver = backend(method)
-    began = time.perf_counter()
-    program = StepProgram(problem)
-    start = None if hint is None else _columns(problem, hint)
-    # The form is lazy; compiling belongs to compile_seconds, not to the solve.
-    _ = program.standard_form
-    if method.startswith("pyomo"):
-        _ = program.model
-    compile_seconds = time.perf_counter() - began
-    outcome = solver.solve(program, Limits(time_limit, seed), start)
+    _, outcome, compile_seconds = run_backend(
+        backend(method),
+        lambda: StepProgram(problem),
+        Limits(time_limit, seed),
+        lambda _: None if hint is None else _columns(problem, hint),
+    )
     return _result(problem, method, outcome, compile_seconds)
 
 
