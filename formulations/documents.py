@@ -1,6 +1,7 @@
 """Strict JSON: what a document from outside may not contain is an error, not a guess."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from formulations.errors import InputError
@@ -42,3 +43,25 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _no_constant(name: str) -> object:
     raise InputError("document", f"{name} is not a finite number", "write an integer")
+
+
+def check_keys(
+    document: object, where: str, required: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> Mapping[str, Any]:
+    """Return an object; refuse anything else, and unknown or missing keys.
+
+    Raises
+    ------
+    InputError
+        Naming the key.
+    """
+    known = ", ".join((*required, *optional))
+    if not isinstance(document, Mapping):
+        raise InputError(where, f"a {type(document).__name__}", f"write an object with {known}")
+    for key in document:
+        if key not in required and key not in optional:
+            raise InputError(f"{where}.{key}", "unknown", f"use {known}")
+    for key in required:
+        if key not in document:
+            raise InputError(f"{where}.{key}", "missing", "add it")
+    return document

@@ -1,47 +1,20 @@
-"""The two equal forms of a hindsight latency program: what backends consume."""
+"""The two equal forms of a hindsight latency program."""
 
-from dataclasses import replace
-from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from formulations.hindsight_latency.matrix import build_standard_form
 from formulations.hindsight_latency.problem import LatencyProblem
 from formulations.standard_form import StandardForm
+from formulations.twin_program import TwinProgram
 
 
-class LatencyProgram:
-    """The program of one `LatencyProblem`, as a Pyomo model and as sparse arrays.
+class LatencyProgram(TwinProgram[LatencyProblem]):
+    """The program of one `LatencyProblem`."""
 
-    Parameters
-    ----------
-    problem : LatencyProblem
-        Data; at least one request.
-    aggregate : bool
-        Whether identical requests form one kind.
-    relaxed : bool
-        Whether the standard form leaves out integrality (the linear relaxation).
-    """
-
-    def __init__(
-        self, problem: LatencyProblem, *, aggregate: bool = True, relaxed: bool = False
-    ) -> None:
-        self.problem = problem
-        self.aggregate = aggregate
-        self.relaxed = relaxed
-
-    @cached_property
-    def model(self) -> Any:
-        """The Pyomo statement."""
+    def _state(self) -> Any:
         from formulations.hindsight_latency.program import build
 
         return build(self.problem, aggregate=self.aggregate)
 
-    @cached_property
-    def standard_form(self) -> StandardForm:
-        """The same program, written without Pyomo for speed."""
-        form = build_standard_form(self.problem, aggregate=self.aggregate)
-        if self.relaxed:
-            return replace(form, integral=np.zeros(form.num_columns, dtype=np.bool_))
-        return form
+    def _write(self) -> StandardForm:
+        return build_standard_form(self.problem, aggregate=self.aggregate)

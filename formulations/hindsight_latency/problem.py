@@ -1,6 +1,5 @@
 """Data of the hindsight latency program: one worker, one KV cache, all requests known."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -8,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from formulations.arrays import IntArray, frozen, integer, integer_vector
-from formulations.documents import parse_json
+from formulations.documents import check_keys, parse_json
 from formulations.errors import InputError
 
 #: Largest arrival and memory: sums of completion times stay exact in 64 bits.
 _MAX_VALUE = 10**9
-_KEYS = ("memory", "requests", "convention")
+_KEYS = ("memory", "requests")
 _REQUEST_KEYS = ("arrival", "prompt", "output")
 
 
@@ -122,12 +121,12 @@ class LatencyProblem:
 
         ``convention`` ("A", "B" or "C") is optional.
         """
-        _check_keys(document, _KEYS, "document", optional=("convention",))
+        check_keys(document, "document", _KEYS, ("convention",))
         requests = document["requests"]
         if not isinstance(requests, list):
             raise InputError("requests", f"a {type(requests).__name__}", "write a list")
         for i, request in enumerate(requests):
-            _check_keys(request, _REQUEST_KEYS, f"requests[{i}]")
+            check_keys(request, f"requests[{i}]", _REQUEST_KEYS)
         columns = {name: [request[name] for request in requests] for name in _REQUEST_KEYS}
         for name, values in columns.items():
             for i, value in enumerate(values):
@@ -144,16 +143,3 @@ def _convention(value: object) -> Convention:
         return Convention(str(value))
     except ValueError:
         raise InputError("convention", f"{value!r} is unknown", "use A, B or C") from None
-
-
-def _check_keys(
-    document: object, keys: tuple[str, ...], where: str, optional: tuple[str, ...] = ()
-) -> None:
-    if not isinstance(document, Mapping):
-        raise InputError(where, f"a {type(document).__name__}", f"write an object with {keys}")
-    for key in document:
-        if key not in keys:
-            raise InputError(f"{where}.{key}", "unknown", f"use {', '.join(keys)}")
-    for key in keys:
-        if key not in document and key not in optional:
-            raise InputError(f"{where}.{key}", "missing", "add it")

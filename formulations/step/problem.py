@@ -1,6 +1,6 @@
 """Data of the BF-IO step program: one decode step of a barrier-synchronised cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -15,7 +15,7 @@ from formulations.arrays import (
     integer_matrix,
     integer_vector,
 )
-from formulations.documents import parse_json
+from formulations.documents import check_keys, parse_json
 from formulations.errors import InputError
 
 #: Common denominator of fractional discount weights.
@@ -163,27 +163,19 @@ class StepProblem:
     @classmethod
     def from_mapping(cls, document: object) -> "StepProblem":
         """Build a problem from the JSON document that ``bfio solve`` reads."""
-        if not isinstance(document, Mapping):
-            raise InputError("document", "not a JSON object", "write {...}; see bfio solve --help")
-        for key in document:
-            if key not in (*_REQUIRED_KEYS, *_OPTIONAL_KEYS):
-                known = ", ".join((*_REQUIRED_KEYS, *_OPTIONAL_KEYS))
-                raise InputError(str(key), "unknown key", f"remove it; keys are {known}")
-        for key in _REQUIRED_KEYS:
-            if key not in document:
-                raise InputError(key, "missing", f"add {key}; see bfio solve --help")
-        weights, scale = discount_weights(document.get("discount"))
+        fields = check_keys(document, "document", _REQUIRED_KEYS, _OPTIONAL_KEYS)
+        weights, scale = discount_weights(fields.get("discount"))
         return cls(
-            capacity=document["capacity"],
-            base=document["base"],
-            contribution=document["contribution"],
+            capacity=fields["capacity"],
+            base=fields["base"],
+            contribution=fields["contribution"],
             weights=weights,
             scale=scale,
-            objective=_objective(document.get("objective", Objective.IMBALANCE)),
-            token_capacity=document.get("token_capacity"),
-            required=document.get("required"),
-            token_time=document.get("token_time"),
-            admit=document.get("admit"),
+            objective=_objective(fields.get("objective", Objective.IMBALANCE)),
+            token_capacity=fields.get("token_capacity"),
+            required=fields.get("required"),
+            token_time=fields.get("token_time"),
+            admit=fields.get("admit"),
         )
 
     @classmethod

@@ -54,7 +54,7 @@ def test_documents_round_trip(problem: StepProblem) -> None:
         ({"token_time": [1, 0]}, r"token_time\[1\]: 0 is out of range; use 1 <= value"),
         ({"required": [True]}, r"required: 1 entries where 2 are expected; give one per request"),
         ({"required": [1, 0]}, r"required: not a list of true/false"),
-        ({"weights": [1]}, r"weights: unknown key; remove it; keys are capacity, base"),
+        ({"weights": [1]}, r"document.weights: unknown; use capacity, base"),
     ],
 )
 def test_each_rule_has_its_message(change: dict[str, object], message: str) -> None:
@@ -66,7 +66,7 @@ def test_each_rule_has_its_message(change: dict[str, object], message: str) -> N
 @pytest.mark.parametrize("key", ["capacity", "base", "contribution"])
 def test_a_missing_key_is_named(key: str) -> None:
     """Each of the three required keys."""
-    with pytest.raises(InputError, match=f"{key}: missing; add {key}"):
+    with pytest.raises(InputError, match=f"document.{key}: missing; add it"):
         StepProblem.from_mapping({k: v for k, v in VALID.items() if k != key})
 
 
@@ -79,7 +79,7 @@ def test_a_missing_key_is_named(key: str) -> None:
         ('{"capacity": [1e999]}', "1e999 is not a finite number"),
         ('{"capacity": [1', "line 1 column 16: not valid JSON"),
         ("", "line 1 column 1: not valid JSON"),
-        ("[1, 2]", "document: not a JSON object"),
+        ("[1, 2]", "document: a list; write an object with capacity"),
         ("[" * 200_000, "document: not readable as JSON"),
         ("9" * 5000, "document: not readable as JSON"),
     ],
