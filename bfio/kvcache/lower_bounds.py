@@ -7,7 +7,7 @@ of Theorem 6.4 does not see the algorithm and draws the release.
 """
 
 from fractions import Fraction
-from math import isqrt
+from math import ceil, floor, isqrt
 
 import numpy as np
 
@@ -92,6 +92,18 @@ def costs_6_2(memory: int, epsilon: Fraction) -> tuple[Fraction, Fraction, Fract
     return keep, pause, wait
 
 
+def limit_6_2(epsilon: Fraction, convention: Convention) -> Fraction:
+    """Return what MC-SF attains on the instances of Theorem 6.2 as M grows: ``1 + 2·g/d``.
+
+    It keeps the long request running: the ε·M short ones wait for the last ε·M rounds of it,
+    which costs ``(εM)²``, and then run g = ⌊M / size⌋ at a time, d rounds each, which costs
+    ``d·(εM)²/(2g)``. The schedule that waits pays the latter alone; what is left is linear in M.
+    The theorem's own ``1/ε`` also covers algorithms that pause the long request.
+    """
+    together, rounds = _pace(epsilon, convention)
+    return 1 + Fraction(2 * together, rounds)
+
+
 def theorem_6_4(
     memory: int, epsilon: Fraction, constant: int, convention: Convention
 ) -> list[LatencyProblem]:
@@ -143,11 +155,15 @@ def limit_6_4(epsilon: Fraction, constant: int, convention: Convention) -> Fract
     M. A limit below `printed_bound_6_4`, which is to hold for every algorithm, refutes that
     argument.
     """
-    steps = _steps(epsilon)
+    together, rounds = _pace(epsilon, convention)
+    return 1 + Fraction(2 * together, rounds * (constant * _steps(epsilon) + 1))
+
+
+def _pace(epsilon: Fraction, convention: Convention) -> tuple[int, int]:
+    """Return how many short requests run at a time for large M, and for how many rounds."""
     # A short request holds ε·M + 1 tokens, but in convention B ε·M.
-    together = steps if convention is Convention.PRINTED else steps - 1
-    rounds = 2 if convention is Convention.CLOSED else 1
-    return 1 + Fraction(2 * together, rounds * (constant * steps + 1))
+    fits = floor(1 / epsilon) if convention is Convention.PRINTED else ceil(1 / epsilon) - 1
+    return fits, 2 if convention is Convention.CLOSED else 1
 
 
 def _steps(epsilon: Fraction) -> int:

@@ -9,6 +9,7 @@ from bfio.kvcache.accounting import pending_per_round
 from bfio.kvcache.lower_bounds import (
     costs_6_2,
     delayed_starts,
+    limit_6_2,
     limit_6_4,
     printed_bound_6_4,
     square_root_bound,
@@ -130,6 +131,19 @@ def test_printed_bound_of_theorem_6_4(epsilon: str, two: float, five: float) -> 
     for constant, expected in ((2, two), (5, five)):
         bound = printed_bound_6_4(Fraction(epsilon), constant)
         assert float(bound) == pytest.approx(expected, abs=5e-4)
+
+
+@pytest.mark.parametrize(("convention", "limit"), [("A", 4), ("B", 9), ("C", 7)])
+def test_mc_sf_goes_to_its_limit_on_theorem_6_2(convention: str, limit: int) -> None:
+    """ε = 1/4: C 1 + 2·3, B 1 + 2·4, A 1 + 2·3/2; from below."""
+    assert limit_6_2(Fraction(1, 4), Convention(convention)) == limit
+    ratios = []
+    for memory in (100, 1000, 8000):
+        data = theorem_6_2(memory, Fraction(1, 4), Convention(convention))
+        at_once = total_latency(data, delayed_starts(data, 0))
+        ratios.append(at_once / total_latency(data, delayed_starts(data)))
+    assert ratios == sorted(ratios)
+    assert 0.97 * limit < ratios[-1] < limit
 
 
 @pytest.mark.parametrize("convention", list(Convention))

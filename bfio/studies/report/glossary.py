@@ -64,7 +64,7 @@ _OF_THE_CACHE = (
     ("excess", "1", "ratio to the best schedule in hand, minus 1"),
     ("excess_over_bound", "1", "ratio to the lower bound, minus 1"),
     ("printed_ratio", "1", "ratio that the printed proof arrives at"),
-    ("limit_ratio", "1", "what the ratio tends to as M grows"),
+    ("limit_ratio", "1", "what the ratio of MC-SF tends to as M grows"),
     ("instances", "", "instances that were added up"),
     ("schedule_s", "s", "wall-clock time of the first schedules"),
     ("prices_s", "s", "wall-clock time of the prices"),

@@ -10,6 +10,7 @@ import numpy as np
 from bfio.kvcache.lower_bounds import (
     costs_6_2,
     delayed_starts,
+    limit_6_2,
     limit_6_4,
     printed_bound_6_4,
     square_root_bound,
@@ -130,9 +131,11 @@ def _adversary(given: Arguments) -> Adversary:
 
 def _theorem_6_2(given: Arguments) -> Adversary:
     memory, epsilon = _memory(given), _epsilon(given)
-    problem = theorem_6_2(memory, epsilon, convention_of(given))
+    convention = convention_of(given)
+    problem = theorem_6_2(memory, epsilon, convention)
     keep, pause, wait = costs_6_2(memory, epsilon)
-    return Adversary([problem], float(min(keep, pause) / wait), float(1 / epsilon))
+    limit = float(limit_6_2(epsilon, convention))
+    return Adversary([problem], float(min(keep, pause) / wait), limit)
 
 
 def _remark_6_3(given: Arguments) -> Adversary:
