@@ -65,7 +65,8 @@ def expand(
     ahead = np.zeros(n + 1, np.int64)
     here, stay, price = _choices(now, cost, least, prices, of_age, arrival)
     written = 0
-    left = 1_000_000 + 50 * len(child_bound)
+    # One state alone need not be expanded at any price: a narrower search would not be either.
+    left = min(1_000_000 + 50 * len(child_bound), 10_000_000 * len(bound))
     for parent in range(len(bound)):
         start[:] = starts[parent]
         paid, num_waiting, num_running = _enter(

@@ -6,15 +6,21 @@ a heuristic here, unlike for requests of constant size; the proof is left to the
 """
 
 import math
+import time
 
 import numpy as np
 
 from bfio.exact.compiled import compiled
 from bfio.hindsight.latency.normal_form import NormalForm
+from bfio.kvcache.simulation import serve
 from formulations.arrays import IntArray
+from formulations.hindsight_latency import Convention, LatencyProblem
 
 #: Longest schedule for which memory is kept round by round.
 MAX_ROUNDS = 1_000_000
+#: Rounds looked at by all orders tried together, and between two looks at the clock.
+_MAX_WORK = 2_000_000_000
+_PIECE_WORK = 10_000_000
 
 
 def sequential_starts(form: NormalForm) -> IntArray:
@@ -32,35 +38,89 @@ def sequential_starts(form: NormalForm) -> IntArray:
     return starts
 
 
-def good_starts(form: NormalForm, decodes: int, seed: int = 0) -> IntArray:
+def good_starts(
+    form: NormalForm, decodes: int, seed: int = 0, deadline: float | None = None
+) -> IntArray:
     """Return a good schedule: shortest first, then a search over orders (annealing).
+
+    Schedules too long for that are the best of simple batches, MC-Benchmark's and MC-SF's.
 
     Parameters
     ----------
     form : NormalForm
         Data.
     decodes : int
-        Orders tried.
+        Most orders tried; fewer if each takes long.
     seed : int
-        Seed of the search; the same seed gives the same schedule.
+        Seed of the search; the same seed gives the same schedule unless the deadline strikes.
+    deadline : float, optional
+        Value of `time.perf_counter` at which to stop.
     """
     simple = sequential_starts(form)
     rounds = int((simple + form.duration).max(initial=0)) + 1
     total = int(form.arrival.max(initial=0) + form.duration.sum() + form.duration.max(initial=0))
-    if max(rounds, total) > MAX_ROUNDS or form.num_requests < 2:
+    if form.num_requests < 2:
         return simple
-    order = np.lexsort((form.prompt, form.duration, form.arrival)).astype(np.int64)
-    found = search_orders(
-        order,
-        form.memory,
-        form.prompt,
-        form.duration,
-        form.arrival,
-        total + 1,
-        decodes,
-        np.random.default_rng(seed),
+    if max(rounds, total) > MAX_ROUNDS:
+        return _best_served(form, simple, deadline)
+    first = np.lexsort((form.prompt, form.duration, form.arrival)).astype(np.int64)
+    annealing = _Annealing(form, first, total + 1, np.random.default_rng(seed))
+    annealing.run(decodes, deadline)
+    return annealing.starts if annealing.value <= simple.sum() else simple
+
+
+def _best_served(form: NormalForm, simple: IntArray, deadline: float | None) -> IntArray:
+    """Let online algorithms run, one after the other until time is up; return the best starts."""
+    problem = LatencyProblem(
+        form.memory, form.arrival, form.prompt, form.duration, Convention.PRINTED
     )
-    return found if found.sum() <= simple.sum() else simple
+    best = simple
+    for algorithm in ("mc-benchmark", "mc-sf"):
+        if deadline is None or time.perf_counter() < deadline:
+            run = serve(problem, algorithm)
+            if run.is_finished and run.start.sum() < best.sum():
+                best = run.start
+    return best
+
+
+class _Annealing:
+    """A search over orders by swaps and insertions, in pieces that can be stopped between."""
+
+    def __init__(
+        self, form: NormalForm, order: IntArray, rounds: int, generator: np.random.Generator
+    ) -> None:
+        self._data = form.memory, form.prompt, form.duration, form.arrival
+        self._order = order
+        self._used = np.zeros(rounds, np.int64)
+        self._generator = generator
+        self.starts = np.zeros(len(order), np.int64)
+        self.value, looks = place_in_order(order, *self._data, self._used, self.starts)
+        self._current = self.value
+        self._work = looks + rounds
+
+    def run(self, decodes: int, deadline: float | None) -> None:
+        """Try orders, four times from hot to cold."""
+        # Four restarts of falling temperature beat one long one on the judged draws.
+        period = max(min(decodes, _MAX_WORK // self._work) // 4, 1)
+        piece = max(_PIECE_WORK // self._work, 1)
+        hottest = 1.0 + 0.02 * self.value / len(self._order)
+        for begin in range(0, min(decodes, 4 * period), piece):
+            if deadline is not None and time.perf_counter() >= deadline:
+                return
+            count = min(piece, min(decodes, 4 * period) - begin)
+            self._current, self.value = search_orders(
+                self._order,
+                *self._data,
+                self._used,
+                begin,
+                count,
+                period,
+                hottest,
+                self._current,
+                self.value,
+                self.starts,
+                self._generator,
+            )
 
 
 @compiled
@@ -72,16 +132,22 @@ def place_in_order(
     arrival: IntArray,
     used: IntArray,
     starts: IntArray,
-) -> int:
-    """Start each request as early as the requests before it allow; return the sum of starts."""
+) -> tuple[int, int]:
+    """Start each request as early as the requests before it allow.
+
+    Returns the sum of starts, and how many rounds were looked at.
+    """
     used[:] = 0
-    total = 0
+    total, looks = 0, 0
     for i in order:
         start = arrival[i]
         age = duration[i] - 1
         while age >= 0:
-            if used[start + age] + prompt[i] + age > memory:
-                start += 1
+            looks += 1
+            room = memory - used[start + age] - prompt[i]
+            if room < age:
+                # At this round the request may be of age ``room`` at most, or not be there.
+                start += age - max(room, -1)
                 age = duration[i] - 1
             else:
                 age -= 1
@@ -89,7 +155,7 @@ def place_in_order(
         total += start
         for age in range(duration[i]):
             used[start + age] += prompt[i] + age
-    return total
+    return total, looks
 
 
 @compiled
@@ -99,21 +165,21 @@ def search_orders(
     prompt: IntArray,
     duration: IntArray,
     arrival: IntArray,
-    rounds: int,
-    decodes: int,
+    used: IntArray,
+    begin: int,
+    count: int,
+    period: int,
+    hottest: float,
+    current: int,
+    best: int,
+    best_starts: IntArray,
     generator: np.random.Generator,
-) -> IntArray:
-    """Anneal over orders by swaps and insertions; return the best starts."""
+) -> tuple[int, int]:
+    """Anneal from step ``begin`` on; return the values of the order and of the best starts."""
     n = len(order)
-    used = np.zeros(rounds, np.int64)
     starts = np.zeros(n, np.int64)
-    current = place_in_order(order, memory, prompt, duration, arrival, used, starts)
-    best, best_starts = current, starts.copy()
     trial = order.copy()
-    # Four restarts of falling temperature beat one long one on the judged draws.
-    period = max(decodes // 4, 1)
-    hottest = 1.0 + 0.02 * current / n
-    for step in range(decodes):
+    for step in range(begin, begin + count):
         temperature = hottest * (1.0 - (step % period) / period) ** 2 + 1e-6
         trial[:] = order
         source = int(generator.random() * n)
@@ -129,11 +195,11 @@ def search_orders(
             for j in range(source, target, -1):
                 trial[j] = trial[j - 1]
         trial[target] = moved
-        value = place_in_order(trial, memory, prompt, duration, arrival, used, starts)
+        value, _ = place_in_order(trial, memory, prompt, duration, arrival, used, starts)
         if value <= current or generator.random() < math.exp((current - value) / temperature):
             current = value
             order[:] = trial
             if value < best:
                 best = value
                 best_starts[:] = starts
-    return best_starts
+    return current, best

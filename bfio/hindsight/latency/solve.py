@@ -24,7 +24,8 @@ WIDTHS = (300, 3_000, 30_000, 1_000_000)
 #: Work on prices is refused beyond these: entries of the prices, and of one round's tables.
 _MAX_PRICES = 3_000_000
 _MAX_TABLE = 100_000_000
-#: Share of the time limit for the prices.
+#: Shares of the time limit by whose end the first schedule and the prices are done.
+_SCHEDULE_SHARE = 0.15
 _PRICE_SHARE = 0.6
 
 
@@ -81,7 +82,7 @@ class _Run:
         self._began = time.perf_counter()
         self._limit = time_limit
         self._form = normal_form(problem)
-        self._starts = good_starts(self._form, decodes)
+        self._starts = good_starts(self._form, decodes, deadline=self._deadline(_SCHEDULE_SHARE))
         self._bound = lower_bound(problem) - self._form.constant
         self._method = "area"
 

@@ -162,3 +162,13 @@ def test_huge_programs_are_refused() -> None:
         brute_force(problem)
     # Areas of 10^8 rounds: exact beyond 64 bits.
     assert lower_bound(problem) >= 2 * 10**8
+
+
+def test_the_bound_waits_for_arrivals() -> None:
+    """Memory 4 under convention B: two requests of area 4, then two more a hundred rounds later.
+
+    Each pair ends at the earliest 1 and 2 rounds after its arrival, 0 and 1 as last rounds: no
+    request waits for more than its own pair. Latencies (1 + 2) twice.
+    """
+    problem = latency_problem(4, [(0, 4, 1), (0, 4, 1), (100, 4, 1), (100, 4, 1)], "B")
+    assert lower_bound(problem) == 6 == brute_force(problem)[0]

@@ -395,8 +395,9 @@ def test_huge_values_get_the_area_bound() -> None:
     assert violations_by_batches(result.starts, size)
     assert result.bound <= result.objective
     # One occupies 10^8 (10^8 + (10^8 + 1) / 2) tokens, 15,000,000.05 rounds of the memory: the
-    # k-th ends at k times that, rounded up: 15,000,000 · 5,050 + Σ_k ⌈k / 20⌉ = 300.
-    assert result.bound == 75_750_000_000 + 300
+    # k-th ends at k times that, rounded up: 15,000,000 · 5,050 + Σ_k ⌈k / 20⌉ = 300. None ends
+    # before 10^8, which is more for the first six: 6 · 10^8 − 15,000,000 · 21 − 6 more.
+    assert result.bound == 75_750_000_000 + 300 + 285_000_000 - 6
 
 
 def violations_by_batches(starts: tuple[int, ...], output: int) -> bool:
