@@ -6,7 +6,7 @@ requests are numbered in order of arrival (ties: by index), so that smaller mean
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -201,6 +201,8 @@ class Engine:
     def _checked(self, answer: Sequence[int]) -> list[int]:
         """Return the requests that a policy's answer names."""
         remedy = "return positions in state.waiting, each once"
+        if not isinstance(answer, Iterable):
+            raise InputError("policy", f"it returned {answer!r}", remedy)
         positions = list(answer)
         for position in positions:
             if isinstance(position, bool) or not isinstance(position, int | np.integer):

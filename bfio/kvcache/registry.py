@@ -65,7 +65,10 @@ def build(text: str) -> CachePolicy:
     """
     parts = text.split(":")
     name = ":".join(part for part in parts if "=" not in part)
-    given = dict(_option(text, part) for part in parts if "=" in part)
+    options = [_option(text, part) for part in parts if "=" in part]
+    given = dict(options)
+    if len(given) < len(options):
+        raise InputError(text, "an option occurs twice", "keep one of them")
     if ":" in name:
         if given:
             raise InputError(text, "options after module:function", "set its attributes instead")

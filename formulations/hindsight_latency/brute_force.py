@@ -26,7 +26,7 @@ def brute_force(problem: LatencyProblem) -> tuple[int, list[int]]:
     if size > MAX_VECTORS:
         raise CapabilityError(
             "problem",
-            f"{size} start vectors are more than {MAX_VECTORS}",
+            f"more than {MAX_VECTORS} start vectors",
             "use --method cp-sat",
         )
     search = _Enumeration(problem, last)

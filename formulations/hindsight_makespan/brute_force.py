@@ -32,7 +32,7 @@ def brute_force(problem: MakespanProblem) -> tuple[int, list[int], list[int]]:
     size = math.prod(choices) * math.prod(places)
     if size > MAX_SCHEDULES:
         raise CapabilityError(
-            "problem", f"{size} schedules are more than {MAX_SCHEDULES}", "use --method cp-sat"
+            "problem", f"more than {MAX_SCHEDULES} schedules", "use --method cp-sat"
         )
     search = _Enumeration(problem, latest)
     search.extend()

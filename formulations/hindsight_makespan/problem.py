@@ -12,7 +12,7 @@ import numpy as np
 from formulations.arrays import IntArray, integer, integer_vector
 from formulations.documents import parse_json
 from formulations.errors import InputError
-from formulations.hindsight_makespan.times import exact_time
+from formulations.rationals import exact_rational
 
 #: Largest arrival, prompt, output and count.
 _MAX_VALUE = 10**9
@@ -102,7 +102,7 @@ class MakespanProblem:
         self._set("objective", _objective(self.objective))
         self._set("work_conserving", self._conserves())
         for name in ("step_overhead", "token_time"):
-            self._set(name, exact_time(getattr(self, name), name))
+            self._set(name, exact_rational(getattr(self, name), name, exponents=True))
         if self.step_overhead == 0 and self.token_time == 0:
             raise InputError("token_time", "every step would take no time", "give a time > 0")
 

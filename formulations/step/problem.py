@@ -17,6 +17,7 @@ from formulations.arrays import (
 )
 from formulations.documents import check_keys, parse_json
 from formulations.errors import InputError
+from formulations.rationals import exact_rational
 
 #: Common denominator of fractional discount weights.
 DISCOUNT_SCALE = 10**6
@@ -243,7 +244,7 @@ def discount_weights(discount: object) -> tuple[tuple[int, ...], int]:
         return (), 1
     if not isinstance(discount, list | tuple) or len(discount) == 0:
         raise InputError("discount", "not a non-empty list", 'write e.g. ["1", "9/10"]')
-    exact = [_rational(d, f"discount[{h}]") for h, d in enumerate(discount)]
+    exact = [exact_rational(d, f"discount[{h}]") for h, d in enumerate(discount)]
     if all(d.denominator == 1 for d in exact):
         return tuple(int(d) for d in exact), 1
     weights = tuple(round(d * DISCOUNT_SCALE) for d in exact)
@@ -255,22 +256,6 @@ def discount_weights(discount: object) -> tuple[tuple[int, ...], int]:
 def geometric_weights(gamma: Fraction, num_steps: int) -> tuple[tuple[int, ...], int]:
     """Return the weights ``round(γ^h · 10^6)`` for h = 0..num_steps-1, and their scale."""
     return discount_weights([gamma**h for h in range(num_steps)])
-
-
-def _rational(value: object, where: str) -> Fraction:
-    remedy = 'write an integer or a string such as "9/10" or "0.9"'
-    if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
-        raise InputError(where, f"{value!r} is no exact rational", remedy)
-    # Exponents could make Fraction build numbers with millions of digits.
-    if isinstance(value, str) and (len(value) > 40 or "e" in value.lower()):
-        raise InputError(where, f"{value[:40]!r} is no plain rational", remedy)
-    try:
-        rational = Fraction(value)
-    except (ValueError, ZeroDivisionError):
-        raise InputError(where, f"{value!r} is no rational", remedy) from None
-    if rational < 0 or rational > _MAX_COUNT:
-        raise InputError(where, f"{value} is out of range", "use a weight >= 0 (10^12 at most)")
-    return rational
 
 
 def _objective(value: object) -> Objective:

@@ -122,6 +122,13 @@ def test_an_unknown_method(bfio: Bfio, tmp_path: Path) -> None:
     assert (done.status, len(done.err.splitlines())) == (2, 1)
 
 
+def test_an_algorithm_takes_no_method(bfio: Bfio, tmp_path: Path) -> None:
+    """What would be ignored is refused."""
+    options = ("--algorithm", "mc-sf", "--method", "exact")
+    done = bfio("hindsight", write(tmp_path, TWINS), *options)
+    assert (done.status, "leave one of them out" in done.err) == (2, True)
+
+
 def test_help_names_every_algorithm() -> None:
     """The text is written by hand, so that it appears at once."""
     assert all(name in COMMAND.description for name in names())

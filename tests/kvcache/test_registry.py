@@ -132,12 +132,13 @@ def test_a_users_class_is_made_for_each_run() -> None:
         ([0, 0], "a position occurs twice"),
         ([0.0], "0.0 is no position"),
         ([True], "True is no position"),
+        (None, "it returned None"),
     ],
 )
-def test_wrong_answers_are_refused(answer: list[int], message: str) -> None:
+def test_wrong_answers_are_refused(answer: list[int] | None, message: str) -> None:
     """The engine checks what a policy returns."""
     with pytest.raises(InputError, match=message):
-        serve(DATA, lambda state: answer)
+        serve(DATA, lambda state: answer)  # type: ignore[arg-type]
 
 
 def test_a_policy_may_not_exceed_the_memory_at_once() -> None:

@@ -45,7 +45,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--method",
-        default="exact",
         metavar="NAME",
         help="exact (default), cp-sat, highs, pyomo[:SOLVER], brute-force",
     )
@@ -54,6 +53,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.algorithm is not None and (args.method or args.time_limit):
+        raise InputError(
+            "command line",
+            "--algorithm runs online; --method and --time-limit are for solving",
+            "leave one of them out",
+        )
     problem = _problem(args.file)
     answer = _solve(problem, args) if args.algorithm is None else _simulate(problem, args)
     if args.json:
@@ -66,7 +71,9 @@ def _run(args: argparse.Namespace) -> int:
 def _solve(problem: "LatencyProblem", args: argparse.Namespace) -> dict[str, Any]:
     from bfio.hindsight.latency import solve_latency
 
-    result = solve_latency(problem, method=args.method, time_limit=args.time_limit, seed=args.seed)
+    result = solve_latency(
+        problem, method=args.method or "exact", time_limit=args.time_limit, seed=args.seed
+    )
     return result.to_mapping() | {"convention": problem.convention.value}
 
 

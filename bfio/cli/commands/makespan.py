@@ -1,11 +1,10 @@
 """``bfio makespan``: the best schedule of barrier-synchronised workers, all requests known."""
 
 import argparse
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
+from bfio.cli.files import read_text
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json
 from formulations.errors import InputError
@@ -13,8 +12,6 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     from formulations.hindsight_makespan import MakespanProblem, MakespanResult
 
-#: Largest file read, in bytes: some five million requests.
-_MAX_BYTES = 2**28
 #: Widest drawing: workers, steps and slots of it.
 _SHOWN_ROWS, _SHOWN_STEPS = 24, 40
 
@@ -138,7 +135,7 @@ def _problem(name: str, objective: str | None) -> "MakespanProblem":
     from formulations.documents import parse_json
     from formulations.hindsight_makespan import MakespanProblem
 
-    text = _text(name)
+    text = read_text(name)
     try:
         document = parse_json(text)
         if objective is not None and isinstance(document, dict):
@@ -146,24 +143,6 @@ def _problem(name: str, objective: str | None) -> "MakespanProblem":
         return MakespanProblem.from_mapping(document)
     except InputError as error:
         raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
-
-
-def _text(name: str) -> str:
-    try:
-        if name == "-":
-            data = sys.stdin.buffer.read(_MAX_BYTES + 1)
-        else:
-            with Path(name).open("rb") as stream:
-                data = stream.read(_MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(name, f"cannot be read ({reason})", "check path and rights") from None
-    if len(data) > _MAX_BYTES:
-        raise InputError(name, f"larger than {_MAX_BYTES} bytes", "give fewer requests")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(name, f"byte {error.start} is not UTF-8", "give a JSON file") from None
 
 
 COMMAND = Command(

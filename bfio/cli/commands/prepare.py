@@ -10,9 +10,9 @@ from bfio.cli.command import DONE, Command
 from bfio.cli.output import print_json, progress_bar
 
 _DESCRIPTION = """\
-Compile the kernels of the exact method, the two-stage heuristic and the compiled engines, and keep
-them on disk: about a minute, once per installation. Without it the exact method compiles when
-first used, and small runs of the other policies use plain Python.
+Compile the kernels of the exact methods, the two-stage heuristic and the compiled engines, and
+keep them on disk: one or two minutes, once per installation. Without it the exact methods compile
+when first used, and small runs of the other policies use plain Python.
 """
 
 
@@ -34,6 +34,14 @@ def compile_group(group: str) -> str:
         from bfio.kvcache.compiled import compile_kernel as compile_cache_kernel
 
         compile_cache_kernel()
+    elif group == "hindsight":
+        from bfio.hindsight.latency.prepare import prepare as prepare_latency
+
+        prepare_latency()
+    elif group == "makespan":
+        from bfio.hindsight.makespan.prepare import prepare as prepare_makespan
+
+        prepare_makespan()
     else:
         from bfio.compiled.plan import compile_kernel
 
@@ -43,7 +51,7 @@ def compile_group(group: str) -> str:
 
 def _run(args: argparse.Namespace) -> int:
     began = time.perf_counter()
-    groups = ("exact", "two-stage", "br-0", "fcfs", "kv-cache")
+    groups = ("exact", "two-stage", "br-0", "fcfs", "kv-cache", "hindsight", "makespan")
     with progress_bar() as bar, ProcessPoolExecutor(2, get_context("spawn")) as pool:
         task = bar.add_task("compile", total=len(groups))
         for _ in pool.map(compile_group, groups):

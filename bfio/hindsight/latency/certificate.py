@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from formulations.hindsight_latency import LatencyProblem
+from formulations.hindsight_latency import LatencyProblem, lower_bound
 
 #: Tokens held and rounds left.
 Cell: TypeAlias = tuple[int, int]
@@ -31,14 +31,18 @@ class PriceCertificate:
     prices: Mapping[int, Mapping[Cell, int]]
 
 
-def certified_bound(problem: LatencyProblem, certificate: PriceCertificate) -> int:
+def certified_bound(problem: LatencyProblem, certificate: PriceCertificate | None) -> int:
     """Return the lower bound on the total latency that the prices prove.
+
+    Without prices it is the bound by areas.
 
     Raises
     ------
     ValueError
         If the scale is not positive or a price is negative.
     """
+    if certificate is None:
+        return lower_bound(problem)
     prices, scale = certificate.prices, certificate.scale
     if scale < 1 or any(p < 0 for row in prices.values() for p in row.values()):
         raise ValueError("prices must be at least 0 and the scale at least 1")

@@ -15,7 +15,7 @@ from bfio.hindsight.latency.prices import STAGES, PriceAscent
 from bfio.hindsight.latency.result import HindsightResult, HindsightSeconds
 from bfio.hindsight.latency.schedule import good_starts
 from bfio.hindsight.latency.search import MAX_REQUESTS, RoundSearch
-from formulations.arrays import IntArray
+from formulations.arrays import IntArray, integer
 from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem, lower_bound, total_latency
 
@@ -63,8 +63,9 @@ def solve_hindsight(
     InputError
         If the time limit is negative or there is not even one thread.
     """
-    if time_limit is not None and not time_limit >= 0:
-        raise InputError("time_limit", f"{time_limit} is negative", "use seconds >= 0")
+    if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit >= 0):
+        raise InputError("time_limit", f"{time_limit!r}", "use a number of seconds >= 0")
+    integer(decodes, "decodes")
     if threads is not None and threads < 1:
         raise InputError("threads", f"{threads} is below 1", "use 1 or more")
     with ThreadPoolExecutor(threads or len(os.sched_getaffinity(0))) as pool:

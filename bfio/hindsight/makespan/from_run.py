@@ -125,6 +125,29 @@ def hindsight_of_run(
     return RunSchedule(problem, starts, workers, objective_value(problem, starts, workers))
 
 
+def clocked_schedule(run: Run, workload: Workload) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return starts and workers of a drained run whose every step takes one second.
+
+    Then times are steps, also those in which nothing runs: requests that arrive at whole seconds
+    ``a_i`` (0 for those of a pool) start at whole seconds. The ``a_i`` do not depend on the
+    policy, so one optimum of the problem with these arrivals bounds all policies.
+
+    Raises
+    ------
+    InputError
+        As `hindsight_of_run`; or if a step takes another time than a second, or starts between.
+    """
+    _check(run, workload)
+    starts = run.start_s[run.start_step]
+    if (run.duration_s != 1).any() or (starts != np.rint(starts)).any():
+        raise InputError(
+            f"run of {run.policy}",
+            "times are no steps",
+            "use step_overhead 1, token_time 0 and whole arrival times",
+        )
+    return tuple(starts.astype(np.int64).tolist()), tuple(run.worker.tolist())
+
+
 def _check(run: Run, workload: Workload) -> None:
     where = f"run of {run.policy}"
     if len(workload) != run.num_requests:

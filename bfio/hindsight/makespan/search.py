@@ -14,7 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfio.hindsight.makespan.expand import (
+from bfio.hindsight.makespan.expand import expand
+from bfio.hindsight.makespan.form import MAX_COST, SearchForm
+from bfio.hindsight.makespan.kernel import HEAD, LEFT_BITS, find, latency_to_go, peaks_to_go
+from bfio.hindsight.makespan.store import (
     BEST,
     BEST_STATE,
     DROPPED,
@@ -22,16 +25,14 @@ from bfio.hindsight.makespan.expand import (
     GENERATED,
     GONE,
     HASHED,
+    LAST_ARRIVAL,
     OPEN,
     USED,
     Data,
     Store,
     collect,
-    expand,
     rehash,
 )
-from bfio.hindsight.makespan.form import MAX_COST, SearchForm
-from bfio.hindsight.makespan.kernel import HEAD, LEFT_BITS, find, latency_to_go, peaks_to_go
 from formulations.arrays import IntArray
 
 #: Most slots, and most kinds, of a search.
@@ -112,10 +113,7 @@ class StepSearch:
         deadline : float, optional
             Value of `time.perf_counter` at which to stop.
         """
-        form = self._form
-        data = _data(form, most_successors)
-        store = _store(form, width, self._layers)
-        self._root(data, store, known)
+        data, store = self.begin(known, width, most_successors)
         counters = store.counters
         late = False
         for layer in range(self._layers):
@@ -135,6 +133,13 @@ class StepSearch:
                 break
         return self._found(known, store)
 
+    def begin(self, known: int, width: int, most_successors: int) -> tuple[Data, Store]:
+        """Return the data and a store of one state, in which nothing has started; see `run`."""
+        data = _data(self._form, most_successors)
+        store = _store(self._form, width, self._layers)
+        self._root(data, store, known)
+        return data, store
+
     def _root(self, data: Data, store: Store, known: int) -> None:
         form = self._form
         store.counters[:] = 0
@@ -143,7 +148,7 @@ class StepSearch:
         store.counters[USED] = store.counters[HASHED] = 1
         row = np.zeros(store.rows.shape[1], dtype=np.int64)
         later = bool((form.arrival > 0).any())
-        row[0] = 0 if later else data.rules[5]
+        row[0] = 0 if later else data.rules[LAST_ARRIVAL]
         row[1] = int(form.count @ data.radix)
         store.rows[0] = row
         store.cost[0] = store.when[0] = 0

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from bfio.hindsight.makespan.form import SearchForm, search_form
 from bfio.hindsight.makespan.lists import Schedule, best_list
+from bfio.hindsight.makespan.prepare import prepare
 from bfio.hindsight.makespan.search import StepSearch, is_searchable
 from formulations.errors import CapabilityError, InputError
 from formulations.hindsight_makespan import (
@@ -23,7 +24,7 @@ from formulations.hindsight_makespan import (
     violations,
 )
 from formulations.hindsight_makespan.segments import part, segments
-from formulations.hindsight_makespan.times import MAX_TIME
+from formulations.rationals import MAX_RATIONAL
 from formulations.results import BoundKind, Termination
 
 #: Widths of successive searches, and most successors of a state.
@@ -92,6 +93,9 @@ class _Hand:
 
 
 def _exact(problem: MakespanProblem, limit: float | None, seed: int) -> MakespanResult:
+    if limit is None or limit > 0:
+        # Loading or compiling kernels is no part of the solve.
+        prepare()
     began = time.perf_counter()
     free = problem.objective is Objective.WALL_CLOCK and not problem.work_conserving
     split = [list(range(problem.num_requests))] if free else segments(problem)
@@ -183,7 +187,7 @@ def _search(form: SearchForm, hand: _Hand, deadline: float | None) -> None:
 def _close_with_cp_sat(form: SearchForm, hand: _Hand, deadline: float, seed: int) -> None:
     """Let CP-SAT go on from the schedule, with small costs in place of exact times."""
     problem = form.problem
-    if max(form.per_step, form.per_token) > MAX_TIME:
+    if max(form.per_step, form.per_token) > MAX_RATIONAL:
         return
     if problem.objective is Objective.WALL_CLOCK:
         times = Fraction(form.per_step), Fraction(form.per_token)

@@ -11,6 +11,12 @@ _PARTS = {
     "cold.": "for the first decision, with all slots free",
     "baseline.": "of the baseline",
     "policy.": "of the policy",
+    "wall_clock.": "for the time of all steps",
+    "wall_clock_conserving.": "for the time of all steps, hindsight conserving work",
+    "peaks.": "for the sum of peaks (a step costs its largest load only)",
+    "peaks_conserving.": "for the sum of peaks, hindsight conserving work",
+    "imbalance.": "for the total imbalance",
+    "latency.": "for the total latency in steps",
 }
 _HALF_WIDTH = ".half_width"
 
@@ -71,6 +77,19 @@ _OF_THE_CACHE = (
     ("search_s", "s", "wall-clock time of the search"),
     ("build_s", "s", "wall-clock time of writing the program down"),
 )
+#: Values of prices of myopia, each for several criteria.
+_OF_MYOPIA = (
+    ("attained", "", "what the run costs"),
+    ("best_known", "", "what the best schedule in hand costs"),
+    ("bound", "", "lower bound on what any schedule costs"),
+    ("price_at_least", "1", "cost of the run over that of the best schedule in hand"),
+    ("price_at_most", "1", "cost of the run over the lower bound"),
+    ("has_no_limit", "", "whether the bound is 0 and the run costs something"),
+    ("avoidable_idle_at_least", "1", "(run - best schedule in hand) over G times the run's peaks"),
+    ("avoidable_idle_at_most", "1", "(run - lower bound) over G times the run's peaks"),
+    ("hindsight_s", "s", "wall-clock time of all hindsight optima of the row"),
+    ("requests", "requests", "requests of the instance"),
+)
 _DESCRIPTIONS = {
     name: Description(unit, text)
     for name, unit, text in (
@@ -105,6 +124,7 @@ _DESCRIPTIONS = {
         ("iir_over_sqrt_b_log_g", "1", "improvement ratio over √(B ln G)"),
         ("relative_imbalance", "1", "AvgImbalance of the policy over that of the baseline"),
         *_OF_THE_CACHE,
+        *_OF_MYOPIA,
     )
 }
 

@@ -18,7 +18,7 @@ from formulations.hindsight_makespan import (
     trajectory,
     violations,
 )
-from formulations.hindsight_makespan.times import exact_time
+from formulations.rationals import exact_rational
 from tests.formulations.hindsight_makespan.cases import (
     HAND_CHECKED,
     makespan_problem,
@@ -94,7 +94,7 @@ def test_missing_and_ragged_fields() -> None:
 )
 def test_exact_times(text: str, value: Fraction) -> None:
     """Fractions, decimals and exponents, without a float in between."""
-    assert exact_time(text, "t") == value
+    assert exact_rational(text, "t", exponents=True) == value
 
 
 @pytest.mark.parametrize(("problem", "best", "starts"), HAND_CHECKED)

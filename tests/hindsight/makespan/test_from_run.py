@@ -12,7 +12,7 @@ from bfio.decode.drift import Drift
 from bfio.decode.engine import simulate
 from bfio.decode.run import Run
 from bfio.hindsight.makespan import hindsight_of_run, solve_makespan
-from bfio.hindsight.makespan.from_run import Revealed
+from bfio.hindsight.makespan.from_run import Revealed, clocked_schedule
 from bfio.policies.registry import build
 from bfio.workloads.workload import Workload
 from formulations import InputError
@@ -114,3 +114,26 @@ def test_what_is_no_schedule_is_refused() -> None:
     with pytest.raises(InputError, match="work_conserving"):
         hindsight_of_run(lazy, workload, objective=Objective.IMBALANCE)
     assert hindsight_of_run(lazy, workload).value > 0
+
+
+def test_a_run_by_the_clock_counts_steps_in_which_nothing_runs() -> None:
+    """Arrivals at 0, 0 and 9, two outputs of 2 on one slot: starts 0, 2 and, after idling, 9."""
+    times = (Fraction(0), Fraction(0), Fraction(9))
+    workload = Workload(np.array([3, 4, 5]), np.array([2, 2, 1]), times)
+    policy = build("fcfs")
+    run = simulate(workload, policy, Cluster(1, 1, 1.0, 0.0), arrivals="timed")
+    assert clocked_schedule(run, workload) == ((0, 2, 9), (0, 0, 0))
+    # The busy steps alone are 0, 2 and 4.
+    assert run.start_step.tolist() == [0, 2, 4]
+
+
+def test_a_clock_that_counts_no_steps_is_refused() -> None:
+    """Steps of another length, and arrivals between the seconds."""
+    workload = _workload(1, 5)
+    run = simulate(workload, build("fcfs"), Cluster(2, 2))
+    with pytest.raises(InputError, match="times are no steps"):
+        clocked_schedule(run, workload)
+    between = Workload(np.array([3]), np.array([2]), (Fraction(1, 2),))
+    late = simulate(between, build("fcfs"), Cluster(1, 1, 1.0, 0.0), arrivals="timed")
+    with pytest.raises(InputError, match="whole arrival times"):
+        clocked_schedule(late, between)

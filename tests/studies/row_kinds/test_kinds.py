@@ -44,7 +44,7 @@ def compute(kind: str, **arguments: Any) -> RowResult:
 
 def test_there_are_these_kinds_and_each_says_what_it_is() -> None:
     """Found by name, described in one line."""
-    ours = {"gap", "improvement-ratio", "simulate"}
+    ours = {"gap", "improvement-ratio", "price-of-myopia", "simulate"}
     of_the_cache = {"kv-cache", "hindsight-ratio", "hindsight-bound", "lower-bound"}
     assert {*kinds.names()} >= ours | of_the_cache
     assert kinds.names() == sorted(kinds.names())

@@ -1,0 +1,211 @@
+"""Instances of the price of myopia: requests, their arrivals in steps, and what is to be least."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from bfio.hindsight.makespan import solve_makespan
+from bfio.studies.row import Context
+from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kinds.run_arguments import POLICY_ARGUMENTS, RunPlan, run_plan
+from bfio.studies.row_kinds.workload_arguments import (
+    WORKLOAD_ARGUMENTS,
+    WorkloadChoice,
+    chosen_workload,
+    workload_choice,
+)
+from bfio.workloads.workload import Workload
+from formulations.arrays import IntArray, frozen
+from formulations.errors import InputError
+from formulations.hindsight_makespan import MakespanProblem, MakespanResult, Objective
+
+#: What a criterion minimises, whether work is conserved, and whether steps cost anything.
+CRITERIA = {
+    "wall_clock": (Objective.WALL_CLOCK, False, True),
+    "wall_clock_conserving": (Objective.WALL_CLOCK, True, True),
+    "peaks": (Objective.WALL_CLOCK, False, False),
+    "peaks_conserving": (Objective.WALL_CLOCK, True, False),
+    "imbalance": (Objective.IMBALANCE, True, False),
+    "latency": (Objective.LATENCY, False, False),
+}
+#: What arrivals do not touch: nothing is lost by starting after the last of them.
+_TIMELESS = ("wall_clock", "peaks")
+#: C / t_l of the released simulator [tokens].
+DEFAULT_OVERHEAD = 48_620
+#: Time for each optimum [s].
+DEFAULT_LIMIT = 10.0
+ARRIVALS = ("at-once", "poisson")
+_MACHINE = ("workers", "slots")
+_RUN = ("pool", "pool_per_worker", "pool_per_slot", "projection", "predictor", "engine")
+_OWN = ("arrivals", "load", "overhead", "criteria", "hindsight_limit")
+#: Arguments of a row.
+ARGUMENTS = (*WORKLOAD_ARGUMENTS, *_MACHINE, *_RUN, *POLICY_ARGUMENTS, *_OWN)
+#: Sets the stream of arrivals apart from those of requests and policies.
+_STREAM = 0x7374657073
+
+
+@dataclass(frozen=True)
+class MyopiaInstance:
+    """Requests and machine, without a policy; equal ones have equal hindsight optima.
+
+    Parameters
+    ----------
+    choice : WorkloadChoice
+        The requests.
+    workers, slots : int
+        ``G`` and ``B``.
+    load : float, optional
+        Offered load of Poisson arrivals; None if all requests are there at step 0.
+    seed : int
+        Seed of the arrivals.
+    overhead : int
+        ``C / t_l`` [tokens].
+    limit : float
+        Time for each optimum [s]; at 0 the combinatorial bound and list schedules stand for it.
+    """
+
+    choice: WorkloadChoice
+    workers: int
+    slots: int
+    load: float | None
+    seed: int
+    overhead: int
+    limit: float
+
+
+def myopia_instance(arguments: Arguments, context: Context) -> MyopiaInstance:
+    """Read what a row says of its instance.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range, or needs another.
+    """
+    plan = myopia_plan(arguments)
+    timed = arguments.text("arrivals", ARRIVALS[0])
+    load = arguments.optional_number("load")
+    if timed not in ARRIVALS:
+        raise InputError(
+            "argument arrivals", f"{timed!r} is unknown", f"use one of {', '.join(ARRIVALS)}"
+        )
+    if (timed == "poisson") != (load is not None):
+        raise InputError("argument load", "it goes with poisson arrivals", "give both or neither")
+    if load is not None and not 0 < load <= 1e6:
+        raise InputError("argument load", f"{load} is out of range", "use 0 < load <= 1000000")
+    choice = workload_choice(arguments, plan.cluster.total_slots, context)
+    found = MyopiaInstance(
+        choice=choice,
+        workers=plan.cluster.workers,
+        slots=plan.cluster.slots,
+        load=load,
+        seed=arguments.whole("seed", 0) if load is not None else 0,
+        overhead=arguments.whole("overhead", DEFAULT_OVERHEAD, maximum=10**9),
+        limit=_limit(arguments),
+    )
+    pool = plan.options["pool"]
+    if load is None and pool < min(len(chosen_workload(choice)), plan.cluster.total_slots):
+        raise InputError(
+            "argument pool", f"{pool} cannot fill all slots at once", "use pool_per_slot = 1"
+        )
+    return found
+
+
+def _limit(arguments: Arguments) -> float:
+    limit = arguments.optional_number("hindsight_limit")
+    if limit is not None and not limit >= 0:
+        raise InputError("argument hindsight_limit", f"{limit} is negative", "use seconds >= 0")
+    return DEFAULT_LIMIT if limit is None else limit
+
+
+def criteria_of(arguments: Arguments) -> tuple[str, ...]:
+    """Return the criteria of a row, in the order of `CRITERIA`.
+
+    Raises
+    ------
+    InputError
+        If one is unknown or ignores the arrivals that the row has.
+    """
+    timed = arguments.has("load")
+    usual = [name for name in CRITERIA if not (timed and name in _TIMELESS)]
+    asked = arguments.text("criteria", " ".join(usual)).split()
+    for name in asked:
+        if name not in CRITERIA:
+            known = ", ".join(CRITERIA)
+            raise InputError("argument criteria", f"{name!r} is unknown", f"use some of {known}")
+        if name not in usual:
+            raise InputError(
+                "argument criteria", f"{name} ignores arrivals", f"use {name}_conserving"
+            )
+    return tuple(name for name in CRITERIA if name in asked)
+
+
+def myopia_plan(arguments: Arguments) -> RunPlan:
+    """Return the run of a row: every step takes a second, so that times are steps."""
+    own: Mapping[str, Any] = {
+        "arrivals": "timed" if arguments.has("load") else "pool",
+        "step_overhead": 1.0,
+        "token_time": 0.0,
+    }
+    kept = {name: value for name, value in arguments.given.items() if name not in _OWN}
+    return run_plan(Arguments({**kept, **own}, (*arguments.known, *own)))
+
+
+@lru_cache(maxsize=64)
+def arriving_workload(instance: MyopiaInstance) -> Workload:
+    """Return the requests with their arrival steps as times [s]."""
+    drawn = chosen_workload(instance.choice)
+    times = tuple(map(Fraction, arrival_steps(instance).tolist()))
+    return Workload(drawn.prompt_tokens, drawn.output_tokens, times, drawn.name, drawn.provenance)
+
+
+@lru_cache(maxsize=64)
+def arrival_steps(instance: MyopiaInstance) -> IntArray:
+    """Return the step at which each request arrives, shape (n,).
+
+    Gaps are exponential with mean ``mean output / (load · G·B)`` steps; the first arrives at 0.
+    """
+    drawn = chosen_workload(instance.choice)
+    if instance.load is None or len(drawn) == 0:
+        return frozen(np.zeros(len(drawn), dtype=np.int64))
+    seed = np.random.SeedSequence(instance.seed, spawn_key=(_STREAM,))
+    slots = instance.workers * instance.slots
+    gap = float(drawn.output_tokens.mean()) / (instance.load * slots)
+    times = np.random.default_rng(seed).exponential(gap, len(drawn)).cumsum()
+    return frozen((times - times[0]).astype(np.int64))
+
+
+def hindsight_problem(instance: MyopiaInstance, criterion: str) -> MakespanProblem:
+    """Return the hindsight program; one token of a peak is the unit of time."""
+    objective, conserving, with_overhead = CRITERIA[criterion]
+    drawn = chosen_workload(instance.choice)
+    return MakespanProblem(
+        workers=instance.workers,
+        slots=instance.slots,
+        arrival=arrival_steps(instance),
+        prompt=drawn.prompt_tokens,
+        output=drawn.output_tokens,
+        step_overhead=Fraction(instance.overhead if with_overhead else 0),
+        token_time=Fraction(1),
+        objective=objective,
+        work_conserving=conserving,
+    )
+
+
+@lru_cache(maxsize=20_000)
+def hindsight_result(instance: MyopiaInstance, criterion: str) -> MakespanResult:
+    """Solve the hindsight program, once per process: policies on one instance share it."""
+    return solve_makespan(hindsight_problem(instance, criterion), time_limit=instance.limit)
+
+
+def instance_digest(instance: MyopiaInstance) -> str:
+    """Return 16 hexadecimal digits for requests and arrivals."""
+    drawn = chosen_workload(instance.choice)
+    digest = hashlib.sha256()
+    for values in (drawn.prompt_tokens, drawn.output_tokens, arrival_steps(instance)):
+        digest.update(len(values).to_bytes(8, "little") + values.astype("<i8").tobytes())
+    return digest.hexdigest()[:16]

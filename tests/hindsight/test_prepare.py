@@ -1,0 +1,49 @@
+"""Kernels are there after ``prepare``: later solves compile nothing."""
+
+import subprocess
+import sys
+
+import pytest
+
+#: Solves larger problems of every kind after `prepare`, and prints kernels with new signatures.
+_PROGRAM = """
+import importlib, pkgutil
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+from bfio.hindsight.latency.prepare import prepare as prepare_latency
+from bfio.hindsight.latency.solve import solve_hindsight
+from bfio.hindsight.makespan.prepare import prepare as prepare_makespan
+from bfio.hindsight.makespan.solve import solve_makespan
+from bfio.kvcache.arrival_models import ArrivalModel
+from formulations.hindsight_makespan import MakespanProblem
+
+def signatures():
+    found = {}
+    for name in ("bfio.hindsight.latency", "bfio.hindsight.makespan"):
+        for module in pkgutil.iter_modules(importlib.import_module(name).__path__):
+            for key, value in vars(importlib.import_module(f"{name}.{module.name}")).items():
+                if isinstance(value, Dispatcher):
+                    found[f"{module.name}.{key}"] = len(value.signatures)
+    return found
+
+prepare_latency()
+prepare_makespan()
+before = signatures()
+rng = np.random.default_rng(0)
+for number in (1, 2):
+    solve_hindsight(ArrivalModel(number=number, count=(12, 12)).draw(rng), 3.0)
+for objective in ("wall-clock", "imbalance", "latency"):
+    arrivals, prompts, outputs = (rng.integers(low, 9, 9) for low in (0, 1, 1))
+    problem = MakespanProblem(3, 2, arrivals, prompts, outputs, objective=objective)
+    solve_makespan(problem, time_limit=1)
+print(sorted(name for name, count in signatures().items() if count != before[name]))
+"""
+
+
+@pytest.mark.timeout(300)
+def test_prepare_reaches_every_kernel() -> None:
+    """In a process of its own, where nothing is loaded yet."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"

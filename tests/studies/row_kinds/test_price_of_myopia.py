@@ -1,0 +1,276 @@
+"""Rows on the price of myopia: by hand, against enumeration, and wrong optima caught."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfio.hindsight.makespan import solve_makespan
+from bfio.studies import kinds
+from bfio.studies.canonical import canonical
+from bfio.studies.report.glossary import describe
+from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kinds.myopia_instance import (
+    ARGUMENTS,
+    CRITERIA,
+    MyopiaInstance,
+    arrival_steps,
+    hindsight_problem,
+    myopia_instance,
+)
+from bfio.studies.row_kinds.price_of_myopia import price_values, price_violations
+from formulations.errors import InputError
+from formulations.hindsight_makespan import (
+    list_schedule,
+    objective_value,
+    solve_by_enumeration,
+)
+from formulations.results import Termination
+
+HERE = Context(Path())
+#: Small enough for enumeration.
+TINY: dict[str, Any] = {
+    "prompts": "uniform:lowest=1:highest=9",
+    "outputs": "uniform:lowest=1:highest=3",
+    "requests": 4,
+    "workers": 2,
+    "slots": 1,
+    "overhead": 7,
+    "policy": "fcfs",
+    "hindsight_limit": 30,
+}
+POISSON: dict[str, Any] = {"arrivals": "poisson", "load": 0.8}
+
+
+def compute(folder: Path = HERE.folder, **arguments: Any) -> RowResult:
+    """Compute one row, its arguments checked first as a study does."""
+    kind, context = kinds.find("price-of-myopia"), Context(folder)
+    assert len(kind.instance(arguments, context)) == 16
+    result = kind.compute(arguments, context)
+    assert isinstance(result, RowResult)
+    canonical(result.values)
+    canonical(result.series)
+    return result
+
+
+def drawn(**arguments: Any) -> MyopiaInstance:
+    """Return the instance of a row."""
+    return myopia_instance(Arguments(arguments, ARGUMENTS), HERE)
+
+
+def traced(folder: Path, *requests: tuple[int, int]) -> dict[str, Any]:
+    """Write a trace of prompts and outputs, and return arguments of its rows."""
+    rows = "".join(f"0,{prompt},{output}\n" for prompt, output in requests)
+    (folder / "trace.csv").write_text("arrival_time_s,prompt_tokens,output_tokens\n" + rows)
+    return {"trace": "trace.csv", "workers": 2, "slots": 1, "overhead": 7, "hindsight_limit": 30}
+
+
+def test_by_hand(tmp_path: Path) -> None:
+    """5, 1, 5 one step each: first come pairs 5 with 1, hindsight 5 with 5.
+
+    Peaks 5 + 5 against 5 + 1, with two steps of 7 each 24 against 20; imbalance 4 + 5 against
+    0 + 1; capacity 2 · 10; latencies 1, 1, 2 whoever is late.
+    """
+    row = compute(tmp_path, policy="fcfs", **traced(tmp_path, (5, 1), (1, 1), (5, 1)))
+    values = row.values
+    assert (values["peaks.attained"], values["peaks.best_known"]) == (10, 6)
+    assert values["wall_clock.price_at_least"] == values["wall_clock.price_at_most"] == 24 / 20
+    assert values["wall_clock_conserving.price_at_most"] == 24 / 20
+    assert values["imbalance.price_at_least"] == values["imbalance.price_at_most"] == 9
+    assert values["imbalance.avoidable_idle_at_least"] == 8 / 20
+    assert (values["latency.attained"], values["latency.price_at_most"]) == (4, 1)
+    assert values["latency.surely_optimal"] is values["latency.possibly_optimal"] is True
+    assert row.series["imbalance.excess"] == [8]
+    assert (row.solves, row.unproven, row.violations) == (6, 0, {})
+
+
+def test_a_perfect_optimum_leaves_no_finite_price(tmp_path: Path) -> None:
+    """1, 5, 5, 1 pair up without imbalance; first come loses 4 twice. Counted, in no histogram."""
+    requests = traced(tmp_path, (1, 1), (5, 1), (5, 1), (1, 1))
+    row = compute(tmp_path, policy="fcfs", **requests)
+    assert (row.values["imbalance.attained"], row.values["imbalance.bound"]) == (8, 0)
+    assert row.values["imbalance.price_at_least"] is row.values["imbalance.price_at_most"] is None
+    assert row.values["imbalance.has_no_limit"] is True
+    assert row.values["imbalance.avoidable_idle_at_most"] == 8 / 20
+    assert row.series["imbalance.excess"] == []
+    twins = traced(tmp_path, (3, 2), (3, 2))
+    perfect = compute(tmp_path, policy="fcfs", **twins).values
+    assert (perfect["imbalance.price_at_most"], perfect["imbalance.has_no_limit"]) == (1, False)
+
+
+@pytest.mark.parametrize("more", [{}, POISSON], ids=["at-once", "poisson"])
+@pytest.mark.parametrize("policy", ["br-0", "bf-io"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_optimum_is_that_of_enumeration(more: dict[str, Any], policy: str, seed: int) -> None:
+    """Every criterion, recomputed without the row's solver."""
+    arguments = {**TINY, **more, "policy": policy, "seed": seed}
+    row, instance = compute(**arguments), drawn(**arguments)
+    found = {name.partition(".")[0] for name in row.values} & set(CRITERIA)
+    assert found == set(CRITERIA) - ({"wall_clock", "peaks"} if more else set())
+    for name in sorted(found):
+        optimum = solve_by_enumeration(hindsight_problem(instance, name)).objective
+        assert row.values[f"{name}.best_known"] == row.values[f"{name}.bound"] == optimum
+    assert row.violations == {}
+    assert not row.stopped_by_clock
+
+
+@given(
+    st.sampled_from(["fcfs", "br-0", "br-h", "bf-io", "jsq-tokens", "random"]),
+    st.sampled_from(["none", "oracle"]),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(1, 40),
+    st.sampled_from([None, 0.1, 0.9, 3.0]),
+    st.integers(0, 10**6),
+)
+def test_nobody_beats_hindsight(
+    policy: str,
+    predictor: str,
+    workers: int,
+    slots: int,
+    requests: int,
+    load: float | None,
+    seed: int,
+) -> None:
+    """Of any size: bound <= best known <= run, the run a schedule of every program."""
+    arguments = {
+        **TINY,
+        "policy": policy,
+        "predictor": predictor,
+        "horizon": 5,
+        "workers": workers,
+        "slots": slots,
+        "requests": requests,
+        "seed": seed,
+        "hindsight_limit": 0,
+    }
+    arguments |= {} if load is None else {"arrivals": "poisson", "load": load}
+    row = compute(**arguments)
+    assert row.violations == {}
+    assert (row.solves, row.unproven, row.stopped_by_clock) == (0, 0, False)
+    for name in CRITERIA:
+        if f"{name}.attained" in row.values:
+            values = [row.values[f"{name}.{key}"] for key in ("bound", "best_known", "attained")]
+            assert values == sorted(values)  # type: ignore[type-var]
+
+
+def test_without_time_an_interval_is_left() -> None:
+    """The bound and list schedules stand for the optimum; nothing is asked for or unproven."""
+    row = compute(**{**TINY, "requests": 40, "slots": 4, "hindsight_limit": 0})
+    low, high = row.values["wall_clock.price_at_least"], row.values["wall_clock.price_at_most"]
+    assert isinstance(low, float)
+    assert isinstance(high, float)
+    assert 1 <= low < high
+    assert row.values["wall_clock.is_proven"] is False
+    assert (row.solves, row.unproven, row.stopped_by_clock) == (0, 0, False)
+
+
+def test_a_solve_stopped_by_the_clock_marks_its_row() -> None:
+    """A thousandth of a second proves little about 30 requests."""
+    row = compute(**{**TINY, "requests": 30, "slots": 4, "hindsight_limit": 1e-3})
+    assert row.stopped_by_clock
+    assert row.solves == 6
+    assert row.unproven == sum(not row.values[f"{name}.is_proven"] for name in CRITERIA) > 0
+
+
+def test_policies_on_one_instance_share_its_optimum() -> None:
+    """The second row shows the seconds of the solve that the first one made."""
+    arguments = {**TINY, "seed": 77}
+    first, second = (compute(**{**arguments, "policy": policy}) for policy in ("fcfs", "br-0"))
+    assert first.timings["hindsight_s"] == second.timings["hindsight_s"] > 0
+    assert first.values["peaks.bound"] == second.values["peaks.bound"]
+
+
+def test_poisson_arrivals_offer_the_load() -> None:
+    """Whole steps from 0 on, never falling; 4,000 requests of 2 tokens on 2 slots, load 0.8."""
+    steps = arrival_steps(drawn(**{**TINY, **POISSON, "requests": 4000}))
+    assert steps[0] == 0
+    assert (steps[1:] >= steps[:-1]).all()
+    # Mean gap 2 / (0.8 · 2) = 1.25 steps, standard error 1.6 %.
+    assert 1.17 < steps[-1] / len(steps) < 1.33
+    assert not arrival_steps(drawn(**TINY)).any()
+
+
+def test_wrong_optima_are_caught() -> None:
+    """A bound above the optimum, a cost that is not its schedule's, slots used twice."""
+    problem = hindsight_problem(drawn(**TINY), "peaks")
+    schedule, found = list_schedule(problem), solve_makespan(problem)
+    assert price_violations(problem, schedule, found) == {}
+    assert found.objective is not None
+    high = replace(found, bound=found.objective + 1, objective=found.objective + 1)
+    assert {"optimum.bound", "optimum.objective"} <= price_violations(
+        problem, schedule, high
+    ).keys()
+    crowded = replace(found, starts=(0,) * 4, workers=(0,) * 4)
+    assert any(
+        name.startswith("optimum.slots") for name in price_violations(problem, schedule, crowded)
+    )
+    assert any(
+        name.startswith("slots") for name in price_violations(problem, ((0,) * 4, (0,) * 4), found)
+    )
+
+
+def test_the_run_counts_as_a_schedule() -> None:
+    """Where it beats the schedule of the solver, it is the best one known."""
+    problem = hindsight_problem(drawn(**TINY), "latency")
+    best, worst = solve_makespan(problem), list_schedule(problem, range(4)[::-1])
+    assert best.objective is not None
+    worse = replace(
+        best,
+        starts=worst[0],
+        workers=worst[1],
+        objective=objective_value(problem, *worst),
+        termination=Termination.TIME_LIMIT,
+    )
+    assert worse.objective != best.objective
+    values = price_values(problem, best.required_schedule(), worse)
+    assert values["best_known"] == values["attained"] == best.objective
+    assert values["price_at_least"] == values["price_at_most"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"arrivals": "timed"}, "argument arrivals: 'timed' is unknown"),
+        ({"arrivals": "poisson"}, "argument load"),
+        ({"load": 0.5}, "argument load"),
+        ({**POISSON, "load": 0}, "load"),
+        ({**POISSON, "load": -1.0}, "out of range"),
+        ({"criteria": "wall_clock speed"}, "'speed' is unknown"),
+        ({**POISSON, "criteria": "peaks"}, "use peaks_conserving"),
+        ({"overhead": -1}, "argument overhead"),
+        ({"overhead": 1.5}, "argument overhead"),
+        ({"hindsight_limit": -1}, "argument hindsight_limit: -1.0 is negative"),
+        ({"pool": 1}, "argument pool: 1 cannot fill all slots at once"),
+        ({"policy": "magic"}, "magic"),
+        ({"step_overhead": 1.0}, "argument step_overhead: unknown"),
+        ({"polices": "fcfs"}, "did you mean policy"),
+    ],
+)
+def test_bad_settings_are_refused_in_one_line(arguments: dict[str, Any], message: str) -> None:
+    """While a study is planned, before any row is computed."""
+    with pytest.raises(InputError) as caught:
+        kinds.find("price-of-myopia").instance({**TINY, **arguments}, HERE)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_digest_is_of_requests_and_arrivals() -> None:
+    """Another seed or load, another digest; the policy and the time limit are no part of it."""
+    digest = kinds.find("price-of-myopia").instance
+    one = digest(TINY, HERE)
+    assert one == digest({**TINY, "policy": "br-0", "hindsight_limit": 1}, HERE)
+    others = [{"seed": 1}, POISSON, {**POISSON, "load": 0.1}, {"requests": 6}]
+    assert len({one, *(digest({**TINY, **other}, HERE) for other in others)}) == 5
+
+
+def test_every_value_is_described() -> None:
+    """Each with its criterion."""
+    row = compute(**TINY)
+    unknown = [name for name in (*row.values, *row.timings) if not describe(name).text]
+    assert unknown == []
+    assert "imbalance" in describe("imbalance.price_at_most").text
