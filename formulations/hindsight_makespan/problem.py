@@ -14,8 +14,9 @@ from formulations.documents import parse_json
 from formulations.errors import InputError
 from formulations.rationals import exact_rational
 
-#: Largest arrival, prompt, output and count.
+#: Largest arrival, prompt and output, and most workers and slots of each.
 _MAX_VALUE = 10**9
+_MAX_COUNT = 10**6
 _REQUIRED_KEYS = ("workers", "slots", "requests")
 _OPTIONAL_KEYS = ("step_overhead", "token_time", "objective", "work_conserving")
 _REQUEST_KEYS = ("arrival", "prompt", "output")
@@ -62,7 +63,7 @@ class MakespanProblem:
         Shape (n,): first step ``a_i >= 0`` at which a request may start, prompt ``s_i >= 1``
         [tokens], output ``o_i >= 1`` [steps].
     step_overhead, token_time : Fraction
-        ``C`` and ``t_l``, exact and not both 0.
+        ``C`` and ``t_l``, exact; not both 0 for the wall clock.
     objective : Objective
         What is to be least.
     work_conserving : bool, optional
@@ -88,7 +89,7 @@ class MakespanProblem:
     def __post_init__(self) -> None:
         """Validate and freeze."""
         for name in ("workers", "slots"):
-            self._set(name, integer(getattr(self, name), name, minimum=1, maximum=_MAX_VALUE))
+            self._set(name, integer(getattr(self, name), name, minimum=1, maximum=_MAX_COUNT))
         for name, minimum in (("arrival", 0), ("prompt", 1), ("output", 1)):
             values = integer_vector(getattr(self, name), name, minimum=minimum, maximum=_MAX_VALUE)
             self._set(name, values)
@@ -103,7 +104,8 @@ class MakespanProblem:
         self._set("work_conserving", self._conserves())
         for name in ("step_overhead", "token_time"):
             self._set(name, exact_rational(getattr(self, name), name, exponents=True))
-        if self.step_overhead == 0 and self.token_time == 0:
+        free = self.step_overhead == 0 and self.token_time == 0
+        if free and self.objective is Objective.WALL_CLOCK:
             raise InputError("token_time", "every step would take no time", "give a time > 0")
 
     @property
