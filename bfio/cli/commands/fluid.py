@@ -1,0 +1,207 @@
+"""``bfio fluid``: equilibrium, admission under limited memory, prices and WAIT thresholds."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from bfio.cli.command import DONE, Command
+from bfio.cli.files import read_text
+from bfio.cli.options import add_common
+from bfio.cli.output import number, percent, print_json, print_table
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from formulations.fluid import FluidProblem
+    from formulations.thresholds import NestedProblem
+
+_DESCRIPTION = """\
+What can an engine sustain? Requests of each class arrive at a rate and need output + 1 iterations;
+an iteration on X tokens takes d0 + d1*X seconds; the KV cache holds memory tokens.
+
+FILE is JSON ("-" reads stdin); rates and times are exact: numbers, or strings such as "1/18":
+
+  {"classes": [{"rate": 1, "prompt": 1, "output": 1},
+               {"rate": "1.5", "prompt": 1, "output": 2}],    optional "workers": [0] in a class
+   "d0": 0.5, "d1": "1/18", "memory": 9,
+   "workers": 2}    optional: a number, or a list of {"d0", "d1", "memory"}
+
+  bfio fluid load.json
+  bfio fluid load.json --objective decode --json
+  bfio fluid load.json --nested --horizon 4000 --probability 0.05
+
+feasible: the equilibrium of the whole load fits the memory. Otherwise, or if the load d1*(work per
+second) is 1 or more, "verdict" says so, and the admitted rates are those of most throughput. The
+duals tell what one more token of memory, or one more request per second, would add; memory_below
+what one token less would cost. thresholds are the least with which WAIT keeps up (one worker;
+null if the load is 1 or more), thresholds_strict those that keep latency bounded. --nested: the
+same for Nested WAIT, which does not know the classes of requests: prompts must be equal, outputs
+increase. --segments L merges the classes into L equal groups, best tries all sets of boundaries.
+With --horizon and --probability the memory that overflows so rarely in that time is given too.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="classes, times and memory (.json)")
+    parser.add_argument(
+        "--objective",
+        default="stages",
+        metavar="NAME",
+        help="what admission maximises: stages (default, output + 1 per request) or decode",
+    )
+    parser.add_argument("--nested", action="store_true", help="thresholds of Nested WAIT too")
+    parser.add_argument(
+        "--segments", metavar="L", help="segments of Nested WAIT: a number, or best (all outputs)"
+    )
+    parser.add_argument(
+        "--horizon", metavar="T", help="seconds that the safety buffer of Nested WAIT must last"
+    )
+    parser.add_argument(
+        "--probability", metavar="P", help="of exceeding that memory once in the horizon"
+    )
+    add_common(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from formulations.fluid.answer import fluid_answer
+
+    problem = _problem(args.file)
+    answer = fluid_answer(problem, _objective(args.objective))
+    if _nested_wanted(args):
+        answer["nested"] = _nested(args, problem)
+    if args.json:
+        print_json(answer)
+    else:
+        _print(answer, problem)
+    return DONE
+
+
+def _nested_wanted(args: argparse.Namespace) -> bool:
+    extra = [f"--{n}" for n in ("segments", "horizon", "probability") if getattr(args, n)]
+    if extra and not args.nested:
+        raise InputError("command line", f"{extra[0]} without --nested", "add --nested")
+    if (args.horizon is None) != (args.probability is None):
+        raise InputError("command line", "one of --horizon, --probability alone", "give both")
+    if args.segments == "best" and args.horizon is None:
+        raise InputError("command line", "--segments best", "add --horizon and --probability")
+    return bool(args.nested)
+
+
+def _nested(args: argparse.Namespace, problem: "FluidProblem") -> dict[str, Any]:
+    from formulations.fluid.answer import plain_number
+    from formulations.thresholds import NestedProblem, best_plan, plan, solve
+
+    nested = NestedProblem.from_fluid(problem)
+    if args.segments not in (None, "best"):
+        nested = _merged(nested, args.segments)
+    chosen = None
+    if args.horizon is not None:
+        choose = best_plan if args.segments == "best" else plan
+        chosen = choose(nested, horizon=args.horizon, probability=args.probability)
+        if chosen is not None:
+            nested = nested.with_boundaries(chosen.boundaries)
+    result = solve(nested)
+    found = result.thresholds
+    answer: dict[str, Any] = {
+        "termination": result.termination.value,
+        "boundaries": list(nested.ends),
+        "thresholds": None if found is None else list(found),
+        "policy_memory": result.objective,
+        "load": plain_number(nested.load),
+    }
+    if chosen is not None:
+        buffer = chosen.buffer
+        answer |= {
+            "exponents": [None if theta == float("inf") else theta for theta in buffer.exponents],
+            "waiting": buffer.waiting,
+            "deviation": buffer.deviation,
+            "safe_memory": buffer.total,
+        }
+    return answer
+
+
+def _merged(nested: "NestedProblem", text: str) -> "NestedProblem":
+    from formulations.thresholds import equal_boundaries
+
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise InputError("--segments", f"{text!r} is no number", "write one, or best")
+    return nested.with_boundaries(equal_boundaries(nested.outputs, int(text)))
+
+
+def _print(answer: dict[str, Any], problem: "FluidProblem") -> None:
+    """Print what a person reads."""
+    print(
+        f"{answer['verdict']}: memory {number(answer['memory'])} of "
+        f"{sum(w.memory for w in problem.workers):,} tokens "
+        f"(equilibrium {number(answer['equilibrium_memory'])}), "
+        f"margin {number(answer['margin'])}\n"
+        f"iteration {number(answer['iteration_time'])} s, throughput "
+        f"{number(answer['throughput'])} stages/s, {number(answer['decode_throughput'])} "
+        "decode tokens/s"
+    )
+    blank = [None] * len(problem.classes)
+    rows = [
+        [str(j), number(float(kind.rate)), str(kind.prompt), str(kind.output), percent(share)]
+        + [number(value) for value in values]
+        for j, (kind, share, *values) in enumerate(
+            zip(
+                problem.classes,
+                answer["admitted"],
+                answer["thresholds"] or blank,
+                answer["thresholds_strict"] or blank,
+                answer["duals"]["rates"],
+                strict=True,
+            )
+        )
+    ]
+    columns = ["class", "rate\n[1/s]", "prompt", "output", "admitted", "threshold", "strict"]
+    print_table(
+        "", [*columns, "worth of\none more/s"], rows, f"One token more adds {_price(answer)}."
+    )
+    if "nested" in answer:
+        _print_nested(answer["nested"])
+
+
+def _price(answer: dict[str, Any]) -> str:
+    prices = answer["duals"]["memory"]
+    unit = "stages/s" if answer["objective"] == "stages" else "decode tokens/s"
+    shown = prices if isinstance(prices, list) else [prices]
+    return ", ".join(number(price) for price in shown) + f" {unit}"
+
+
+def _print_nested(nested: dict[str, Any]) -> None:
+    if nested["thresholds"] is None:
+        print(f"Nested WAIT: {nested['termination']}, load {number(nested['load'])}")
+        return
+    pairs = zip(nested["boundaries"], nested["thresholds"], strict=True)
+    shown = ", ".join(f"{n} up to stage {end}" for end, n in pairs)
+    print(f"Nested WAIT: thresholds {shown}; full batch {nested['policy_memory']:,} tokens")
+    if "safe_memory" in nested:
+        print(f"with safety buffer {number(nested['safe_memory'])} tokens")
+
+
+def _objective(name: str) -> Any:
+    from formulations.fluid import Objective
+
+    try:
+        return Objective(name)
+    except ValueError:
+        known = ", ".join(Objective)
+        raise InputError("--objective", f"{name!r} is unknown", f"use one of {known}") from None
+
+
+def _problem(name: str) -> "FluidProblem":
+    from formulations.fluid import FluidProblem
+
+    text = read_text(name)
+    try:
+        return FluidProblem.from_json(text)
+    except InputError as error:
+        raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
+
+
+COMMAND = Command(
+    name="fluid",
+    summary="what an engine sustains: fluid equilibrium, admission, prices, WAIT thresholds",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,49 @@
+"""The fluid model: equilibrium, memory-constrained throughput, stability of several workers."""
+
+from formulations.fluid.check import (
+    admission_bound,
+    admission_price_violations,
+    admission_violations,
+    margin_bound,
+    margin_violations,
+    throughput_of,
+    work_of,
+)
+from formulations.fluid.equilibrium import Equilibrium, equilibrium, throughput, work_rate
+from formulations.fluid.knapsack import knapsack
+from formulations.fluid.objective import Objective
+from formulations.fluid.problem import FluidProblem, FluidWorker, RequestClass
+from formulations.fluid.result import AdmissionResult, EquilibriumResult, FluidResult, MarginResult
+from formulations.fluid.solver import (
+    solve_equilibrium,
+    solve_margin,
+    solve_margin_program,
+    solve_throughput,
+)
+
+__all__ = [
+    "AdmissionResult",
+    "Equilibrium",
+    "EquilibriumResult",
+    "FluidProblem",
+    "FluidResult",
+    "FluidWorker",
+    "MarginResult",
+    "Objective",
+    "RequestClass",
+    "admission_bound",
+    "admission_price_violations",
+    "admission_violations",
+    "equilibrium",
+    "knapsack",
+    "margin_bound",
+    "margin_violations",
+    "solve_equilibrium",
+    "solve_margin",
+    "solve_margin_program",
+    "solve_throughput",
+    "throughput",
+    "throughput_of",
+    "work_of",
+    "work_rate",
+]

@@ -1,0 +1,172 @@
+"""What the fluid model says of a load, in one document: the answer of ``bfio fluid``."""
+
+from fractions import Fraction
+from typing import Any
+
+from formulations.errors import CapabilityError
+from formulations.fluid.equilibrium import Equilibrium, equilibrium
+from formulations.fluid.knapsack import knapsack
+from formulations.fluid.objective import Objective
+from formulations.fluid.problem import FluidProblem
+from formulations.fluid.result import AdmissionResult, MarginResult
+from formulations.fluid.solver import solve_margin, solve_throughput
+from formulations.thresholds import WaitProblem, solve
+
+
+def fluid_answer(problem: FluidProblem, objective: Objective = Objective.STAGES) -> dict[str, Any]:
+    """Return all that the fluid model says of a load, as a JSON document.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data.
+    objective : Objective
+        What admission maximises where not all fits.
+
+    Returns
+    -------
+    dict
+        See docs/fluid.md. ``feasible`` says whether the whole load has an equilibrium within the
+        memory, ``verdict`` why not: ``memory-limited``, or ``unstable`` for a load of 1 or more.
+    """
+    margin = solve_margin(problem)
+    pooled = problem.is_pooled
+    admission = (
+        knapsack(problem, objective=objective)
+        if pooled
+        else solve_throughput(problem, objective=objective)
+    )
+    # With all admitted, the routing with equal slack on all workers is the one to keep.
+    routing = margin.balanced_routing if margin.is_stable else admission.routing
+    states = _states(problem, routing)
+    whole = _equilibrium_memory(problem, states, margin)
+    exact = {
+        "memory": sum((state.memory for state in states), Fraction(0)),
+        "equilibrium_memory": whole,
+        "iteration_time": max(state.iteration_time for state in states),
+        "throughput": sum((state.throughput for state in states), Fraction(0)),
+        "decode_throughput": sum((state.decode_throughput for state in states), Fraction(0)),
+        "load": _load(problem),
+        "margin": margin.value,
+    }
+    return {
+        "feasible": margin.is_stable,
+        "verdict": _verdict(problem, margin),
+        **{name: plain_number(value) for name, value in exact.items()},
+        "objective": objective.value,
+        "admitted": [plain_number(share) for share in _fractions(problem, routing)],
+        "admitted_rates": [plain_number(sum(row, Fraction(0))) for row in routing],
+        **_thresholds(problem),
+        "duals": _duals(admission),
+        "workers": [
+            {
+                "memory": plain_number(state.memory),
+                "iteration_time": plain_number(state.iteration_time),
+                "rates": [plain_number(row[g]) for row in routing],
+                "margin_price": plain_number(margin.work_prices[g]),
+            }
+            for g, state in enumerate(states)
+        ],
+        "exact": {name: None if value is None else str(value) for name, value in exact.items()},
+        "method": admission.method,
+        "termination": admission.termination.value,
+        "violations": {name: str(amount) for name, amount in admission.violations.items()},
+    }
+
+
+def _load(problem: FluidProblem) -> Fraction | None:
+    """Return ``ρ = d1·A`` of one worker."""
+    return problem.workers[0].d1 * problem.work_rate if len(problem.workers) == 1 else None
+
+
+def _is_unstable(problem: FluidProblem) -> bool:
+    load = _load(problem)
+    return load is not None and load >= 1
+
+
+def _states(problem: FluidProblem, routing: tuple[tuple[Fraction, ...], ...]) -> list[Equilibrium]:
+    return [
+        equilibrium(problem.classes, worker, [row[g] for row in routing])
+        for g, worker in enumerate(problem.workers)
+    ]
+
+
+def _equilibrium_memory(
+    problem: FluidProblem, states: list[Equilibrium], margin: MarginResult
+) -> Fraction | None:
+    """Return M* of the whole load; None where there is none, or none that several workers hold."""
+    if margin.is_stable:
+        return sum((state.memory for state in states), Fraction(0))
+    if len(problem.workers) > 1 or _is_unstable(problem):
+        return None
+    return equilibrium(problem.classes, problem.workers[0]).memory
+
+
+def _verdict(problem: FluidProblem, margin: MarginResult) -> str:
+    if margin.is_critical:
+        return "critical"
+    if margin.is_stable:
+        return "stable"
+    if _is_unstable(problem):
+        return "unstable"
+    return "memory-limited"
+
+
+def _fractions(problem: FluidProblem, routing: tuple[tuple[Fraction, ...], ...]) -> list[Fraction]:
+    pairs = zip(problem.classes, routing, strict=True)
+    return [sum(row, Fraction(0)) / kind.rate for kind, row in pairs]
+
+
+def _thresholds(problem: FluidProblem) -> dict[str, Any]:
+    """Return the least thresholds of WAIT, or null with a note that says why there are none."""
+    answer: dict[str, Any] = {}
+    note = "the load is 1 or more" if _is_unstable(problem) else None
+    for name, strict in (("thresholds", False), ("thresholds_strict", True)):
+        found = memory = None
+        if len(problem.workers) > 1:
+            note = "they are those of one worker"
+        else:
+            try:
+                result = solve(WaitProblem(problem, strict=strict))
+                found, memory = result.thresholds, result.objective
+            except CapabilityError as error:
+                # All else of the answer stands.
+                note = str(error)
+        answer[name] = None if found is None else list(found)
+        answer[f"{name}_memory"] = memory
+        fits = None if memory is None else memory <= problem.workers[0].memory
+        answer[f"{name}_fit"] = fits
+    return answer | {"thresholds_note": note}
+
+
+def _duals(admission: AdmissionResult) -> dict[str, Any]:
+    below = admission.memory_prices_below
+    answer = {
+        "memory": [plain_number(price) for price in admission.memory_prices],
+        "memory_below": None if below is None else [plain_number(price) for price in below],
+        "work": [plain_number(price) for price in admission.work_prices],
+        "rates": [plain_number(price) for price in admission.rate_prices],
+    }
+    if len(admission.work_prices) > 1:
+        return answer
+    # With one worker a price is a number, not a list of one.
+    single = {name: answer[name] for name in ("memory", "memory_below", "work")}
+    return answer | {name: None if v is None else v[0] for name, v in single.items()}
+
+
+def plain_number(value: Fraction | None) -> int | float | None:
+    """Return a whole number as ``int``, any other as the nearest float.
+
+    Raises
+    ------
+    CapabilityError
+        If no float is near.
+    """
+    if value is None:
+        return None
+    if value.denominator == 1:
+        return int(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise CapabilityError("answer", "too large for a number", "use other units") from None

@@ -1,0 +1,136 @@
+"""The checkers of the fluid programs: they know the problem data and no algorithm.
+
+All amounts are exact; an empty mapping means that nothing is violated.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from formulations.fluid.objective import Objective
+from formulations.fluid.problem import FluidProblem
+
+_ZERO = Fraction(0)
+#: ``routing[j][g]``: rate of class j on worker g [1/s].
+Routing = Sequence[Sequence[Fraction]]
+
+
+def throughput_of(problem: FluidProblem, routing: Routing, objective: Objective) -> Fraction:
+    """Return what a routing is worth per second."""
+    rows = zip(problem.classes, routing, strict=True)
+    return sum((objective.worth(kind) * sum(row, _ZERO) for kind, row in rows), _ZERO)
+
+
+def work_of(problem: FluidProblem, routing: Routing) -> tuple[Fraction, ...]:
+    """Return the work rate that a routing puts on each worker [token-iterations/s]."""
+    return tuple(
+        sum((k.work * row[g] for k, row in zip(problem.classes, routing, strict=True)), _ZERO)
+        for g in range(len(problem.workers))
+    )
+
+
+def admission_violations(
+    problem: FluidProblem,
+    routing: Routing,
+    value: Fraction | None = None,
+    objective: Objective = Objective.STAGES,
+) -> dict[str, Fraction]:
+    """Return every violated constraint of the throughput program and by how much.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data.
+    routing : sequence of sequences of Fraction
+        Shape (m, G): admitted rates [1/s].
+    value : Fraction, optional
+        Claimed throughput, compared with the recomputed one.
+    objective : Objective
+        What the value counts.
+    """
+    found = _routes(problem, routing)
+    for j, (kind, row) in enumerate(zip(problem.classes, routing, strict=True)):
+        if (excess := sum(row, _ZERO) - kind.rate) > 0:
+            found[f"rate[{j}]"] = excess
+    found |= _overwork(problem, routing)
+    if value is not None and (error := abs(value - throughput_of(problem, routing, objective))):
+        found["objective"] = error
+    return found
+
+
+def admission_price_violations(
+    problem: FluidProblem,
+    work_prices: Sequence[Fraction],
+    rate_prices: Sequence[Fraction],
+    objective: Objective = Objective.STAGES,
+) -> dict[str, Fraction]:
+    """Return where dual prices pay less for a request than it is worth, or are negative."""
+    found = {f"work[{g}]": -p for g, p in enumerate(work_prices) if p < 0}
+    found |= {f"rate[{j}]": -u for j, u in enumerate(rate_prices) if u < 0}
+    for j, kind in enumerate(problem.classes):
+        for g, price in enumerate(work_prices):
+            missing = objective.worth(kind) - rate_prices[j] - kind.work * price
+            if kind.may_use(g) and missing > 0:
+                found[f"x[{j},{g}]"] = missing
+    return found
+
+
+def admission_bound(
+    problem: FluidProblem, work_prices: Sequence[Fraction], rate_prices: Sequence[Fraction]
+) -> Fraction:
+    """Return ``Σ λ_j u_j + Σ K_g p_g``: with feasible prices, no routing is worth more."""
+    rates = zip(problem.classes, rate_prices, strict=True)
+    works = zip(problem.workers, work_prices, strict=True)
+    return sum((k.rate * u for k, u in rates), _ZERO) + sum(
+        (w.capacity * p for w, p in works), _ZERO
+    )
+
+
+def margin_violations(
+    problem: FluidProblem, routing: Routing, margin: Fraction
+) -> dict[str, Fraction]:
+    """Return what keeps a routing from serving ``margin`` times all rates."""
+    found = _routes(problem, routing)
+    for j, (kind, row) in enumerate(zip(problem.classes, routing, strict=True)):
+        if (missing := margin * kind.rate - sum(row, _ZERO)) > 0:
+            found[f"routed[{j}]"] = missing
+    return found | _overwork(problem, routing)
+
+
+def margin_bound(problem: FluidProblem, work_prices: Sequence[Fraction]) -> Fraction | None:
+    """Return ``Σ K_g p_g / Σ λ_j w_j min_g p_g``: no larger margin exists.
+
+    The minimum is over the workers open to the class. None if the prices say nothing (negative,
+    or everything free).
+    """
+    if any(p < 0 for p in work_prices):
+        return None
+    paid = sum(
+        (
+            kind.rate * kind.work * min(p for g, p in enumerate(work_prices) if kind.may_use(g))
+            for kind in problem.classes
+        ),
+        _ZERO,
+    )
+    earned = sum(
+        (w.capacity * p for w, p in zip(problem.workers, work_prices, strict=True)), _ZERO
+    )
+    return None if paid == 0 else earned / paid
+
+
+def _routes(problem: FluidProblem, routing: Routing) -> dict[str, Fraction]:
+    """Return negative rates, and rates where the class may not go."""
+    found = {}
+    for j, (kind, row) in enumerate(zip(problem.classes, routing, strict=True)):
+        for g, rate in zip(range(len(problem.workers)), row, strict=True):
+            if rate < 0 or (rate > 0 and not kind.may_use(g)):
+                found[f"x[{j},{g}]"] = abs(rate)
+    return found
+
+
+def _overwork(problem: FluidProblem, routing: Routing) -> dict[str, Fraction]:
+    pairs = zip(problem.workers, work_of(problem, routing), strict=True)
+    return {
+        f"work[{g}]": done - worker.capacity
+        for g, (worker, done) in enumerate(pairs)
+        if done > worker.capacity
+    }

@@ -1,0 +1,90 @@
+"""The throughput program in closed form where every class may use every worker.
+
+The works of all workers then form one knapsack of ``K = Σ_g K_g``: split each class in proportion
+to K_g and every row (2) of the program holds iff their sum does. The densest classes go first:
+worth per work is ``1/(l_j + l'_j/2)`` in stages, ``l'_j/w_j`` in decode tokens.
+"""
+
+from fractions import Fraction
+
+from formulations.errors import CapabilityError
+from formulations.fluid.check import (
+    admission_bound,
+    admission_price_violations,
+    admission_violations,
+    throughput_of,
+)
+from formulations.fluid.objective import Objective
+from formulations.fluid.problem import FluidProblem
+from formulations.fluid.result import AdmissionResult
+from formulations.results import Termination
+
+_ZERO = Fraction(0)
+
+
+def knapsack(problem: FluidProblem, *, objective: Objective = Objective.STAGES) -> AdmissionResult:
+    """Solve the throughput program greedily; of equally dense classes the first comes first.
+
+    Raises
+    ------
+    CapabilityError
+        If a class may not use every worker.
+    """
+    if not problem.is_pooled:
+        raise CapabilityError(
+            "classes", "not all may use every worker", "solve the linear program (highs)"
+        )
+    total = sum((worker.capacity for worker in problem.workers), _ZERO)
+    density = [Fraction(objective.worth(kind), kind.work) for kind in problem.classes]
+    order = sorted(range(len(density)), key=lambda j: (-density[j], j))
+    admitted, left = [_ZERO] * len(order), total
+    below = _ZERO
+    for j in order:
+        kind = problem.classes[j]
+        admitted[j] = min(kind.rate, left / kind.work)
+        left -= admitted[j] * kind.work
+        if left == 0:
+            below = density[j]
+            break
+    # One more unit of work goes to the densest class that is not admitted in full.
+    above = next((density[j] for j in order if admitted[j] < problem.classes[j].rate), _ZERO)
+    shares = [worker.capacity / total for worker in problem.workers]
+    return _proven(
+        problem,
+        objective,
+        tuple(tuple(x * share for share in shares) for x in admitted),
+        above,
+        below,
+    )
+
+
+def _proven(
+    problem: FluidProblem,
+    objective: Objective,
+    routing: tuple[tuple[Fraction, ...], ...],
+    above: Fraction,
+    below: Fraction,
+) -> AdmissionResult:
+    """Return the result with its proof: prices that the checker accepts."""
+    work_prices = (above,) * len(problem.workers)
+    rate_prices = tuple(
+        max(_ZERO, objective.worth(kind) - kind.work * above) for kind in problem.classes
+    )
+    value = throughput_of(problem, routing, objective)
+    bound = admission_bound(problem, work_prices, rate_prices)
+    found = admission_violations(problem, routing, value, objective)
+    found |= admission_price_violations(problem, work_prices, rate_prices, objective)
+    proven = value == bound and not found
+    return AdmissionResult(
+        method="knapsack",
+        termination=Termination.OPTIMAL if proven else Termination.FAILED,
+        value=value,
+        bound=bound,
+        violations=found,
+        problem=problem,
+        objective=objective,
+        routing=routing,
+        work_prices=work_prices,
+        rate_prices=rate_prices,
+        work_prices_below=(below,) * len(problem.workers),
+    )

@@ -1,0 +1,252 @@
+"""Data of the fluid programs: classes of requests, and workers with a KV cache."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from formulations.arrays import integer
+from formulations.documents import check_keys, parse_json
+from formulations.errors import InputError
+from formulations.fluid.rates import exact_number
+
+#: Largest prompt and output [tokens].
+_MAX_LENGTH = 10**9
+#: Most classes and workers: the programs are exact, and fractions grow.
+_MAX_CLASSES, _MAX_WORKERS = 10_000, 1_000
+_CLASS_KEYS = ("rate", "prompt", "output")
+_WORKER_KEYS = ("d0", "d1", "memory")
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RequestClass:
+    """Requests of one prompt and output length, arriving at one rate.
+
+    Parameters
+    ----------
+    rate : Fraction
+        ``λ_j > 0`` [1/s]; exact, see `rates.exact_number`.
+    prompt, output : int
+        ``l_j >= 1`` and ``l'_j >= 0`` [tokens]; with output 0 there is a prefill only.
+    workers : tuple of int, optional
+        The workers that may serve the class; all by default.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    rate: Fraction
+    prompt: int
+    output: int
+    workers: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        object.__setattr__(self, "rate", exact_number(self.rate, "rate", positive=True))
+        for name, minimum in (("prompt", 1), ("output", 0)):
+            value = integer(getattr(self, name), name, minimum=minimum, maximum=_MAX_LENGTH)
+            object.__setattr__(self, name, value)
+        if self.workers is not None:
+            object.__setattr__(self, "workers", _worker_indices(self.workers))
+
+    @property
+    def iterations(self) -> int:
+        """``l'_j + 1``: the prefill (stage 0) and one iteration per output token."""
+        return self.output + 1
+
+    @property
+    def work(self) -> int:
+        """``w_j = Σ_{k=0..l'_j} (l_j + k)``, the memory of one request summed over its stages.
+
+        [token-iterations]
+        """
+        return self.iterations * (2 * self.prompt + self.output) // 2
+
+    @property
+    def footprint(self) -> Fraction:
+        """``w_j / (l'_j + 1) = l_j + l'_j/2``, its mean memory [tokens]."""
+        return Fraction(2 * self.prompt + self.output, 2)
+
+    def may_use(self, worker: int) -> bool:
+        """Return whether a worker may serve the class."""
+        return self.workers is None or worker in self.workers
+
+
+@dataclass(frozen=True)
+class FluidWorker:
+    """One engine: an iteration on X tokens takes ``d0 + d1·X`` (the paper's equation (1)).
+
+    Parameters
+    ----------
+    d0 : Fraction
+        Fixed time of an iteration, > 0 [s].
+    d1 : Fraction
+        Time per token [s/token].
+    memory : int
+        ``C >= 1``, tokens of the KV cache.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    d0: Fraction
+    d1: Fraction
+    memory: int
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        object.__setattr__(self, "d0", exact_number(self.d0, "d0", positive=True))
+        object.__setattr__(self, "d1", exact_number(self.d1, "d1"))
+        object.__setattr__(self, "memory", integer(self.memory, "memory", minimum=1))
+
+    @property
+    def capacity(self) -> Fraction:
+        """``C / (d0 + d1·C)``, the work done per second with full memory [token-iterations/s].
+
+        The equilibrium of a work rate A fits, ``d0·A / (1 − d1·A) <= C``, iff A is at most this.
+        """
+        return self.memory / (self.d0 + self.d1 * self.memory)
+
+    @property
+    def capacity_per_token(self) -> Fraction:
+        """Derivative of `capacity` by the memory, ``d0 / (d0 + d1·C)²``."""
+        return self.d0 / (self.d0 + self.d1 * self.memory) ** 2
+
+
+@dataclass(frozen=True)
+class FluidProblem:
+    """Classes of requests and the workers that serve them.
+
+    Parameters
+    ----------
+    classes : tuple of RequestClass
+        At least one; j = 0..m−1.
+    workers : tuple of FluidWorker
+        At least one; g = 0..G−1.
+
+    Raises
+    ------
+    InputError
+        If there is none, too many, or a class names a worker that is not there.
+    """
+
+    classes: tuple[RequestClass, ...]
+    workers: tuple[FluidWorker, ...]
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        limits = {"classes": _MAX_CLASSES, "workers": _MAX_WORKERS}
+        for name, most in limits.items():
+            values = tuple(getattr(self, name))
+            if not 1 <= len(values) <= most:
+                raise InputError(name, f"{len(values)} of them", f"give 1 to {most}")
+            object.__setattr__(self, name, values)
+        for j, kind in enumerate(self.classes):
+            for g in kind.workers or ():
+                if g >= len(self.workers):
+                    raise InputError(
+                        f"classes[{j}].workers",
+                        f"there is no worker {g}",
+                        f"use 0 to {len(self.workers) - 1}",
+                    )
+
+    @property
+    def work_rate(self) -> Fraction:
+        """``A = Σ_j λ_j w_j`` [token-iterations/s]."""
+        return sum((kind.rate * kind.work for kind in self.classes), Fraction(0))
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether every class may use every worker."""
+        everything = set(range(len(self.workers)))
+        return all(k.workers is None or set(k.workers) == everything for k in self.classes)
+
+    def single_worker(self) -> FluidWorker:
+        """Return the only worker.
+
+        Raises
+        ------
+        InputError
+            If there are several.
+        """
+        if len(self.workers) != 1:
+            raise InputError("workers", f"{len(self.workers)} of them", "give one worker")
+        return self.workers[0]
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the JSON document that `from_mapping` reads."""
+        classes = []
+        for kind in self.classes:
+            row: dict[str, Any] = {"rate": str(kind.rate)}
+            row |= {"prompt": kind.prompt, "output": kind.output}
+            classes.append(row if kind.workers is None else row | {"workers": list(kind.workers)})
+        workers = [{"d0": str(w.d0), "d1": str(w.d1), "memory": w.memory} for w in self.workers]
+        return {"classes": classes, "workers": workers}
+
+    @staticmethod
+    def from_json(text: str) -> "FluidProblem":
+        """Read a document strictly: unknown or missing keys are errors."""
+        return FluidProblem.from_mapping(parse_json(text))
+
+    @staticmethod
+    def from_mapping(document: Any) -> "FluidProblem":
+        """Read ``{"classes": [{"rate", "prompt", "output"}...], "d0", "d1", "memory"}``.
+
+        Optional: ``workers`` of a class; ``workers`` of the document, their number or a list of
+        objects, in which what is missing is taken from the document.
+        """
+        check_keys(document, "document", ("classes",), (*_WORKER_KEYS, "workers"))
+        rows = document["classes"]
+        if not isinstance(rows, list):
+            raise InputError("classes", f"a {type(rows).__name__}", "write a list of objects")
+        classes = tuple(_class(row, f"classes[{j}]") for j, row in enumerate(rows))
+        return FluidProblem(classes, _workers(document))
+
+
+def _class(row: object, where: str) -> RequestClass:
+    check_keys(row, where, _CLASS_KEYS, ("workers",))
+    assert isinstance(row, Mapping)
+    return _named(where, lambda: RequestClass(**row))
+
+
+def _workers(document: Mapping[str, Any]) -> tuple[FluidWorker, ...]:
+    given = document.get("workers", 1)
+    if isinstance(given, list):
+        common = {name: document[name] for name in _WORKER_KEYS if name in document}
+        return tuple(_worker(row, common, f"workers[{g}]") for g, row in enumerate(given))
+    number = integer(given, "workers", minimum=1, maximum=_MAX_WORKERS)
+    check_keys(document, "document", ("classes", *_WORKER_KEYS), ("workers",))
+    alike = FluidWorker(*(document[name] for name in _WORKER_KEYS))
+    return (alike,) * number
+
+
+def _worker(row: object, common: Mapping[str, Any], where: str) -> FluidWorker:
+    check_keys(row, where, (), _WORKER_KEYS)
+    assert isinstance(row, Mapping)
+    values = {**common, **row}
+    check_keys(values, where, _WORKER_KEYS)
+    return _named(where, lambda: FluidWorker(**values))
+
+
+def _named(where: str, make: Callable[[], T]) -> T:
+    """Put the place of an object before the name of its field in an error."""
+    try:
+        return make()
+    except InputError as error:
+        raise InputError(f"{where}.{error.where}", error.what, error.remedy) from None
+
+
+def _worker_indices(values: object) -> tuple[int, ...]:
+    if not isinstance(values, list | tuple) or not values:
+        raise InputError("workers", "no list of workers", "name one at least, or leave it out")
+    indices = [integer(g, f"workers[{i}]") for i, g in enumerate(values)]
+    if len(set(indices)) < len(indices):
+        raise InputError("workers", "a worker occurs twice", "name each once")
+    return tuple(sorted(indices))

@@ -1,0 +1,58 @@
+"""Thresholds of WAIT and Nested WAIT as integer programs, and the memory that they need."""
+
+from formulations.thresholds.batch_limit import (
+    BatchRule,
+    batch_limit_thresholds,
+    whole_thresholds,
+)
+from formulations.thresholds.buffer import (
+    LogArgument,
+    SafetyBuffer,
+    drift_exponent,
+    largest_batch_count,
+    safety_buffer,
+)
+from formulations.thresholds.cheapest import cheapest_thresholds
+from formulations.thresholds.check import nested_violations, wait_violations
+from formulations.thresholds.least import brute_force, least_thresholds
+from formulations.thresholds.nested_problem import NestedProblem
+from formulations.thresholds.result import SegmentResult, ThresholdResult
+from formulations.thresholds.segments import (
+    SegmentPlan,
+    best_plan,
+    equal_boundaries,
+    equal_plans,
+    plan,
+    solve_segments,
+)
+from formulations.thresholds.solver import solve
+from formulations.thresholds.wait_problem import WaitProblem, batch_time, policy_memory
+
+__all__ = [
+    "BatchRule",
+    "LogArgument",
+    "NestedProblem",
+    "SafetyBuffer",
+    "SegmentPlan",
+    "SegmentResult",
+    "ThresholdResult",
+    "WaitProblem",
+    "batch_limit_thresholds",
+    "batch_time",
+    "best_plan",
+    "brute_force",
+    "cheapest_thresholds",
+    "drift_exponent",
+    "equal_boundaries",
+    "equal_plans",
+    "largest_batch_count",
+    "least_thresholds",
+    "nested_violations",
+    "plan",
+    "policy_memory",
+    "safety_buffer",
+    "solve",
+    "solve_segments",
+    "wait_violations",
+    "whole_thresholds",
+]

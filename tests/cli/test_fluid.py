@@ -1,0 +1,151 @@
+"""``bfio fluid``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Bfio
+
+I0: dict[str, Any] = {
+    "classes": [
+        {"rate": 1, "prompt": 1, "output": 1},
+        {"rate": 1, "prompt": 1, "output": 2},
+    ],
+    "d0": 0.5,
+    "d1": "1/18",
+    "memory": 9,
+}
+
+
+def _write(folder: Path, **change: object) -> str:
+    path = folder / "load.json"
+    path.write_text(json.dumps(I0 | change))
+    return str(path)
+
+
+def test_the_golden_instance(bfio: Bfio, tmp_path: Path) -> None:
+    """Equilibrium, thresholds and prices of I0, exactly."""
+    done = bfio("fluid", _write(tmp_path), "--json")
+    answer = done.json
+    assert (done.status, answer["feasible"], answer["verdict"]) == (0, True, "critical")
+    assert (answer["memory"], answer["equilibrium_memory"]) == (9, 9)
+    assert (answer["iteration_time"], answer["load"]) == (1, 0.5)
+    assert (answer["throughput"], answer["decode_throughput"]) == (5, 3)
+    assert answer["admitted"] == [1, 1]
+    assert (answer["thresholds"], answer["thresholds_strict"]) == ([1, 1], [2, 2])
+    assert (answer["thresholds_fit"], answer["thresholds_strict_fit"]) == (True, False)
+    assert answer["duals"] == {"memory": 0, "memory_below": 0.25, "work": 0, "rates": [2, 3]}
+    assert answer["exact"]["load"] == "1/2"
+
+
+def test_little_memory(bfio: Bfio, tmp_path: Path) -> None:
+    """C = 4 < M* = 9: memory is full, an iteration lasts 1/2 + 4/18, 85/26 stages per second."""
+    answer = bfio("fluid", _write(tmp_path, memory=4), "--json").json
+    assert (answer["feasible"], answer["verdict"]) == (False, "memory-limited")
+    assert (answer["memory"], answer["equilibrium_memory"]) == (4, 9)
+    assert answer["exact"]["iteration_time"] == "13/18"
+    assert answer["exact"]["throughput"] == "85/26"
+    assert answer["admitted"] == [1, pytest.approx(33 / 78)]
+    assert answer["duals"]["memory"] == pytest.approx(81 / 169)
+    assert answer["thresholds_fit"] is False
+
+
+def test_an_unstable_load_is_a_verdict(bfio: Bfio, tmp_path: Path) -> None:
+    """d1 = 1/9: load 1 exactly. No equilibrium and no thresholds, but a best admission."""
+    done = bfio("fluid", _write(tmp_path, d1="1/9"), "--json")
+    answer = done.json
+    assert (done.status, answer["verdict"], answer["feasible"]) == (0, "unstable", False)
+    assert (answer["load"], answer["equilibrium_memory"], answer["thresholds"]) == (1, None, None)
+    assert (answer["memory"], answer["thresholds_note"]) == (9, "the load is 1 or more")
+    # K = 9/(1/2 + 1) = 6 of the 9 asked: all of class 0 (3) and half of class 1.
+    assert answer["admitted"] == [1, 0.5]
+    text = bfio("fluid", _write(tmp_path, d1="1/9"))
+    assert (text.status, text.out.startswith("unstable: memory 9 of 9")) == (0, True)
+
+
+def test_decode_tokens(bfio: Bfio, tmp_path: Path) -> None:
+    """In decode tokens both classes of I0 are equally dense, 1/3: the first comes first."""
+    answer = bfio("fluid", _write(tmp_path, memory=4), "--objective", "decode", "--json").json
+    assert answer["objective"] == "decode"
+    assert answer["admitted"] == [1, pytest.approx(33 / 78)]
+    # 1 + 2·33/78.
+    assert answer["exact"]["decode_throughput"] == "24/13"
+
+
+def test_several_workers(bfio: Bfio, tmp_path: Path) -> None:
+    """Two workers of I0 carry twice its rates; confined to one, half of that."""
+    rows = [kind | {"rate": 2} for kind in I0["classes"]]
+    free = bfio("fluid", _write(tmp_path, workers=2, classes=rows), "--json").json
+    assert (free["verdict"], free["margin"], free["thresholds"]) == ("critical", 1, None)
+    assert [w["memory"] for w in free["workers"]] == [9, 9]
+    assert free["duals"]["memory"] == [0, 0]
+    confined = [kind | {"workers": [1]} for kind in rows]
+    done = bfio("fluid", _write(tmp_path, workers=2, classes=confined), "--json")
+    assert (done.json["verdict"], done.json["margin"]) == ("memory-limited", 0.5)
+    assert done.json["workers"][0]["rates"] == [0, 0]
+    assert done.json["termination"] == "optimal"
+    text = bfio("fluid", _write(tmp_path, workers=2, classes=confined)).out
+    assert "memory 9 of 18 tokens" in text
+
+
+def test_nested_thresholds(bfio: Bfio, tmp_path: Path) -> None:
+    """The spec's example of section 4.6: thresholds, full batch, safety buffer, best segments."""
+    lengths = zip(("0.2", "0.4", "0.8", "1.6"), (2, 4, 8, 16), strict=True)
+    rows = [{"rate": rate, "prompt": 10, "output": output} for rate, output in lengths]
+    name = _write(tmp_path, classes=rows, d0=1, d1="1e-4", memory=2000)
+    buffer = ("--nested", "--horizon", "4000", "--probability", "0.05")
+    nested = bfio("fluid", name, *buffer, "--json").json["nested"]
+    assert (nested["thresholds"], nested["policy_memory"]) == ([4, 4, 4, 3], 1044)
+    assert nested["safe_memory"] == 1468
+    assert nested["exponents"][:2] == [None, None]
+    best = bfio("fluid", name, *buffer, "--segments", "best")
+    assert "thresholds 4 up to stage 8, 3 up to stage 16" in best.out
+    merged = bfio("fluid", name, "--nested", "--segments", "2", "--json").json["nested"]
+    assert merged["boundaries"] == [4, 16]
+    assert "safe_memory" not in merged
+
+
+def test_nested_and_unstable(bfio: Bfio, tmp_path: Path) -> None:
+    """Load 1: stated, with or without a buffer."""
+    name = _write(tmp_path, d1="1/9")
+    done = bfio("fluid", name, "--nested", "--horizon", "10", "--probability", "0.1")
+    assert "Nested WAIT: infeasible, load 1" in done.out
+    assert done.status == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "message"),
+    [
+        ({"d0": 0}, (), "d0: 0 is no rate or time"),
+        ({"classes": [{"rate": 0, "prompt": 1, "output": 1}]}, (), "classes[0].rate: 0"),
+        ({}, ("--objective", "profit"), "'profit' is unknown"),
+        ({}, ("--segments", "2"), "--segments without --nested"),
+        ({}, ("--nested", "--horizon", "2"), "alone"),
+        ({}, ("--nested", "--segments", "best"), "--segments best"),
+        ({}, ("--nested", "--segments", "two"), "'two' is no number"),
+        ({}, ("--nested", "--segments", "0"), "segments: 0"),
+        ({}, ("--nested", "--horizon", "2", "--probability", "2"), "probability: 2"),
+        ({"classes": I0["classes"][::-1]}, ("--nested",), "outputs[1]: 1 does not exceed 2"),
+        ({"workers": 2}, ("--nested",), "workers: 2 of them"),
+    ],
+)
+def test_bad_input(
+    bfio: Bfio,
+    tmp_path: Path,
+    change: dict[str, object],
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    """One line on stderr that names the place; status 2."""
+    done = bfio("fluid", _write(tmp_path, **change), *arguments, "--json")
+    assert (done.status, done.out) == (2, "")
+    assert message in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_missing_file(bfio: Bfio) -> None:
+    """The file is named."""
+    done = bfio("fluid", "nowhere.json")
+    assert (done.status, "nowhere.json" in done.err) == (2, True)
