@@ -37,7 +37,8 @@ def test_the_golden_table_of_theorem_6_2(
     assert (values["total_latency"], values["reference_latency"]) == (greedy, waiting)
     assert values["ratio_at_least"] == greedy / waiting
     ratio, limit = values["ratio_at_least"], values["limit_ratio"]
-    assert isinstance(ratio, float) and isinstance(limit, float)
+    assert isinstance(ratio, float)
+    assert isinstance(limit, float)
     assert ratio < limit
 
 
