@@ -4,11 +4,9 @@ import time
 from collections.abc import Callable
 
 from formulations.arrays import integer
-from formulations.errors import CapabilityError, InputError
+from formulations.backends import check_method
+from formulations.errors import CapabilityError
 from formulations.step import StepProblem, StepResult, assess, solve, solve_by_enumeration
-
-#: Methods of `solve_step`; ``pyomo:SOLVER`` names one of Pyomo's solvers besides.
-METHODS = ("exact", "two-stage", "cp-sat", "highs", "pyomo", "brute-force")
 
 
 def solve_step(
@@ -50,8 +48,7 @@ def solve_step(
     }
     if method in own:
         return own[method]()
-    if method not in METHODS and not method.startswith("pyomo:"):
-        raise InputError("method", f"{method!r} is unknown", f"use one of {', '.join(METHODS)}")
+    check_method(method, tuple(own))
     return solve(problem, backend=method, time_limit=time_limit, seed=seed)
 
 

@@ -1,5 +1,7 @@
 """Solver backends by name: HiGHS, CP-SAT, and any solver that Pyomo drives."""
 
+import difflib
+
 from formulations.backends.cp_sat import CpSat
 from formulations.backends.highs import Highs
 from formulations.backends.interface import (
@@ -41,6 +43,22 @@ def backend(name: str) -> Backend:
     return _BACKENDS[name]()
 
 
+def check_method(name: str, own: tuple[str, ...]) -> None:
+    """Refuse a method that is neither one of our ``own`` nor a backend.
+
+    Raises
+    ------
+    InputError
+        Naming all that there are, and a close one.
+    """
+    known = (*own, *names())
+    if name in known or name.startswith("pyomo:"):
+        return
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise InputError("method", f"{name!r} is unknown", f"{hint}use one of {', '.join(known)}")
+
+
 __all__ = [
     "Backend",
     "Limits",
@@ -48,6 +66,7 @@ __all__ = [
     "Outcome",
     "Program",
     "backend",
+    "check_method",
     "names",
     "run_backend",
 ]

@@ -1,6 +1,5 @@
 """Data of the hindsight makespan program: G barrier-synchronised workers, all requests known."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from formulations.arrays import IntArray, integer, integer_vector
-from formulations.documents import parse_json
+from formulations.documents import check_keys, parse_json
 from formulations.errors import InputError
 from formulations.rationals import exact_rational
 
@@ -174,12 +173,12 @@ class MakespanProblem:
         Optional: ``arrival`` of a request (0), ``step_overhead`` and ``token_time`` (strings such
         as "0.0049"), ``objective``, ``work_conserving``.
         """
-        _check_keys(document, _REQUIRED_KEYS, "document", _OPTIONAL_KEYS)
+        check_keys(document, "document", _REQUIRED_KEYS, _OPTIONAL_KEYS)
         requests = document["requests"]
         if not isinstance(requests, list):
             raise InputError("requests", f"a {type(requests).__name__}", "write a list")
         for i, request in enumerate(requests):
-            _check_keys(request, _REQUEST_KEYS[1:], f"requests[{i}]", _REQUEST_KEYS[:1])
+            check_keys(request, f"requests[{i}]", _REQUEST_KEYS[1:], _REQUEST_KEYS[:1])
         columns: dict[str, Any] = {}
         for name, minimum in zip(_REQUEST_KEYS, (0, 1, 1), strict=True):
             values = [
@@ -219,17 +218,3 @@ def _objective(value: object) -> Objective:
     except ValueError:
         known = ", ".join(Objective)
         raise InputError("objective", f"{value!r} is unknown", f"use one of {known}") from None
-
-
-def _check_keys(
-    document: object, required: tuple[str, ...], where: str, optional: tuple[str, ...]
-) -> None:
-    if not isinstance(document, Mapping):
-        raise InputError(where, f"a {type(document).__name__}", f"write an object with {required}")
-    for key in document:
-        if key not in required + optional:
-            known = ", ".join(required + optional)
-            raise InputError(f"{where}.{key}", "unknown", f"use {known}")
-    for key in required:
-        if key not in document:
-            raise InputError(f"{where}.{key}", "missing", "add it")

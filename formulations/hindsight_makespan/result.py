@@ -45,17 +45,8 @@ class MakespanResult(ProgramResult):
 
     def to_mapping(self) -> dict[str, object]:
         """Return a JSON document."""
-        return {
-            "method": self.method,
-            "termination": self.termination.value,
-            "objective": self.objective,
-            "bound": self.bound,
-            "bound_kind": None if self.bound is None else self.bound_kind.value,
+        return super().to_mapping() | {
             "scale": self.scale,
             "starts": None if self.starts is None else list(self.starts),
             "workers": None if self.workers is None else list(self.workers),
-            "violations": dict(self.violations),
-            "seconds": self.seconds,
-            "compile_seconds": self.compile_seconds,
-            "solver": dict(self.solver),
         }

@@ -2,7 +2,7 @@
 
 import time
 
-from formulations.backends import Limits, Outcome, backend
+from formulations.backends import Limits, Outcome, backend, run_backend
 from formulations.hindsight_makespan.bound import lower_bound
 from formulations.hindsight_makespan.brute_force import brute_force
 from formulations.hindsight_makespan.check import objective_value, violations
@@ -100,16 +100,13 @@ def _solved(
     hint: tuple[tuple[int, ...], tuple[int, ...]] | None,
     aggregate: bool,
 ) -> MakespanResult:
-    solver = backend(method)
-    began = time.perf_counter()
-    program = MakespanProgram(problem, aggregate=aggregate)
-    # The form is lazy; compiling belongs to compile_seconds, not to the solve.
-    _ = program.standard_form
-    if method.startswith("pyomo"):
-        _ = program.model
-    start = None if hint is None else point_of(program, *hint)
-    compile_seconds = time.perf_counter() - began
-    return _result(program, method, solver.solve(program, limits, start), compile_seconds)
+    program, outcome, compile_seconds = run_backend(
+        backend(method),
+        lambda: MakespanProgram(problem, aggregate=aggregate),
+        limits,
+        lambda program: None if hint is None else point_of(program, *hint),
+    )
+    return _result(program, method, outcome, compile_seconds)
 
 
 def _result(

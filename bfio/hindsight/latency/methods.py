@@ -2,16 +2,13 @@
 
 from bfio.hindsight.latency.solve import solve_hindsight
 from formulations.arrays import integer
-from formulations.errors import InputError
+from formulations.backends import check_method
 from formulations.hindsight_latency import (
     LatencyProblem,
     LatencyResult,
     solve,
     solve_by_enumeration,
 )
-
-#: Methods of `solve_latency`; ``pyomo:SOLVER`` names one of Pyomo's solvers besides.
-METHODS = ("exact", "cp-sat", "highs", "pyomo", "brute-force")
 
 
 def solve_latency(
@@ -52,6 +49,5 @@ def solve_latency(
         return solve_hindsight(problem, time_limit).to_latency_result(problem)
     if method == "brute-force":
         return solve_by_enumeration(problem)
-    if method not in METHODS and not method.startswith("pyomo:"):
-        raise InputError("method", f"{method!r} is unknown", f"use one of {', '.join(METHODS)}")
+    check_method(method, ("exact", "brute-force"))
     return solve(problem, backend=method, time_limit=time_limit, seed=seed)

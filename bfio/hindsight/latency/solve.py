@@ -64,7 +64,9 @@ def solve_hindsight(
         If the time limit is negative or there is not even one thread.
     """
     if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit >= 0):
-        raise InputError("time_limit", f"{time_limit!r}", "use a number of seconds >= 0")
+        raise InputError(
+            "time_limit", f"{time_limit!r} is negative or no number", "use seconds >= 0"
+        )
     integer(decodes, "decodes")
     if threads is not None and threads < 1:
         raise InputError("threads", f"{threads} is below 1", "use 1 or more")

@@ -13,6 +13,7 @@ from bfio.hindsight.makespan.form import SearchForm, search_form
 from bfio.hindsight.makespan.lists import Schedule, best_list
 from bfio.hindsight.makespan.prepare import prepare
 from bfio.hindsight.makespan.search import StepSearch, is_searchable
+from formulations.backends import check_method
 from formulations.errors import CapabilityError, InputError
 from formulations.hindsight_makespan import (
     MakespanProblem,
@@ -71,6 +72,7 @@ def solve_makespan(
         raise InputError("time_limit", f"{time_limit} is negative", "use seconds >= 0")
     if method == "brute-force":
         return solve_by_enumeration(problem)
+    check_method(method, ("exact", "brute-force"))
     if method != "exact":
         return solve(problem, backend=method, time_limit=time_limit, seed=seed)
     return _exact(problem, time_limit, seed)

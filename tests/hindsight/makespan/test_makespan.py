@@ -161,6 +161,6 @@ def test_bad_options_are_named() -> None:
     problem = HAND_CHECKED[0][0]
     with pytest.raises(InputError, match="time_limit"):
         solve_makespan(problem, time_limit=-1.0)
-    with pytest.raises(InputError, match="backend"):
+    with pytest.raises(InputError, match="method"):
         solve_makespan(problem, method="abacus")
     assert solve_makespan(problem, method="brute-force").objective == 19
