@@ -13,7 +13,9 @@ from formulations.fluid.equilibrium import Equilibrium, equilibrium, throughput,
 from formulations.fluid.knapsack import knapsack
 from formulations.fluid.objective import Objective
 from formulations.fluid.problem import FluidProblem, FluidWorker, RequestClass
+from formulations.fluid.rate_profile import RateProfile, VaryingRates
 from formulations.fluid.result import AdmissionResult, EquilibriumResult, FluidResult, MarginResult
+from formulations.fluid.sinusoidal_rates import SinusoidalRates
 from formulations.fluid.solver import (
     solve_equilibrium,
     solve_margin,
@@ -30,7 +32,10 @@ __all__ = [
     "FluidWorker",
     "MarginResult",
     "Objective",
+    "RateProfile",
     "RequestClass",
+    "SinusoidalRates",
+    "VaryingRates",
     "admission_bound",
     "admission_price_violations",
     "admission_violations",

@@ -8,16 +8,10 @@ worth per work is ``1/(l_j + l'_j/2)`` in stages, ``l'_j/w_j`` in decode tokens.
 from fractions import Fraction
 
 from formulations.errors import CapabilityError
-from formulations.fluid.check import (
-    admission_bound,
-    admission_price_violations,
-    admission_violations,
-    throughput_of,
-)
 from formulations.fluid.objective import Objective
 from formulations.fluid.problem import FluidProblem
+from formulations.fluid.proof import admission_result
 from formulations.fluid.result import AdmissionResult
-from formulations.results import Termination
 
 _ZERO = Fraction(0)
 
@@ -49,42 +43,13 @@ def knapsack(problem: FluidProblem, *, objective: Objective = Objective.STAGES) 
     # One more unit of work goes to the densest class that is not admitted in full.
     above = next((density[j] for j in order if admitted[j] < problem.classes[j].rate), _ZERO)
     shares = [worker.capacity / total for worker in problem.workers]
-    return _proven(
+    everywhere = len(problem.workers)
+    return admission_result(
         problem,
         objective,
         tuple(tuple(x * share for share in shares) for x in admitted),
-        above,
-        below,
-    )
-
-
-def _proven(
-    problem: FluidProblem,
-    objective: Objective,
-    routing: tuple[tuple[Fraction, ...], ...],
-    above: Fraction,
-    below: Fraction,
-) -> AdmissionResult:
-    """Return the result with its proof: prices that the checker accepts."""
-    work_prices = (above,) * len(problem.workers)
-    rate_prices = tuple(
-        max(_ZERO, objective.worth(kind) - kind.work * above) for kind in problem.classes
-    )
-    value = throughput_of(problem, routing, objective)
-    bound = admission_bound(problem, work_prices, rate_prices)
-    found = admission_violations(problem, routing, value, objective)
-    found |= admission_price_violations(problem, work_prices, rate_prices, objective)
-    proven = value == bound and not found
-    return AdmissionResult(
+        (above,) * everywhere,
+        tuple(max(_ZERO, objective.worth(k) - k.work * above) for k in problem.classes),
+        work_prices_below=(below,) * everywhere,
         method="knapsack",
-        termination=Termination.OPTIMAL if proven else Termination.FAILED,
-        value=value,
-        bound=bound,
-        violations=found,
-        problem=problem,
-        objective=objective,
-        routing=routing,
-        work_prices=work_prices,
-        rate_prices=rate_prices,
-        work_prices_below=(below,) * len(problem.workers),
     )

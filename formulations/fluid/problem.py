@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from formulations.arrays import integer
-from formulations.documents import check_keys, parse_json
+from formulations.documents import check_keys, check_list, parse_json
 from formulations.errors import InputError
 from formulations.fluid.rates import exact_number
 
@@ -203,9 +203,7 @@ class FluidProblem:
         objects, in which what is missing is taken from the document.
         """
         check_keys(document, "document", ("classes",), (*_WORKER_KEYS, "workers"))
-        rows = document["classes"]
-        if not isinstance(rows, list):
-            raise InputError("classes", f"a {type(rows).__name__}", "write a list of objects")
+        rows = check_list(document["classes"], "classes")
         classes = tuple(_class(row, f"classes[{j}]") for j, row in enumerate(rows))
         return FluidProblem(classes, _workers(document))
 

@@ -3,16 +3,10 @@
 from fractions import Fraction
 
 from formulations.backends import Limits
-from formulations.fluid.check import (
-    admission_bound,
-    admission_price_violations,
-    admission_violations,
-    margin_bound,
-    margin_violations,
-)
 from formulations.fluid.linear_solve import LinearSolve, solve_linear
 from formulations.fluid.objective import Objective
 from formulations.fluid.problem import FluidProblem
+from formulations.fluid.proof import admission_result, margin_result
 from formulations.fluid.result import AdmissionResult, EquilibriumResult, MarginResult
 from formulations.fluid.simplex import is_optimal_pair
 from formulations.results import Termination
@@ -117,26 +111,16 @@ def solve_throughput(
     solve = solve_linear(
         lambda: build(problem, objective=objective), backend, Limits(time_limit, seed)
     )
-    routing = _routing(problem, solve)
-    work_prices = _work_prices(problem, solve)
     prices = solve.prices
-    rate_prices = tuple(prices[f"rate[{j}]"] for j in range(len(problem.classes)))
-    value = solve.linear.value(tuple(solve.values.values()))
-    bound = admission_bound(problem, work_prices, rate_prices)
-    found = admission_violations(problem, routing, value, objective)
-    found |= admission_price_violations(problem, work_prices, rate_prices, objective)
-    return AdmissionResult(
-        **solve.report(backend),
-        termination=_proven(value, bound, found),
-        value=value,
-        bound=bound,
+    return admission_result(
+        problem,
+        objective,
+        _routing(problem, solve),
+        _work_prices(problem, solve),
+        tuple(prices[f"rate[{j}]"] for j in range(len(problem.classes))),
+        stated_value=solve.linear.value(tuple(solve.values.values())),
         claimed=_claimed(solve, -1),
-        violations=found,
-        problem=problem,
-        objective=objective,
-        routing=routing,
-        work_prices=work_prices,
-        rate_prices=rate_prices,
+        **solve.report(backend),
     )
 
 
@@ -184,13 +168,13 @@ def solve_margin_program(
     from formulations.fluid.margin_program import build
 
     solve = solve_linear(lambda: build(problem), backend, Limits(time_limit, seed))
-    report = solve.report(backend) | {"claimed": _claimed(solve, -1)}
-    return _margin(
+    return margin_result(
         problem,
         _routing(problem, solve),
         _work_prices(problem, solve),
         solve.values["margin"],
-        report,
+        claimed=_claimed(solve, -1),
+        **solve.report(backend),
     )
 
 
@@ -200,32 +184,8 @@ def _pooled_margin(problem: FluidProblem) -> MarginResult:
     factors = [worker.capacity / problem.work_rate for worker in problem.workers]
     routing = tuple(tuple(kind.rate * f for f in factors) for kind in problem.classes)
     prices = (1 / problem.work_rate,) * len(problem.workers)
-    return _margin(problem, routing, prices, total / problem.work_rate, {"method": "closed-form"})
-
-
-def _margin(
-    problem: FluidProblem,
-    routing: tuple[tuple[Fraction, ...], ...],
-    work_prices: tuple[Fraction, ...],
-    value: Fraction,
-    report: dict[str, object],
-) -> MarginResult:
-    bound = margin_bound(problem, work_prices)
-    found = margin_violations(problem, routing, value)
-    return MarginResult(
-        **report,  # type: ignore[arg-type]
-        termination=_proven(value, bound, found),
-        value=value,
-        bound=bound,
-        violations=found,
-        problem=problem,
-        routing=routing,
-        work_prices=work_prices,
-    )
-
-
-def _proven(value: Fraction, bound: Fraction | None, found: dict[str, Fraction]) -> Termination:
-    return Termination.OPTIMAL if value == bound and not found else Termination.FAILED
+    margin = total / problem.work_rate
+    return margin_result(problem, routing, prices, margin, method="closed-form")
 
 
 def _claimed(solve: LinearSolve, sign: int) -> float | None:

@@ -3,19 +3,30 @@
 from formulations.thresholds.batch_limit import (
     BatchRule,
     batch_limit_thresholds,
+    corrected_batch_limit_thresholds,
+    nested_batch_limit_thresholds,
     whole_thresholds,
 )
 from formulations.thresholds.buffer import (
     LogArgument,
     SafetyBuffer,
     drift_exponent,
+    group_buffers,
     largest_batch_count,
     safety_buffer,
 )
 from formulations.thresholds.cheapest import cheapest_thresholds
-from formulations.thresholds.check import nested_violations, wait_violations
+from formulations.thresholds.check import (
+    nested_violations,
+    threshold_violations,
+    time_varying_violations,
+    wait_violations,
+)
+from formulations.thresholds.conditions import ThresholdProblem, batch_time, policy_memory
+from formulations.thresholds.grouped_problem import GroupedProblem
 from formulations.thresholds.least import brute_force, least_thresholds
-from formulations.thresholds.nested_problem import NestedProblem
+from formulations.thresholds.nested_problem import NestedProblem, SegmentedProblem
+from formulations.thresholds.prompt_group import PromptGroup
 from formulations.thresholds.result import SegmentResult, ThresholdResult
 from formulations.thresholds.segments import (
     SegmentPlan,
@@ -26,33 +37,44 @@ from formulations.thresholds.segments import (
     solve_segments,
 )
 from formulations.thresholds.solver import solve
-from formulations.thresholds.wait_problem import WaitProblem, batch_time, policy_memory
+from formulations.thresholds.time_varying import TimeVaryingProblem
+from formulations.thresholds.wait_problem import WaitProblem
 
 __all__ = [
     "BatchRule",
+    "GroupedProblem",
     "LogArgument",
     "NestedProblem",
+    "PromptGroup",
     "SafetyBuffer",
     "SegmentPlan",
     "SegmentResult",
+    "SegmentedProblem",
+    "ThresholdProblem",
     "ThresholdResult",
+    "TimeVaryingProblem",
     "WaitProblem",
     "batch_limit_thresholds",
     "batch_time",
     "best_plan",
     "brute_force",
     "cheapest_thresholds",
+    "corrected_batch_limit_thresholds",
     "drift_exponent",
     "equal_boundaries",
     "equal_plans",
+    "group_buffers",
     "largest_batch_count",
     "least_thresholds",
+    "nested_batch_limit_thresholds",
     "nested_violations",
     "plan",
     "policy_memory",
     "safety_buffer",
     "solve",
     "solve_segments",
+    "threshold_violations",
+    "time_varying_violations",
     "wait_violations",
     "whole_thresholds",
 ]

@@ -5,26 +5,43 @@ one batch. With S batches at most, all queues together stay within
 
     (12)  M(n) + Σ_{k=2..L} (l + b_{k−1}) (n_k + ln(argument/δ)/θ_k)
 
-with probability 1 − δ. ``θ_k > 0`` is the root of (16). These are floats: θ is rounded down, so
-that the buffer errs to the safe side, and totals are rounded up to whole tokens.
+with probability 1 − δ. ``θ_k > 0`` is the root of (16).
+
+With several prompt lengths each has its own queues, and ``δ`` is shared by a union bound over all
+of them: group g's segments k = 2..L_g are in S_g batches at most, so that there are ``Σ_g (L_g −
+1) S_g`` queues and batches in all, and each may exceed its part with the same probability.
+
+These are floats: θ is rounded down, so that the buffer errs to the safe side, and the deviations
+of each group are rounded up to whole tokens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from enum import StrEnum
 from fractions import Fraction
 from math import ceil, expm1, inf, isfinite, log, log1p
 
 from formulations.errors import InputError
+from formulations.fluid import FluidWorker
 from formulations.fluid.rates import exact_number
-from formulations.thresholds.nested_problem import NestedProblem
-from formulations.thresholds.wait_problem import policy_memory
+from formulations.thresholds.chain import SegmentChain
+from formulations.thresholds.conditions import ThresholdProblem, policy_memory
 
 _HALVINGS = 200
+#: Drift per request below which floats cannot tell it from none.
+_LEAST_DRIFT = Fraction(1, 10**6)
+#: How far below its floating-point value a root is looked for, step by step.
+_STEPS_DOWN = (0.0, *(2.0**k for k in range(-52, -24, 2)))
+#: Deviations are raised by this share before they are rounded up, against rounding errors.
+_ROUNDING = 1e-12
 
 
 class LogArgument(StrEnum):
-    """What the logarithm of (12) counts, in its four printed forms; m classes, L segments."""
+    """What the logarithm of (12) counts, in its four printed forms; m classes, L segments.
+
+    With several prompt lengths each form is summed over them.
+    """
 
     #: ``(L − 1)·S``: the union bound of the proof in appendix C, the least that is proven.
     PROOF = "proof"
@@ -85,21 +102,46 @@ def drift_exponent(before: int, threshold: int, share: Fraction) -> float:
         return inf
     if threshold <= before * share:
         return 0.0
-    p = float(share)
-    # (18): the root is at least 8 (n_k − n_{k−1} P)/n_{k−1}; g is negative from 0 to the root.
-    low = float(4 * (threshold - before * share) / before)
+    drift = threshold - before * share
+    # (18): the root is at least 8 (n_k − n_{k−1} P)/n_{k−1}.
+    low, p = float(4 * drift / before), float(share)
+    if drift > before * _LEAST_DRIFT:
+        theta = _largest(low, lambda t: _cumulant(before, threshold, p, t) < 0)
+        for step in _STEPS_DOWN:
+            theta *= 1 - step
+            if _is_below_root(before, threshold, share, theta):
+                return theta
+    return _largest(low, lambda t: _is_below_root(before, threshold, share, t))
+
+
+def _largest(low: float, is_below: Callable[[float], bool]) -> float:
+    """Return the largest number that is below, by bisection from one that is."""
     high = 2 * low
-    while _cumulant(before, threshold, p, high) <= 0:
+    while is_below(high):
         low, high = high, 2 * high
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         if not low < middle < high:
             break
-        if _cumulant(before, threshold, p, middle) < 0:
+        if is_below(middle):
             low = middle
         else:
             high = middle
     return low
+
+
+def _is_below_root(before: int, threshold: int, share: Fraction, theta: float) -> bool:
+    """Return whether ``g(θ) < 0`` beyond doubt: g is negative below the root only.
+
+    Terms of g that agree in their first ``2·log10(n v)`` digits, with v the denominator of P, are
+    told apart by as many digits more; exponential and logarithm are correctly rounded here.
+    """
+    with localcontext() as context:
+        context.prec = 30 + 2 * (len(str(before)) + len(str(share.denominator)))
+        p, t = Decimal(share.numerator) / share.denominator, Decimal(theta)
+        terms = before * (1 - p + p * t.exp()).ln(), threshold * t
+        doubt = (before + terms[1]).scaleb(5 - context.prec)
+        return terms[0] - terms[1] < -doubt
 
 
 def _cumulant(before: int, threshold: int, share: float, theta: float) -> float:
@@ -115,18 +157,16 @@ def _exp_minus(theta: float) -> float:
     return expm1(-theta) + 1
 
 
-def largest_batch_count(problem: NestedProblem, first: int, horizon: Fraction) -> int:
-    """Return ``⌈T/(d0 + d1 n_1 l)⌉``, more batches than which no run of T seconds has.
+def largest_batch_count(worker: FluidWorker, prompt: int, first: int, horizon: Fraction) -> int:
+    """Return ``⌈T/(d0 + d1 n_1 l)⌉``: no run of T seconds has more batches with n_1 fresh prompts.
 
-    Every batch holds n_1 fresh prompts; the printed S is random and depends on the run.
+    Every batch of Nested WAIT has them; the printed S is random and depends on the run.
     """
-    worker = problem.worker
-    shortest = worker.d0 + worker.d1 * first * problem.prompt
-    return max(1, ceil(horizon / shortest))
+    return max(1, ceil(horizon / (worker.d0 + worker.d1 * first * prompt)))
 
 
 def safety_buffer(
-    problem: NestedProblem,
+    problem: ThresholdProblem,
     thresholds: Sequence[int],
     *,
     horizon: object,
@@ -137,8 +177,8 @@ def safety_buffer(
 
     Parameters
     ----------
-    problem : NestedProblem
-        Data.
+    problem : NestedProblem, GroupedProblem or TimeVaryingProblem
+        Data. (WAIT has no queues between segments, and no buffer.)
     thresholds : sequence of int
         One per segment.
     horizon : int, float, str or Fraction
@@ -153,44 +193,88 @@ def safety_buffer(
     InputError
         If horizon or probability are out of range.
     """
-    logarithm = buffer_logarithm(problem, thresholds[0], horizon, probability, argument)
-    exponents = tuple(
-        drift_exponent(before, after, share)
-        for before, after, share in zip(thresholds, thresholds[1:], problem.passing, strict=False)
+    return sum_of_buffers(
+        group_buffers(
+            problem, thresholds, horizon=horizon, probability=probability, argument=argument
+        )
     )
-    held = [problem.prompt + end for end in problem.ends[:-1]]
+
+
+def sum_of_buffers(parts: Sequence[SafetyBuffer]) -> SafetyBuffer:
+    """Return the whole of what `group_buffers` gives in parts."""
+    deviations = [part.deviation for part in parts if part.deviation is not None]
+    return SafetyBuffer(
+        exponents=tuple(theta for part in parts for theta in part.exponents),
+        policy_memory=sum(part.policy_memory for part in parts),
+        waiting=sum(part.waiting for part in parts),
+        deviation=sum(deviations) if len(deviations) == len(parts) else None,
+    )
+
+
+def group_buffers(
+    problem: ThresholdProblem,
+    thresholds: Sequence[int],
+    *,
+    horizon: object,
+    probability: object,
+    argument: LogArgument = LogArgument.PROOF,
+) -> tuple[SafetyBuffer, ...]:
+    """Return what each prompt length contributes to `safety_buffer`; see there."""
+    conditions = problem.conditions
+    parts = conditions.split(thresholds)
+    logarithm = buffer_logarithm(
+        problem, [part[0] for part in parts], horizon, probability, argument
+    )
+    return tuple(
+        _chain_buffer(chain, part, logarithm)
+        for chain, part in zip(conditions.chains, parts, strict=True)
+    )
+
+
+def _chain_buffer(
+    chain: SegmentChain, thresholds: Sequence[int], logarithm: float
+) -> SafetyBuffer:
+    exponents = tuple(map(drift_exponent, thresholds, thresholds[1:], chain.passing))
     deviation = sum(
         tokens * logarithm / theta if theta else inf
-        for tokens, theta in zip(held, exponents, strict=True)
+        for tokens, theta in zip(chain.held, exponents, strict=True)
     )
     return SafetyBuffer(
         exponents=exponents,
-        policy_memory=policy_memory(problem.weights, thresholds),
-        waiting=sum(t * n for t, n in zip(held, thresholds[1:], strict=True)),
-        deviation=ceil(deviation) if isfinite(deviation) else None,
+        policy_memory=policy_memory(chain.weights, thresholds),
+        waiting=sum(t * n for t, n in zip(chain.held, thresholds[1:], strict=True)),
+        deviation=ceil(deviation * (1 + _ROUNDING)) if isfinite(deviation) else None,
     )
 
 
 def buffer_logarithm(
-    problem: NestedProblem, first: int, horizon: object, probability: object, argument: LogArgument
+    problem: ThresholdProblem,
+    first: Sequence[int],
+    horizon: object,
+    probability: object,
+    argument: LogArgument,
 ) -> float:
-    """Return ``ln(argument/δ)`` of (12) for a threshold n_1; see `safety_buffer`."""
+    """Return ``ln(argument/δ)`` of (12) for the n_1 of each chain; see `safety_buffer`."""
     seconds = exact_number(horizon, "horizon", positive=True)
-    delta = exact_number(probability, "probability", positive=True)
-    if delta >= 1:
-        raise InputError("probability", f"{delta} is not below 1", "use 0 < probability < 1")
-    count = _argument(problem, first, seconds, argument)
+    delta = exact_number(probability, "probability")
+    if not 0 < delta < 1:
+        raise InputError("probability", f"{delta} is not between 0 and 1", "use one that is")
+    count = max(Fraction(1), _argument(problem, first, seconds, argument))
     # δ may be smaller than any float.
     return log(count) + log(delta.denominator) - log(delta.numerator)
 
 
 def _argument(
-    problem: NestedProblem, first: int, horizon: Fraction, argument: LogArgument
+    problem: ThresholdProblem, first: Sequence[int], horizon: Fraction, argument: LogArgument
 ) -> Fraction:
-    between = max(1, len(problem.ends) - 1)
-    batches = largest_batch_count(problem, first, horizon)
-    if argument is LogArgument.THEOREM:
-        return Fraction(len(problem.outputs) * batches)
+    conditions = problem.conditions
     if argument is LogArgument.FIGURES:
-        return between * (horizon + 1)
-    return Fraction(between * (batches + (argument is LogArgument.TIME_VARYING)))
+        return sum(len(chain.passing) for chain in conditions.chains) * (horizon + 1)
+    total = 0
+    for chain, n in zip(conditions.chains, first, strict=True):
+        batches = largest_batch_count(conditions.worker, chain.prompt, n, horizon)
+        if argument is LogArgument.THEOREM:
+            total += chain.num_classes * batches
+        else:
+            total += len(chain.passing) * (batches + (argument is LogArgument.TIME_VARYING))
+    return Fraction(total)

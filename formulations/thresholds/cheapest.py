@@ -66,7 +66,7 @@ def cheapest_thresholds(
     for first in range(best[0], _MAX_FIRST):
         if search.floor_from(0, first)[1] >= most:
             return best
-        logarithm = buffer_logarithm(strict, first, horizon, probability, argument)
+        logarithm = buffer_logarithm(strict, [first], horizon, probability, argument)
         for _, total, thresholds in search.labels(first, logarithm, most):
             if total < most:
                 best, most = thresholds, total
@@ -80,7 +80,7 @@ class _Search:
         self.problem = problem
         self.weights = problem.weights
         self.shares = (Fraction(0), *problem.passing)
-        self.held = (0, *(problem.prompt + end for end in problem.ends[:-1]))
+        self.held = (0, *problem.groups[0].chain.held)
         self.floor_from = cache(self._floor_from)
         self._exponent = cache(drift_exponent)
 

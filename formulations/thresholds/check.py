@@ -4,8 +4,21 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil, floor
 
-from formulations.thresholds.nested_problem import NestedProblem
+from formulations.thresholds.conditions import ThresholdProblem
+from formulations.thresholds.nested_problem import SegmentedProblem
+from formulations.thresholds.prompt_group import PromptGroup
+from formulations.thresholds.time_varying import TimeVaryingProblem
 from formulations.thresholds.wait_problem import WaitProblem
+
+
+def threshold_violations(problem: ThresholdProblem, thresholds: Sequence[int]) -> dict[str, int]:
+    """Return every violated constraint of any threshold problem; see the checkers below."""
+    if isinstance(problem, WaitProblem):
+        return wait_violations(problem, thresholds)
+    if isinstance(problem, SegmentedProblem):
+        return nested_violations(problem, thresholds)
+    assert isinstance(problem, TimeVaryingProblem)
+    return time_varying_violations(problem, thresholds)
 
 
 def wait_violations(problem: WaitProblem, thresholds: Sequence[int]) -> dict[str, int]:
@@ -33,33 +46,74 @@ def wait_violations(problem: WaitProblem, thresholds: Sequence[int]) -> dict[str
     return found
 
 
-def nested_violations(problem: NestedProblem, thresholds: Sequence[int]) -> dict[str, int]:
+def nested_violations(problem: SegmentedProblem, thresholds: Sequence[int]) -> dict[str, int]:
     """Return every violated constraint of the Nested WAIT program and by how much.
 
     Returns
     -------
     dict of str to int
         Empty for a solution. ``first`` and ``drift[i]`` are by how many the threshold of segment
-        1, or i = 2..L, is too small for (10); ``memory`` the excess in tokens.
+        1, or i = 2..L, is too small for (10), with ``groups[g].`` before it if there are several
+        prompt lengths; ``memory`` the excess in tokens.
     """
-    found = _shape(thresholds, len(problem.ends))
+    found = _shape(thresholds, sum(len(group.ends) for group in problem.groups))
     if found:
         return found
-    memory = 0
-    reached = []
-    for n, entry, end in zip(thresholds, problem.entries, problem.ends, strict=True):
-        stages = end - entry + 1
-        memory += n * (stages * problem.prompt + _sum_to(end) - _sum_to(entry - 1))
-        rates = zip(problem.outputs, problem.rates, strict=True)
-        reached.append(sum((rate for output, rate in rates if output >= entry), Fraction(0)))
+    parts, start = [], 0
+    for group in problem.groups:
+        parts.append(thresholds[start : start + len(group.ends)])
+        start += len(group.ends)
+    memory = sum(_full(g, part) for g, part in zip(problem.groups, parts, strict=True))
     time = problem.worker.d0 + problem.worker.d1 * memory
-    _require(found, "first", thresholds[0], reached[0] * time, strict=problem.strict)
-    for i in range(1, len(thresholds)):
-        needed = thresholds[i - 1] * reached[i] / reached[i - 1]
-        _require(found, f"drift[{i + 1}]", thresholds[i], needed, strict=problem.strict)
+    for g, (group, part) in enumerate(zip(problem.groups, parts, strict=True)):
+        place = f"groups[{g}]." if len(parts) > 1 else ""
+        reached = [_rate_from(group, entry) for entry in group.entries]
+        _require(found, f"{place}first", part[0], reached[0] * time, strict=problem.strict)
+        for i in range(1, len(part)):
+            needed = part[i - 1] * reached[i] / reached[i - 1]
+            _require(found, f"{place}drift[{i + 1}]", part[i], needed, strict=problem.strict)
     if problem.within_memory and memory > problem.worker.memory:
         found["memory"] = memory - problem.worker.memory
     return found
+
+
+def time_varying_violations(
+    problem: TimeVaryingProblem, thresholds: Sequence[int]
+) -> dict[str, int]:
+    """Return what is violated of (13), by the names of `nested_violations`.
+
+    For sinusoidal rates (13) is judged by bounds a hair above the suprema, see `VaryingRates`.
+    """
+    group, profile = problem.group, problem.profile
+    found = _shape(thresholds, len(group.ends))
+    if found:
+        return found
+    memory = _full(group, thresholds)
+    time = problem.worker.d0 + problem.worker.d1 * memory
+    most = profile.largest_window(range(len(group.outputs)), time)
+    _require(found, "first", thresholds[0], most, strict=True)
+    for i in range(1, len(thresholds)):
+        here = [j for j, o in enumerate(group.outputs) if group.entries[i - 1] <= o]
+        later = [j for j in here if group.outputs[j] > group.ends[i - 1]]
+        share = profile.largest_share(later, [j for j in here if j not in later])
+        _require(found, f"drift[{i + 1}]", thresholds[i], thresholds[i - 1] * share, strict=True)
+    if problem.within_memory and memory > problem.worker.memory:
+        found["memory"] = memory - problem.worker.memory
+    return found
+
+
+def _full(group: PromptGroup, thresholds: Sequence[int]) -> int:
+    """Return the tokens of a batch that is full in every stage of a group."""
+    return sum(
+        n * ((end - entry + 1) * group.prompt + _sum_to(end) - _sum_to(entry - 1))
+        for n, entry, end in zip(thresholds, group.entries, group.ends, strict=True)
+    )
+
+
+def _rate_from(group: PromptGroup, entry: int) -> Fraction:
+    """Return the rate of the requests that get to a stage."""
+    rates = zip(group.outputs, group.rates, strict=True)
+    return sum((rate for output, rate in rates if output >= entry), Fraction(0))
 
 
 def _require(

@@ -1,17 +1,31 @@
-"""The least thresholds by monotone iteration, and by enumeration."""
+"""The least thresholds by monotone iteration, and by enumeration.
 
-from collections.abc import Callable, Sequence
+The iteration for (9) is the recurrence of response-time analysis, ``ΔT = d0 + d1·Σ w_j ⌈λ_j ΔT⌉``
+(a job of length d0 preempted by periodic ones). Its least fixed point is NP-hard to compute
+(Eisenbrand and Rothvoß 2008), so no start is known from which a few rounds always suffice. From
+`ThresholdConditions.lower_vector`, the usual start there, a load of 1 − ε may take ``1/ε`` rounds
+and more. Where the rates have a short common period, `_leap` skips all but the last ones.
+"""
+
+from fractions import Fraction
 from itertools import product
-from math import ceil, prod
+from math import ceil, floor, gcd, lcm, prod
 
 from formulations.errors import CapabilityError
-from formulations.thresholds.check import nested_violations, wait_violations
-from formulations.thresholds.nested_problem import NestedProblem
-from formulations.thresholds.wait_problem import WaitProblem, policy_memory
+from formulations.thresholds.chain import least_integer
+from formulations.thresholds.check import threshold_violations
+from formulations.thresholds.conditions import (
+    BatchArrivals,
+    ThresholdConditions,
+    ThresholdProblem,
+    batch_time,
+    policy_memory,
+)
 
-ThresholdProblem = WaitProblem | NestedProblem
-#: Most rounds; a load of 1 − ε takes some 1/ε of them.
-_MAX_ROUNDS = 300_000
+#: Rounds before a leap is tried, and in all.
+_PATIENCE, _MAX_ROUNDS = 2_000, 300_000
+#: Most thresholds that a leap computes.
+_MAX_LEAP = 500_000
 _MAX_VECTORS = 2_000_000
 
 
@@ -32,15 +46,55 @@ def least_thresholds(problem: ThresholdProblem) -> tuple[tuple[int, ...] | None,
     CapabilityError
         If the load is so close to 1 that the iteration does not end.
     """
-    if problem.load >= 1:
+    conditions = problem.conditions
+    if conditions.load >= 1:
         return None, 0
-    vector = problem.lower_vector()
+    vector = conditions.lower_vector()
     for rounds in range(1, _MAX_ROUNDS):
-        after = tuple(map(max, vector, problem.next_vector(vector)))
+        after = tuple(map(max, vector, conditions.next_vector(vector)))
         if after == vector:
             return vector, rounds
-        vector = after
-    raise CapabilityError("load", "too close to 1 for the iteration", "solve with cp-sat")
+        vector = _leap(conditions, after) if rounds == _PATIENCE else after
+    raise CapabilityError(
+        "load", "too close to 1 for the iteration", "solve with the method cp-sat"
+    )
+
+
+def _leap(conditions: ThresholdConditions, vector: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a larger vector that still is below every solution; the same if none is known.
+
+    Let ``n(D)`` be the least vector if batches last D, and ``f(D) = ΔT(n(D)) − D``; a solution is
+    ``n(D)`` with ``f(D) = 0``. If all ``Λ_gi·Π`` are whole, ``n(D + Π) = n(D) + Λ·Π`` and ``f(D +
+    Π) = f(D) − (1 − load)·Π``. Between its breaks, where n changes, f falls. Let m be the least
+    infimum of f before a break in one period. As long as ``k·(1 − load)·Π < m``, f is positive in
+    the k-th period after it, save that it may reach 0 after the last break, where n is what it is
+    at the end. So one can go on from the end of the last such period.
+    """
+    chains, arriving = conditions.chains, conditions.arriving
+    if not all(isinstance(a, BatchArrivals) for a in conditions.arrivals):
+        return vector
+    scale = lcm(*(rate.denominator for rate in arriving))
+    period = scale / Fraction(gcd(*(int(rate * scale) for rate in arriving)))
+    if sum(chain.rate * period for chain in chains) * len(vector) > _MAX_LEAP:
+        return vector
+    start = batch_time(conditions.worker, conditions.weights, vector)
+    breaks = {
+        k / chain.rate
+        for chain in chains
+        for k in range(floor(chain.rate * start) + 1, floor(chain.rate * (start + period)) + 1)
+    }
+
+    def excess(time: Fraction) -> Fraction:
+        # Just before a break, and at it, n_1 is the arrivals up to it, rounded up.
+        before = conditions.vector_from([ceil(chain.rate * time) for chain in chains])
+        return batch_time(conditions.worker, conditions.weights, before) - time
+
+    least = min(excess(time) for time in breaks)
+    skipped = max(0, ceil(least / ((1 - conditions.load) * period)))
+    time = start + skipped * period
+    return conditions.vector_from(
+        [least_integer(chain.rate * time, strict=conditions.strict) for chain in chains]
+    )
 
 
 def brute_force(problem: ThresholdProblem) -> tuple[int, ...] | None:
@@ -55,32 +109,14 @@ def brute_force(problem: ThresholdProblem) -> tuple[int, ...] | None:
     """
     if problem.load >= 1:
         return None
-    check = violation_checker(problem)
-    upper = problem.upper_vector()
+    upper = problem.conditions.upper_vector()
     if prod(upper) > _MAX_VECTORS:
         raise CapabilityError("thresholds", f"{prod(upper)} vectors", "solve with cp-sat")
     weights = problem.weights
     solutions = (
         (policy_memory(weights, vector), vector)
         for vector in product(*(range(1, most + 1) for most in upper))
-        if not check(vector)
+        if not threshold_violations(problem, vector)
     )
     best = min(solutions, default=None)
     return None if best is None else best[1]
-
-
-def violation_checker(problem: ThresholdProblem) -> Callable[[Sequence[int]], dict[str, int]]:
-    """Return the checker of a problem."""
-    if isinstance(problem, WaitProblem):
-        return lambda thresholds: wait_violations(problem, thresholds)
-    return lambda thresholds: nested_violations(problem, thresholds)
-
-
-def memory_bound(problem: ThresholdProblem) -> int:
-    """Return a lower bound on the memory: the fluid equilibrium's, rounded up.
-
-    Multiply the conditions by the weights and sum: ``M >= A·(d0 + d1·M)``.
-    """
-    pairs = zip(problem.arriving, problem.weights, strict=True)
-    work = sum(rate * w for rate, w in pairs)
-    return ceil(problem.worker.d0 * work / (1 - problem.load))

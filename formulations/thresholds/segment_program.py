@@ -28,11 +28,11 @@ keep requests as if they were long; many cost a whole request each by rounding: 
 section 7.2.
 """
 
-from math import lcm
 from typing import Any
 
 import pyomo.environ as pyo
 
+from formulations.thresholds.conditions import BatchArrivals
 from formulations.thresholds.nested_problem import NestedProblem
 
 Segment = tuple[int, int]
@@ -61,7 +61,7 @@ def build(problem: NestedProblem, most: int, model: Any = None) -> Any:
         (a, b) for a in range(len(problem.outputs)) for b in range(a, len(problem.outputs))
     ]
     weight = segment_weights(pieces)
-    held = [0, *(problem.prompt + output for output in problem.outputs[:-1])]
+    held = [0, *pieces.groups[0].chain.held]
     cost = {(a, b): weight[a, b] + held[a] for a, b in segments}
     model.segments = pyo.Set(initialize=segments, dimen=2)
     model.z = pyo.Var(model.segments, domain=pyo.Binary)
@@ -117,13 +117,11 @@ def _on(model: Any, largest: dict[Segment, int]) -> None:
 
 def _first(model: Any, pieces: NestedProblem, weight: dict[Segment, int]) -> None:
     """(4) As many prompts start as arrive during a full batch."""
-    rate, worker = pieces.arriving[0], pieces.worker
-    per_batch, per_token = rate * worker.d0, rate * worker.d1
-    scale = lcm(per_batch.denominator, per_token.denominator)
+    arrivals = BatchArrivals.of(pieces.arriving[0], pieces.worker)
     started = pyo.quicksum(model.n[0, b] for b in range(len(pieces.outputs)))
     batch = pyo.quicksum(w * model.n[segment] for segment, w in weight.items())
-    needed = int(scale * per_batch) + int(pieces.strict)
-    model.first = pyo.Constraint(expr=scale * started - int(scale * per_token) * batch >= needed)
+    needed = arrivals.constant + arrivals.slope * batch + int(pieces.strict)
+    model.first = pyo.Constraint(expr=arrivals.scale * started >= needed)
 
 
 def _drift(model: Any, pieces: NestedProblem) -> None:

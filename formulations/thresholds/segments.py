@@ -1,23 +1,24 @@
 """How many segments, and where: plans with their memory, and the best of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from functools import cached_property
+from itertools import combinations, product
 
 from formulations.backends import Limits, ModelProgram, backend, run_backend
 from formulations.errors import CapabilityError, InputError
 from formulations.results import Termination
-from formulations.thresholds.buffer import LogArgument, SafetyBuffer, safety_buffer
+from formulations.thresholds.buffer import LogArgument, SafetyBuffer, group_buffers, sum_of_buffers
 from formulations.thresholds.cheapest import cheapest_thresholds
 from formulations.thresholds.check import nested_violations
-from formulations.thresholds.least import least_thresholds, memory_bound
-from formulations.thresholds.nested_problem import NestedProblem
+from formulations.thresholds.conditions import policy_memory
+from formulations.thresholds.least import least_thresholds
+from formulations.thresholds.nested_problem import NestedProblem, SegmentedProblem
 from formulations.thresholds.result import SegmentResult
-from formulations.thresholds.wait_problem import policy_memory
-from formulations.trust import is_proven, trusted_bound, trusted_termination
+from formulations.thresholds.solver import judged
 
-#: Most sets of boundaries that are enumerated.
-_MAX_CHOICES = 2**16
+#: Most possible boundaries whose sets are enumerated, 2^16 of them.
+_MAX_INNER = 16
 
 
 @dataclass(frozen=True)
@@ -26,15 +27,27 @@ class SegmentPlan:
 
     Parameters
     ----------
-    boundaries, thresholds : tuple of int
-        Last stage, and threshold per stage, of each segment.
-    buffer : SafetyBuffer
-        The memory of (12) and its parts.
+    problem : NestedProblem or GroupedProblem
+        Data, with these segments.
+    thresholds : tuple of int
+        Per stage of each segment.
+    group_buffers : tuple of SafetyBuffer
+        What each prompt length adds to the memory of (12).
     """
 
-    boundaries: tuple[int, ...]
+    problem: SegmentedProblem
     thresholds: tuple[int, ...]
-    buffer: SafetyBuffer
+    group_buffers: tuple[SafetyBuffer, ...]
+
+    @cached_property
+    def buffer(self) -> SafetyBuffer:
+        """The memory of (12) and its parts."""
+        return sum_of_buffers(self.group_buffers)
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        """Last stage of each segment, one prompt length after the other."""
+        return tuple(end for group in self.problem.groups for end in group.ends)
 
     @property
     def num_segments(self) -> int:
@@ -48,7 +61,7 @@ class SegmentPlan:
 
 
 def plan(
-    problem: NestedProblem,
+    problem: SegmentedProblem,
     *,
     horizon: object,
     probability: object,
@@ -59,15 +72,22 @@ def plan(
 
     Parameters
     ----------
-    problem : NestedProblem
+    problem : NestedProblem or GroupedProblem
         Data.
     horizon, probability, argument
         See `safety_buffer`.
     raised : bool
         Whether thresholds may exceed the least ones where that saves memory, see
         `cheapest_thresholds`.
+
+    Raises
+    ------
+    CapabilityError
+        If thresholds are to be raised for several prompt lengths, or are too large for it.
     """
     if raised:
+        if not isinstance(problem, NestedProblem):
+            raise CapabilityError("raised", "several prompt lengths", "use least thresholds")
         thresholds = cheapest_thresholds(
             problem, horizon=horizon, probability=probability, argument=argument
         )
@@ -75,10 +95,10 @@ def plan(
         thresholds, _ = least_thresholds(problem)
     if thresholds is None:
         return None
-    buffer = safety_buffer(
+    parts = group_buffers(
         problem, thresholds, horizon=horizon, probability=probability, argument=argument
     )
-    return SegmentPlan(problem.ends, thresholds, buffer)
+    return SegmentPlan(problem, thresholds, parts)
 
 
 def equal_boundaries(outputs: Sequence[int], num_segments: int) -> tuple[int, ...]:
@@ -101,17 +121,20 @@ def equal_boundaries(outputs: Sequence[int], num_segments: int) -> tuple[int, ..
 
 
 def equal_plans(
-    problem: NestedProblem,
+    problem: SegmentedProblem,
     counts: Iterable[int],
     *,
     horizon: object,
     probability: object,
     argument: LogArgument = LogArgument.PROOF,
 ) -> dict[int, SegmentPlan | None]:
-    """Return the plan of every number of equal segments: the U-shape of figures 16 to 18."""
+    """Return the plan of every number of equal segments: the U-shape of figures 16 to 18.
+
+    With several prompt lengths it is the number of segments of each.
+    """
     return {
         count: plan(
-            problem.with_boundaries(equal_boundaries(problem.outputs, count)),
+            problem.with_segments([equal_boundaries(g.outputs, count) for g in problem.groups]),
             horizon=horizon,
             probability=probability,
             argument=argument,
@@ -121,24 +144,31 @@ def equal_plans(
 
 
 def all_boundaries(outputs: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return every choice of boundaries among the output lengths; the last always is one.
+    """Return every choice of boundaries among the output lengths; the last always is one."""
+    inner = outputs[:-1]
+    sizes = range(len(inner) + 1)
+    return [(*chosen, outputs[-1]) for size in sizes for chosen in combinations(inner, size)]
+
+
+def all_segments(problem: SegmentedProblem) -> Iterator[SegmentedProblem]:
+    """Yield the problem with every choice of boundaries among the outputs of every group.
 
     Raises
     ------
     CapabilityError
         If there are too many.
     """
-    inner = outputs[:-1]
-    if (choices := 2 ** len(inner)) > _MAX_CHOICES:
+    inner = sum(len(group.outputs) - 1 for group in problem.groups)
+    if inner > _MAX_INNER:
         raise CapabilityError(
-            "outputs", f"{choices} choices of boundaries", "merge some, or use solve_segments"
+            "outputs", f"2^{inner} choices of boundaries", "merge some, or use solve_segments"
         )
-    sizes = range(len(inner) + 1)
-    return [(*chosen, outputs[-1]) for size in sizes for chosen in combinations(inner, size)]
+    for boundaries in product(*(all_boundaries(group.outputs) for group in problem.groups)):
+        yield problem.with_segments(boundaries)
 
 
 def best_plan(
-    problem: NestedProblem,
+    problem: SegmentedProblem,
     *,
     horizon: object,
     probability: object,
@@ -157,13 +187,13 @@ def best_plan(
     """
     plans = (
         plan(
-            problem.with_boundaries(boundaries),
+            candidate,
             horizon=horizon,
             probability=probability,
             argument=argument,
             raised=raised,
         )
-        for boundaries in all_boundaries(problem.outputs)
+        for candidate in all_segments(problem)
     )
     known = [(p.memory, p) for p in plans if p is not None and p.memory is not None]
     return min(known, key=lambda pair: pair[0])[1] if known else None
@@ -171,7 +201,7 @@ def best_plan(
 
 def batch_and_waiting(problem: NestedProblem, thresholds: Sequence[int]) -> int:
     """Return the first two terms of (12), the objective of the segment program [tokens]."""
-    held = (problem.prompt + end for end in problem.ends[:-1])
+    held = problem.groups[0].chain.held
     waiting = sum(tokens * n for tokens, n in zip(held, thresholds[1:], strict=True))
     return policy_memory(problem.weights, thresholds) + waiting
 
@@ -214,12 +244,12 @@ def solve_segments(
 
 def _enumerated(problem: NestedProblem) -> SegmentResult:
     choices = []
-    for boundaries in all_boundaries(problem.outputs):
-        candidate = problem.with_boundaries(boundaries)
+    for candidate in all_segments(problem):
+        assert isinstance(candidate, NestedProblem)
         thresholds, _ = least_thresholds(candidate)
         if thresholds is not None and not nested_violations(candidate, thresholds):
             memory = batch_and_waiting(candidate, thresholds)
-            choices.append((memory, len(boundaries), boundaries, thresholds))
+            choices.append((memory, len(candidate.ends), candidate.ends, thresholds))
     if not choices:
         return SegmentResult(method="brute-force", termination=Termination.INFEASIBLE)
     memory, _, boundaries, thresholds = min(choices)
@@ -254,23 +284,11 @@ def _solved(finest: NestedProblem, method: str, limits: Limits, most: int) -> Se
         objective = batch_and_waiting(candidate, thresholds)
         found = nested_violations(candidate, thresholds)
     # Merging segments only makes requests stay longer, so the finest ones bound the full batch.
-    bound, kind = trusted_bound(outcome, memory_bound(finest), objective)
-    infeasible = outcome.termination is Termination.INFEASIBLE
+    bound = finest.conditions.memory_bound()
     return SegmentResult(
+        **judged(outcome, objective, bound, found, always_feasible=not finest.within_memory),
         method=method,
-        termination=trusted_termination(
-            outcome.termination,
-            proven=is_proven(objective, bound, kind),
-            broken=bool(found),
-            always_feasible=not finest.within_memory,
-        ),
-        objective=objective,
-        bound=None if infeasible else bound,
-        bound_kind=kind,
+        compile_seconds=compile_seconds,
         thresholds=thresholds,
         boundaries=boundaries,
-        violations=found,
-        seconds=outcome.seconds,
-        compile_seconds=compile_seconds,
-        solver=outcome.details,
     )

@@ -4,17 +4,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from formulations.backends import Limits, ModelProgram, Outcome, backend, run_backend
-from formulations.results import Termination
-from formulations.thresholds.least import (
-    ThresholdProblem,
-    brute_force,
-    least_thresholds,
-    memory_bound,
-    violation_checker,
+from formulations.backends import (
+    Limits,
+    ModelProgram,
+    Outcome,
+    backend,
+    check_method,
+    run_backend,
 )
+from formulations.results import Termination
+from formulations.thresholds.check import threshold_violations
+from formulations.thresholds.conditions import ThresholdProblem, policy_memory
+from formulations.thresholds.least import brute_force, least_thresholds
 from formulations.thresholds.result import ThresholdResult
-from formulations.thresholds.wait_problem import WaitProblem, policy_memory
 from formulations.trust import is_proven, trusted_bound, trusted_termination
 
 
@@ -29,11 +31,12 @@ def solve(
 
     Parameters
     ----------
-    problem : WaitProblem or NestedProblem
+    problem : WaitProblem, NestedProblem, GroupedProblem or TimeVaryingProblem
         Data.
     method : str
         ``fixed-point`` (least solution by iteration, in rationals), ``brute-force``, or a backend
-        for the integer program: ``cp-sat``, ``highs``, ``pyomo``, ``pyomo:SOLVER``.
+        for the integer program (constant rates): ``cp-sat``, ``highs``, ``pyomo``,
+        ``pyomo:SOLVER``.
     time_limit : float, optional
         Seconds for a backend.
     seed : int
@@ -51,36 +54,17 @@ def solve(
     CapabilityError
         If the scaled program leaves the integers a backend can hold, or is too large to enumerate.
     """
+    check_method(method, ("fixed-point", "brute-force"))
     if method == "fixed-point":
-        return _proven(problem, method, lambda: least_thresholds(problem))
+        return _by_ourselves(problem, method, lambda: least_thresholds(problem))
     if method == "brute-force":
-        return _proven(problem, method, lambda: (brute_force(problem), 0))
-    solver = backend(method)
+        return _by_ourselves(problem, method, lambda: (brute_force(problem), 0))
     if problem.load >= 1:
         return ThresholdResult(method=method, termination=Termination.INFEASIBLE)
-    program, outcome, compile_seconds = run_backend(
-        solver,
-        lambda: ModelProgram(_state(problem)),
-        Limits(time_limit, seed),
-        lambda program: None,
-    )
-    vector = None
-    if outcome.values is not None:
-        columns = [f"n[{i}]" for i in program.model.n]
-        index = program.standard_form.column_index()
-        vector = tuple(round(outcome.values[index[name]]) for name in columns)
-    return _result(problem, method, outcome, vector, compile_seconds)
+    return _by_backend(problem, method, Limits(time_limit, seed))
 
 
-def _state(problem: ThresholdProblem) -> Any:
-    from formulations.thresholds import nested_program, wait_program
-
-    if isinstance(problem, WaitProblem):
-        return wait_program.build(problem)
-    return nested_program.build(problem)
-
-
-def _proven(
+def _by_ourselves(
     problem: ThresholdProblem,
     method: str,
     find: Callable[[], tuple[tuple[int, ...] | None, int]],
@@ -89,7 +73,7 @@ def _proven(
     began = time.perf_counter()
     vector, rounds = find()
     seconds = time.perf_counter() - began
-    found = {} if vector is None else violation_checker(problem)(vector)
+    found = {} if vector is None else threshold_violations(problem, vector)
     if vector is None or set(found) == {"memory"}:
         return ThresholdResult(
             method=method, termination=Termination.INFEASIBLE, seconds=seconds, iterations=rounds
@@ -107,32 +91,71 @@ def _proven(
     )
 
 
-def _result(
-    problem: ThresholdProblem,
-    method: str,
-    outcome: Outcome,
-    vector: tuple[int, ...] | None,
-    compile_seconds: float,
-) -> ThresholdResult:
-    objective = None if vector is None else policy_memory(problem.weights, vector)
-    found = {} if vector is None else violation_checker(problem)(vector)
-    bound, kind = trusted_bound(outcome, memory_bound(problem), objective)
-    infeasible = outcome.termination is Termination.INFEASIBLE
-    return ThresholdResult(
-        method=method,
-        termination=trusted_termination(
-            outcome.termination,
-            proven=is_proven(objective, bound, kind),
-            broken=bool(found),
-            # Without the memory every load below 1 has thresholds.
-            always_feasible=not problem.within_memory,
-        ),
-        objective=objective,
-        bound=None if infeasible else bound,
-        bound_kind=kind,
-        thresholds=vector,
-        violations=found,
-        seconds=outcome.seconds,
-        compile_seconds=compile_seconds,
-        solver=outcome.details,
+def _by_backend(problem: ThresholdProblem, method: str, limits: Limits) -> ThresholdResult:
+    from formulations.thresholds.threshold_program import build
+
+    program, outcome, compile_seconds = run_backend(
+        backend(method), lambda: ModelProgram(build(problem)), limits, lambda program: None
     )
+    vector = objective = None
+    found: dict[str, int] = {}
+    if outcome.values is not None:
+        index = program.standard_form.column_index()
+        columns = [index[f"n[{g},{i}]"] for g, i in program.model.segments]
+        vector = tuple(round(outcome.values[j]) for j in columns)
+        objective = policy_memory(problem.weights, vector)
+        found = threshold_violations(problem, vector)
+    conditions = problem.conditions
+    return ThresholdResult(
+        **judged(
+            outcome,
+            objective,
+            conditions.memory_bound(),
+            found,
+            always_feasible=not conditions.within_memory,
+        ),
+        method=method,
+        compile_seconds=compile_seconds,
+        thresholds=vector,
+    )
+
+
+def judged(
+    outcome: Outcome,
+    objective: int | None,
+    own_bound: int,
+    found: dict[str, int],
+    *,
+    always_feasible: bool,
+) -> dict[str, Any]:
+    """Return the fields of a `ThresholdResult` that judge what a backend said.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        What it said.
+    objective : int, optional
+        Of the solution, recomputed.
+    own_bound : int
+        A lower bound that integers prove.
+    found : dict of str to int
+        What the checker found.
+    always_feasible : bool
+        Whether there is a solution: without the memory every load below 1 has thresholds.
+    """
+    bound, kind = trusted_bound(outcome, own_bound, objective)
+    termination = trusted_termination(
+        outcome.termination,
+        proven=is_proven(objective, bound, kind),
+        broken=bool(found),
+        always_feasible=always_feasible,
+    )
+    return {
+        "termination": termination,
+        "objective": objective,
+        "bound": None if outcome.termination is Termination.INFEASIBLE else bound,
+        "bound_kind": kind,
+        "violations": found,
+        "seconds": outcome.seconds,
+        "solver": outcome.details,
+    }

@@ -107,6 +107,28 @@ def test_nested_thresholds(bfio: Bfio, tmp_path: Path) -> None:
     assert "safe_memory" not in merged
 
 
+def test_nested_with_several_prompts(bfio: Bfio, tmp_path: Path) -> None:
+    """Classes of one prompt length are a group: l = 1 with l' = (1, 2), l = 2 with l' = 1.
+
+    M = 2·3 + 2·3 + 1·5 = 17, and n_2 = 2 may wait with 2 tokens each.
+    """
+    rows = [*I0["classes"], {"rate": 1, "prompt": 2, "output": 1}]
+    name = _write(tmp_path, classes=rows, d1="1/100", memory=20)
+    nested = bfio("fluid", name, "--nested", "--json").json["nested"]
+    assert (nested["thresholds"], nested["boundaries"]) == ([2, 2, 1], [1, 2, 1])
+    assert (nested["policy_memory"], nested["fit"]) == (17, True)
+    assert [row["thresholds"] for row in nested["groups"]] == [[2, 2], [1]]
+    safe = ("--nested", "--horizon", "10", "--probability", "0.1")
+    buffered = bfio("fluid", name, *safe, "--json").json["nested"]
+    assert (buffered["safe_memory"], buffered["fit"]) == (21, False)
+    assert [row["safe_memory"] for row in buffered["groups"]] == [16, 5]
+    text = bfio("fluid", name, *safe).out
+    assert "prompt 1: thresholds 2 up to stage 1, 2 up to stage 2" in text
+    assert "prompt 2: thresholds 1 up to stage 1" in text
+    best = bfio("fluid", name, *safe, "--segments", "best", "--json").json["nested"]
+    assert best["boundaries"] == [2, 1]
+
+
 def test_nested_and_unstable(bfio: Bfio, tmp_path: Path) -> None:
     """Load 1: stated, with or without a buffer."""
     name = _write(tmp_path, d1="1/9")
@@ -122,12 +144,17 @@ def test_nested_and_unstable(bfio: Bfio, tmp_path: Path) -> None:
         ({"classes": [{"rate": 0, "prompt": 1, "output": 1}]}, (), "classes[0].rate: 0"),
         ({}, ("--objective", "profit"), "'profit' is unknown"),
         ({}, ("--segments", "2"), "--segments without --nested"),
+        ({}, ("--segments", ""), "--segments without --nested"),
         ({}, ("--nested", "--horizon", "2"), "alone"),
         ({}, ("--nested", "--segments", "best"), "--segments best"),
         ({}, ("--nested", "--segments", "two"), "'two' is no number"),
         ({}, ("--nested", "--segments", "0"), "segments: 0"),
         ({}, ("--nested", "--horizon", "2", "--probability", "2"), "probability: 2"),
-        ({"classes": I0["classes"][::-1]}, ("--nested",), "outputs[1]: 1 does not exceed 2"),
+        (
+            {"classes": I0["classes"][::-1]},
+            ("--nested",),
+            "classes[1].output: 1 does not exceed 2",
+        ),
         ({"workers": 2}, ("--nested",), "workers: 2 of them"),
     ],
 )

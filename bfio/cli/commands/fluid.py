@@ -11,7 +11,7 @@ from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from formulations.fluid import FluidProblem
-    from formulations.thresholds import NestedProblem
+    from formulations.thresholds import SegmentedProblem
 
 _DESCRIPTION = """\
 What can an engine sustain? Requests of each class arrive at a rate and need output + 1 iterations;
@@ -33,8 +33,9 @@ second) is 1 or more, "verdict" says so, and the admitted rates are those of mos
 duals tell what one more token of memory, or one more request per second, would add; memory_below
 what one token less would cost. thresholds are the least with which WAIT keeps up (one worker;
 null if the load is 1 or more), thresholds_strict those that keep latency bounded. --nested: the
-same for Nested WAIT, which does not know the classes of requests: prompts must be equal, outputs
-increase. --segments L merges the classes into L equal groups, best tries all sets of boundaries.
+same for Nested WAIT, which does not know the output lengths of requests: classes of one prompt
+length form a group, in which outputs must increase. --segments L merges the classes of each group
+into L equal segments, best tries all sets of boundaries.
 With --horizon and --probability the memory that overflows so rarely in that time is given too.
 """
 
@@ -75,7 +76,8 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _nested_wanted(args: argparse.Namespace) -> bool:
-    extra = [f"--{n}" for n in ("segments", "horizon", "probability") if getattr(args, n)]
+    names = ("segments", "horizon", "probability")
+    extra = [f"--{name}" for name in names if getattr(args, name) is not None]
     if extra and not args.nested:
         raise InputError("command line", f"{extra[0]} without --nested", "add --nested")
     if (args.horizon is None) != (args.probability is None):
@@ -86,44 +88,25 @@ def _nested_wanted(args: argparse.Namespace) -> bool:
 
 
 def _nested(args: argparse.Namespace, problem: "FluidProblem") -> dict[str, Any]:
-    from formulations.fluid.answer import plain_number
-    from formulations.thresholds import NestedProblem, best_plan, plan, solve
+    from formulations.thresholds import GroupedProblem, best_plan, plan
+    from formulations.thresholds.answer import nested_answer
 
-    nested = NestedProblem.from_fluid(problem)
+    nested: SegmentedProblem = GroupedProblem.from_fluid(problem)
     if args.segments not in (None, "best"):
         nested = _merged(nested, args.segments)
-    chosen = None
-    if args.horizon is not None:
-        choose = best_plan if args.segments == "best" else plan
-        chosen = choose(nested, horizon=args.horizon, probability=args.probability)
-        if chosen is not None:
-            nested = nested.with_boundaries(chosen.boundaries)
-    result = solve(nested)
-    found = result.thresholds
-    answer: dict[str, Any] = {
-        "termination": result.termination.value,
-        "boundaries": list(nested.ends),
-        "thresholds": None if found is None else list(found),
-        "policy_memory": result.objective,
-        "load": plain_number(nested.load),
-    }
-    if chosen is not None:
-        buffer = chosen.buffer
-        answer |= {
-            "exponents": [None if theta == float("inf") else theta for theta in buffer.exponents],
-            "waiting": buffer.waiting,
-            "deviation": buffer.deviation,
-            "safe_memory": buffer.total,
-        }
-    return answer
+    if args.horizon is None:
+        return nested_answer(nested)
+    choose = best_plan if args.segments == "best" else plan
+    chosen = choose(nested, horizon=args.horizon, probability=args.probability)
+    return nested_answer(nested, chosen)
 
 
-def _merged(nested: "NestedProblem", text: str) -> "NestedProblem":
+def _merged(nested: "SegmentedProblem", text: str) -> "SegmentedProblem":
     from formulations.thresholds import equal_boundaries
 
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise InputError("--segments", f"{text!r} is no number", "write one, or best")
-    return nested.with_boundaries(equal_boundaries(nested.outputs, int(text)))
+    return nested.with_segments([equal_boundaries(g.outputs, int(text)) for g in nested.groups])
 
 
 def _print(answer: dict[str, Any], problem: "FluidProblem") -> None:
@@ -171,9 +154,11 @@ def _print_nested(nested: dict[str, Any]) -> None:
     if nested["thresholds"] is None:
         print(f"Nested WAIT: {nested['termination']}, load {number(nested['load'])}")
         return
-    pairs = zip(nested["boundaries"], nested["thresholds"], strict=True)
-    shown = ", ".join(f"{n} up to stage {end}" for end, n in pairs)
-    print(f"Nested WAIT: thresholds {shown}; full batch {nested['policy_memory']:,} tokens")
+    print(f"Nested WAIT: full batch {nested['policy_memory']:,} tokens")
+    for group in nested["groups"]:
+        pairs = zip(group["boundaries"], group["thresholds"], strict=True)
+        shown = ", ".join(f"{n} up to stage {end}" for end, n in pairs)
+        print(f"prompt {group['prompt']}: thresholds {shown}")
     if "safe_memory" in nested:
         print(f"with safety buffer {number(nested['safe_memory'])} tokens")
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass
-from formulations.thresholds import NestedProblem, WaitProblem
+from formulations.thresholds import GroupedProblem, NestedProblem, PromptGroup, WaitProblem
 
 rates = st.builds(Fraction, st.integers(1, 30), st.integers(1, 12))
 d0s = st.builds(Fraction, st.integers(1, 12), st.integers(2, 12))
@@ -39,30 +39,51 @@ def wait_problems(draw: st.DrawFn, max_classes: int = 3) -> WaitProblem:
 
 
 @st.composite
-def nested_problems(draw: st.DrawFn, max_classes: int = 4) -> NestedProblem:
+def prompt_groups(draw: st.DrawFn, max_classes: int = 4) -> PromptGroup:
     """Draw lengths and rates, and segments that merge some of them."""
     outputs = sorted(draw(st.sets(st.integers(0, 12), min_size=1, max_size=max_classes)))
     ends = [output for output in outputs[:-1] if draw(st.booleans())]
-    problem = NestedProblem(
+    return PromptGroup(
         prompt=draw(st.integers(1, 9)),
         outputs=tuple(outputs),
         rates=tuple(draw(rates) for _ in outputs),
-        worker=FluidWorker(draw(d0s), Fraction(0), 10**9),
         boundaries=(*ends, outputs[-1]),
-        strict=draw(st.booleans()),
-        within_memory=draw(st.booleans()),
     )
-    pairs = zip(problem.arriving, problem.weights, strict=True)
-    work = sum((rate * s for rate, s in pairs), Fraction(0))
-    memory = draw(st.sampled_from([1, 100, 1000, 10**9]))
+
+
+@st.composite
+def nested_problems(draw: st.DrawFn, max_classes: int = 4) -> NestedProblem:
+    """Draw one group, a load, critical and overloaded ones included, maybe with little memory."""
+    problem = _problem(draw, (draw(prompt_groups(max_classes)),))
+    (group,) = problem.groups
     return NestedProblem(
-        prompt=problem.prompt,
-        outputs=problem.outputs,
-        rates=problem.rates,
-        worker=worker_for(problem.worker.d0, work, draw(loads), memory),
-        boundaries=problem.boundaries,
+        prompt=group.prompt,
+        outputs=group.outputs,
+        rates=group.rates,
+        worker=problem.worker,
+        boundaries=group.boundaries,
         strict=problem.strict,
         within_memory=problem.within_memory,
+    )
+
+
+@st.composite
+def grouped_problems(draw: st.DrawFn, max_groups: int = 3) -> GroupedProblem:
+    """Draw several groups; prompts may be alike, as with WAIT."""
+    groups = draw(st.lists(prompt_groups(max_classes=2), min_size=1, max_size=max_groups))
+    return _problem(draw, tuple(groups))
+
+
+def _problem(draw: st.DrawFn, groups: tuple[PromptGroup, ...]) -> GroupedProblem:
+    free = GroupedProblem(groups, FluidWorker(Fraction(1), Fraction(0), 1))
+    pairs = zip(free.arriving, free.weights, strict=True)
+    work = sum((rate * s for rate, s in pairs), Fraction(0))
+    memory = draw(st.sampled_from([1, 100, 1000, 10**9]))
+    return GroupedProblem(
+        groups,
+        worker_for(draw(d0s), work, draw(loads), memory),
+        strict=draw(st.booleans()),
+        within_memory=draw(st.booleans()),
     )
 
 

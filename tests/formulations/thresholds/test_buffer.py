@@ -1,6 +1,7 @@
 """Safety buffers, segment choice and batch limits."""
 
 from dataclasses import replace
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import product
 from math import exp, inf, log
@@ -19,10 +20,12 @@ from formulations.thresholds import (
     batch_limit_thresholds,
     best_plan,
     cheapest_thresholds,
+    corrected_batch_limit_thresholds,
     drift_exponent,
     equal_boundaries,
     equal_plans,
     largest_batch_count,
+    nested_batch_limit_thresholds,
     nested_violations,
     plan,
     safety_buffer,
@@ -34,7 +37,7 @@ from formulations.thresholds.printed import (
     printed_segment_memory,
     proportional_thresholds,
 )
-from tests.formulations.fluid.cases import fluid
+from tests.formulations.fluid.cases import fluid, plain
 from tests.formulations.thresholds.cases import nested_problems, spec_example
 
 
@@ -60,6 +63,8 @@ def test_an_exponent_by_hand() -> None:
     That is x² − 10x + 9 = 0: x = 1 or 9, so θ = ln 9.
     """
     assert drift_exponent(2, 1, Fraction(1, 4)) == pytest.approx(log(9), rel=1e-12)
+    # Small drifts D have θ ≈ 2 D/(n_{k−1} P (1 − P)): here D = 1/2, and 1/(10²⁴/4).
+    assert drift_exponent(10**24 + 1, 5 * 10**23 + 1, Fraction(1, 2)) == pytest.approx(4e-24)
 
 
 @given(
@@ -86,6 +91,27 @@ def test_exponents(case: tuple[int, int, Fraction]) -> None:
             assert logarithm == pytest.approx(theta * threshold, rel=1e-6)
 
 
+@given(
+    st.one_of(st.integers(2, 10**9), st.integers(2, 10**40)).flatmap(
+        lambda n: st.tuples(st.just(n), st.integers(1, n - 1), st.integers(1, 10**6))
+    )
+)
+def test_exponents_are_not_above_the_root(case: tuple[int, int, int]) -> None:
+    """With 200 digits g(θ) < 0, and not if θ is a millionth larger, however small the drift is."""
+    before, passed, denominator = case
+    share = Fraction(max(1, passed * denominator // before), denominator)
+    threshold = int(before * share) + 1
+    assume(threshold < before)
+    theta = drift_exponent(before, threshold, share)
+    with localcontext() as context:
+        context.prec = 200
+        p = Decimal(share.numerator) / share.denominator
+        for factor, below in ((1, True), (1 + Decimal("1e-6"), False)):
+            t = Decimal(theta) * factor
+            g = before * (1 - p + p * t.exp()).ln() - threshold * t
+            assert (g < 0) is below
+
+
 def test_the_printed_bound_is_refuted() -> None:
     """Theorem 2's 8·1/51 = 0.157 exceeds the θ = 0.080 of (100, 51, 1/2)."""
     theta = drift_exponent(100, 51, Fraction(1, 2))
@@ -100,7 +126,7 @@ def test_golden_buffer() -> None:
     in its place 265.3.
     """
     problem, n = spec_example(), (4, 4, 4, 3)
-    assert largest_batch_count(problem, 4, Fraction(4000)) == 3985
+    assert largest_batch_count(problem.worker, 10, 4, Fraction(4000)) == 3985
     printed = safety_buffer(
         problem, n, horizon=4000, probability=0.05, argument=LogArgument.THEOREM
     )
@@ -297,3 +323,49 @@ def test_batch_limits() -> None:
     assert whole_thresholds(batch_limit_thresholds(classes, 1)) == (1, 1, 1)
     with pytest.raises(InputError, match="limit"):
         batch_limit_thresholds(classes, 0)
+
+
+def test_nested_batch_limits() -> None:
+    """Ratios 15:14:12:8 of section 6.2 fill 15·3 + 14·2 + 12·4 + 8·8 = 185 places.
+
+    Corrected, n_1 = 15 needs 15, 15, 13, 9: 45 + 30 + 52 + 72 = 199; 14 needs 14, 14, 13, 9: 194;
+    13 has 13, 13, 12, 9: 185.
+    """
+    problem = spec_example()
+    assert nested_batch_limit_thresholds(problem, 185) == plain(15, 14, 12, 8)
+    assert corrected_batch_limit_thresholds(problem, 199) == (15, 15, 13, 9)
+    assert corrected_batch_limit_thresholds(problem, 198) == (14, 14, 13, 9)
+    assert corrected_batch_limit_thresholds(problem, 185) == (13, 13, 12, 9)
+    assert whole_thresholds(nested_batch_limit_thresholds(problem, 1)) == (1, 1, 1, 1)
+    with pytest.raises(InputError, match="16 prompts; allow 17 at least"):
+        corrected_batch_limit_thresholds(problem, 16)
+    # 15·14/15·1.2 = 16.8 is cut to 15, then 15·6/7·1.2 = 15.4 to 15, and 15·2/3·1.2 = 12.
+    assert corrected_batch_limit_thresholds(problem, 231, "1/5") == (15, 15, 15, 12)
+    for bad in (-1, "much", True):
+        with pytest.raises(InputError, match="slack"):
+            corrected_batch_limit_thresholds(problem, 231, bad)
+
+
+@given(nested_problems(), st.integers(1, 400), st.fractions(0, 2, max_denominator=9))
+def test_corrected_limits(problem: NestedProblem, limit: int, slack: Fraction) -> None:
+    """They drift strictly, are within the limit, and one more of n_1 would not be."""
+    strict = replace(problem, strict=True)
+    stages = strict.groups[0].chain.stages
+
+    def batch(thresholds: tuple[int, ...]) -> int:
+        return sum(n * k for n, k in zip(thresholds, stages, strict=True))
+
+    ratios = nested_batch_limit_thresholds(strict, limit)
+    assert sum(n * k for n, k in zip(ratios, stages, strict=True)) == limit
+    assert {n / rate for n, rate in zip(ratios, strict.arriving, strict=True)} == {
+        ratios[0] / strict.arriving[0]
+    }
+    try:
+        found = corrected_batch_limit_thresholds(strict, limit, slack)
+    except InputError:
+        assert limit < 2 * sum(stages)
+        return
+    assert batch(found) <= limit
+    assert not [v for v in nested_violations(strict, found) if v.startswith("drift")]
+    after = corrected_batch_limit_thresholds(strict, limit + 1, slack)
+    assert after == found or batch(after) == limit + 1

@@ -6,13 +6,16 @@ from math import prod
 
 import pytest
 from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from formulations import CapabilityError, InputError
 from formulations.fluid import equilibrium
 from formulations.fluid.answer import fluid_answer
 from formulations.results import Termination
 from formulations.thresholds import (
+    GroupedProblem,
     NestedProblem,
+    ThresholdProblem,
     ThresholdResult,
     WaitProblem,
     batch_time,
@@ -22,10 +25,14 @@ from formulations.thresholds import (
     solve,
     wait_violations,
 )
-from formulations.thresholds.least import ThresholdProblem
 from formulations.thresholds.printed import printed_policy_memory
 from tests.formulations.fluid.cases import fluid, golden
-from tests.formulations.thresholds.cases import nested_problems, spec_example, wait_problems
+from tests.formulations.thresholds.cases import (
+    grouped_problems,
+    nested_problems,
+    spec_example,
+    wait_problems,
+)
 
 METHODS = ("fixed-point", "brute-force", "cp-sat", "highs", "pyomo")
 
@@ -90,7 +97,7 @@ def _agree(problem: ThresholdProblem) -> None:
     if problem.load >= 1:
         assert ours.termination is Termination.INFEASIBLE
         return
-    if prod(problem.upper_vector()) <= 3000:
+    if prod(problem.conditions.upper_vector()) <= 3000:
         truth = solve(problem, method="brute-force")
         assert (truth.termination, truth.thresholds) == (ours.termination, ours.thresholds)
     floats = solve(problem, method="highs")
@@ -239,6 +246,34 @@ def test_a_load_almost_1(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = fluid_answer(near.fluid)
     assert (answer["thresholds"], answer["feasible"]) == (None, True)
     assert "too close to 1" in answer["thresholds_note"]
+
+
+def test_a_leap_by_hand() -> None:
+    """I0 as Nested WAIT with d1 = (1 − ε)/9, ε = 1e-9: a billion rounds, or one leap.
+
+    With n_1 = 2k + 1, n_2 = k + 1 and M = 9k + 6, 2·ΔT < n_1 is (2/3)(1 − ε) < ε·k, and that is k
+    > 666666666. Even n_1 = 2k have M = 9k + 3 and need 5/3 − 2ε/3 < 2ε·k, more than that.
+    """
+    result = solve(NestedProblem.from_fluid(golden(d1="0.111111111")))
+    assert result.thresholds == (1333333335, 666666668)
+    assert result.is_optimal
+    assert result.iterations < 3000
+
+
+@given(grouped_problems(), st.integers(1, 3), st.sampled_from([2, 30, 1000]))
+def test_leaps_stay_below(problem: GroupedProblem, patience: int, closeness: int) -> None:
+    """Wherever the iteration leaps from, it ends where it ends without."""
+    free = replace(problem, within_memory=False)
+    assume(free.load > 0)
+    d1 = free.worker.d1 / free.load * (1 - Fraction(1, closeness))
+    near = replace(free, worker=replace(free.worker, d1=d1))
+    found = []
+    for rounds in (patience, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(least, "_PATIENCE", rounds)
+            found.append(least.least_thresholds(near)[0])
+    assert found[0] == found[1]
+    assert nested_violations(near, found[0] or ()) == {}
 
 
 def test_results() -> None:

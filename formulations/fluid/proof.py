@@ -1,0 +1,91 @@
+"""Points and prices of the fluid programs put together: a result, optimal if they prove it.
+
+The prices are of work and rates; what they prove is judged by the checker, whoever found them.
+"""
+
+from fractions import Fraction
+from typing import Any
+
+from formulations.fluid.check import (
+    admission_bound,
+    admission_price_violations,
+    admission_violations,
+    margin_bound,
+    margin_violations,
+    throughput_of,
+)
+from formulations.fluid.objective import Objective
+from formulations.fluid.problem import FluidProblem
+from formulations.fluid.result import AdmissionResult, MarginResult
+from formulations.results import Termination
+
+Rates = tuple[tuple[Fraction, ...], ...]
+Prices = tuple[Fraction, ...]
+
+
+def admission_result(
+    problem: FluidProblem,
+    objective: Objective,
+    routing: Rates,
+    work_prices: Prices,
+    rate_prices: Prices,
+    stated_value: Fraction | None = None,
+    **report: Any,
+) -> AdmissionResult:
+    """Return the answer of the throughput program.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data.
+    objective : Objective
+        What the value counts.
+    routing : tuple of tuple of Fraction
+        Shape (m, G): admitted rates [1/s].
+    work_prices, rate_prices : tuple of Fraction
+        Lengths G and m.
+    stated_value : Fraction, optional
+        The value by the program's own statement, to be compared.
+    report
+        Other fields of the result: ``method`` and how the solve went.
+    """
+    value = throughput_of(problem, routing, objective)
+    bound = admission_bound(problem, work_prices, rate_prices)
+    found = admission_violations(problem, routing, stated_value, objective)
+    found |= admission_price_violations(problem, work_prices, rate_prices, objective)
+    return AdmissionResult(
+        termination=_termination(value, bound, found),
+        value=value,
+        bound=bound,
+        violations=found,
+        problem=problem,
+        objective=objective,
+        routing=routing,
+        work_prices=work_prices,
+        rate_prices=rate_prices,
+        **report,
+    )
+
+
+def margin_result(
+    problem: FluidProblem, routing: Rates, work_prices: Prices, value: Fraction, **report: Any
+) -> MarginResult:
+    """Return the answer of the margin program, with the margin ``value``; see above."""
+    bound = margin_bound(problem, work_prices)
+    found = margin_violations(problem, routing, value)
+    return MarginResult(
+        termination=_termination(value, bound, found),
+        value=value,
+        bound=bound,
+        violations=found,
+        problem=problem,
+        routing=routing,
+        work_prices=work_prices,
+        **report,
+    )
+
+
+def _termination(
+    value: Fraction, bound: Fraction | None, found: dict[str, Fraction]
+) -> Termination:
+    return Termination.OPTIMAL if value == bound and not found else Termination.FAILED

@@ -1,0 +1,67 @@
+"""What Nested WAIT needs for a load: the part ``nested`` of the answer of ``bfio fluid``."""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+from formulations.fluid.answer import plain_number
+from formulations.thresholds.buffer import SafetyBuffer
+from formulations.thresholds.nested_problem import SegmentedProblem
+from formulations.thresholds.segments import SegmentPlan
+from formulations.thresholds.solver import solve
+
+
+def nested_answer(problem: SegmentedProblem, plan: SegmentPlan | None = None) -> dict[str, Any]:
+    """Return the least thresholds as a JSON document.
+
+    Parameters
+    ----------
+    problem : NestedProblem or GroupedProblem
+        Data.
+    plan : SegmentPlan, optional
+        Its plan; without one, nothing is said of buffers.
+
+    Returns
+    -------
+    dict
+        See docs/fluid.md. Lists of segments hold one prompt length after the other, ``groups`` has
+        them apart.
+    """
+    problem = problem if plan is None else plan.problem
+    result = solve(problem)
+    groups: list[dict[str, Any]] = [
+        {"prompt": group.prompt, "boundaries": list(group.ends), "thresholds": None}
+        for group in problem.groups
+    ]
+    if result.thresholds is not None:
+        for row, part in zip(groups, problem.conditions.split(result.thresholds), strict=True):
+            row["thresholds"] = list(part)
+    memory = result.objective
+    answer = {
+        "termination": result.termination.value,
+        "boundaries": [end for group in problem.groups for end in group.ends],
+        "thresholds": None if result.thresholds is None else list(result.thresholds),
+        "policy_memory": memory,
+        "load": plain_number(problem.load),
+    }
+    if plan is not None:
+        answer |= _buffer(plan.buffer)
+        memory = plan.memory
+        for row, buffer in zip(groups, plan.group_buffers, strict=True):
+            row |= {"policy_memory": buffer.policy_memory} | _buffer(buffer)
+    fits = None if memory is None else memory <= problem.worker.memory
+    return answer | {"fit": fits, "groups": groups}
+
+
+def _buffer(buffer: SafetyBuffer) -> dict[str, Any]:
+    """Return the parts of a buffer; null is without bound."""
+    return {
+        "exponents": _finite(buffer.exponents),
+        "waiting": buffer.waiting,
+        "deviation": buffer.deviation,
+        "safe_memory": buffer.total,
+    }
+
+
+def _finite(values: Sequence[float]) -> list[float | None]:
+    return [value if isfinite(value) else None for value in values]

@@ -1,0 +1,205 @@
+"""What (9), (10) and (13) ask of thresholds: all three are conditions on chains of segments.
+
+With n_gi the threshold of segment i of chain g and ``ΔT(n) = d0 + d1·Σ s_gi n_gi`` the time of a
+batch that is full everywhere, the conditions are
+
+    n_g1 >= arrivals of chain g during ΔT(n)      and      n_{g,i+1} >= P_{g,i+1} n_gi,
+
+all of them with ``>`` if they are strict. Each bounds one entry from below by something that grows
+with all entries. So if n and m are solutions, so is their componentwise minimum z: where ``z_a =
+n_a``, it is at least what n asks of it, which is at least what z <= n asks. Hence there is a least
+solution, whatever the number of chains; it has the least memory and the shortest full batch.
+
+Multiply the conditions by the weights and sum: ``ΔT >= d0 + d1·A·ΔT`` with ``A = Σ Λ_gi s_gi``. So
+there is no solution with a load ``d1·A`` of 1 or more, and no full batch takes less than ``d0/(1 −
+d1·A)``. With less load there is one, see `ThresholdConditions.upper_vector`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, lcm
+from typing import Protocol
+
+from formulations.fluid import FluidWorker
+from formulations.thresholds.chain import SegmentChain, least_integer, least_quotient
+
+
+class Arrivals(Protocol):
+    """Arrivals of a chain during a batch of M tokens."""
+
+    @property
+    def excess(self) -> Fraction:
+        """By how much they may exceed the long-run rate times the time of the batch."""
+
+    def least(self, memory: int, *, strict: bool) -> int:
+        """Return the least positive integer at least as large, or larger."""
+
+
+@dataclass(frozen=True)
+class BatchArrivals:
+    """Arrivals at a constant rate, ``(constant + slope·M)/scale``, in integers.
+
+    The iteration asks for them very often, and fractions are slow.
+
+    Parameters
+    ----------
+    constant, slope, scale : int
+        ``Λ·d0`` and ``Λ·d1`` over their common denominator.
+    """
+
+    constant: int
+    slope: int
+    scale: int
+    excess = Fraction(0)
+
+    @staticmethod
+    def of(rate: Fraction, worker: FluidWorker) -> "BatchArrivals":
+        """Return the arrivals at a rate during the batches of a worker."""
+        fixed, each = rate * worker.d0, rate * worker.d1
+        scale = lcm(fixed.denominator, each.denominator)
+        return BatchArrivals(int(fixed * scale), int(each * scale), scale)
+
+    def least(self, memory: int, *, strict: bool) -> int:
+        """Return the least positive integer at least as large, or larger."""
+        return least_quotient(self.constant + self.slope * memory, self.scale, strict=strict)
+
+
+@dataclass(frozen=True)
+class ThresholdConditions:
+    """The conditions of the module's text.
+
+    Vectors hold the thresholds of one chain after the other.
+
+    Parameters
+    ----------
+    chains : tuple of SegmentChain
+        At least one.
+    worker : FluidWorker
+        Times and memory.
+    strict : bool
+        Whether the conditions hold with ``>``.
+    within_memory : bool
+        Whether ``Σ s_gi n_gi <= C`` is required too.
+    arrivals : tuple of Arrivals
+        One per chain.
+    """
+
+    chains: tuple[SegmentChain, ...]
+    worker: FluidWorker
+    strict: bool
+    within_memory: bool
+    arrivals: tuple[Arrivals, ...]
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """``s_gi``: memory that one more of each threshold takes [tokens]."""
+        return tuple(s for chain in self.chains for s in chain.weights)
+
+    @cached_property
+    def arriving(self) -> tuple[Fraction, ...]:
+        """``Λ_gi``: rate of the requests that reach each segment [1/s]."""
+        return tuple(rate for chain in self.chains for rate in chain.arriving)
+
+    @cached_property
+    def load(self) -> Fraction:
+        """``d1·Σ Λ_gi s_gi``; there is a solution iff it is below 1."""
+        pairs = zip(self.arriving, self.weights, strict=True)
+        return self.worker.d1 * sum((rate * s for rate, s in pairs), Fraction(0))
+
+    def split(self, vector: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """Return the thresholds of each chain."""
+        parts, start = [], 0
+        for chain in self.chains:
+            end = start + len(chain.ends)
+            parts.append(tuple(vector[start:end]))
+            start = end
+        return tuple(parts)
+
+    def vector_from(self, first: Sequence[int]) -> tuple[int, ...]:
+        """Return the least vector with a given n_1 for each chain."""
+        pairs = zip(self.chains, first, strict=True)
+        return tuple(n for c, n_1 in pairs for n in c.thresholds_from(n_1, strict=self.strict))
+
+    def next_vector(self, vector: Sequence[int]) -> tuple[int, ...]:
+        """Return the least vector that the conditions allow if batches take ``ΔT(vector)``."""
+        memory = policy_memory(self.weights, vector)
+        return self.vector_from([a.least(memory, strict=self.strict) for a in self.arrivals])
+
+    def lower_vector(self) -> tuple[int, ...]:
+        """Return a vector below every solution: no full batch is shorter than ``d0/(1 − load)``.
+
+        For one chain of one segment it is the least solution itself.
+        """
+        time = self.worker.d0 / (1 - self.load)
+        first = (least_integer(chain.rate * time, strict=self.strict) for chain in self.chains)
+        return self.vector_from(list(first))
+
+    def upper_vector(self) -> tuple[int, ...]:
+        """Return a solution: the ray ``Λ·τ``, rounded up, for a τ that pays the rounding.
+
+        If entries exceed the ray by c_gi at most, ``ΔT <= d0 + d1·Σ c_gi s_gi + load·τ``, which is
+        τ for ``τ = (d0 + d1·Σ c_gi s_gi)/(1 − load)``.
+        """
+        # With one chain, rounding its n_1 up is the same as a longer τ, and costs nothing.
+        first = int(len(self.chains) > 1)
+        parts = zip(self.chains, self.arrivals, strict=True)
+        rounding = [c for chain, a in parts for c in chain.rounding(a.excess + first)]
+        paid = sum((c * s for c, s in zip(rounding, self.weights, strict=True)), Fraction(0))
+        time = (self.worker.d0 + self.worker.d1 * paid) / (1 - self.load)
+        return self.vector_from(
+            [
+                least_integer(chain.rate * time + arrivals.excess, strict=self.strict)
+                for chain, arrivals in zip(self.chains, self.arrivals, strict=True)
+            ]
+        )
+
+    def memory_bound(self) -> int:
+        """Return a lower bound on the memory: the fluid equilibrium's, rounded up."""
+        pairs = zip(self.arriving, self.weights, strict=True)
+        work = sum((rate * s for rate, s in pairs), Fraction(0))
+        return ceil(self.worker.d0 * work / (1 - self.load))
+
+
+class ThresholdProblem(ABC):
+    """What all threshold problems share: each says its data in its own words."""
+
+    @property
+    @abstractmethod
+    def conditions(self) -> ThresholdConditions:
+        """The conditions on its thresholds."""
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Memory that one more of each threshold takes [tokens]."""
+        return self.conditions.weights
+
+    @property
+    def arriving(self) -> tuple[Fraction, ...]:
+        """Rate of the requests that reach each segment, or of each class [1/s]."""
+        return self.conditions.arriving
+
+    @property
+    def load(self) -> Fraction:
+        """``ρ``; there are thresholds iff it is below 1."""
+        return self.conditions.load
+
+
+def constant_rate_conditions(
+    chains: Sequence[SegmentChain], worker: FluidWorker, *, strict: bool, within_memory: bool
+) -> ThresholdConditions:
+    """Return the conditions of chains with Poisson arrivals at constant rates, (9) and (10)."""
+    arrivals = tuple(BatchArrivals.of(chain.rate, worker) for chain in chains)
+    return ThresholdConditions(tuple(chains), worker, strict, within_memory, arrivals)
+
+
+def batch_time(worker: FluidWorker, weights: Sequence[int], thresholds: Sequence[int]) -> Fraction:
+    """Return ``ΔT(n) = d0 + d1·Σ n_i w_i``, the longest batch [s]."""
+    return worker.d0 + worker.d1 * policy_memory(weights, thresholds)
+
+
+def policy_memory(weights: Sequence[int], thresholds: Sequence[int]) -> int:
+    """Return ``M(n) = Σ n_i w_i`` [tokens]."""
+    return sum(n * w for n, w in zip(thresholds, weights, strict=True))

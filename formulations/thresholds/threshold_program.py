@@ -1,0 +1,110 @@
+"""The threshold programs of WAIT and Nested WAIT, stated once for both.
+
+Sets
+    chains g = 0..G−1: one for each class (WAIT) or prompt length (Nested WAIT)
+    segments i = 1..L_g of chain g; only one with WAIT
+Data (integers, after scaling)
+    s_gi memory of one request in every stage of segment i; d0, d1 times; C memory
+    Λ_g rate of chain g; P_gi = u_gi/v_gi share of its requests that goes on to segment i
+    q_g least common denominator of Λ_g d0 and Λ_g d1
+    largest_gi a solution (`ThresholdConditions.upper_vector`): the least one is not above it
+    ε = 1 for strict conditions, else 0
+Variables
+    n[g,i] integer in 1..largest_gi     threshold, per stage of the segment
+Objective
+    memory          min Σ s_gi n[g,i]
+Constraints
+    (1) first[g]    q_g n[g,1] − q_g Λ_g d1 Σ s_hi n[h,i] >= q_g Λ_g d0 + ε  (9), and (10) first
+    (2) drift[g,i]  v_gi n[g,i] >= u_gi n[g,i−1] + ε       for i = 2..L_g         (10), second
+    (3) within      Σ s_gi n[g,i] <= C                           (only if memory is enforced)
+
+Rows of integers exceed a number strictly iff they exceed it by 1. There is a least solution
+(`conditions`); it alone is optimal, and it minimises every threshold at once. For WAIT the linear
+relaxation is `formulations.fluid.equilibrium_program`. The paper leaves the choice of thresholds
+open. The memory here is the exact one of a full batch; the paper's (11) is another number
+(`printed`). The safety buffer of (12) depends on n through a transcendental equation and is added
+afterwards (`buffer`).
+"""
+
+from typing import Any
+
+import pyomo.environ as pyo
+
+from formulations.errors import CapabilityError
+from formulations.thresholds.conditions import (
+    BatchArrivals,
+    ThresholdConditions,
+    ThresholdProblem,
+)
+
+
+def build(problem: ThresholdProblem, model: Any = None) -> Any:
+    """State the program of a problem with load below 1.
+
+    Parameters
+    ----------
+    problem : ThresholdProblem
+        Data.
+    model : pyomo.environ.ConcreteModel, optional
+        Model to add to; by default a new one.
+
+    Returns
+    -------
+    pyomo.environ.ConcreteModel
+        With the variables and constraints named in the module's text.
+
+    Raises
+    ------
+    CapabilityError
+        If rates vary in time: (13) is no linear row.
+    """
+    model = pyo.ConcreteModel(name="thresholds") if model is None else model
+    conditions = problem.conditions
+    parts = conditions.split(conditions.upper_vector())
+    largest = {(g, i): n for g, part in enumerate(parts) for i, n in enumerate(part, start=1)}
+    model.segments = pyo.Set(initialize=list(largest), dimen=2)
+    model.n = pyo.Var(
+        model.segments,
+        domain=pyo.PositiveIntegers,
+        bounds={segment: (1, most) for segment, most in largest.items()},
+    )
+    memory = pyo.quicksum(
+        s * model.n[segment] for segment, s in zip(largest, conditions.weights, strict=True)
+    )
+    _first(model, conditions, memory)
+    _drift(model, conditions)
+    if conditions.within_memory:
+        model.within = pyo.Constraint(expr=memory <= conditions.worker.memory)
+    model.objective = pyo.Objective(expr=memory, sense=pyo.minimize)
+    return model
+
+
+def _first(model: Any, conditions: ThresholdConditions, memory: Any) -> None:
+    """(1) As many requests start as arrive during a full batch."""
+    extra = int(conditions.strict)
+
+    def rule(model: Any, g: int) -> Any:
+        arrivals = conditions.arrivals[g]
+        if not isinstance(arrivals, BatchArrivals):
+            raise CapabilityError("rates", "varying ones have no linear program", "iterate")
+        asked = arrivals.constant + arrivals.slope * memory + extra
+        return arrivals.scale * model.n[g, 1] >= asked
+
+    model.first = pyo.Constraint(range(len(conditions.chains)), rule=rule)
+
+
+def _drift(model: Any, conditions: ThresholdConditions) -> None:
+    """(2) Each segment can pass on more than it receives."""
+    extra = int(conditions.strict)
+    shares = {
+        (g, i): share
+        for g, chain in enumerate(conditions.chains)
+        for i, share in enumerate(chain.passing, start=2)
+    }
+
+    def rule(model: Any, g: int, i: int) -> Any:
+        share = shares[g, i]
+        passed = share.numerator * model.n[g, i - 1] + extra
+        return share.denominator * model.n[g, i] >= passed
+
+    model.drift = pyo.Constraint(list(shares), rule=rule)
