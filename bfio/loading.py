@@ -1,16 +1,21 @@
-"""Objects that users name as ``module:name``, searched in the working directory as well."""
+"""Objects that users name as ``module:name``, and what their code raises."""
 
 import importlib
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from formulations.errors import InputError
 
+#: Characters of a user's own message that are passed on.
+_MAX_MESSAGE = 200
+
 
 def load_object(name: str, kind: str) -> object:
-    """Return what ``module:name`` stands for.
+    """Return what ``module:name`` stands for; the working directory is searched as well.
 
     Parameters
     ----------
@@ -35,6 +40,66 @@ def load_object(name: str, kind: str) -> object:
         raise InputError(
             name, f"module {module_name} has no {attribute}", "check the function's name"
         ) from None
+
+
+def load_callable(text: str, kind: str) -> Callable[..., Any]:
+    """Return what ``module:name`` stands for, if it can be called; of a class, an object.
+
+    Raises
+    ------
+    InputError
+        As `load_object` and `make_object`, or if it is not callable or options follow the name.
+    """
+    if text.count(":") > 1:
+        raise InputError(text, "options after module:function", "set its attributes instead")
+    found = load_object(text, kind)
+    if isinstance(found, type):
+        found = make_object(text, found)
+    if not callable(found):
+        raise InputError(text, "it is not callable", "name a function of the state")
+    return found
+
+
+def make_object(name: str, users_class: type) -> object:
+    """Return an object of a user's class, made without arguments.
+
+    Raises
+    ------
+    InputError
+        If making it raises anything.
+    """
+    with users_code(name, "making it ", remedy="give a class that needs no arguments"):
+        return users_class()
+
+
+@contextmanager
+def users_code(where: str, doing: str = "", *, remedy: str = "mend it") -> Iterator[None]:
+    """Turn whatever a user's code raises into an error that says where in that code.
+
+    Parameters
+    ----------
+    where : str
+        Which code, e.g. ``"policy mine:route, step 3"``.
+    doing : str
+        What it was at, before the word "raised".
+    remedy : str
+        What the user should do.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    # SystemExit included: only Ctrl-C is not its author's to mend.
+    except (Exception, SystemExit) as error:
+        what = f"{type(error).__name__}: {str(error)[:_MAX_MESSAGE]}{_place(error)}"
+        raise InputError(where, f"{doing}raised {what}", remedy) from error
+
+
+def _place(error: BaseException) -> str:
+    """Return the innermost line of a traceback; empty if the call itself failed."""
+    # The first two are those of `users_code` and of its caller.
+    frames = traceback.extract_tb(error.__traceback__)[2:]
+    return f" at {frames[-1].filename} line {frames[-1].lineno}" if frames else ""
 
 
 def _import_module(module_name: str, name: str) -> object:

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from formulations.documents import shown
 from formulations.errors import InputError
 
 IntArray: TypeAlias = NDArray[np.int64]
@@ -27,7 +28,7 @@ def integer(value: object, where: str, *, minimum: int = 0, maximum: int = MAX_T
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
         raise InputError(
             where,
-            f"expected an integer, found {_shown(value)}",
+            f"expected an integer, found {shown(value)}",
             f"write a whole number >= {minimum} without a decimal point",
         )
     if not minimum <= value <= maximum:
@@ -42,7 +43,7 @@ def integer_vector(
     if isinstance(values, np.ndarray):
         return _checked_array(values, where, 1, minimum, maximum)
     if not _is_sequence(values):
-        raise InputError(where, f"expected a list, found {_shown(values)}", "write a JSON list")
+        raise InputError(where, f"expected a list, found {shown(values)}", "write a JSON list")
     entries = [
         integer(v, f"{where}[{i}]", minimum=minimum, maximum=maximum) for i, v in enumerate(values)
     ]
@@ -68,9 +69,7 @@ def integer_matrix(
         _check_columns(array.shape[1], columns, where)
         return array
     if not _is_sequence(rows):
-        raise InputError(
-            where, f"expected a list of lists, found {_shown(rows)}", "write a matrix"
-        )
+        raise InputError(where, f"expected a list of lists, found {shown(rows)}", "write a matrix")
     vectors = [integer_vector(row, f"{where}[{i}]", minimum=minimum) for i, row in enumerate(rows)]
     width = columns if columns is not None else (len(vectors[0]) if vectors else 0)
     for i, vector in enumerate(vectors):
@@ -116,8 +115,3 @@ def _check_columns(found: int, expected: int | None, where: str) -> None:
 
 def _is_sequence(values: object) -> TypeGuard[Sequence[object]]:
     return isinstance(values, Sequence) and not isinstance(values, str | bytes)
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -45,6 +45,38 @@ def _no_constant(name: str) -> object:
     raise InputError("document", f"{name} is not a finite number", "write an integer")
 
 
+def json_word(value: object) -> str:
+    """Return what JSON calls a value: null, true, false, a number, text, a list or an object."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    words = {int | float: "a number", str: "text", list | tuple: "a list", Mapping: "an object"}
+    return next(
+        (word for kinds, word in words.items() if isinstance(value, kinds)),
+        f"a {type(value).__name__}",
+    )
+
+
+def shown(value: object) -> str:
+    """Return a value as a document would write it, cut short; its kind if it has parts."""
+    if value is None or isinstance(value, bool | Mapping):
+        return json_word(value)
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def check_list(document: object, where: str) -> list[Any]:
+    """Return a list; refuse anything else.
+
+    Raises
+    ------
+    InputError
+        Naming the place.
+    """
+    if not isinstance(document, list):
+        raise InputError(where, json_word(document), "write a list")
+    return document
+
+
 def check_keys(
     document: object, where: str, required: tuple[str, ...], optional: tuple[str, ...] = ()
 ) -> Mapping[str, Any]:
@@ -57,7 +89,7 @@ def check_keys(
     """
     known = ", ".join((*required, *optional))
     if not isinstance(document, Mapping):
-        raise InputError(where, f"a {type(document).__name__}", f"write an object with {known}")
+        raise InputError(where, json_word(document), f"write an object with {known}")
     for key in document:
         if key not in required and key not in optional:
             raise InputError(f"{where}.{key}", "unknown", f"use {known}")

@@ -1,5 +1,8 @@
 """The one exception type for bad input, and its special case for solver capabilities."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class InputError(ValueError):
     """Bad input, told as where it is, what is wrong, and what to do.
@@ -23,3 +26,21 @@ class InputError(ValueError):
 
 class CapabilityError(InputError):
     """A valid problem that the chosen solver cannot take (remedy: one that can)."""
+
+
+def use_one_of(name: str, known: Iterable[str], also: str = "") -> str:
+    """Return the remedy for an unknown name: the nearest known one, if any, and all of them.
+
+    Parameters
+    ----------
+    name : str
+        What was written.
+    known : iterable of str
+        What could be, in the order in which to list it.
+    also : str
+        What else is allowed, in words.
+    """
+    names = list(known)
+    close = get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"{hint}use one of {', '.join([*names, also] if also else names)}"

@@ -3,6 +3,7 @@
 import re
 from fractions import Fraction
 
+from formulations.documents import shown
 from formulations.errors import InputError
 
 #: Largest rational accepted.
@@ -31,7 +32,7 @@ def exact_rational(value: object, where: str, *, exponents: bool = False) -> Fra
     example = '"0.9" or "1e-7"' if exponents else '"9/10" or "0.9"'
     remedy = f"write an integer or a string such as {example}"
     if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
-        raise InputError(where, f"{str(value)[:40]} is no exact rational", remedy)
+        raise InputError(where, f"{shown(value)} is no exact rational", remedy)
     if isinstance(value, str) and not _is_plain(value, exponents=exponents):
         raise InputError(where, f"{value[:40]!r} is no plain rational", remedy)
     try:

@@ -69,7 +69,7 @@ class StandardForm:
                 raise CapabilityError(
                     "coefficient",
                     f"{np.abs(finite).max():.3e} is beyond 2^53, where float64 rounds integers",
-                    "use smaller loads or coarser discount weights, or --method exact",
+                    "use smaller or coarser numbers, or --method exact",
                 )
 
     @property

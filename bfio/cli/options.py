@@ -1,8 +1,9 @@
 """Arguments that several commands share, and what they turn into."""
 
 import argparse
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+from formulations.rationals import exact_rational
 
 if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster
@@ -184,7 +185,7 @@ def run_options_from(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "arrivals": args.arrivals,
         "pool": args.pool,
-        "rate_scale": _rate(args.rate_scale),
+        "rate_scale": exact_rational(args.rate_scale, "--rate-scale"),
         "dispatch": args.dispatch,
         "projection": args.projection,
         "predictor": args.predictor,
@@ -255,9 +256,3 @@ def _seconds(text: str) -> float:
     if not 0 < value < 1e9:
         raise argparse.ArgumentTypeError(f"{text} is no number of seconds > 0")
     return value
-
-
-def _rate(text: str) -> Fraction:
-    from bfio.policies.options import exact_rational
-
-    return exact_rational(text, "--rate-scale")

@@ -1,15 +1,11 @@
 """Checks of what a policy answers: nothing enters the engine unchecked."""
 
-import traceback
 from collections.abc import Sequence
 
 import numpy as np
 
 from formulations.arrays import IntArray
 from formulations.errors import InputError
-
-#: Characters of a policy's own message that are passed on.
-_MAX_MESSAGE = 200
 
 
 def checked_decision(
@@ -50,17 +46,6 @@ def checked_decision(
     left = free_slots.tolist()
     return tuple(
         _checked_worker(entry, left, f"{where}, request {i}") for i, entry in enumerate(answer)
-    )
-
-
-def policy_failure(error: BaseException, policy: str, step: int) -> InputError:
-    """Turn what a policy raised into an error that says where in its code."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" at {frames[-1].filename} line {frames[-1].lineno}" if frames else ""
-    return InputError(
-        f"policy {policy}, step {step}",
-        f"raised {type(error).__name__}: {str(error)[:_MAX_MESSAGE]}{place}",
-        "mend the policy",
     )
 
 

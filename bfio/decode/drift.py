@@ -22,6 +22,7 @@ import numpy as np
 
 from formulations.arrays import IntArray, integer
 from formulations.errors import InputError
+from formulations.rationals import exact_rational
 
 #: Largest increment; with it the cumulative drift of 9e12 steps still fits in 64 bits.
 MAX_INCREMENT = 10**6
@@ -176,7 +177,7 @@ def parse_drift(text: str, where: str) -> Drift:
     if text in named:
         return named[text]
     if ":" not in text:
-        return Drift.from_rate(_rate(text, where))
+        return Drift.from_rate(exact_rational(text, where))
     reading, _, increments = text.partition(":")
     if reading not in tuple(DriftReading):
         known = ", ".join(DriftReading)
@@ -187,10 +188,3 @@ def parse_drift(text: str, where: str) -> Drift:
         if isinstance(error, InputError):
             raise
         raise InputError(where, f"{increments!r} is no list", "write e.g. age:1,0") from None
-
-
-def _rate(text: str, where: str) -> Fraction:
-    # The options module loads no numerical library; only a parsed drift needs it.
-    from bfio.policies.options import exact_rational
-
-    return exact_rational(text, where)

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bfio.decode.decisions import checked_decision, policy_failure
+from bfio.decode.decisions import checked_decision
 from bfio.decode.drift import LLM, Drift
 from bfio.decode.observers import Observer, StepView, TrajectoryObserver
 from bfio.decode.projection import Projection, Projector
 from bfio.decode.run import Arrivals, Dispatch, Run, RunOptions
 from bfio.decode.state import DecodeState
+from bfio.loading import users_code
 from bfio.predict import registry as predictors
 from formulations.arrays import FloatArray, IntArray, frozen, integer
 from formulations.errors import InputError
@@ -317,13 +318,8 @@ class _Machine:
 
     def _ask(self, state: DecodeState, free: IntArray) -> tuple[int | None, ...]:
         began = perf_counter()
-        try:
+        with users_code(f"policy {self.policy_name}, step {self.step}", remedy="mend the policy"):
             answer = self.policy(state)
-        except (InputError, KeyboardInterrupt):
-            raise
-        # Whatever else a policy raises, SystemExit included, is its author's to mend.
-        except (Exception, SystemExit) as error:
-            raise policy_failure(error, self.policy_name, self.step) from error
         self.decide_s += perf_counter() - began
         return checked_decision(answer, state.num_waiting, free, self.policy_name, self.step)
 

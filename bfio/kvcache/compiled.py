@@ -4,14 +4,16 @@ import numpy as np
 
 from bfio.kvcache.engine import REASONS
 from bfio.kvcache.instance import CacheInstance
-from bfio.kvcache.kernel import (
+from bfio.kvcache.kernel.loop import run_batches
+from bfio.kvcache.kernel.state import (
     BATCHES_LIMIT,
     CLEARINGS_LIMIT,
+    DRAWS,
     FINISHED,
     LOOP,
+    OVERFLOWS,
     Requests,
     Rule,
-    run_batches,
 )
 from bfio.kvcache.look_ahead import LookAhead, Order, Scan
 from bfio.kvcache.policy import CachePolicy, clearing_of
@@ -54,9 +56,7 @@ def run_compiled(
     )
     # Fancy indexing copies: contiguous and writeable, so that one machine code serves all.
     requests = Requests(*(column[order] for column in columns))
-    ended, start, completion, batches, stays, overflows, draws = run_batches(
-        requests, _rule(instance, policy, limits), rng
-    )
+    ended, work, batches, stays = run_batches(requests, _rule(instance, policy, limits), rng)
     verdict, reason = _ENDS[ended]
     request, *rest = (frozen(column.copy()) for column in stays.T)
     return CacheRun(
@@ -64,12 +64,12 @@ def run_compiled(
         algorithm=name,
         verdict=verdict,
         reason=reason,
-        start=_by_index(start, order),
-        completion=_by_index(completion, order),
+        start=_by_index(work.start, order),
+        completion=_by_index(work.completion, order),
         batches=Batches(*(frozen(column.copy()) for column in batches.T)),
         stays=Stays(frozen(order[request]), *rest),
-        overflows=overflows,
-        draws=draws,
+        overflows=int(work.counters[OVERFLOWS]),
+        draws=int(work.counters[DRAWS]),
     )
 
 

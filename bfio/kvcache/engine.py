@@ -6,18 +6,20 @@ requests are numbered in order of arrival (ties: by index), so that smaller mean
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from bfio.kvcache.decisions import checked_positions
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.policy import CachePolicy, Clearing, clearing_of
 from bfio.kvcache.record import Journal
 from bfio.kvcache.run import CacheRun, Limits, StayEnd, Verdict
 from bfio.kvcache.state import CacheState, Waiting
+from bfio.loading import users_code
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
+from formulations.hindsight_latency import Convention
 
 #: What is said of each way to stop.
 REASONS = {
@@ -77,6 +79,7 @@ class Engine:
 
     instance: CacheInstance
     policy: CachePolicy
+    name: str
     believed: IntArray
     rng: np.random.Generator
     limits: Limits
@@ -165,8 +168,7 @@ class Engine:
 
     def _start(self) -> bool:
         """Let the policy start requests; False if it has idled for too long."""
-        chosen = self._checked(self.policy(self._state())) if self.queue else []
-        for i in chosen:
+        for i in self._ask():
             del self.queue[bisect_left(self.queue, i)]
             self.running[i] = Stay(len(self.journal.batches))
             self.journal.start[self.index[i]] = self.clock
@@ -198,25 +200,20 @@ class Engine:
             self.waiting = Waiting(*(_array([col[i] for i in self.queue]) for col in columns))
         return self.waiting
 
-    def _checked(self, answer: Sequence[int]) -> list[int]:
-        """Return the requests that a policy's answer names."""
-        remedy = "return positions in state.waiting, each once"
-        if not isinstance(answer, Iterable):
-            raise InputError("policy", f"it returned {answer!r}", remedy)
-        positions = list(answer)
-        for position in positions:
-            if isinstance(position, bool) or not isinstance(position, int | np.integer):
-                raise InputError("policy", f"{position!r} is no position", remedy)
-            if not 0 <= position < len(self.queue):
-                raise InputError("policy", f"position {position} is out of range", remedy)
-        if len(set(positions)) < len(positions):
-            raise InputError("policy", "a position occurs twice", remedy)
+    def _ask(self) -> list[int]:
+        """Return the requests that the policy starts now."""
+        if not self.queue:
+            return []
+        where = f"policy {self.name}, clock {self.clock}"
+        with users_code(where, remedy="mend the policy"):
+            answer = self.policy(self._state())
+        positions = checked_positions(answer, len(self.queue), where)
         chosen = [self.queue[position] for position in positions]
         excess = self._used() + sum(self.need[i] for i in chosen) - self.instance.memory
         if chosen and excess > 0:
             raise InputError(
-                "policy",
-                f"at clock {self.clock} the batch would exceed the memory by {excess} tokens",
+                where,
+                f"the batch would exceed the memory by {excess} tokens",
                 "start fewer requests",
             )
         return chosen
@@ -237,7 +234,7 @@ class Engine:
 
     def _complete(self, batch: int) -> None:
         begin, duration = self.journal.batches[batch][:2]
-        end = begin + duration * (self.instance.convention.value != "A")
+        end = begin if self.instance.convention is Convention.CLOSED else begin + duration
         for i in sorted(i for i, stay in self.running.items() if stay.done == self.length[i]):
             self._close(i, StayEnd.COMPLETED)
             self.journal.completion[self.index[i]] = end
@@ -269,7 +266,7 @@ def run_reference(
     limits : Limits
         When to give up.
     """
-    engine = Engine(instance, policy, believed, rng, limits)
+    engine = Engine(instance, policy, name, believed, rng, limits)
     verdict, reason = engine.run()
     for i in sorted(engine.running):
         stay = engine.running[i]
@@ -285,13 +282,14 @@ def run_reference(
         stays=engine.journal.stay_table(),
         overflows=engine.overflows,
         draws=engine.draws,
-        statistics=_statistics(policy),
+        statistics=_statistics(policy, name),
     )
 
 
-def _statistics(policy: CachePolicy) -> dict[str, object]:
+def _statistics(policy: CachePolicy, name: str) -> dict[str, object]:
     method = getattr(policy, "statistics", None)
-    return dict(method()) if callable(method) else {}
+    with users_code(f"policy {name}", "its statistics ", remedy="return a mapping"):
+        return dict(method()) if callable(method) else {}
 
 
 def _array(values: list[int]) -> IntArray:

@@ -16,6 +16,8 @@ from formulations.hindsight_latency import Convention, LatencyProblem
 #: Latest arrival [clock units]: thirty years of nanoseconds.
 _MAX_CLOCK = 10**18
 _MAX_MEMORY = 10**9
+#: What users of workloads can do about requests that never fit, in Python and in a study file.
+_LEAVE_OUT = "leave them out: leave_out_oversized=True, in a study skip_oversized = true"
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class CacheInstance:
             raise InputError("requests", "fields of different lengths", "give one per request")
         set_field(self, "first_need", frozen(self.prompt + self.convention.first_age))
         set_field(self, "num_batches", frozen(self.batches(self.output)))
-        _refuse_oversized(self.peaks() > self.memory, self.memory)
+        _refuse_oversized(self.peaks() > self.memory, self.memory, "leave them out")
 
     def __len__(self) -> int:
         return len(self.output)
@@ -210,19 +212,17 @@ def _arrivals(workload: Workload, clock: Callable[[Fraction], int]) -> IntArray:
 def _kept(
     workload: Workload, memory: int, convention: Convention, leave_out: bool
 ) -> tuple[BoolArray, int]:
-    peak = workload.prompt_tokens + workload.output_tokens
-    if convention is Convention.PRINTED:
-        peak = peak - 1
+    peak = workload.prompt_tokens + workload.output_tokens - (convention is Convention.PRINTED)
     oversized = np.asarray(peak > memory)
     if not leave_out:
-        _refuse_oversized(oversized, memory)
+        _refuse_oversized(oversized, memory, _LEAVE_OUT)
     return ~oversized, int(np.count_nonzero(oversized))
 
 
-def _refuse_oversized(oversized: BoolArray, memory: int) -> None:
+def _refuse_oversized(oversized: BoolArray, memory: int, remedy: str) -> None:
     if (count := int(np.count_nonzero(oversized))) > 0:
         raise InputError(
             f"requests[{int(np.argmax(oversized))}]",
             f"{count} of {len(oversized)} requests exceed the memory of {memory} tokens alone",
-            "raise memory or leave them out",
+            f"raise memory, or {remedy}",
         )

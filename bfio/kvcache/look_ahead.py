@@ -75,8 +75,8 @@ class LookAhead:
         if self.all_at_once and len(late):
             raise InputError(
                 f"requests[{late[0]}].arrival",
-                f"{instance.arrival[late[0]]}, but Algorithm 1 has all requests at 0",
-                "use mc-sf",
+                f"{instance.arrival[late[0]]}, but semi-online knows all requests at 0",
+                "set every arrival to 0, or use mc-sf",
             )
 
     def __call__(self, state: CacheState) -> list[int]:

@@ -21,6 +21,8 @@ It may carry attributes, all optional:
     behind it change nothing.
 ``check``
     Called with the instance before a run; raises `InputError` if the policy cannot serve it.
+``statistics``
+    Called after a run; returns a mapping that is kept with it.
 """
 
 from collections.abc import Sequence
@@ -30,6 +32,7 @@ from typing import Protocol, runtime_checkable
 
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.state import CacheState
+from bfio.loading import users_code
 from formulations.arrays import integer
 from formulations.errors import InputError
 
@@ -82,9 +85,17 @@ class Clearing:
 
 
 def clearing_of(policy: CachePolicy) -> Clearing:
-    """Return the policy's clearing rule."""
-    found = getattr(policy, "clearing", None)
-    return found if isinstance(found, Clearing) else Clearing()
+    """Return the policy's clearing rule.
+
+    Raises
+    ------
+    InputError
+        If it is anything else.
+    """
+    found = getattr(policy, "clearing", Clearing())
+    if not isinstance(found, Clearing):
+        raise InputError("clearing", f"{found!r:.40} is no rule", "set it to a Clearing")
+    return found
 
 
 def delta_of(policy: CachePolicy) -> int:
@@ -92,7 +103,8 @@ def delta_of(policy: CachePolicy) -> int:
     return integer(getattr(policy, "delta", 0), "delta")
 
 
-def check_instance(policy: CachePolicy, instance: CacheInstance) -> None:
+def check_instance(policy: CachePolicy, name: str, instance: CacheInstance) -> None:
     """Let the policy refuse the instance."""
     if (check := getattr(policy, "check", None)) is not None:
-        check(instance)
+        with users_code(f"policy {name}", "its check ", remedy="mend the policy"):
+            check(instance)

@@ -1,6 +1,5 @@
 """Names to algorithms: the built-in ones and a user's own ``module:function``."""
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -8,10 +7,10 @@ from fractions import Fraction
 from bfio.kvcache.look_ahead import LookAhead, Order, Scan
 from bfio.kvcache.policy import CachePolicy, Clearing
 from bfio.kvcache.protection import Admission, Protection
-from bfio.loading import load_object
-from bfio.policies.options import exact_rational
-from formulations.arrays import integer
-from formulations.errors import InputError
+from bfio.loading import load_callable
+from bfio.option_text import read_options, whole_option
+from formulations.errors import InputError, use_one_of
+from formulations.rationals import exact_rational
 
 #: Options and the values of one algorithm, as written.
 Options = dict[str, str]
@@ -63,68 +62,20 @@ def build(text: str) -> CachePolicy:
     InputError
         If the name or an option is unknown, a value unreadable, or a module cannot be used.
     """
-    parts = text.split(":")
-    name = ":".join(part for part in parts if "=" not in part)
-    options = [_option(text, part) for part in parts if "=" in part]
-    given = dict(options)
-    if len(given) < len(options):
-        raise InputError(text, "an option occurs twice", "keep one of them")
-    if ":" in name:
-        if given:
-            raise InputError(text, "options after module:function", "set its attributes instead")
-        return _loaded(name)
-    if name not in _SPECS:
-        raise InputError(name, "unknown algorithm", _suggestion(name))
-    spec = _SPECS[name]
-    if strangers := sorted(set(given) - set(spec.defaults)):
-        known = ", ".join(spec.defaults) or "none"
-        raise InputError(text, f"{name} has no option {strangers[0]}", f"its options: {known}")
-    return spec.factory(spec.defaults | given)
-
-
-def _loaded(name: str) -> CachePolicy:
-    found = load_object(name, "algorithm")
-    if isinstance(found, type):
-        try:
-            found = found()
-        # A user's class may raise anything.
-        except Exception as error:
-            raise InputError(
-                name,
-                f"making it raised {type(error).__name__}: {error}",
-                "give a class that needs no arguments",
-            ) from error
-    if not callable(found):
-        raise InputError(name, "it is not callable", "name a function of the state")
-    policy: CachePolicy = found
-    return policy
-
-
-def _option(text: str, part: str) -> tuple[str, str]:
-    key, _, value = part.partition("=")
-    if not value.strip():
-        raise InputError(text, f"option {key!r} without a value", "write option=value")
-    return key.strip(), value.strip()
-
-
-def _suggestion(name: str) -> str:
-    close = difflib.get_close_matches(name, names(), n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"{hint}use one of {', '.join(names())}, or module:function"
-
-
-def _whole(options: Options, key: str) -> int:
-    try:
-        return integer(int(options[key]), key)
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(key, f"{options[key]!r} is no integer", "write e.g. 3") from None
+    name, *rest = text.split(":")
+    if name in _SPECS:
+        spec = _SPECS[name]
+        return spec.factory(read_options(text, name, rest, spec.defaults))
+    if not rest or not rest[0] or "=" in rest[0]:
+        raise InputError(
+            name, "unknown algorithm", use_one_of(name, names(), "or module:function")
+        )
+    return load_callable(text, "algorithm")
 
 
 def _clearing(options: Options) -> Clearing:
     probability = exact_rational(options["beta"], "beta") if "beta" in options else Fraction(1)
-    pause = _whole(options, "pause") if "pause" in options else 0
+    pause = whole_option(options, "pause") if "pause" in options else 0
     return Clearing(probability, pause)
 
 
@@ -136,7 +87,9 @@ def _look_ahead(order: Order, all_at_once: bool = False) -> Callable[[Options], 
             raise InputError(
                 "scan", f"{options['scan']!r} is unknown", "use break or continue"
             ) from None
-        return LookAhead(order, scan, _whole(options, "delta"), _clearing(options), all_at_once)
+        return LookAhead(
+            order, scan, whole_option(options, "delta"), _clearing(options), all_at_once
+        )
 
     return factory
 
@@ -149,7 +102,7 @@ def _protection(options: Options) -> CachePolicy:
             "admission", f"{options['admission']!r} is unknown", "use prompt or batch"
         ) from None
     alpha = exact_rational(options["alpha"], "alpha")
-    return Protection(alpha, _clearing(options), admission, _whole(options, "cap"))
+    return Protection(alpha, _clearing(options), admission, whole_option(options, "cap"))
 
 
 _LOOK_AHEAD_OPTIONS: Options = {"scan": "break", "delta": "0", "beta": "1", "pause": "0"}

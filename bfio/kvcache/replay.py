@@ -14,12 +14,11 @@ def violations(run: CacheRun) -> dict[str, int]:
     recorded column differs from the rebuilt one; ``clock[k]`` how much too early a batch starts.
     The remaining names count requests or stays.
     """
-    return {
-        name: amount
-        for part in (_stays(run), _batches(run), _requests(run))
-        for name, amount in part.items()
-        if amount
-    }
+    found = _stays(run)
+    if not found["stays_outside"]:
+        # Only stays within the run say what batches and requests must look like.
+        found |= _batches(run) | _requests(run)
+    return {name: amount for name, amount in found.items() if amount}
 
 
 def memory_of_batches(run: CacheRun) -> IntArray:
@@ -62,8 +61,6 @@ def _stays(run: CacheRun) -> dict[str, int]:
 
 def _batches(run: CacheRun) -> dict[str, int]:
     """Check that no batch exceeds the memory and that the records are what the stays say."""
-    if _stays(run)["stays_outside"]:
-        return {}
     batches, memory = run.batches, memory_of_batches(run)
     end = batches.start + batches.duration
     found = _amounts("memory_limit", memory - run.instance.memory)
@@ -99,8 +96,6 @@ def _durations(run: CacheRun) -> IntArray:
 
 def _requests(run: CacheRun) -> dict[str, int]:
     """Compare starts and completions with those of the last stays and with the arrivals."""
-    if _stays(run)["stays_outside"]:
-        return {}
     stays, batches, n = run.stays, run.batches, len(run.instance)
     start, completion = np.full((2, n), -1, dtype=np.int64)
     last = stays.first_batch + stays.num_batches - 1

@@ -71,9 +71,9 @@ def serve(
     """
     if isinstance(instance, LatencyProblem):
         instance = CacheInstance.in_rounds(instance)
-    name = algorithm if isinstance(algorithm, str) else type(algorithm).__name__
+    name = algorithm if isinstance(algorithm, str) else _name(algorithm)
     policy = build(algorithm) if isinstance(algorithm, str) else algorithm
-    check_instance(policy, instance)
+    check_instance(policy, name, instance)
     believed = believed_batches(instance, predicted, delta_of(policy))
     rng = np.random.default_rng(integer(seed, "seed"))
     run = _runner(engine, policy, instance)
@@ -95,6 +95,10 @@ def believed_batches(instance: CacheInstance, predicted: IntArray | None, delta:
         )
     fitting = instance.memory + 1 - instance.first_need
     return frozen(np.minimum(instance.batches(hoped + delta), fitting))
+
+
+def _name(policy: CachePolicy) -> str:
+    return str(getattr(policy, "__name__", type(policy).__name__))
 
 
 def _runner(engine: Engine | str, policy: CachePolicy, instance: CacheInstance) -> Runner:

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from formulations.arrays import MAX_TOKENS, integer
 from formulations.errors import InputError
+from formulations.rationals import exact_rational
 from formulations.step.problem import Objective
 
 #: How stage 2 of the two-stage heuristic orders workers.
@@ -16,7 +17,6 @@ NAMED_SOLVER = "pyomo:"
 
 _MAX_COUNT = 10**9
 _MAX_HORIZON = 5000
-_MAX_RATIONAL_LENGTH = 40
 
 
 @dataclass(frozen=True)
@@ -91,29 +91,6 @@ class PolicyOptions:
                 object.__setattr__(self, name, exact_rational(value, name))
         if self.gamma is not None and not 0 < self.gamma <= 1:
             raise InputError("gamma", f"{self.gamma} is out of range", "use 0 < gamma <= 1")
-
-
-def exact_rational(value: object, where: str) -> Fraction:
-    """Return a rational number >= 0 exactly: an int, a `Fraction`, or a plain decimal string.
-
-    Raises
-    ------
-    InputError
-        If it is a float, a bool, negative, in exponent notation, or no number.
-    """
-    remedy = 'write an integer or a string such as "43/50" or "0.86"'
-    if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
-        raise InputError(where, f"{value!r} is no exact rational", remedy)
-    # An exponent could make Fraction build a number of millions of digits.
-    if isinstance(value, str) and (len(value) > _MAX_RATIONAL_LENGTH or "e" in value.lower()):
-        raise InputError(where, f"{value[:_MAX_RATIONAL_LENGTH]!r} is no plain rational", remedy)
-    try:
-        rational = Fraction(value)
-    except (ValueError, ZeroDivisionError):
-        raise InputError(where, f"{value!r} is no rational", remedy) from None
-    if rational < 0:
-        raise InputError(where, f"{value} is negative", "use a number >= 0")
-    return rational
 
 
 def _optional_integer(value: int | None, where: str, minimum: int, maximum: int) -> None:

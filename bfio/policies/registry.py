@@ -1,6 +1,5 @@
 """Names to policies: the built-in ones, installed ones, and a user's own ``module:function``."""
 
-import difflib
 import importlib
 import pkgutil
 from functools import cache
@@ -8,10 +7,10 @@ from importlib.metadata import EntryPoint, entry_points
 
 import bfio.policies
 from bfio.decode.policy import Policy
-from bfio.loading import load_object
+from bfio.loading import load_object, make_object
 from bfio.policies.options import PolicyOptions
 from bfio.policies.spec import BOTH_DISPATCHES, PolicySpec
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
 
 #: Entry-point group through which other packages add policies (a `PolicySpec` or a callable).
 GROUP = "bfio.policies"
@@ -46,7 +45,7 @@ def find(name: str) -> PolicySpec:
         raise InputError(name, "an option without a value", "write e.g. br-h:horizon=20")
     if ":" in name:
         return _as_spec(name, load_object(name, "policy"))
-    raise InputError(name, "unknown policy", _suggestion(name))
+    raise InputError(name, "unknown policy", use_one_of(name, names(), "or module:function"))
 
 
 def build(name: str, options: PolicyOptions | None = None) -> Policy:
@@ -94,7 +93,7 @@ def _as_spec(name: str, loaded: object) -> PolicySpec:
         )
 
     def factory(options: PolicyOptions) -> Policy:
-        policy = _made(name, loaded) if isinstance(loaded, type) else loaded
+        policy = make_object(name, loaded) if isinstance(loaded, type) else loaded
         if not callable(policy):
             raise InputError(name, "its objects are not callable", "define __call__(self, state)")
         return policy
@@ -109,25 +108,6 @@ def _as_spec(name: str, loaded: object) -> PolicySpec:
     )
 
 
-def _made(name: str, policy_class: type) -> object:
-    try:
-        return policy_class()
-    # A user's class may raise anything.
-    except Exception as error:
-        raise InputError(
-            name,
-            f"making it raised {type(error).__name__}: {error}",
-            "give a class that needs no arguments",
-        ) from error
-
-
 def _first_line(docstring: str | None) -> str:
     lines = (docstring or "").strip().splitlines()
     return lines[0] if lines else "user's policy"
-
-
-def _suggestion(name: str) -> str:
-    known = names()
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"{hint}use one of {', '.join(known)}, or module:function"

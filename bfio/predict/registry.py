@@ -1,16 +1,15 @@
 """Predictors by name."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import partial
 
-from bfio.policies.options import exact_rational
 from bfio.predict.noisy_oracle import DEFAULT_ERROR, NoisyOraclePredictor, check_error
 from bfio.predict.none import NoPredictor
 from bfio.predict.oracle import OraclePredictor
 from bfio.predict.predictor import Predictor
 from bfio.workloads.workload import Workload
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
+from formulations.rationals import exact_rational
 
 #: Makes a fresh predictor for one run over the given requests, with the seed of the run.
 _Builder = Callable[[Workload, int], Predictor]
@@ -55,11 +54,7 @@ def build(name: str, workload: Workload, seed: int = 0) -> Predictor:
 def _builder(name: str) -> _Builder:
     base, _, option = name.partition(":")
     if base not in _PARSERS:
-        close = get_close_matches(base, _PARSERS, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise InputError(
-            "predictor", f"{name!r} is unknown", f"{hint}use one of {', '.join(names())}"
-        )
+        raise InputError("predictor", f"{name!r} is unknown", use_one_of(base, names()))
     return _PARSERS[base](option)
 
 

@@ -1,6 +1,5 @@
 """Kinds of rows by name: the built-in ones, and a user's own ``module:function``."""
 
-import difflib
 import importlib
 import inspect
 import pkgutil
@@ -12,7 +11,7 @@ from typing import Any, cast
 import bfio.studies.row_kinds
 from bfio.loading import load_object
 from bfio.studies.row import Compute, Context, Instance
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
 
 
 def _no_instance(arguments: Mapping[str, Any], context: Context) -> str:
@@ -63,12 +62,10 @@ def find(name: str) -> RowKind:
     if ":" not in name:
         if name in _built_in():
             return _built_in()[name]
-        close = difflib.get_close_matches(name, names(), n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
         raise InputError(
             f"computes = {name!r}",
             "unknown kind of row",
-            f"{hint}use one of {', '.join(names())}, or module:function",
+            use_one_of(name, names(), "or module:function"),
         )
     loaded = load_object(name, "row function")
     if isinstance(loaded, RowKind):

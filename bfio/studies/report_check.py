@@ -1,12 +1,11 @@
 """Check a report against the rows of its study before any row is computed."""
 
-import difflib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bfio.studies.matching import admits
 from bfio.studies.report_plan import Figure, Table
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
 
 if TYPE_CHECKING:
     from bfio.studies.study import Grid, Study
@@ -28,12 +27,10 @@ def check_names(study: "Study") -> None:
     for asked in plans:
         for field, name in asked.arguments():
             if name not in known:
-                close = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean {close[0]}? " if close else ""
                 raise InputError(
                     f"{asked.place}: {field}",
                     f"no row has an argument {name!r}",
-                    f"{hint}use one of {', '.join(known)}",
+                    use_one_of(name, known),
                 )
 
 

@@ -1,6 +1,5 @@
 """Read a study from a TOML file, or take one from a Python module."""
 
-import difflib
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,7 @@ from bfio.studies.limits import Limits
 from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Statistic, Table
 from bfio.studies.study import Grid, Smoke, Study, Value
 from formulations.arrays import integer
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
 
 _TOP = ("name", "question", "computes", "data", "fixed", "grid", "limits", "smoke", "report")
 _MAX_RANGE = 100_000
@@ -210,9 +209,7 @@ def _word(kind: type[_Word]) -> Callable[[Any, str], _Word]:
 def _known(entries: Mapping[str, Any], names: Sequence[str], prefix: str) -> None:
     for name in entries:
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            raise InputError(f"{prefix}{name}", "unknown", f"{hint}use {', '.join(names)}")
+            raise InputError(f"{prefix}{name}", "unknown", use_one_of(name, names))
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:

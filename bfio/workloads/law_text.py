@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
 from bfio.workloads.lengths import Geometric, Homogeneous, LengthDistribution, Lognormal, Uniform
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,7 @@ def parse_law(text: str, where: str) -> LengthDistribution:
     """
     name, *options = text.split(":")
     if name not in _LAWS:
-        close = get_close_matches(name, _LAWS, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise InputError(where, f"unknown law {name!r}", f"{hint}use one of {', '.join(_LAWS)}")
+        raise InputError(where, f"unknown law {name!r}", use_one_of(name, _LAWS))
     law = _LAWS[name]
     given: dict[str, float] = {}
     for option in options:

@@ -1,6 +1,5 @@
 """Named synthetic workloads: what ``--synthetic NAME`` draws."""
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,7 +14,7 @@ from bfio.workloads.lengths import Geometric, Homogeneous, LengthDistribution, L
 from bfio.workloads.overload import overloaded_steps
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
 
 #: The defaults of `bfio simulate`: workers and slots that the adversarial names aim at.
 _WORKERS = 16
@@ -52,11 +51,7 @@ def synthetic(name: str, num_requests: int, seed: int) -> Workload:
     integer(num_requests, "requests", minimum=1)
     integer(seed, "seed")
     if name not in _RECIPES:
-        close = difflib.get_close_matches(name, _RECIPES, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise InputError(
-            "synthetic", f"unknown workload {name!r}", f"{hint}use one of {', '.join(_RECIPES)}"
-        )
+        raise InputError("synthetic", f"unknown workload {name!r}", use_one_of(name, _RECIPES))
     workload = _RECIPES[name].draw(num_requests, np.random.default_rng(seed))
     provenance = {**workload.provenance, "synthetic": name, "seed": seed}
     return Workload(

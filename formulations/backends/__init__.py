@@ -1,7 +1,5 @@
 """Solver backends by name: HiGHS, CP-SAT, and any solver that Pyomo drives."""
 
-import difflib
-
 from formulations.backends.cp_sat import CpSat
 from formulations.backends.highs import Highs
 from formulations.backends.interface import (
@@ -13,7 +11,7 @@ from formulations.backends.interface import (
 )
 from formulations.backends.pyomo_solver import PyomoSolver
 from formulations.backends.run import run_backend
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
 
 _BACKENDS: dict[str, type[Highs] | type[CpSat] | type[PyomoSolver]] = {
     "cp-sat": CpSat,
@@ -54,9 +52,7 @@ def check_method(name: str, own: tuple[str, ...]) -> None:
     known = (*own, *names())
     if name in known or name.startswith("pyomo:"):
         return
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    raise InputError("method", f"{name!r} is unknown", f"{hint}use one of {', '.join(known)}")
+    raise InputError("method", f"{name!r} is unknown", use_one_of(name, known))
 
 
 __all__ = [

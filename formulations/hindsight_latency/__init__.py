@@ -7,7 +7,7 @@ from formulations.hindsight_latency.kinds import Kind, kinds, occupied_rounds
 from formulations.hindsight_latency.latency_program import LatencyProgram
 from formulations.hindsight_latency.problem import Convention, LatencyProblem
 from formulations.hindsight_latency.result import LatencyResult
-from formulations.hindsight_latency.solver import relaxation_value, solve, solve_by_enumeration
+from formulations.hindsight_latency.solver import solve, solve_by_enumeration
 
 __all__ = [
     "Convention",
@@ -20,7 +20,6 @@ __all__ = [
     "lower_bound",
     "memory_used",
     "occupied_rounds",
-    "relaxation_value",
     "solve",
     "solve_by_enumeration",
     "total_latency",

@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from formulations.arrays import IntArray, frozen, integer, integer_vector
-from formulations.documents import check_keys, parse_json
+from formulations.arrays import IntArray, frozen, integer
+from formulations.documents import check_keys, parse_json, shown
 from formulations.errors import InputError
+from formulations.request_table import (
+    MAX_VALUE,
+    checked_columns,
+    read_requests,
+    written_requests,
+)
 
-#: Largest arrival and memory: sums of completion times stay exact in 64 bits.
-_MAX_VALUE = 10**9
 _KEYS = ("memory", "requests")
-_REQUEST_KEYS = ("arrival", "prompt", "output")
 
 
 class Convention(StrEnum):
@@ -68,17 +71,9 @@ class LatencyProblem:
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        set_field(self, "memory", integer(self.memory, "memory", minimum=1, maximum=_MAX_VALUE))
-        for name, minimum in (("arrival", 0), ("prompt", 1), ("output", 1)):
-            values = integer_vector(getattr(self, name), name, minimum=minimum, maximum=_MAX_VALUE)
-            set_field(self, name, values)
-        lengths = {len(self.arrival), len(self.prompt), len(self.output)}
-        if len(lengths) > 1:
-            raise InputError(
-                "requests",
-                f"fields of different lengths {sorted(lengths)}",
-                "give one per request",
-            )
+        set_field(self, "memory", integer(self.memory, "memory", minimum=1, maximum=MAX_VALUE))
+        for name, column in checked_columns(self).items():
+            set_field(self, name, column)
         set_field(self, "convention", _convention(self.convention))
         for i, peak in enumerate(self.peaks().tolist()):
             if peak > self.memory:
@@ -100,13 +95,9 @@ class LatencyProblem:
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the JSON document that `from_mapping` reads."""
-        columns = (self.arrival.tolist(), self.prompt.tolist(), self.output.tolist())
         return {
             "memory": self.memory,
-            "requests": [
-                dict(zip(_REQUEST_KEYS, values, strict=True))
-                for values in zip(*columns, strict=True)
-            ],
+            "requests": written_requests(self),
             "convention": self.convention.value,
         }
 
@@ -122,19 +113,10 @@ class LatencyProblem:
         ``convention`` ("A", "B" or "C") is optional.
         """
         check_keys(document, "document", _KEYS, ("convention",))
-        requests = document["requests"]
-        if not isinstance(requests, list):
-            raise InputError("requests", f"a {type(requests).__name__}", "write a list")
-        for i, request in enumerate(requests):
-            check_keys(request, f"requests[{i}]", _REQUEST_KEYS)
-        columns = {name: [request[name] for request in requests] for name in _REQUEST_KEYS}
-        for name, values in columns.items():
-            for i, value in enumerate(values):
-                integer(value, f"requests[{i}].{name}", maximum=_MAX_VALUE)
         return LatencyProblem(
             memory=document["memory"],
             convention=_convention(document.get("convention", Convention.HALF_OPEN)),
-            **{name: np.array(values, dtype=np.int64) for name, values in columns.items()},
+            **read_requests(document["requests"]),
         )
 
 
@@ -142,4 +124,4 @@ def _convention(value: object) -> Convention:
     try:
         return Convention(str(value))
     except ValueError:
-        raise InputError("convention", f"{value!r} is unknown", "use A, B or C") from None
+        raise InputError("convention", f"{shown(value)} is unknown", "use A, B or C") from None

@@ -73,18 +73,6 @@ def solve_by_enumeration(problem: LatencyProblem) -> LatencyResult:
     )
 
 
-def relaxation_value(problem: LatencyProblem, *, time_limit: float | None = None) -> float | None:
-    """Return the value of the linear relaxation as HiGHS computes it; None if time ran out.
-
-    A float: evidence of how strong the program is, not a certified bound.
-    """
-    if problem.num_requests == 0:
-        return 0.0
-    program = LatencyProgram(problem, relaxed=True)
-    outcome = backend("highs").solve(program, Limits(time_limit), None)
-    return None if outcome.bound is None else float(outcome.bound)
-
-
 def _solved(
     problem: LatencyProblem,
     method: str,

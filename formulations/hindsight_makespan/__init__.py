@@ -14,7 +14,7 @@ from formulations.hindsight_makespan.list_schedule import list_schedule
 from formulations.hindsight_makespan.makespan_program import MakespanProgram
 from formulations.hindsight_makespan.problem import MakespanProblem, Objective
 from formulations.hindsight_makespan.result import MakespanResult
-from formulations.hindsight_makespan.solver import relaxation_value, solve, solve_by_enumeration
+from formulations.hindsight_makespan.solver import solve, solve_by_enumeration
 
 __all__ = [
     "Kind",
@@ -29,7 +29,6 @@ __all__ = [
     "list_schedule",
     "lower_bound",
     "objective_value",
-    "relaxation_value",
     "solve",
     "solve_by_enumeration",
     "trajectory",

@@ -14,7 +14,7 @@ from formulations.errors import CapabilityError
 from formulations.hindsight_makespan.kinds import Kind, kinds, lanes
 from formulations.hindsight_makespan.problem import MakespanProblem, Objective
 from formulations.hindsight_makespan.program import largest_load
-from formulations.standard_form import StandardForm
+from formulations.standard_form import EXACT_LIMIT, StandardForm
 
 #: Most nonzeros written; beyond, no solver would return anyway.
 MAX_NONZEROS = 20_000_000
@@ -88,8 +88,9 @@ def build_standard_form(problem: MakespanProblem, *, aggregate: bool = True) -> 
     Raises
     ------
     CapabilityError
-        If there would be more than `MAX_NONZEROS` nonzeros.
+        If there would be more than `MAX_NONZEROS` nonzeros, or a cost that float64 rounds.
     """
+    _check_costs(problem)
     groups = kinds(problem, aggregate=aggregate)
     _check_size(problem, groups)
     columns = _columns(problem, groups)
@@ -103,6 +104,18 @@ def build_standard_form(problem: MakespanProblem, *, aggregate: bool = True) -> 
     elif columns.has_busy:
         _add_gapless_rows(rows, columns)
     return _form(problem, sizes, columns, rows)
+
+
+def _check_costs(problem: MakespanProblem) -> None:
+    names = ("step_overhead", "token_time")
+    for name, cost in zip(names, problem.rates, strict=True):
+        if problem.objective is Objective.WALL_CLOCK and cost >= EXACT_LIMIT:
+            raise CapabilityError(
+                name,
+                f"at least 2^{cost.bit_length() - 1} units of 1/scale s; beyond 2^53 float64 "
+                "rounds integers",
+                "write both times with fewer digits, or use --method exact",
+            )
 
 
 def _check_size(problem: MakespanProblem, groups: tuple[Kind, ...]) -> None:

@@ -6,19 +6,16 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
-import numpy as np
-
-from formulations.arrays import IntArray, integer, integer_vector
-from formulations.documents import check_keys, parse_json
+from formulations.arrays import IntArray, integer
+from formulations.documents import check_keys, parse_json, shown
 from formulations.errors import InputError
 from formulations.rationals import exact_rational
+from formulations.request_table import checked_columns, read_requests, written_requests
 
-#: Largest arrival, prompt and output, and most workers and slots of each.
-_MAX_VALUE = 10**9
+#: Most workers, and slots of each.
 _MAX_COUNT = 10**6
 _REQUIRED_KEYS = ("workers", "slots", "requests")
 _OPTIONAL_KEYS = ("step_overhead", "token_time", "objective", "work_conserving")
-_REQUEST_KEYS = ("arrival", "prompt", "output")
 
 #: Fixed part of a step and time per token [s] of the simulator the BF-IO authors released.
 STEP_OVERHEAD = Fraction("4.8875e-3")
@@ -89,16 +86,8 @@ class MakespanProblem:
         """Validate and freeze."""
         for name in ("workers", "slots"):
             self._set(name, integer(getattr(self, name), name, minimum=1, maximum=_MAX_COUNT))
-        for name, minimum in (("arrival", 0), ("prompt", 1), ("output", 1)):
-            values = integer_vector(getattr(self, name), name, minimum=minimum, maximum=_MAX_VALUE)
-            self._set(name, values)
-        lengths = {len(self.arrival), len(self.prompt), len(self.output)}
-        if len(lengths) > 1:
-            raise InputError(
-                "requests",
-                f"fields of different lengths {sorted(lengths)}",
-                "give one per request",
-            )
+        for name, column in checked_columns(self).items():
+            self._set(name, column)
         self._set("objective", _objective(self.objective))
         self._set("work_conserving", self._conserves())
         for name in ("step_overhead", "token_time"):
@@ -147,14 +136,10 @@ class MakespanProblem:
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the JSON document that `from_mapping` reads."""
-        columns = (self.arrival.tolist(), self.prompt.tolist(), self.output.tolist())
         return {
             "workers": self.workers,
             "slots": self.slots,
-            "requests": [
-                dict(zip(_REQUEST_KEYS, values, strict=True))
-                for values in zip(*columns, strict=True)
-            ],
+            "requests": written_requests(self),
             "step_overhead": str(self.step_overhead),
             "token_time": str(self.token_time),
             "objective": self.objective.value,
@@ -174,23 +159,7 @@ class MakespanProblem:
         as "0.0049"), ``objective``, ``work_conserving``.
         """
         check_keys(document, "document", _REQUIRED_KEYS, _OPTIONAL_KEYS)
-        requests = document["requests"]
-        if not isinstance(requests, list):
-            raise InputError("requests", f"a {type(requests).__name__}", "write a list")
-        for i, request in enumerate(requests):
-            check_keys(request, f"requests[{i}]", _REQUEST_KEYS[1:], _REQUEST_KEYS[:1])
-        columns: dict[str, Any] = {}
-        for name, minimum in zip(_REQUEST_KEYS, (0, 1, 1), strict=True):
-            values = [
-                integer(
-                    request.get(name, 0),
-                    f"requests[{i}].{name}",
-                    minimum=minimum,
-                    maximum=_MAX_VALUE,
-                )
-                for i, request in enumerate(requests)
-            ]
-            columns[name] = np.array(values, dtype=np.int64)
+        columns: dict[str, Any] = read_requests(document["requests"], arrival_optional=True)
         given = {name: document[name] for name in _OPTIONAL_KEYS if name in document}
         return MakespanProblem(document["workers"], document["slots"], **columns, **given)
 
@@ -199,7 +168,7 @@ class MakespanProblem:
         if conserves is None:
             return self.objective is Objective.IMBALANCE
         if not isinstance(conserves, bool):
-            raise InputError("work_conserving", f"{conserves!r}", "write true or false")
+            raise InputError("work_conserving", shown(conserves), "write true or false")
         if self.objective is Objective.IMBALANCE and not conserves:
             raise InputError(
                 "work_conserving",
@@ -217,4 +186,6 @@ def _objective(value: object) -> Objective:
         return Objective(value)  # type: ignore[arg-type]
     except ValueError:
         known = ", ".join(Objective)
-        raise InputError("objective", f"{value!r} is unknown", f"use one of {known}") from None
+        raise InputError(
+            "objective", f"{shown(value)} is unknown", f"use one of {known}"
+        ) from None

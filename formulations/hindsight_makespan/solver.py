@@ -69,18 +69,6 @@ def solve_by_enumeration(problem: MakespanProblem) -> MakespanResult:
     )
 
 
-def relaxation_value(problem: MakespanProblem, *, time_limit: float | None = None) -> float | None:
-    """Return the value of the linear relaxation as HiGHS computes it; None if time ran out.
-
-    A float: evidence of how strong the program is, not a certified bound.
-    """
-    if problem.num_requests == 0:
-        return 0.0
-    program = MakespanProgram(problem, relaxed=True)
-    outcome = backend("highs").solve(program, Limits(time_limit), None)
-    return None if outcome.bound is None else float(outcome.bound)
-
-
 def _without_requests(problem: MakespanProblem, method: str) -> MakespanResult:
     return MakespanResult(
         method=method,

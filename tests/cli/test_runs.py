@@ -233,7 +233,7 @@ def test_a_foreign_formulations_package_is_refused(
 def test_prepare_compiles_every_kernel(bfio: Bfio) -> None:
     """Afterwards small runs are compiled ones too."""
     done = bfio("prepare", "--json")
-    ours = ["exact", "two-stage", "br-0", "fcfs", "kv-cache", "hindsight", "makespan"]
+    ours = ["exact", "two-stage", "br-0", "fcfs", "kv-cache", "wait", "hindsight", "makespan"]
     assert done.json["kernels"] == ours
     assert is_worthwhile("fcfs", 1)
     assert is_worthwhile("br-h", 1)

@@ -1,6 +1,5 @@
 """The stated program, its vectorised twin, and every constraint family alone."""
 
-import numpy as np
 import pyomo.environ as pyo
 import pytest
 from hypothesis import given
@@ -8,31 +7,17 @@ from hypothesis import given
 from formulations import CapabilityError
 from formulations.backends import Limits, ModelProgram, backend
 from formulations.results import Termination
-from formulations.standard_form import StandardForm, compile_model
+from formulations.standard_form import compile_model
 from formulations.step import StepProblem, StepProgram, build
+from tests.formulations.forms import assert_same_form
 from tests.formulations.strategies import step_problem, step_problems
 from tests.formulations.test_check import P1
-
-
-def _same_form(built: StandardForm, compiled: StandardForm) -> None:
-    """Compare two forms up to the order of rows and columns."""
-    columns = [compiled.column_index()[name] for name in built.column_names]
-    positions = {name: r for r, name in enumerate(compiled.row_names)}
-    rows = [positions[name] for name in built.row_names]
-    assert sorted(built.column_names) == sorted(compiled.column_names)
-    assert sorted(built.row_names) == sorted(compiled.row_names)
-    assert np.array_equal(built.matrix.toarray(), compiled.matrix.toarray()[rows][:, columns])
-    assert np.array_equal(built.row_lower, compiled.row_lower[rows])
-    assert np.array_equal(built.row_upper, compiled.row_upper[rows])
-    for field in ("objective", "lower", "upper", "integral"):
-        assert np.array_equal(getattr(built, field), getattr(compiled, field)[columns]), field
-    assert built.offset == compiled.offset
 
 
 @given(step_problems(max_requests=5).filter(lambda p: p.num_requests > 0))
 def test_the_vectorised_builder_writes_the_stated_program(problem: StepProblem) -> None:
     """Every row, side, column, bound and cost of the statement, and no other."""
-    _same_form(StepProgram(problem).standard_form, compile_model(build(problem)))
+    assert_same_form(StepProgram(problem).standard_form, compile_model(build(problem)))
 
 
 def test_a_changed_statement_is_noticed() -> None:
@@ -40,7 +25,7 @@ def test_a_changed_statement_is_noticed() -> None:
     model = build(P1)
     model.capacity[1].set_value(model.capacity[1].body + model.x[0, 1] <= 2)
     with pytest.raises(AssertionError):
-        _same_form(StepProgram(P1).standard_form, compile_model(model))
+        assert_same_form(StepProgram(P1).standard_form, compile_model(model))
 
 
 def _pinned(pins: dict[tuple[int, int], int], **options: object) -> Termination:

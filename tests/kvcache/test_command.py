@@ -4,12 +4,21 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
 
-from bfio.cli.commands.hindsight import COMMAND
+from bfio.cli.commands.hindsight import COMMAND, _drawing
 from bfio.kvcache.registry import names
+from formulations.hindsight_latency import (
+    LatencyProblem,
+    brute_force,
+    memory_used,
+    occupied_rounds,
+)
 from tests.cli.conftest import Bfio
 from tests.cli.conftest import bfio as bfio
+from tests.formulations.hindsight_latency.cases import latency_problems
 
 COUNTEREXAMPLE = {
     "memory": 5,
@@ -44,13 +53,66 @@ def test_the_exact_method_proves_the_optimum(bfio: Bfio, tmp_path: Path) -> None
     assert (answer["objective"], answer["bound"], answer["violations"]) == (12, 12, {})
 
 
-def test_text_output_is_short(bfio: Bfio, tmp_path: Path) -> None:
-    """Two lines: what it costs, and who starts when."""
+def test_text_output_draws_the_schedule(bfio: Bfio, tmp_path: Path) -> None:
+    """What it costs, who starts when, who waits and runs; memory 2 + 2 = 4, 2, 3, 4, 2, 3, 4 of 5.
+
+    In convention C a request is in the cache from the round after its start on. Eighths of five
+    tokens, rounded up: 4 are 7, 3 are 5, 2 are 4.
+    """
     done = bfio("hindsight", write(tmp_path, COUNTEREXAMPLE), "--algorithm", "mc-sf")
     assert done.out.splitlines() == [
         "mc-sf: feasible, total latency 13 rounds, convention C",
         "request@start: 0@0, 1@0, 2@1, 3@4",
+        "round      0",
+        "request 0  ·█",
+        "request 1  ·█",
+        "request 2  ··███",
+        "request 3  ·····███",
+        "memory      ▇▄▅▇▄▅▇",
+        "█ in the cache, · waiting; peak 4 of 5 tokens",
     ]
+
+
+@given(latency_problems(max_requests=3))
+def test_the_drawing_says_what_the_schedule_says(problem: LatencyProblem) -> None:
+    """Read back: arrivals, occupied rounds, and rounds whose memory is full or empty."""
+    _, starts = brute_force(problem)
+    lines = _drawing(problem, starts)
+    if not starts:
+        assert lines == []
+        return
+    used = memory_used(problem, starts)
+    first, width = min(problem.arrival.tolist()), len("request 0  ")
+    rows = [line[width:] for line in lines[1:-1]]
+    for i, row in enumerate(rows[:-1]):
+        assert len(row) - len(row.lstrip()) == problem.arrival[i] - first
+        assert row.count("█") == occupied_rounds(problem)[i]
+        assert row.index("█") == starts[i] + problem.convention.first_age - first
+    for column, level in enumerate(rows[-1]):
+        tokens = used.get(first + column, 0)
+        assert (level == " ", level == "█") == (tokens == 0, 8 * tokens > 7 * problem.memory)
+
+
+@pytest.mark.parametrize(
+    ("count", "output", "drawn"), [(30, 1, True), (31, 1, False), (1, 99, True), (1, 100, False)]
+)
+def test_only_small_schedules_are_drawn(count: int, output: int, drawn: bool) -> None:
+    """Thirty requests, and a hundred rounds: the one before the first of convention C counts."""
+    zeros = np.zeros(count, dtype=np.int64)
+    problem = LatencyProblem(10**3, zeros, zeros + 1, zeros + output)
+    assert bool(_drawing(problem, zeros.tolist())) is drawn
+
+
+@pytest.mark.parametrize(
+    ("method", "trust"),
+    [("exact", "proven in integers"), ("highs", "a float solver's word")],
+)
+def test_text_output_says_what_is_proven(
+    bfio: Bfio, tmp_path: Path, method: str, trust: str
+) -> None:
+    """HiGHS alone claims the 12 that no integer bound of ours reaches without prices."""
+    done = bfio("hindsight", write(tmp_path, COUNTEREXAMPLE), "--method", method)
+    assert f"total latency 12 rounds, bound 12 ({trust}), convention C" in done.out
 
 
 def test_a_loop_exits_3(bfio: Bfio, tmp_path: Path) -> None:
@@ -81,6 +143,8 @@ def test_a_seed_decides_the_clearing(bfio: Bfio, tmp_path: Path) -> None:
         ({**TWINS, "memory": 4}, "requests[0]: its peak of 5 tokens exceeds the memory of 4"),
         ({**TWINS, "convention": "D"}, "convention: 'D' is unknown"),
         ({"memory": 4}, "document.requests: missing"),
+        ({"memory": 4, "requests": None}, "requests: null; write a list"),
+        ([], "document: a list; write an object with memory, requests"),
     ],
 )
 def test_bad_files_exit_2(bfio: Bfio, tmp_path: Path, document: object, message: str) -> None:
@@ -114,6 +178,28 @@ def test_methods_agree(bfio: Bfio, tmp_path: Path, method: str) -> None:
     # Both at once would peak at 10 tokens; one round apart they hold 4 + 5: starts 0 and 1.
     assert (answer["method"], answer["termination"]) == (method, "optimal")
     assert (answer["objective"], answer["bound"], sorted(answer["starts"])) == (5, 5, [0, 1])
+
+
+def test_semi_online_says_what_to_change(bfio: Bfio, tmp_path: Path) -> None:
+    """The request, its arrival, and two ways out."""
+    late = {"memory": 8, "requests": [{"arrival": 2, "prompt": 1, "output": 4}]}
+    done = bfio("hindsight", write(tmp_path, late), "--algorithm", "semi-online")
+    assert done.err == (
+        "error: requests[0].arrival: 2, but semi-online knows all requests at 0; "
+        "set every arrival to 0, or use mc-sf\n"
+    )
+
+
+def test_a_policy_that_raises_exits_2(
+    bfio: Bfio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line with the policy, the time, what it raised and where; no traceback."""
+    (tmp_path / "hasty_cache_policy.py").write_text("def f(state):\n    return [1 // 0]\n")
+    monkeypatch.chdir(tmp_path)
+    done = bfio("hindsight", write(tmp_path, TWINS), "--algorithm", "hasty_cache_policy:f")
+    assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "error: policy hasty_cache_policy:f, clock 0: raised ZeroDivisionError: " in done.err
+    assert "hasty_cache_policy.py line 2; mend the policy" in done.err
 
 
 def test_an_unknown_method(bfio: Bfio, tmp_path: Path) -> None:

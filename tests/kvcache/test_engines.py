@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from bfio.kvcache import kernel
 from bfio.kvcache.feasibility import fits
 from bfio.kvcache.instance import CacheInstance
+from bfio.kvcache.kernel import admission
+from bfio.kvcache.kernel.state import END
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheRun, Limits
 from bfio.kvcache.simulation import serve
@@ -51,7 +52,7 @@ def test_both_engines_give_the_same_run(
 
 
 #: Calls the kernel's function from Python, for which it has no wrapper of its own.
-incremental = njit(lambda *arguments: kernel.fits(*arguments))
+incremental = njit(lambda *arguments: admission.fits(*arguments))
 
 
 RUNNING = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 12)), max_size=8)
@@ -79,7 +80,7 @@ def test_the_incremental_test_with_hand_numbers() -> None:
 def active_table(running: list[tuple[int, int]], batch: int) -> IntArray:
     """Return the kernel's table of running requests."""
     columns = [(i, batch, batch + left, need - batch) for i, (need, left) in enumerate(running)]
-    columns.sort(key=lambda column: column[kernel.END])
+    columns.sort(key=lambda column: column[END])
     # Room for one more, as in the engine.
     table = np.zeros((4, len(running) + 1), dtype=np.int64)
     table[:, : len(running)] = np.array(columns, dtype=np.int64).reshape(len(running), 4).T

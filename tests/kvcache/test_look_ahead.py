@@ -67,7 +67,9 @@ def test_algorithm_1_is_algorithm_2_without_later_arrivals(data: LatencyProblem)
 
 def test_algorithm_1_refuses_later_arrivals() -> None:
     """It has all requests at the start."""
-    with pytest.raises(InputError, match=r"requests\[1\].arrival: 3, but Algorithm 1"):
+    with pytest.raises(
+        InputError, match=r"requests\[1\].arrival: 3, but semi-online .*; set every arrival to 0"
+    ):
         serve(problem(9, [(0, 1, 1), (3, 1, 1)]), "semi-online")
 
 

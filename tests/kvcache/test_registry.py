@@ -1,11 +1,14 @@
 """Names, options, a user's own policy, and what goes wrong with each."""
 
+import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.look_ahead import LookAhead, Order, Scan
 from bfio.kvcache.policy import CachePolicy, Clearing
 from bfio.kvcache.protection import Protection
@@ -91,6 +94,13 @@ def test_protection_limits_are_exact() -> None:
         ("mc-sf:delta=x", "delta: 'x' is no integer"),
         ("mc-sf:delta=-1", "delta: -1 is out of range"),
         ("mc-sf:scan=", "option 'scan' without a value"),
+        ("mc-sf:", "mc-sf:: no option after a colon; write option=value, or no colon"),
+        ("mc-sf:delta=1:", "no option after a colon"),
+        ("mc-sf:scan", "'scan' is no option; write option=value"),
+        ("mc-sf:delta=1:delta=1", "an option occurs twice"),
+        ("mcsf:", "mcsf: unknown algorithm; did you mean mc-sf"),
+        ("mcsf:scan=break", "mcsf: unknown algorithm; did you mean mc-sf"),
+        ("", "unknown algorithm"),
         ("mc-sf:beta=0", "beta: 0 is out of range"),
         ("beta-clearing:beta=1.5", "beta: 3/2 is out of range"),
         ("alpha-greedy:alpha=1", "alpha: 1 is out of range"),
@@ -132,19 +142,84 @@ def test_a_users_class_is_made_for_each_run() -> None:
         ([0, 0], "a position occurs twice"),
         ([0.0], "0.0 is no position"),
         ([True], "True is no position"),
-        (None, "it returned None"),
+        (None, "returned None; return positions"),
+        ("0", "returned '0'"),
+        (itertools.count(), "position 2 is out of range"),
+        (itertools.repeat(0), "a position occurs twice"),
+        ((1 // zero for zero in [0]), r"its answer raised ZeroDivisionError: .* at .* line \d+;"),
     ],
 )
-def test_wrong_answers_are_refused(answer: list[int] | None, message: str) -> None:
-    """The engine checks what a policy returns."""
+def test_wrong_answers_are_refused(answer: Any, message: str) -> None:
+    """The engine checks what a policy returns, and takes no more of it than it needs."""
     with pytest.raises(InputError, match=message):
-        serve(DATA, lambda state: answer)  # type: ignore[arg-type]
+        serve(DATA, lambda state: answer)
+
+
+class Failing:
+    """Raises in one of its methods."""
+
+    def __init__(self, method: str, error: BaseException) -> None:
+        self.method, self.error = method, error
+
+    def _at(self, method: str) -> None:
+        if method == self.method:
+            raise self.error
+
+    def __call__(self, state: CacheState) -> list[int]:
+        """Start the oldest on an empty worker."""
+        self._at("call")
+        return [] if len(state.running) else [0]
+
+    def check(self, instance: CacheInstance) -> None:
+        """Refuse nothing."""
+        self._at("check")
+
+    def statistics(self) -> dict[str, object]:
+        """Know nothing."""
+        self._at("statistics")
+        return {}
+
+
+@pytest.mark.parametrize("error", [ValueError("no idea"), SystemExit(3), RecursionError("deep")])
+@pytest.mark.parametrize(
+    ("method", "where"),
+    [
+        ("call", "policy Failing, clock 0: raised "),
+        ("check", "policy Failing: its check raised "),
+        ("statistics", "policy Failing: its statistics raised "),
+    ],
+)
+def test_what_a_policy_raises_is_one_error(method: str, where: str, error: BaseException) -> None:
+    """It names the policy, the time, and the line of the policy that raised."""
+    with pytest.raises(InputError) as caught:
+        serve(DATA, Failing(method, error))
+    message = str(caught.value)
+    assert message.startswith(f"{where}{type(error).__name__}: {error} at ")
+    assert "test_registry.py line " in message
+
+
+def test_a_policy_of_the_wrong_form_is_one_error() -> None:
+    """A function without arguments is called in vain; a share is no rule of clearing."""
+    wrong: Any = [lambda: [0], Failing("", OSError())]
+    with pytest.raises(InputError, match=r"raised TypeError: [^/]*; mend the policy"):
+        serve(DATA, wrong[0])
+    wrong[1].clearing = 0.5
+    with pytest.raises(InputError, match=r"clearing: 0\.5 is no rule; set it to a Clearing"):
+        serve(DATA, wrong[1])
+
+
+def test_refusals_and_interrupts_of_a_policy_pass() -> None:
+    """Its own `InputError` is worded already, and Ctrl-C is the user's."""
+    with pytest.raises(InputError, match=r"^mine: broken; mend$"):
+        serve(DATA, Failing("call", InputError("mine", "broken", "mend")))
+    with pytest.raises(KeyboardInterrupt):
+        serve(DATA, Failing("call", KeyboardInterrupt()))
 
 
 def test_a_policy_may_not_exceed_the_memory_at_once() -> None:
     """C: three requests of 4 need 15 of 9 tokens in the coming batch."""
     data = problem(9, [(0, 4, 1)] * 3)
-    with pytest.raises(InputError, match="at clock 0 the batch would exceed the memory by 6"):
+    with pytest.raises(InputError, match="clock 0: the batch would exceed the memory by 6"):
         serve(data, lambda state: list(range(len(state.waiting))))
 
 

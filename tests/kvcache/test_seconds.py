@@ -76,9 +76,8 @@ def test_arrival_rates_scale_and_round_up() -> None:
 def test_oversized_requests_are_refused_or_left_out() -> None:
     """Peaks 8, 11 and 12 with M = 10: two of three do not fit; B allows one token more."""
     data = workload(["0", "0", "0"], [3, 6, 7], [5, 5, 5])
-    with pytest.raises(
-        InputError, match=r"requests\[1\]: 2 of 3 requests exceed the memory of 10"
-    ):
+    message = r"requests\[1\]: 2 of 3 requests exceed the memory of 10 .*leave_out_oversized=True"
+    with pytest.raises(InputError, match=message):
         CacheInstance.in_seconds(data, 10)
     kept = CacheInstance.in_seconds(data, 10, leave_out_oversized=True)
     assert (len(kept), kept.left_out) == (1, 2)

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from formulations.hindsight_latency import LatencyProblem
 
 _SHOWN_STARTS = 20
+#: Largest drawing: requests and rounds of it.
+_DRAWN_REQUESTS, _DRAWN_ROUNDS = 30, 100
+#: How full the memory is, from empty to full.
+_LEVELS = " ▁▂▃▄▅▆▇█"
 
 _DESCRIPTION = """\
 When should each request have started, had all been known? One worker holds at most M tokens; a
@@ -34,7 +38,7 @@ our own method; cp-sat, highs and pyomo[:SOLVER] solve the integer program (HiGH
 nothing by themselves); brute-force looks at everything. With --algorithm the heuristic is run
 online, in unit rounds, and proves nothing (bound null): mc-sf, mc-benchmark, semi-online (all
 arrivals 0), alpha-greedy, beta-clearing, or module:function for your own. Options follow the name:
-mc-sf:scan=continue, beta-clearing:alpha=0.2:beta=0.1.
+mc-sf:scan=continue, beta-clearing:alpha=0.2:beta=0.1. Without --json small schedules are drawn.
 """
 
 
@@ -64,7 +68,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(answer)
     else:
-        print("\n".join(_lines(answer)))
+        print("\n".join((*_lines(answer), *_drawing(problem, answer["starts"]))))
     return NOTHING_FOUND if answer["objective"] is None else DONE
 
 
@@ -110,7 +114,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     if answer["objective"] is None:
         why = answer.get("reason") or answer["termination"]
         return [f"{answer['method']}: no schedule ({why})"]
-    bound = "" if answer["bound"] is None else f", bound {answer['bound']}"
+    bound = "" if answer["bound"] is None else f", bound {answer['bound']} ({_trust(answer)})"
     head = (
         f"{answer['method']}: {answer['termination']}, total latency {answer['objective']} rounds"
         f"{bound}, convention {answer['convention']}"
@@ -122,6 +126,45 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     if answer.get("cleared"):
         lines.append(f"{answer['cleared']} starts cleared in {answer['overflows']} overflows")
     return lines
+
+
+def _trust(answer: dict[str, Any]) -> str:
+    """Return how far a bound is to be trusted."""
+    from formulations.results import BoundKind
+
+    proven = answer["bound_kind"] == BoundKind.INTEGER.value
+    return "proven in integers" if proven else "a float solver's word"
+
+
+def _drawing(problem: "LatencyProblem", starts: list[int] | None) -> list[str]:
+    """Draw who waits and who runs in each round, and the memory; nothing if too large."""
+    from formulations.hindsight_latency import memory_used
+
+    if not starts or len(starts) > _DRAWN_REQUESTS:
+        return []
+    used = memory_used(problem, starts)
+    first, last = int(problem.arrival.min()), max(used)
+    if last - first >= _DRAWN_ROUNDS:
+        return []
+    levels = [
+        -(-used.get(now, 0) * (len(_LEVELS) - 1) // problem.memory)
+        for now in range(first, last + 1)
+    ]
+    rows = [
+        ("round", "".join(f"{now:<10}" for now in range(first, last + 1, 10)).rstrip()),
+        *((f"request {i}", _stay(problem, i, k, first)) for i, k in enumerate(starts)),
+        ("memory", "".join(_LEVELS[level] for level in levels)),
+    ]
+    width = max(len(label) for label, _ in rows) + 2
+    peak = f"█ in the cache, · waiting; peak {max(used.values())} of {problem.memory} tokens"
+    return [*(f"{label:<{width}}{row}" for label, row in rows), peak]
+
+
+def _stay(problem: "LatencyProblem", i: int, start: int, first: int) -> str:
+    """Draw one request from round ``first`` on."""
+    arrival, age = int(problem.arrival[i]), problem.convention.first_age
+    lasts = problem.convention.last_age(int(problem.output[i])) + 1 - age
+    return " " * (arrival - first) + "·" * (start + age - arrival) + "█" * lasts
 
 
 def _problem(name: str) -> "LatencyProblem":

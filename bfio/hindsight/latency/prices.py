@@ -23,6 +23,7 @@ from bfio.exact.compiled import compiled
 from bfio.hindsight.latency.cells import Cells, arrival_windows
 from bfio.hindsight.latency.configurations import soft_dearest
 from bfio.hindsight.latency.normal_form import NormalForm
+from bfio.hindsight.latency.quasi_newton import QuasiNewton
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -56,8 +57,6 @@ STAGES = (
     Stage(0.02, 200, 1),
     Stage(0.012, 600, 1),
 )
-#: Steps remembered by the quasi-Newton method.
-_HISTORY = 10
 #: Steps between two looks at the clock and at the gain, and the relative gain that is none.
 _CHUNK = 10
 _FLAT = 3e-5
@@ -122,7 +121,7 @@ class PriceAscent:
         self.prices = np.repeat(blocks, counts, axis=0)
 
     def _ascended(self, prices: FloatArray, level: "_Level", deadline: float | None) -> FloatArray:
-        memory = _Steps(prices.size)
+        memory = QuasiNewton(prices.size)
         value, slope = self._soft_bound(prices, level)
         earlier = -math.inf
         for count in range(level.stage.steps):
@@ -132,7 +131,7 @@ class PriceAscent:
                 earlier = value
             if deadline is not None and time.perf_counter() >= deadline:
                 break
-            step = memory.newton(slope)
+            step = memory.step(slope)
             rise = float((step * slope).sum())
             pace = 1.0
             while rise >= 1e-6 and pace >= 1e-6:
@@ -176,75 +175,6 @@ class _Level:
     stage: Stage
     heat: FloatArray
     open_cells: BoolArray
-
-
-class _Steps:
-    """The last quasi-Newton steps and how they changed the slope."""
-
-    def __init__(self, size: int) -> None:
-        self._directions = np.zeros((_HISTORY, size))
-        self._changes = np.zeros((_HISTORY, size))
-        self._share = np.zeros(_HISTORY)
-        # How many are remembered, and where the next one goes.
-        self._length = np.zeros(2, dtype=np.int64)
-
-    def newton(self, slope: FloatArray) -> FloatArray:
-        """Return the step to take at a slope."""
-        step = slope.copy()
-        _newton(step.reshape(-1), self._directions, self._changes, self._share, self._length)
-        return step
-
-    def add(self, direction: FloatArray, change: FloatArray) -> None:
-        """Remember a step taken."""
-        known, where = self._length.tolist()
-        self._directions[where] = direction.reshape(-1)
-        self._changes[where] = change.reshape(-1)
-        self._length[:] = min(known + 1, _HISTORY), (where + 1) % _HISTORY
-
-
-@compiled
-def _newton(
-    step: FloatArray,
-    directions: FloatArray,
-    changes: FloatArray,
-    share: FloatArray,
-    length: IntArray,
-) -> None:
-    """Turn a slope into a quasi-Newton step, in place (two-loop recursion)."""
-    history = len(directions)
-    known = length[0]
-    size = len(step)
-    if known == 0:
-        largest = 1e-9
-        for j in range(size):
-            largest = max(largest, abs(step[j]))
-        for j in range(size):
-            step[j] *= 0.1 / largest
-        return
-    for back in range(known):
-        h = (length[1] - 1 - back) % history
-        dot, curvature = 0.0, 1e-300
-        for j in range(size):
-            dot += directions[h, j] * step[j]
-            curvature += directions[h, j] * changes[h, j]
-        share[h] = dot / curvature
-        for j in range(size):
-            step[j] -= share[h] * changes[h, j]
-    newest = (length[1] - 1) % history
-    curvature, square = 1e-300, 1e-300
-    for j in range(size):
-        curvature += directions[newest, j] * changes[newest, j]
-        square += changes[newest, j] * changes[newest, j]
-    for j in range(size):
-        step[j] *= curvature / square
-    for back in range(known - 1, -1, -1):
-        h = (length[1] - 1 - back) % history
-        dot, curvature = 0.0, 1e-300
-        for j in range(size):
-            dot += changes[h, j] * step[j]
-            curvature += directions[h, j] * changes[h, j]
-        for j in range(size):
-            step[j] += (share[h] - dot / curvature) * directions[h, j]
 
 
 @compiled

@@ -78,16 +78,9 @@ class HindsightResult:
     def to_latency_result(self, problem: LatencyProblem) -> LatencyResult:
         """Return the common answer type, checked against ``problem``."""
         found = violations(problem, self.starts, self.objective)
-        termination = Termination.FEASIBLE
-        if found:
-            termination = Termination.FAILED
-        elif self.proven:
-            termination = Termination.OPTIMAL
-        elif self.stopped_by_time:
-            termination = Termination.TIME_LIMIT
         return LatencyResult(
             method="exact",
-            termination=termination,
+            termination=Termination.FAILED if found else self.termination,
             objective=self.objective,
             bound=self.bound,
             bound_kind=BoundKind.INTEGER,

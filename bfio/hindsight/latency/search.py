@@ -46,12 +46,12 @@ from bfio.hindsight.latency.dominance import drop_improvable, undominated
 from bfio.hindsight.latency.expansion import expand
 from bfio.hindsight.latency.normal_form import NormalForm
 from bfio.hindsight.latency.pairs import PairLosses
-from bfio.hindsight.latency.states import NONE_LOST, States
+from bfio.hindsight.latency.states import MARK_BITS, MARK_WORDS, NONE_LOST, States
+from bfio.hindsight.latency.tables import Tables
 from formulations.arrays import BoolArray, IntArray
 
-#: Most requests: their marks fill two words.
-MAX_REQUESTS = 120
-_WORD = 60
+#: Most requests: their marks fill the words.
+MAX_REQUESTS = MARK_BITS * MARK_WORDS
 #: States of one group compared with one another.
 _COMPARED = 2000
 #: States kept per round times requests squared: a round must not outlast a time limit by much.
@@ -103,13 +103,25 @@ class RoundSearch:
         pool: Executor,
     ) -> None:
         self._form = form
-        self._pairs = pairs
         self._pool = pool
-        self._cells = cells
-        self._priced = priced
-        self._least = _least_costs(priced.cost)
-        self._loss = cell_losses(form, cells, priced)
-        self._twin = _twins(form)
+        self._root = States.root(form.num_requests, priced.scaled)
+        self._tables = Tables(
+            memory=form.memory,
+            prompt=form.prompt,
+            duration=form.duration,
+            arrival=form.arrival,
+            twin=_twins(form),
+            of_age=cells.of_age,
+            cost=priced.cost,
+            least=_least_costs(priced.cost),
+            prices=priced.prices,
+            dearest=priced.dearest,
+            loss=cell_losses(form, cells, priced),
+            pair=pairs.loss,
+            begin=pairs.begin,
+            row=pairs.row,
+            size=pairs.size,
+        )
 
     def run(self, best: int, width: int, deadline: float | None) -> SearchResult:
         """Look for a sum of starts below ``best``.
@@ -126,7 +138,7 @@ class RoundSearch:
         """
         n = self._form.num_requests
         width = min(width, _ROUND_WORK // n**2)
-        states = States.root(n, self._priced.scaled)
+        states = self._root
         dropped = SCALE * best
         found: IntArray | None = None
         room = min(20 * width + 1000, _BYTES // (4 * n + 40))
@@ -137,12 +149,12 @@ class RoundSearch:
             children, lost = self._expand_some(states, now, SCALE * (best - 1), room)
             dropped = min(dropped, lost)
             generated += len(children.bound)
-            complete = np.flatnonzero(children.count == n)
+            complete = np.flatnonzero(children.started == n)
             if len(complete):
                 first = complete[np.argmin(children.total[complete])]
                 if children.total[first] < best:
                     best, found = int(children.total[first]), children.starts[first].copy()
-            alive = (children.count < n) & (children.reach <= SCALE * (best - 1))
+            alive = (children.started < n) & (children.reach <= SCALE * (best - 1))
             self._drop_improvable(children, alive, now)
             states = self._undominated(children.select(alive), now)
             states, lost = states.best(width)
@@ -189,67 +201,21 @@ class RoundSearch:
 
     def _expand_piece(self, states: States, now: int, cutoff: int, room: int) -> States | None:
         children = States.empty(room, self._form.num_requests)
-        written = expand(
-            now,
-            cutoff,
-            states.starts,
-            states.bound,
-            states.total,
-            states.count,
-            self._priced.cost,
-            self._least,
-            self._priced.prices,
-            self._priced.dearest,
-            self._loss,
-            self._pairs.loss,
-            self._pairs.begin,
-            self._pairs.row,
-            self._pairs.size,
-            self._cells.of_age,
-            self._form.memory,
-            self._form.prompt,
-            self._form.duration,
-            self._form.arrival,
-            self._twin,
-            children.starts,
-            children.mark,
-            children.bound,
-            children.reach,
-            children.total,
-            children.count,
-        )
+        written = expand(now, cutoff, states, self._tables, children)
         # A copy, so that the room not written to is given back.
         return None if written < 0 else children.select(np.arange(written))
 
     def _drop_improvable(self, states: States, alive: BoolArray, now: int) -> None:
-        form = self._form
-
         def drop(piece: slice) -> None:
-            drop_improvable(
-                alive[piece],
-                states.starts[piece],
-                form.memory,
-                form.prompt,
-                form.duration,
-                form.arrival,
-                now,
-            )
+            drop_improvable(alive[piece], states.starts[piece], self._tables, now)
 
         list(self._pool.map(drop, _pieces(len(alive), _PIECE)))
 
     def _undominated(self, states: States, now: int) -> States:
-        order = np.lexsort((states.bound, states.total, states.mark[:, 0], states.mark[:, 1]))
+        order = np.lexsort((states.bound, states.total, *states.mark.T))
 
         def kept(piece: slice) -> BoolArray:
-            return undominated(
-                order[piece],
-                states.starts,
-                states.mark,
-                self._form.prompt,
-                self._form.duration,
-                now,
-                _COMPARED,
-            )
+            return undominated(order[piece], states, self._tables, now, _COMPARED)
 
         keep = list(self._pool.map(kept, _group_pieces(states.mark[order], _PIECE)))
         return states.select(order[np.concatenate(keep)] if keep else order)

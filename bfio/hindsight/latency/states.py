@@ -1,8 +1,9 @@
 """The states of one round of the search, one per row."""
 
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from formulations.arrays import BoolArray, IntArray
 
@@ -10,26 +11,31 @@ from formulations.arrays import BoolArray, IntArray
 NONE_LOST = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True)
-class States:
-    """States of one round, one per row; a start of -1 has not happened.
+#: Requests that a word marks, and words of marks.
+MARK_BITS, MARK_WORDS = 60, 2
 
-    ``bound`` sums the settled losses, ``reach`` adds the look ahead, ``total`` sums the starts.
+
+class States(NamedTuple):
+    """States of one round, one per row; kernels take them as they are.
+
+    ``starts`` holds -1 where a request has not started and ``mark`` a bit for each that has,
+    ``started`` how many have; ``bound`` sums the settled losses, ``reach`` adds the look ahead,
+    ``total`` sums the starts.
     """
 
-    starts: IntArray
+    starts: NDArray[np.int32]
     mark: IntArray
     bound: IntArray
     reach: IntArray
     total: IntArray
-    count: IntArray
+    started: IntArray
 
     @staticmethod
     def empty(room: int, n: int) -> "States":
         """Return room for states of n requests, not filled in."""
         return States(
             np.empty((room, n), np.int32),
-            np.empty((room, 2), np.int64),
+            np.empty((room, MARK_WORDS), np.int64),
             *(np.empty(room, np.int64) for _ in range(4)),
         )
 
@@ -42,25 +48,17 @@ class States:
         states.bound[:] = bound
         states.reach[:] = bound
         states.total[:] = 0
-        states.count[:] = 0
+        states.started[:] = 0
         return states
 
     @staticmethod
     def joined(parts: list["States"]) -> "States":
         """Return the rows of all parts."""
-        names = [field.name for field in fields(States)]
-        return States(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+        return States._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
     def select(self, rows: "BoolArray | IntArray | slice") -> "States":
         """Return some rows."""
-        return States(
-            self.starts[rows],
-            self.mark[rows],
-            self.bound[rows],
-            self.reach[rows],
-            self.total[rows],
-            self.count[rows],
-        )
+        return States._make(column[rows] for column in self)
 
     def best(self, width: int) -> tuple["States", int]:
         """Return the rows of least bound, and the least bound among the others."""

@@ -2,11 +2,10 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from formulations.arrays import integer
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
 
 #: Largest integer an argument may be.
 MAX_WHOLE = 2**63 - 1
@@ -35,10 +34,8 @@ class Arguments:
     def __post_init__(self) -> None:
         for name in self.given:
             if name not in self.known:
-                close = get_close_matches(name, self.known, n=1)
-                hint = f"did you mean {close[0]}? " if close else ""
                 raise InputError(
-                    f"argument {name}", "unknown", f"{hint}use {', '.join(sorted(self.known))}"
+                    f"argument {name}", "unknown", use_one_of(name, sorted(self.known))
                 )
 
     def has(self, name: str) -> bool:

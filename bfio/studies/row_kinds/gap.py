@@ -9,7 +9,6 @@ import numpy as np
 from bfio.decode.replay import run_violations
 from bfio.exact import prepare
 from bfio.gap import GapObserver, GapReport, StepRegret
-from bfio.policies.options import exact_rational
 from bfio.simulation import simulate
 from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
@@ -20,6 +19,7 @@ from bfio.studies.row_kinds.run_values import run_solves
 from bfio.studies.row_kinds.simulate import ARGUMENTS as RUN_OF_A_POLICY
 from bfio.studies.row_kinds.workload_arguments import chosen_workload, workload_choice
 from bfio.studies.study import Value
+from formulations.rationals import exact_rational
 
 #: Arguments of a row.
 ARGUMENTS = (*RUN_OF_A_POLICY, "method", "gap_horizon", "gap_gamma", "every")

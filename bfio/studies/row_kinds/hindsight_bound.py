@@ -23,7 +23,7 @@ from bfio.studies.row_kinds.hindsight_ratio import (
 )
 from bfio.studies.study import Value
 from formulations.errors import InputError
-from formulations.hindsight_latency import LatencyProblem, lower_bound, relaxation_value, solve
+from formulations.hindsight_latency import LatencyProblem, LatencyProgram, lower_bound, solve
 from formulations.results import BoundKind, Termination
 
 #: Arguments of a row.
@@ -66,7 +66,7 @@ def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
     found = _METHODS[_method(given)](problem, limit)
     # Of a common schedule, so that bounds are compared and not luck with incumbents.
     usual = serve(problem, "mc-sf").total_latency
-    relaxation = relaxation_value(problem)
+    relaxation = LatencyProgram(problem).relaxation_value()
     asks_for_optimum = _method(given) != "lp"
     values = enclosure_values(problem, found, usual, relaxation)
     return RowResult(
@@ -132,7 +132,7 @@ def _exact(problem: LatencyProblem, limit: float) -> Enclosure:
 
 def _relaxation(problem: LatencyProblem, limit: float) -> Enclosure:
     began = time.perf_counter()
-    value = relaxation_value(problem, time_limit=limit)
+    value = LatencyProgram(problem).relaxation_value(time_limit=limit)
     area = lower_bound(problem)
     # Rounded up as the bounds of other float solvers are, and no more than their word.
     claimed = area if value is None else math.ceil(value - 1e-6 * max(1.0, abs(value)))

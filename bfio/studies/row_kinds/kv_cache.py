@@ -12,7 +12,6 @@ from bfio.kvcache.offered_load import arrival_rate
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheRun, Limits, Verdict
 from bfio.kvcache.simulation import serve
-from bfio.policies.options import exact_rational
 from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kinds.arguments import Arguments
@@ -31,6 +30,7 @@ from bfio.studies.row_kinds.workload_arguments import (
 )
 from bfio.studies.study import Value
 from formulations.errors import InputError
+from formulations.rationals import exact_rational
 
 #: The worker of the paper: Llama2-70B on two A100 [tokens].
 DEFAULT_MEMORY = 16_492

@@ -18,7 +18,6 @@ from bfio.kvcache.lower_bounds import (
     theorem_6_4,
 )
 from bfio.kvcache.simulation import serve
-from bfio.policies.options import exact_rational
 from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kinds.arguments import Arguments
@@ -32,6 +31,7 @@ from bfio.studies.row_kinds.hindsight_ratio import problem_digest
 from formulations.arrays import frozen
 from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem, total_latency, violations
+from formulations.rationals import exact_rational
 
 #: Arguments of a row.
 ARGUMENTS = (

@@ -14,13 +14,14 @@ from bfio.decode.energy import EnergyModel
 from bfio.decode.engine import run_options
 from bfio.decode.state import DecodeState
 from bfio.loading import load_object
-from bfio.policies.options import PolicyOptions, exact_rational
+from bfio.policies.options import PolicyOptions
 from bfio.policies.parsing import parse_policy
 from bfio.policies.registry import find
 from bfio.predict import registry as predictors
 from bfio.simulation import ENGINES
 from bfio.studies.row_kinds.arguments import Arguments
 from formulations.errors import InputError
+from formulations.rationals import exact_rational
 
 MACHINE_ARGUMENTS = (
     "workers", "slots", "step_overhead", "token_time", "mean_time", "params",

@@ -2,7 +2,6 @@
 
 import itertools
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +18,8 @@ from formulations.hindsight_latency import (
     violations,
 )
 from formulations.hindsight_latency.program import build
-from formulations.standard_form import StandardForm, compile_model
+from formulations.standard_form import compile_model
+from tests.formulations.forms import assert_same_form
 from tests.formulations.hindsight_latency.cases import (
     COUNTEREXAMPLES,
     common_prompt,
@@ -28,28 +28,13 @@ from tests.formulations.hindsight_latency.cases import (
 )
 
 
-def _same_form(built: StandardForm, compiled: StandardForm) -> None:
-    """Compare two forms up to the order of rows and columns."""
-    assert sorted(built.column_names) == sorted(compiled.column_names)
-    assert sorted(built.row_names) == sorted(compiled.row_names)
-    columns = [compiled.column_index()[name] for name in built.column_names]
-    positions = {name: r for r, name in enumerate(compiled.row_names)}
-    rows = [positions[name] for name in built.row_names]
-    assert np.array_equal(built.matrix.toarray(), compiled.matrix.toarray()[rows][:, columns])
-    assert np.array_equal(built.row_lower, compiled.row_lower[rows])
-    assert np.array_equal(built.row_upper, compiled.row_upper[rows])
-    for field in ("objective", "lower", "upper", "integral"):
-        assert np.array_equal(getattr(built, field), getattr(compiled, field)[columns]), field
-    assert built.offset == compiled.offset
-
-
 @given(latency_problems(min_requests=1, max_requests=3), st.booleans())
 def test_the_vectorised_builder_writes_the_stated_program(
     problem: LatencyProblem, aggregate: bool
 ) -> None:
     """Every row, side, column, bound and cost of the statement, and no other."""
     program = LatencyProgram(problem, aggregate=aggregate)
-    _same_form(program.standard_form, compile_model(program.model))
+    assert_same_form(program.standard_form, compile_model(program.model))
 
 
 def test_a_changed_statement_is_noticed() -> None:
@@ -58,7 +43,7 @@ def test_a_changed_statement_is_noticed() -> None:
     model = build(problem)
     model.memory[3].set_value(model.memory[3].body + model.x[0, 0] <= 5)
     with pytest.raises(AssertionError):
-        _same_form(LatencyProgram(problem).standard_form, compile_model(model))
+        assert_same_form(LatencyProgram(problem).standard_form, compile_model(model))
 
 
 def _plain_optimum(problem: LatencyProblem, horizon: int) -> int:

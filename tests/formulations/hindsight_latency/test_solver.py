@@ -6,8 +6,8 @@ from hypothesis import given
 from formulations import InputError
 from formulations.hindsight_latency import (
     LatencyProblem,
+    LatencyProgram,
     LatencyResult,
-    relaxation_value,
     solve,
     solve_by_enumeration,
 )
@@ -53,7 +53,7 @@ def test_highs_agrees_and_the_relaxation_bounds(problem: LatencyProblem) -> None
     assert truth.objective is not None
     result = solve(problem, backend="highs", hint=truth.starts)
     assert result.objective == truth.objective
-    relaxed = relaxation_value(problem)
+    relaxed = LatencyProgram(problem).relaxation_value()
     assert relaxed is not None
     assert relaxed <= truth.objective + 1e-6
 
@@ -63,6 +63,7 @@ def test_no_requests() -> None:
     result = solve(latency_problem(3, []))
     assert (result.objective, result.bound, result.starts) == (0, 0, ())
     assert (result.gap, result.is_optimal) == (0.0, True)
+    assert LatencyProgram(latency_problem(3, [])).relaxation_value() == 0
 
 
 def test_a_time_limit_leaves_a_bound() -> None:

@@ -54,7 +54,8 @@ def test_defaults() -> None:
     [
         ({"workers": 0}, "workers"),
         ({"slots": True}, "slots"),
-        ({"requests": {}}, "requests"),
+        ({"requests": {}}, "requests: an object"),
+        ({"requests": [None]}, r"requests\[0\]: null"),
         ({"requests": [{"prompt": 1}]}, r"requests\[0\]\.output"),
         ({"requests": [{"prompt": 0, "output": 1}]}, r"requests\[0\]\.prompt"),
         ({"requests": [{"prompt": 1, "output": 3.0}]}, r"requests\[0\]\.output"),
@@ -68,6 +69,7 @@ def test_defaults() -> None:
         ({"token_time": "1e99"}, "token_time"),
         ({"token_time": 0, "step_overhead": 0}, "token_time"),
         ({"objective": "speed"}, "objective"),
+        ({"work_conserving": None, "objective": None}, "objective: null"),
         ({"work_conserving": 1}, "work_conserving"),
         ({"objective": "imbalance", "work_conserving": False}, "work_conserving"),
     ],

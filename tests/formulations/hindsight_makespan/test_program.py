@@ -24,27 +24,13 @@ from formulations.hindsight_makespan.bound import packing_bound
 from formulations.hindsight_makespan.points import point_of, schedule_of
 from formulations.hindsight_makespan.program import build
 from formulations.hindsight_makespan.segments import part, segments
-from formulations.standard_form import StandardForm, compile_model
+from formulations.standard_form import compile_model
+from tests.formulations.forms import assert_same_form
 from tests.formulations.hindsight_makespan.cases import (
     HAND_CHECKED,
     makespan_problem,
     makespan_problems,
 )
-
-
-def _same_form(built: StandardForm, compiled: StandardForm) -> None:
-    """Compare two forms up to the order of rows and columns."""
-    assert sorted(built.column_names) == sorted(compiled.column_names)
-    assert sorted(built.row_names) == sorted(compiled.row_names)
-    columns = [compiled.column_index()[name] for name in built.column_names]
-    positions = {name: r for r, name in enumerate(compiled.row_names)}
-    rows = [positions[name] for name in built.row_names]
-    assert np.array_equal(built.matrix.toarray(), compiled.matrix.toarray()[rows][:, columns])
-    assert np.array_equal(built.row_lower, compiled.row_lower[rows])
-    assert np.array_equal(built.row_upper, compiled.row_upper[rows])
-    for field in ("objective", "lower", "upper", "integral"):
-        assert np.array_equal(getattr(built, field), getattr(compiled, field)[columns]), field
-    assert built.offset == compiled.offset
 
 
 @given(makespan_problems(min_requests=1, max_requests=3), st.booleans())
@@ -53,7 +39,7 @@ def test_the_vectorised_builder_writes_the_stated_program(
 ) -> None:
     """Every row, side, column, bound and cost of the statement, and no other."""
     program = MakespanProgram(problem, aggregate=aggregate)
-    _same_form(program.standard_form, compile_model(program.model))
+    assert_same_form(program.standard_form, compile_model(program.model))
 
 
 def test_a_changed_statement_is_noticed() -> None:
@@ -63,7 +49,7 @@ def test_a_changed_statement_is_noticed() -> None:
     row = model.barrier[0, 1]
     row.set_value(row.body + model.x[0, 0, 0] <= 0)
     with pytest.raises(AssertionError):
-        _same_form(MakespanProgram(problem).standard_form, compile_model(model))
+        assert_same_form(MakespanProgram(problem).standard_form, compile_model(model))
 
 
 @given(makespan_problems(min_requests=1, max_requests=3), st.booleans())

@@ -49,6 +49,16 @@ def test_methods_that_do_not_prove(bfio: Bfio, tmp_path: Path, method: str) -> N
     )
 
 
+@pytest.mark.parametrize("method", ["cp-sat", "highs", "pyomo"])
+def test_times_too_fine_for_a_solver(bfio: Bfio, tmp_path: Path, method: str) -> None:
+    """The remedy is one of this program's; our own method takes them."""
+    file = write(tmp_path, DEFERRED | {"step_overhead": "0.00000000000000000001"})
+    done = bfio("makespan", file, "--method", method)
+    assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "write both times with fewer digits, or use --method exact" in done.err
+    assert bfio("makespan", file).status == 0
+
+
 def test_the_objective_can_be_chosen(bfio: Bfio, tmp_path: Path) -> None:
     """Both start at once: latencies 2 and 1."""
     file = write(tmp_path, DEFERRED)

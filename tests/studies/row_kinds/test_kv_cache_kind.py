@@ -207,7 +207,10 @@ def test_series_of_a_row_cover_the_time_asked_for() -> None:
         ({"algorithm": "alpha-greedy", "alpha": 1}, "use 0 <= alpha < 1"),
         ({"algorithm": "beta-clearing", "beta": 0}, "beta"),
         ({"convention": "D"}, "use A, B or C"),
-        ({"memory": 20}, "exceed the memory of 20 tokens alone"),
+        (
+            {"memory": 20},
+            "leave them out: leave_out_oversized=True, in a study skip_oversized = true",
+        ),
         ({"memory": 1, "skip_oversized": True}, "no request fits"),
         ({"first": 121}, "121 of 120 requests"),
         ({"first": 0}, "argument first"),

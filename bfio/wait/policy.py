@@ -1,0 +1,84 @@
+"""What a policy of one engine is: a callable from the state before a batch to the batch.
+
+The least a user writes is a function::
+
+    def ongoing_before_new(state):
+        return state.held or state.waiting[:8]
+
+It returns the requests of the next batch, each of which passes its next stage. An empty answer
+lets the engine idle until the next arrival. A policy that drops requests returns a `Decision`; if
+nobody is in its batch, it is asked again at once. A policy for unknown lengths does not read
+``state.instance.output``. Other attributes, optional:
+
+``check``
+    Called with the instance before a run; raises `InputError` if the policy cannot serve it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from bfio.wait.instance import StageInstance
+from formulations.arrays import IntArray
+
+
+@dataclass(frozen=True)
+class StageState:
+    """The engine before a batch, after all arrivals and completions up to now.
+
+    Parameters
+    ----------
+    instance : StageInstance
+        Data of all requests.
+    clock : int
+        Now [clock units].
+    waiting : list of int
+        Requests that wait for stage 0, in order of arrival.
+    held : list of int
+        Requests that have passed stage 0 and wait for another, in order of arrival.
+    stage : IntArray
+        Shape (n,): the stage that each request passes next; read only.
+    is_draining : bool
+        Whether the run drains and nothing arrives any more: policies ignore thresholds then.
+    """
+
+    instance: StageInstance
+    clock: int
+    waiting: list[int]
+    held: list[int]
+    stage: IntArray
+    is_draining: bool
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do now.
+
+    Parameters
+    ----------
+    batch : sequence of int
+        Requests of the next batch, without repetition.
+    evict : sequence of int
+        Held requests that lose their tokens before it and wait again, from stage 0.
+    """
+
+    batch: Sequence[int]
+    evict: Sequence[int] = ()
+
+
+Answer: TypeAlias = Decision | Sequence[int]
+
+
+@runtime_checkable
+class StagePolicy(Protocol):
+    """Anything callable with a `StageState`."""
+
+    def __call__(self, state: StageState, /) -> Answer:
+        """Return the next batch."""
+        ...
+
+
+def check_instance(policy: StagePolicy, instance: StageInstance) -> None:
+    """Let the policy refuse the instance."""
+    if (check := getattr(policy, "check", None)) is not None:
+        check(instance)

@@ -1,0 +1,146 @@
+"""The checker of runs: it rebuilds every batch from the stage events and knows no policy."""
+
+import numpy as np
+
+from bfio.wait.run import Events, StageRun
+from formulations.arrays import BoolArray, IntArray
+
+_EVICT, _PASS = 0, 1
+
+
+def violations(run: StageRun) -> dict[str, int]:
+    """Return every broken rule of a run and by how much; empty if all hold.
+
+    Whether the memory suffices is no rule: Nested WAIT may exceed it, see `StageRun.overflows`.
+    ``recorded_...[k]`` says by how much a recorded column of batch k differs from the rebuilt
+    one, ``clock[k]`` how much too early a batch starts. The other names count events or requests.
+    """
+    events = run.log.events()
+    found = _order(run, events)
+    if not any(found.values()):
+        found |= _batches(run, events) | _requests(run, events)
+    return {name: amount for name, amount in found.items() if amount}
+
+
+def held_memory(run: StageRun, events: Events) -> IntArray:
+    """Return the tokens of each batch and of those that pause in it, shape (K,).
+
+    A request holds ``prompt + k`` from the batch of stage k to that of its next stage, to its
+    eviction, or, after its last stage, to the next batch.
+    """
+    num = len(run.batches)
+    batch, request, stage, kind = _histories(run, events)
+    until = np.full(len(batch), num, dtype=np.int64)
+    same = request[1:] == request[:-1]
+    until[:-1][same] = batch[1:][same]
+    passed = kind == _PASS
+    completing = passed & (stage == run.instance.output[request])
+    until[completing] = batch[completing] + 1
+    tokens = run.instance.prompt[request] + stage
+    change = np.zeros(num + 1, dtype=np.int64)
+    np.add.at(change, batch[passed], tokens[passed])
+    np.add.at(change, until[passed], -tokens[passed])
+    total: IntArray = np.cumsum(change)[:num]
+    return total
+
+
+def _histories(run: StageRun, events: Events) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Return batch, request, stage and kind of all that happened, request by request.
+
+    An eviction comes before what happens in the batch with its number; its stage is −1.
+    """
+    evicted = run.evictions
+    batch = np.concatenate((events.batch, evicted.batch))
+    request = np.concatenate((events.request, evicted.request))
+    stage = np.concatenate((events.stage, np.full(len(evicted), -1)))
+    kind = np.concatenate((np.full(len(events), _PASS), np.full(len(evicted), _EVICT)))
+    order = np.lexsort((kind, batch, request))
+    return batch[order], request[order], stage[order], kind[order]
+
+
+def _order(run: StageRun, events: Events) -> dict[str, int]:
+    """Check that each request passes its stages one after the other, one per batch at most."""
+    num, n = len(run.batches), len(run.instance)
+    outside = (events.batch < 0) | (events.batch >= num)
+    outside |= (events.request < 0) | (events.request >= n) | (events.stage < 0)
+    evicted = run.evictions
+    lost = (evicted.batch < 0) | (evicted.batch > num)
+    lost |= (evicted.request < 0) | (evicted.request >= n)
+    if np.any(outside) or np.any(lost):
+        return {"events_outside": _count(outside), "evictions_outside": _count(lost)}
+    batch, request, stage, kind = _histories(run, events)
+    same = request[1:] == request[:-1]
+    both_pass = same & (kind[1:] == _PASS) & (kind[:-1] == _PASS)
+    # An eviction's stage is −1, so that the next one must be 0, as for a request's first.
+    before = np.concatenate(([-1], np.where(same, stage[:-1], -1)))[: len(stage)]
+    completed = np.concatenate(([False], same & (stage[:-1] == run.instance.output[request[:-1]])))
+    return {
+        "events_at_once": _count(both_pass & (batch[1:] == batch[:-1])),
+        "stages_out_of_order": _count((kind == _PASS) & (stage != before + 1)),
+        "stages_too_late": _count(stage > run.instance.output[request]),
+        "evictions_of_nothing": _count((kind == _EVICT) & ((before < 0) | completed[: len(kind)])),
+    }
+
+
+def _batches(run: StageRun, events: Events) -> dict[str, int]:
+    """Compare the recorded batches with those that the events make."""
+    instance, batches, num = run.instance, run.batches, len(run.batches)
+    tokens = np.zeros(num, dtype=np.int64)
+    np.add.at(tokens, events.batch, instance.prompt[events.request] + events.stage)
+    prompts = np.bincount(events.batch, minlength=num)
+    durations = instance.clock.fixed + instance.clock.per_token * tokens
+    rebuilt = {
+        "tokens": tokens,
+        "prompts": prompts,
+        "memory": held_memory(run, events),
+        "duration": durations,
+        "waiting": _waiting(run, events),
+    }
+    found = _amounts("empty_batch", (prompts == 0).astype(np.int64))
+    for name, column in rebuilt.items():
+        found |= _amounts(f"recorded_{name}", np.abs(column - getattr(batches, name)))
+    return found | _amounts("clock", batches.end[:-1] - batches.start[1:])
+
+
+def _waiting(run: StageRun, events: Events) -> IntArray:
+    """Return who has arrived and holds nothing when each batch starts, shape (K,)."""
+    num = len(run.batches)
+    arrived = np.searchsorted(run.instance.arrival, run.batches.start, side="right")
+    started = np.bincount(events.batch[events.stage == 0], minlength=num)
+    evicted = np.bincount(run.evictions.batch, minlength=num + 1)[:num]
+    return np.asarray(arrived - (np.cumsum(started) - started) + np.cumsum(evicted))
+
+
+def _requests(run: StageRun, events: Events) -> dict[str, int]:
+    """Compare times with those of the events, and starts with the arrivals."""
+    output, end = run.instance.output[events.request], run.batches.end[events.batch]
+    early = run.batches.start[events.batch] < run.instance.arrival[events.request]
+    last = events.stage == output
+    return {
+        "starts_before_arrival": _count(early),
+        "recorded_prefills": _differ(run.prefilled, events, events.stage == 0, end),
+        "recorded_first_tokens": _differ(
+            run.first_token, events, events.stage == np.minimum(1, output), end
+        ),
+        "recorded_completions": _differ(run.completion, events, last, end),
+        "requests_unfinished": _count(run.completion < 0) if run.is_finished else 0,
+        "batches_after_horizon": 0
+        if run.horizon is None
+        else _count(run.batches.start >= run.horizon),
+    }
+
+
+def _differ(recorded: IntArray, events: Events, which: BoolArray, end: IntArray) -> int:
+    """Count requests whose recorded time is not the first end of such an event."""
+    found = np.full(len(recorded), np.iinfo(np.int64).max)
+    np.minimum.at(found, events.request[which], end[which])
+    found[found == np.iinfo(np.int64).max] = -1
+    return _count(found != recorded)
+
+
+def _amounts(name: str, excess: IntArray) -> dict[str, int]:
+    return {f"{name}[{k}]": int(excess[k]) for k in np.flatnonzero(excess > 0).tolist()}
+
+
+def _count(wrong: BoolArray) -> int:
+    return int(np.count_nonzero(wrong))

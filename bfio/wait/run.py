@@ -1,0 +1,272 @@
+"""What a run of one engine leaves: its batches, who was in them, and the figures of the paper."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from bfio.wait.instance import StageInstance
+from formulations.arrays import BoolArray, FloatArray, IntArray
+
+_PERCENTILES = (50, 95, 99)
+
+
+class Verdict(StrEnum):
+    """How a run ended."""
+
+    #: All requests completed.
+    FINISHED = "finished"
+    #: The horizon was reached.
+    HORIZON = "horizon"
+    #: The policy started nothing although nothing was to arrive any more.
+    STUCK = "stuck"
+    #: A limit struck.
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class Batches:
+    """One row per batch, K in all.
+
+    Parameters
+    ----------
+    start, duration : IntArray
+        Shape (K,) [clock units].
+    tokens : IntArray
+        Shape (K,): tokens of the batch, which its duration follows.
+    memory : IntArray
+        Shape (K,): the same and what paused requests hold.
+    prompts : IntArray
+        Shape (K,): requests in the batch.
+    waiting : IntArray
+        Shape (K,): requests that have arrived and hold nothing when it starts.
+    """
+
+    start: IntArray
+    duration: IntArray
+    tokens: IntArray
+    memory: IntArray
+    prompts: IntArray
+    waiting: IntArray
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def end(self) -> IntArray:
+        """When each ended, shape (K,)."""
+        return self.start + self.duration
+
+
+@dataclass(frozen=True)
+class Events:
+    """Stage events, one prompt and one stage each: who was in which batch.
+
+    Parameters
+    ----------
+    batch, request, stage : IntArray
+        Shape (E,), sorted by batch and then by request.
+    """
+
+    batch: IntArray
+    request: IntArray
+    stage: IntArray
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    @staticmethod
+    def sorted(batch: IntArray, request: IntArray, stage: IntArray) -> "Events":
+        """Return events in their order."""
+        order = np.lexsort((request, batch))
+        return Events(batch[order], request[order], stage[order])
+
+
+@dataclass(frozen=True)
+class Evictions:
+    """Requests that lost what they held and had to start again.
+
+    Parameters
+    ----------
+    request : IntArray
+        Shape (V,), in the order in which it happened.
+    batch : IntArray
+        Shape (V,): the batch before which it happened; K after the last.
+    """
+
+    request: IntArray
+    batch: IntArray
+
+    def __len__(self) -> int:
+        return len(self.request)
+
+
+class EventLog(Protocol):
+    """A record from which all stage events of a run follow."""
+
+    def events(self) -> Events:
+        """Return them."""
+        ...
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """One run of a policy over an instance.
+
+    Parameters
+    ----------
+    instance : StageInstance
+        What was served.
+    policy : str
+        Name of the policy.
+    verdict : Verdict
+        How the run ended.
+    reason : str
+        The same in words.
+    horizon : int or None
+        Clock value at which observation ends: no batch starts then or later, and what completes
+        later does not count. None: when the last batch ends.
+    batches : Batches
+        What ran.
+    prefilled, first_token, completion : IntArray
+        Shape (n,): when stage 0, stage 1 and the last stage first ended; -1 where they did not.
+        Without output, the first token is the prefill's.
+    evictions : Evictions
+        Who was evicted when.
+    log : EventLog
+        Who was in which batch.
+    """
+
+    instance: StageInstance
+    policy: str
+    verdict: Verdict
+    reason: str
+    horizon: int | None
+    batches: Batches
+    prefilled: IntArray
+    first_token: IntArray
+    completion: IntArray
+    evictions: Evictions
+    log: EventLog
+    statistics: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all requests completed."""
+        return self.verdict is Verdict.FINISHED
+
+    @property
+    def observed(self) -> int:
+        """Length of the observation [clock units]."""
+        if self.horizon is not None:
+            return self.horizon
+        last = int(self.batches.end.max(initial=0))
+        if self.verdict is Verdict.STUCK:
+            # Nothing more arrives: the engine has seen the last arrival, too.
+            return max(last, int(self.instance.arrival[-1]) + 1)
+        return last
+
+    @cached_property
+    def is_completed(self) -> BoolArray:
+        """Which requests completed in time, shape (n,)."""
+        return self._in_time(self.completion)
+
+    def _in_time(self, clock: IntArray) -> BoolArray:
+        return np.asarray((clock >= 0) & (clock <= self.observed))
+
+    @property
+    def latencies(self) -> FloatArray:
+        """Completion minus arrival of the completed requests [s]."""
+        return self._delays(self.completion)
+
+    def first_token_delays(self, stage: int = 1) -> FloatArray:
+        """Time from arrival to the first token of those that got it [s].
+
+        Parameters
+        ----------
+        stage : int
+            1: the end of stage 1, as in the paper's first figure; 0: the end of the prefill.
+        """
+        return self._delays(self.first_token if stage else self.prefilled)
+
+    def _delays(self, clock: IntArray) -> FloatArray:
+        done = self._in_time(clock)
+        delays = clock[done] - self.instance.arrival[done]
+        return np.asarray(delays / self.instance.clock.units_per_second, dtype=np.float64)
+
+    @property
+    def arrived(self) -> BoolArray:
+        """Which requests arrived during the observation, its end excluded, shape (n,)."""
+        return np.asarray(self.instance.arrival < self.observed)
+
+    def tokens(self, which: BoolArray, *, decode: bool = False) -> int:
+        """Return the stages, or the output tokens, of some requests."""
+        of_each = self.instance.output if decode else self.instance.iterations
+        return int(of_each[which].sum())
+
+    def throughput(self, *, decode: bool = False) -> float:
+        """Return stages (or output tokens) of completed requests per second."""
+        return self._per_second(self.tokens(self.is_completed, decode=decode))
+
+    def gap(self, *, decode: bool = False) -> float:
+        """Return tokens arrived and not completed, per second.
+
+        Its mean is ``Thr* − E[Thr]``: arrivals bring ``Thr*`` a second, and subtracting what came
+        in rather than its mean leaves less noise.
+        """
+        open_ = self.arrived & ~self.is_completed
+        return self._per_second(self.tokens(open_, decode=decode))
+
+    def _per_second(self, amount: int) -> float:
+        seconds = self.instance.clock.seconds(self.observed)
+        return amount / seconds if seconds else 0.0
+
+    @property
+    def peak_memory(self) -> int:
+        """Most tokens held in any batch."""
+        return int(self.batches.memory.max(initial=0))
+
+    @property
+    def overflows(self) -> int:
+        """Batches that needed more than the memory."""
+        return int(np.count_nonzero(self.batches.memory > self.instance.memory))
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures of the run; times in seconds, None where there are none."""
+        batches, seconds = self.batches, self.instance.clock.seconds
+        busy = int(np.minimum(batches.end, self.observed).sum() - batches.start.sum())
+        return {
+            "policy": self.policy,
+            "verdict": self.verdict.value,
+            "reason": self.reason,
+            "horizon_s": seconds(self.observed),
+            "requests": int(np.count_nonzero(self.arrived)),
+            "completed": int(np.count_nonzero(self.is_completed)),
+            "throughput": self.throughput(),
+            "decode_throughput": self.throughput(decode=True),
+            "gap": self.gap(),
+            "decode_gap": self.gap(decode=True),
+            **_distribution("latency", self.latencies),
+            **_distribution("ttft", self.first_token_delays()),
+            **_distribution("prefill_delay", self.first_token_delays(0)),
+            "batches": len(batches),
+            "stage_events": int(batches.prompts.sum()),
+            "mean_batch_s": seconds(float(batches.duration.mean())) if len(batches) else None,
+            "busy_share": busy / self.observed if self.observed else 0.0,
+            "peak_memory": self.peak_memory,
+            "mean_memory": float(batches.memory.mean()) if len(batches) else 0.0,
+            "overflows": self.overflows,
+            "evictions": len(self.evictions),
+            "statistics": dict(self.statistics),
+        }
+
+
+def _distribution(name: str, values: FloatArray) -> dict[str, float | None]:
+    keys = [f"{name}_mean_s", *(f"{name}_p{q}_s" for q in _PERCENTILES), f"{name}_max_s"]
+    if not len(values):
+        return dict.fromkeys(keys)
+    found = [values.mean(), *np.percentile(values, _PERCENTILES), values.max()]
+    return {key: float(value) for key, value in zip(keys, found, strict=True)}

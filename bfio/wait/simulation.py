@@ -1,0 +1,95 @@
+"""Serve an instance with a policy: the one call that users make."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from fractions import Fraction
+from typing import TypeAlias
+
+from bfio.wait.chains import ThresholdPolicy
+from bfio.wait.engine import Ending, run_reference
+from bfio.wait.fcfs import FirstComeFirstServed
+from bfio.wait.instance import MAX_CLOCK, StageInstance
+from bfio.wait.policy import StagePolicy, check_instance
+from bfio.wait.run import StageRun
+from formulations.errors import InputError
+
+Runner: TypeAlias = Callable[[StageInstance, StagePolicy, str, Ending], StageRun]
+#: Stage events from which on a compiled engine is worth loading.
+_LONG_RUN = 5000
+
+
+class Engine(StrEnum):
+    """Which engine runs; all give the same run."""
+
+    #: Compiled for long runs of built-in policies, the reference for all others.
+    AUTO = "auto"
+    COMPILED = "compiled"
+    REFERENCE = "reference"
+
+
+def serve(
+    instance: StageInstance,
+    policy: StagePolicy,
+    *,
+    name: str = "",
+    horizon_s: Fraction | int | None = None,
+    drain: bool | None = None,
+    batches: int = 10**8,
+    engine: Engine | str = Engine.AUTO,
+) -> StageRun:
+    """Serve requests on one engine and return the run.
+
+    Parameters
+    ----------
+    instance : StageInstance
+        What to serve.
+    policy : StagePolicy
+        From `bfio.wait.registry.build`, or any callable with a `StageState`.
+    name : str
+        Its name in results; by default that of its type.
+    horizon_s : Fraction or int, optional
+        End of the observation [s]: what completes later does not count. By default the run goes
+        on until nothing is left to do.
+    drain : bool, optional
+        Whether thresholds are ignored after the last arrival, so that nothing is left behind; by
+        default if there is no horizon.
+    batches : int
+        Most batches; then the run is given up with the verdict ``stopped``.
+    engine : Engine
+        Which engine runs.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, the policy refuses the instance or answers wrongly.
+    """
+    check_instance(policy, instance)
+    horizon = None if horizon_s is None else _clock(instance, horizon_s)
+    ending = Ending(horizon, horizon is None if drain is None else drain, batches)
+    run = _runner(engine, policy, instance)
+    return run(instance, policy, name or type(policy).__name__, ending)
+
+
+def _clock(instance: StageInstance, seconds: Fraction | int) -> int:
+    units = instance.clock.units(seconds)
+    if not 0 < units <= MAX_CLOCK:
+        raise InputError("horizon", f"{float(seconds):.6g} s", "use a time > 0 within the clock")
+    return units
+
+
+def _runner(engine: Engine | str, policy: StagePolicy, instance: StageInstance) -> Runner:
+    try:
+        engine = Engine(engine)
+    except ValueError:
+        raise InputError("engine", f"{engine!r} is unknown", f"use {', '.join(Engine)}") from None
+    # No subclass: it may decide otherwise.
+    able = type(policy) in (ThresholdPolicy, FirstComeFirstServed)
+    if engine is Engine.COMPILED and not able:
+        raise InputError("engine", "only built-in policies are compiled", "use auto or reference")
+    is_long = int(instance.iterations.sum()) >= _LONG_RUN
+    if engine is Engine.REFERENCE or not able or (engine is Engine.AUTO and not is_long):
+        return run_reference
+    # Numba takes longer to load than a short run takes in Python.
+    from bfio.wait.compiled import run_compiled
+
+    return run_compiled

@@ -1,0 +1,86 @@
+"""The table of requests that the hindsight problems share: arrival, prompt and output of each."""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from formulations.arrays import IntArray, integer, integer_vector
+from formulations.documents import check_keys, check_list
+from formulations.errors import InputError
+
+#: Largest arrival, prompt and output: sums of completion times stay exact in 64 bits.
+MAX_VALUE = 10**9
+#: Columns and the least value of each.
+_LEAST = {"arrival": 0, "prompt": 1, "output": 1}
+
+
+class RequestTable(Protocol):
+    """Data with one entry per request in each column."""
+
+    @property
+    def arrival(self) -> IntArray:
+        """Shape (n,), at least 0."""
+
+    @property
+    def prompt(self) -> IntArray:
+        """Shape (n,), at least 1 [tokens]."""
+
+    @property
+    def output(self) -> IntArray:
+        """Shape (n,), at least 1 [tokens]."""
+
+
+def checked_columns(table: RequestTable) -> dict[str, IntArray]:
+    """Return the columns as read-only vectors of one length.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, naming column and index, or the lengths differ.
+    """
+    columns = {
+        name: integer_vector(getattr(table, name), name, minimum=least, maximum=MAX_VALUE)
+        for name, least in _LEAST.items()
+    }
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) > 1:
+        raise InputError(
+            "requests", f"fields of different lengths {sorted(lengths)}", "give one per request"
+        )
+    return columns
+
+
+def read_requests(document: object, *, arrival_optional: bool = False) -> dict[str, IntArray]:
+    """Return the columns of ``[{"arrival", "prompt", "output"}...]``.
+
+    Parameters
+    ----------
+    document : object
+        The list, as parsed from JSON.
+    arrival_optional : bool
+        Whether a request without an arrival arrives at 0.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, naming the request as the document does.
+    """
+    required = tuple(_LEAST)[1:] if arrival_optional else tuple(_LEAST)
+    rows = [
+        check_keys(row, f"requests[{i}]", required, ("arrival",) if arrival_optional else ())
+        for i, row in enumerate(check_list(document, "requests"))
+    ]
+    columns = {}
+    for name, least in _LEAST.items():
+        values = [
+            integer(row.get(name, 0), f"requests[{i}].{name}", minimum=least, maximum=MAX_VALUE)
+            for i, row in enumerate(rows)
+        ]
+        columns[name] = np.array(values, dtype=np.int64)
+    return columns
+
+
+def written_requests(table: RequestTable) -> list[dict[str, Any]]:
+    """Return the list that `read_requests` reads."""
+    columns = (getattr(table, name).tolist() for name in _LEAST)
+    return [dict(zip(_LEAST, values, strict=True)) for values in zip(*columns, strict=True)]
