@@ -34,6 +34,10 @@ def compile_group(group: str) -> str:
         from bfio.kvcache.compiled import compile_kernel as compile_cache_kernel
 
         compile_cache_kernel()
+    elif group == "wait":
+        from bfio.wait.compiled import compile_kernels as compile_stage_kernels
+
+        compile_stage_kernels()
     elif group == "hindsight":
         from bfio.hindsight.latency.prepare import prepare as prepare_latency
 
@@ -51,7 +55,7 @@ def compile_group(group: str) -> str:
 
 def _run(args: argparse.Namespace) -> int:
     began = time.perf_counter()
-    groups = ("exact", "two-stage", "br-0", "fcfs", "kv-cache", "hindsight", "makespan")
+    groups = ("exact", "two-stage", "br-0", "fcfs", "kv-cache", "wait", "hindsight", "makespan")
     with progress_bar() as bar, ProcessPoolExecutor(2, get_context("spawn")) as pool:
         task = bar.add_task("compile", total=len(groups))
         for _ in pool.map(compile_group, groups):

@@ -1,0 +1,282 @@
+"""``bfio wait``: WAIT, Nested WAIT and their baselines on one engine."""
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bfio.cli.command import DONE, INTERRUPTED, Command
+from bfio.cli.files import read_text
+from bfio.cli.options import add_common
+from bfio.cli.output import print_json, progress_bar
+from formulations.errors import InputError
+from formulations.rationals import exact_rational
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from rich.progress import Progress, TaskID
+
+    from bfio.wait.instance import StageInstance
+    from bfio.wait.policy import StagePolicy
+    from bfio.wait.run import StageRun
+    from formulations.fluid import FluidProblem
+
+#: Most stage events of a run that is replayed by the checker: more would fill the memory.
+_CHECKED_EVENTS = 10**7
+_PLOT_FORMATS = (".png", ".pdf", ".svg")
+
+_DESCRIPTION = """\
+Serve requests on one engine, stage by stage. A request with output o passes stages 0 (its prefill)
+to o; stage k counts prompt + k tokens, and a batch of X tokens lasts d0 + d1*X seconds. Who pauses
+keeps its tokens.
+
+FILE is JSON as for "bfio fluid" ("-" reads stdin):
+
+  {"classes": [{"rate": 1, "prompt": 1, "output": 1},
+               {"rate": 1, "prompt": 1, "output": 2}], "d0": 0.5, "d1": "1/18", "memory": 9}
+
+  bfio wait load.json --horizon 1000
+  bfio wait load.json --horizon 1000 --policy wait --policy nested-wait --policy fcfs
+  bfio wait load.json --horizon 1000 --scale 16 --seed 3 --json
+  bfio wait load.json --trace azure.csv.gz --policy ongoing-first:limit=64 --policy my_module:mine
+
+Policies (docs/wait.md says what each does):
+  wait            thresholds=strict|least|printed|balanced|2,2  limit=B
+  nested-wait     thresholds=least|printed|corrected|4,3  segments=all|L|1,2  limit=B  slack=S
+                  groups=one|prompts
+  new-first       limit=B  tokens=X  mixed=yes|no
+  ongoing-first   limit=B  tokens=X
+  fcfs
+  module:function a function of the state, or a class of such objects
+
+Thresholds follow from FILE's classes. Requests are drawn for these over T seconds, and what
+completes later does not count; with --drain the run goes on until all have completed. --trace
+takes the requests of a trace instead; then classes only make thresholds, and wait serves requests
+of their lengths alone. gap: stages per second of requests that arrived and did not complete; "of
+fluid": throughput over the most that any policy can sustain. Every run passes a checker.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="classes, times and memory (.json)")
+    parser.add_argument(
+        "--policy",
+        action="append",
+        metavar="NAME",
+        help="name:option=value:... (default wait); repeat it to compare",
+    )
+    parser.add_argument(
+        "--horizon", metavar="T", help="seconds of arrivals and observation (trace: until done)"
+    )
+    parser.add_argument(
+        "--drain", action="store_true", help="go on after T until all requests have completed"
+    )
+    parser.add_argument(
+        "--arrivals", metavar="MODE", help="poisson (default), even, or trace (its own times)"
+    )
+    parser.add_argument("--trace", metavar="TRACE", help="requests of a trace (bfio traces)")
+    parser.add_argument("--rate", metavar="R", help="trace: Poisson arrivals of R requests/s")
+    parser.add_argument("--rate-scale", metavar="X", help="trace: multiply the rate by X")
+    parser.add_argument(
+        "--scale", metavar="ZETA", help="heavy traffic: rates times ZETA, d0 and d1 over it"
+    )
+    parser.add_argument(
+        "--engine",
+        default="auto",
+        metavar="E",
+        help="auto (default: compiled where it pays), compiled, or reference; all agree",
+    )
+    parser.add_argument("--plot", metavar="FILE", help="draw memory and queue (.png, .pdf, .svg)")
+    add_common(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    _check_arguments(args)
+    from bfio.cli.wait_table import fluid_limits
+    from bfio.wait.registry import build
+
+    problem = _problem(args)
+    names = args.policy or ["wait"]
+    policies = {name: build(name, problem) for name in names}
+    if len(policies) < len(names):
+        raise InputError("--policy", "a policy occurs twice", "name each once")
+    horizon = _positive(args.horizon, "--horizon")
+    data = _requests(args, problem, horizon)
+    runs = _serve_all(args, data, policies, horizon)
+    if args.plot is not None:
+        from bfio.plots import save
+        from bfio.wait.figure import run_figure
+
+        save(run_figure(runs), Path(args.plot))
+    _show(args, runs, None if args.trace else fluid_limits(problem))
+    return DONE if len(runs) == len(names) else INTERRUPTED
+
+
+def _check_arguments(args: argparse.Namespace) -> None:
+    """Refuse what contradicts itself, before anything is read."""
+    wrong = _trace_conflict(args) if args.trace is not None else _class_conflict(args)
+    if wrong is not None:
+        raise InputError("command line", *wrong)
+    if args.arrivals not in (None, "poisson", "even", "trace"):
+        what = f"{args.arrivals!r} is unknown"
+        raise InputError("--arrivals", what, "use poisson, even or trace")
+    if args.plot is not None:
+        _check_plot(Path(args.plot))
+
+
+def _trace_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
+    if args.arrivals == "even":
+        return "--arrivals even with --trace", "use trace, or poisson with --rate"
+    if args.arrivals == "poisson" and args.rate is None:
+        return "--arrivals poisson with --trace", "add --rate"
+    if args.rate is not None and (args.arrivals == "trace" or args.rate_scale is not None):
+        return "--rate sets the times itself", "leave --arrivals trace and --rate-scale out"
+    if args.scale is not None:
+        return "--scale with --trace", "use --rate-scale, and other times in FILE"
+    if args.horizon is not None and args.drain:
+        return "--horizon and --drain with --trace", "give one of them"
+    return None
+
+
+def _class_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
+    if args.arrivals == "trace":
+        return "--arrivals trace without --trace", "add --trace"
+    for name in ("rate", "rate_scale"):
+        if getattr(args, name) is not None:
+            option = f"--{name.replace('_', '-')}"
+            return f"{option} without --trace", "change the rates in FILE, or use --scale"
+    if args.horizon is None:
+        return "no --horizon", "say for how many seconds requests arrive"
+    return None
+
+
+def _check_plot(path: Path) -> None:
+    if path.suffix not in _PLOT_FORMATS:
+        formats = ", ".join(_PLOT_FORMATS)
+        raise InputError("--plot", f"{path.name!r} is no plot's name", f"end it with {formats}")
+    if not path.parent.is_dir() or path.is_dir():
+        raise InputError("--plot", f"{path} cannot be written", "name a file in a folder")
+
+
+def _positive(text: str | None, where: str) -> "Fraction | None":
+    if text is None:
+        return None
+    value = exact_rational(text, where, exponents=True)
+    if value == 0:
+        raise InputError(where, "0 is out of range", "use a number > 0")
+    return value
+
+
+def _problem(args: argparse.Namespace) -> "FluidProblem":
+    from bfio.wait.arrivals import scaled
+    from formulations.fluid import FluidProblem
+
+    text = read_text(args.file)
+    try:
+        problem = FluidProblem.from_json(text)
+        problem.single_worker()
+    except InputError as error:
+        raise InputError(f"{args.file}: {error.where}", error.what, error.remedy) from None
+    factor = _positive(args.scale, "--scale")
+    return problem if factor is None else scaled(problem, factor)
+
+
+def _requests(
+    args: argparse.Namespace, problem: "FluidProblem", horizon: "Fraction | None"
+) -> "StageInstance":
+    from bfio.wait.arrivals import even_instance, poisson_instance, workload_instance
+    from bfio.workloads import read_trace
+
+    if args.trace is not None:
+        return workload_instance(
+            read_trace(args.trace),
+            problem.single_worker(),
+            rate=_positive(args.rate, "--rate"),
+            seed=args.seed,
+            rate_scale=_positive(args.rate_scale, "--rate-scale") or 1,
+        )
+    if args.arrivals == "even":
+        return even_instance(problem, horizon)
+    return poisson_instance(problem, horizon, seed=args.seed)
+
+
+def _serve_all(
+    args: argparse.Namespace,
+    data: "StageInstance",
+    policies: "dict[str, StagePolicy]",
+    horizon: "Fraction | None",
+) -> "list[StageRun]":
+    """Run the policies under a progress bar; interrupted, keep those that are done."""
+    from bfio.wait.progress import watched
+    from bfio.wait.simulation import serve
+
+    runs: list[StageRun] = []
+    with progress_bar() as bar:
+        tasks = {name: bar.add_task(name, total=len(data)) for name in policies}
+        try:
+            for name, policy in policies.items():
+                tell = partial(_tell, bar, tasks[name])
+                run = serve(
+                    data,
+                    watched(policy, tell),
+                    name=name,
+                    horizon_s=None if args.drain else horizon,
+                    engine=args.engine,
+                )
+                tell(int((run.completion >= 0).sum()))
+                runs.append(run)
+        except KeyboardInterrupt:
+            if not runs:
+                raise
+    return runs
+
+
+def _tell(bar: "Progress", task: "TaskID", completed: int) -> None:
+    bar.update(task, completed=completed)
+
+
+def _documents(runs: "list[StageRun]") -> list[dict[str, Any]]:
+    """Return the figures of the runs and what the checker says; None where it was not asked."""
+    from bfio.wait.replay import violations
+
+    return [
+        run.summary()
+        | {
+            "memory": run.instance.memory,
+            "violations": violations(run)
+            if int(run.batches.prompts.sum()) <= _CHECKED_EVENTS
+            else None,
+        }
+        for run in runs
+    ]
+
+
+def _show(args: argparse.Namespace, runs: "list[StageRun]", fluid: dict[str, Any] | None) -> None:
+    documents = _documents(runs)
+    from bfio.cli.wait_table import print_runs
+
+    if args.json:
+        from bfio.provenance import versions
+
+        print_json({"runs": documents, "fluid": fluid, "seed": args.seed, "versions": versions()})
+        return
+    print_runs(documents, fluid)
+    for document in documents:
+        if document["violations"] is None:
+            print(f"{document['policy']}: too long for the checker")
+        elif document["violations"]:
+            print(f"{document['policy']}: BROKEN RUN {document['violations']}")
+        if document["reason"]:
+            print(f"{document['policy']}: {document['reason']}")
+    if args.plot is not None:
+        print(f"plot: {args.plot}")
+
+
+COMMAND = Command(
+    name="wait",
+    summary="WAIT, Nested WAIT and FCFS on one engine: throughput, latency, memory",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)

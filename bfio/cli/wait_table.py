@@ -1,0 +1,73 @@
+"""The table of ``bfio wait``, and what the fluid model says to compare with."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bfio.cli.output import number, percent, print_table
+from formulations.fluid import FluidProblem, Objective, equilibrium, knapsack
+from formulations.fluid.answer import plain_number
+
+_COLUMNS = (
+    "policy",
+    "stages/s",
+    "of fluid",
+    "decode\ntokens/s",
+    "gap\n[stages/s]",
+    "latency\nmean [s]",
+    "p95",
+    "TTFT\nmean [s]",
+    "p95",
+    "peak\nmemory",
+    "over-\nflows",
+    "evic-\ntions",
+    "verdict",
+)
+
+
+def fluid_limits(problem: FluidProblem) -> dict[str, Any]:
+    """Return the most that any policy can sustain, and the equilibrium of the whole load."""
+    worker = problem.single_worker()
+    load = worker.d1 * problem.work_rate
+    state = equilibrium(problem.classes, worker) if load < 1 else None
+    most = {kind: knapsack(problem, objective=kind).value for kind in Objective}
+    return {
+        "throughput": plain_number(most[Objective.STAGES]),
+        "decode_throughput": plain_number(most[Objective.DECODE]),
+        "load": plain_number(load),
+        "equilibrium_memory": None if state is None else plain_number(state.memory),
+        "iteration_time": None if state is None else plain_number(state.iteration_time),
+    }
+
+
+def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] | None) -> None:
+    """Print one row per run, the fluid limits below, if there are any."""
+    rows = [_row(document, fluid) for document in documents]
+    print_table("", _COLUMNS, rows, _note(documents[0], fluid))
+
+
+def _row(document: Mapping[str, Any], fluid: Mapping[str, Any] | None) -> list[str]:
+    share = None if fluid is None else document["throughput"] / fluid["throughput"]
+    return [
+        document["policy"],
+        number(document["throughput"]),
+        percent(share),
+        *(number(document[name]) for name in ("decode_throughput", "gap")),
+        *(number(document[f"latency_{name}_s"]) for name in ("mean", "p95")),
+        *(number(document[f"ttft_{name}_s"]) for name in ("mean", "p95")),
+        *(number(document[name]) for name in ("peak_memory", "overflows", "evictions")),
+        document["verdict"],
+    ]
+
+
+def _note(document: Mapping[str, Any], fluid: Mapping[str, Any] | None) -> str:
+    shown = (
+        f"{document['requests']:,} requests in {number(document['horizon_s'])} s; memory "
+        f"{document['memory']:,} tokens"
+    )
+    if fluid is None:
+        return shown
+    return (
+        f"{shown}, equilibrium {number(fluid['equilibrium_memory'])}, "
+        f"load {number(fluid['load'])}\nfluid optimum: {number(fluid['throughput'])} stages/s, "
+        f"{number(fluid['decode_throughput'])} decode tokens/s"
+    )

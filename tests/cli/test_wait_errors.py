@@ -1,0 +1,177 @@
+"""Bad input of ``bfio wait``: status 2, one line that says where, what and what to do."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Bfio, Done
+from tests.cli.test_fluid import I0
+
+HORIZON = ("--horizon", "20")
+TRACE = ("--trace", "trace.csv")
+USER_FILE = """
+def number(state):
+    return 5
+
+
+def stranger(state):
+    return [10**6]
+
+
+def twice(state):
+    return [*state.waiting, *state.waiting]
+
+
+def raising(state):
+    raise ValueError("no idea")
+
+
+def leaving(state):
+    raise SystemExit(0)
+"""
+
+
+def _is_one_clear_line(done: Done, *messages: str) -> None:
+    assert done.status == 2, done.err
+    assert done.out == ""
+    error = [line for line in done.err.splitlines() if not re.match(r".*: \d+/\d+$", line)]
+    assert len(error) == 1
+    assert re.fullmatch(r"error: .+: .+; .+", error[0]), error
+    for message in messages:
+        assert message in error[0]
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path: Path) -> None:
+    (tmp_path / "load.json").write_text(json.dumps(I0))
+    (tmp_path / "trace.csv").write_text(
+        "arrival_time_s,prompt_tokens,output_tokens\n0,1,1\n1,5,2\n"
+    )
+    (tmp_path / "bad.csv").write_text("arrival_time_s,prompt_tokens,output_tokens\n0,x,1\n")
+    (tmp_path / "my_bad_policy.py").write_text(USER_FILE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "no --horizon"),
+        (("--drain",), "no --horizon"),
+        (("--horizon", "0"), "--horizon: 0 is out of range"),
+        (("--horizon", "-1"), "--horizon"),
+        (("--horizon", "ten"), "--horizon: 'ten' is no plain rational"),
+        (("--horizon", "nan"), "--horizon"),
+        (("--horizon", "inf"), "--horizon"),
+        (("--horizon", "1e13"), "--horizon"),
+        (("--horizon", "1e9"), "requests of one class"),
+        (("--horizon", "1e-30"), None),
+        ((*HORIZON, "--scale", "0"), "--scale: 0 is out of range"),
+        ((*HORIZON, "--scale", "x"), "--scale: 'x'"),
+        ((*HORIZON, "--scale", "1e12"), "horizon: too long for the clock"),
+        ((*HORIZON, "--rate", "2"), "--rate without --trace"),
+        ((*HORIZON, "--rate-scale", "2"), "--rate-scale without --trace"),
+        ((*HORIZON, "--arrivals", "trace"), "--arrivals trace without --trace"),
+        ((*HORIZON, "--arrivals", "often"), "--arrivals: 'often' is unknown"),
+        ((*HORIZON, "--engine", "steam"), "engine: 'steam' is unknown"),
+        ((*HORIZON, "--seed", "-1"), "seed: -1 is out of range"),
+        ((*HORIZON, "--seed", "x"), "--seed"),
+        ((*HORIZON, "--plot", "plot"), "--plot: 'plot' is no plot's name"),
+        ((*HORIZON, "--plot", "plot.xyz"), "end it with .png, .pdf, .svg"),
+        ((*HORIZON, "--plot", "no/such/plot.png"), "cannot be written"),
+        ((*HORIZON, "--policy", "wiat"), "did you mean wait?"),
+        ((*HORIZON, "--policy", ""), "unknown policy"),
+        ((*HORIZON, "--policy", "wait", "--policy", "wait"), "a policy occurs twice"),
+        ((*HORIZON, "--policy", "wait:thresholds=1"), "1 for 2 classes"),
+        ((*HORIZON, "--policy", "wait:thresholds=1,-1"), "thresholds"),
+        ((*HORIZON, "--policy", "wait:thresholds=1,99999999999999999999"), "thresholds"),
+        ((*HORIZON, "--policy", "wait:threshold=1,1"), "wait has no option threshold"),
+        ((*HORIZON, "--policy", "wait:thresholds=balanced"), "limit"),
+        ((*HORIZON, "--policy", "wait:thresholds=printed:limit=x"), "limit: 'x' is no integer"),
+        ((*HORIZON, "--policy", "nested-wait:segments=9"), "segments"),
+        ((*HORIZON, "--policy", "nested-wait:segments=0"), "segments: 0"),
+        ((*HORIZON, "--policy", "nested-wait:segments=1,9"), "9 is not the longest output"),
+        ((*HORIZON, "--policy", "nested-wait:segments=0,1:thresholds=1,1"), "is longer than"),
+        ((*HORIZON, "--policy", "nested-wait:thresholds=printed:limit=0"), "limit: 0"),
+        ((*HORIZON, "--policy", "nested-wait:groups=some"), "groups: 'some' is unknown"),
+        ((*HORIZON, "--policy", "new-first:limit=1.5"), "limit: '1.5' is no integer"),
+        ((*HORIZON, "--policy", "new-first:mixed=no:mixed=yes"), "an option occurs twice"),
+        ((*HORIZON, "--policy", "fcfs:limit=1"), "fcfs has no option limit"),
+        ((*HORIZON, "--policy", "no_such_module:f"), "no module named no_such_module"),
+        ((*HORIZON, "--policy", "my_bad_policy:missing"), "has no missing"),
+        ((*HORIZON, "--policy", "my_bad_policy:number"), "no list of requests"),
+        ((*HORIZON, "--policy", "my_bad_policy:stranger"), "request 1000000, which is not there"),
+        ((*HORIZON, "--policy", "my_bad_policy:twice"), "a request twice"),
+        ((*HORIZON, "--policy", "my_bad_policy:raising"), "raised ValueError: no idea"),
+        ((*HORIZON, "--policy", "my_bad_policy:leaving"), "raised SystemExit: 0"),
+        ((*HORIZON, "--policy", "my_bad_policy:raising", "--engine", "compiled"), "compiled"),
+        ((*HORIZON, "--polic", "wait"), "unrecognized arguments"),
+        ((*HORIZON, "--policy"), "--policy"),
+        ((*TRACE,), "requests[1]: no class has prompt 5 and output 2"),
+        ((*TRACE, "--policy", "nested-wait:thresholds=1,1:segments=0,1"), "is longer than"),
+        ((*TRACE, "--arrivals", "even"), "--arrivals even with --trace"),
+        ((*TRACE, "--arrivals", "poisson"), "add --rate"),
+        ((*TRACE, "--arrivals", "trace", "--rate", "1"), "--rate sets the times itself"),
+        ((*TRACE, "--rate", "1", "--rate-scale", "2"), "--rate sets the times itself"),
+        ((*TRACE, "--rate", "0"), "--rate: 0 is out of range"),
+        ((*TRACE, "--rate", "1e-12"), "the last is too late"),
+        ((*TRACE, "--rate-scale", "-2"), "--rate-scale"),
+        ((*TRACE, "--rate-scale", "1e-12"), "requests[1]"),
+        ((*TRACE, "--scale", "2"), "--scale with --trace"),
+        ((*TRACE, *HORIZON, "--drain"), "--horizon and --drain with --trace"),
+        (("--trace", "missing.csv"), "missing.csv"),
+        (("--trace", "bad.csv"), "bad.csv"),
+        (("--trace", "load.json"), "load.json"),
+    ],
+)
+def test_bad_arguments(bfio: Bfio, arguments: tuple[str, ...], message: str | None) -> None:
+    """Each names what is wrong; a horizon before the first arrival is merely short."""
+    done = bfio("wait", "load.json", *arguments)
+    if message is None:
+        assert done.status == 0
+    else:
+        _is_one_clear_line(done, message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"classes": []}, "classes: 0 of them"),
+        ({"classes": [{"rate": 0, "prompt": 1, "output": 1}]}, "classes[0].rate: 0"),
+        ({"classes": [{"rate": 1, "prompt": 0, "output": 1}]}, "classes[0].prompt: 0"),
+        ({"classes": [{"rate": 1, "prompt": 1}]}, "classes[0]"),
+        ({"classes": [I0["classes"][0]] * 2}, "classes[1]: another class has its lengths"),
+        ({"d0": 0}, "d0: 0"),
+        ({"d1": "1/9"}, "no thresholds keep up"),
+        ({"memory": 0}, "memory: 0"),
+        ({"memory": 2.5}, "memory"),
+        ({"workers": 2}, "workers: 2 of them"),
+        ({"surprise": 1}, "surprise"),
+        ({"d0": "1/1152921504606846975", "d1": "1/2305843009213693951"}, "no common unit"),
+    ],
+)
+def test_bad_files(bfio: Bfio, tmp_path: Path, change: dict[str, object], message: str) -> None:
+    """The file's own mistakes, and loads that the default policy cannot serve."""
+    (tmp_path / "load.json").write_text(json.dumps(I0 | change))
+    _is_one_clear_line(bfio("wait", "load.json", *HORIZON), message)
+
+
+def test_requests_larger_than_the_memory(bfio: Bfio, tmp_path: Path) -> None:
+    """FCFS could never start them."""
+    (tmp_path / "load.json").write_text(json.dumps(I0 | {"memory": 2}))
+    done = bfio("wait", "load.json", *HORIZON, "--policy", "fcfs")
+    _is_one_clear_line(done, "exceed the memory of 2 tokens alone")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"classes": 1}'])
+def test_files_that_are_none(bfio: Bfio, tmp_path: Path, content: bytes) -> None:
+    """Truncated, mistyped or binary: the file is named."""
+    (tmp_path / "load.json").write_bytes(content)
+    _is_one_clear_line(bfio("wait", "load.json", *HORIZON), "load.json")
+
+
+def test_no_file(bfio: Bfio) -> None:
+    """Missing, a folder, or not given at all."""
+    _is_one_clear_line(bfio("wait", "missing.json", *HORIZON), "missing.json: no such file")
+    _is_one_clear_line(bfio("wait", ".", *HORIZON), "is a directory")
+    _is_one_clear_line(bfio("wait", *HORIZON), "FILE")

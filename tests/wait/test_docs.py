@@ -1,0 +1,33 @@
+"""The page on this package against the code."""
+
+import re
+from pathlib import Path
+
+from bfio.wait.arrivals import poisson_instance
+from bfio.wait.registry import build, specs
+from bfio.wait.simulation import serve
+from tests.wait.cases import I0
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "wait.md").read_text(encoding="utf-8")
+
+
+def test_the_table_lists_every_policy_and_its_options() -> None:
+    """Names and options of the table are those of the registry."""
+    rows = re.findall(r"^\| `([a-z-]+)` \| .* \| .* \|(.*) \|$", PAGE, flags=re.MULTILINE)
+    options = {name: re.findall(r"`(\w+)`", text) for name, text in rows}
+    assert {name: options[name] for name in sorted(options) if name in _names()} == {
+        spec.name: list(spec.defaults) for spec in specs()
+    }
+
+
+def _names() -> set[str]:
+    return {spec.name for spec in specs()}
+
+
+def test_every_figure_of_a_summary_is_explained() -> None:
+    """Or is one of those that say what was run."""
+    run = serve(poisson_instance(I0, 5), build("fcfs", I0))
+    told = {"policy", "verdict", "reason", "horizon_s", "requests", "completed", "statistics"}
+    for name in set(run.summary()) - told:
+        stem = re.sub(r"_(mean|p50|p95|p99|max)_s$", "_...", name)
+        assert f"`{stem}`" in PAGE
