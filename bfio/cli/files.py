@@ -1,12 +1,31 @@
 """Read the problem file a command is given."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from formulations.errors import InputError
 
 #: Largest file read, in bytes: some five million requests, or many thousand step problems.
 _MAX_BYTES = 2**28
+
+T = TypeVar("T")
+
+
+def read_problem(name: str, parse: Callable[[str], T]) -> T:
+    """Return what a file holds, as a function makes it of its text; errors name the file.
+
+    Raises
+    ------
+    InputError
+        As `read_text` and the function.
+    """
+    text = read_text(name)
+    try:
+        return parse(text)
+    except InputError as error:
+        raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
 
 
 def read_text(name: str) -> str:

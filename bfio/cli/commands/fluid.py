@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
-from bfio.cli.files import read_text
+from bfio.cli.files import read_problem
 from bfio.cli.options import add_common
 from bfio.cli.output import number, percent, print_json, print_table
 from formulations.errors import InputError
@@ -176,11 +176,7 @@ def _objective(name: str) -> Any:
 def _problem(name: str) -> "FluidProblem":
     from formulations.fluid import FluidProblem
 
-    text = read_text(name)
-    try:
-        return FluidProblem.from_json(text)
-    except InputError as error:
-        raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
+    return read_problem(name, FluidProblem.from_json)
 
 
 COMMAND = Command(

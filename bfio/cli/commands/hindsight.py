@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
-from bfio.cli.files import read_text
+from bfio.cli.files import read_problem
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json
 from formulations.errors import InputError
@@ -170,11 +170,7 @@ def _stay(problem: "LatencyProblem", i: int, start: int, first: int) -> str:
 def _problem(name: str) -> "LatencyProblem":
     from formulations.hindsight_latency import LatencyProblem
 
-    text = read_text(name)
-    try:
-        return LatencyProblem.from_json(text)
-    except InputError as error:
-        raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
+    return read_problem(name, LatencyProblem.from_json)
 
 
 COMMAND = Command(

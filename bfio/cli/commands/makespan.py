@@ -4,10 +4,9 @@ import argparse
 from typing import TYPE_CHECKING
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
-from bfio.cli.files import read_text
+from bfio.cli.files import read_problem
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json
-from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from formulations.hindsight_makespan import MakespanProblem, MakespanResult
@@ -135,14 +134,13 @@ def _problem(name: str, objective: str | None) -> "MakespanProblem":
     from formulations.documents import parse_json
     from formulations.hindsight_makespan import MakespanProblem
 
-    text = read_text(name)
-    try:
+    def parse(text: str) -> MakespanProblem:
         document = parse_json(text)
         if objective is not None and isinstance(document, dict):
             document["objective"] = objective
         return MakespanProblem.from_mapping(document)
-    except InputError as error:
-        raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
+
+    return read_problem(name, parse)
 
 
 COMMAND = Command(

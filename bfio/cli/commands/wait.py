@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, INTERRUPTED, Command
-from bfio.cli.files import read_text
+from bfio.cli.files import read_problem
 from bfio.cli.options import add_common
 from bfio.cli.output import print_json, progress_bar
 from formulations.errors import InputError
@@ -172,12 +172,12 @@ def _problem(args: argparse.Namespace) -> "FluidProblem":
     from bfio.wait.arrivals import scaled
     from formulations.fluid import FluidProblem
 
-    text = read_text(args.file)
-    try:
+    def parse(text: str) -> FluidProblem:
         problem = FluidProblem.from_json(text)
         problem.single_worker()
-    except InputError as error:
-        raise InputError(f"{args.file}: {error.where}", error.what, error.remedy) from None
+        return problem
+
+    problem = read_problem(args.file, parse)
     factor = _positive(args.scale, "--scale")
     return problem if factor is None else scaled(problem, factor)
 
