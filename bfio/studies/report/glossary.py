@@ -31,7 +31,7 @@ class Description:
 
 #: Values of the kinds about one worker with a KV cache.
 _OF_THE_CACHE = (
-    ("verdict", "", "how the run ended: finished, loop or stopped"),
+    ("verdict", "", "how the run ended"),
     ("is_finished", "", "whether every request completed"),
     ("is_loop", "", "whether the state came back without a completion"),
     ("is_stopped", "", "whether the run was given up at a limit"),
@@ -90,6 +90,60 @@ _OF_MYOPIA = (
     ("hindsight_s", "s", "wall-clock time of all hindsight optima of the row"),
     ("requests", "requests", "requests of the instance"),
 )
+#: Values of the kinds about one engine in stages.
+_OF_STAGES = (
+    ("throughput", "1/s", "stages of completed requests"),
+    ("decode_throughput", "1/s", "output tokens of completed requests"),
+    ("fluid_throughput", "1/s", "most stages that the fluid model serves within the memory"),
+    ("fluid_decode_throughput", "1/s", "the same in output tokens"),
+    ("throughput_share", "1", "stages served over the fluid optimum"),
+    ("decode_throughput_share", "1", "output tokens served over the fluid optimum"),
+    ("gap", "1/s", "stages that arrived and were not completed"),
+    ("decode_gap", "1/s", "output tokens that arrived and were not completed"),
+    ("latency_p99_s", "s", "99th percentile of completion minus arrival"),
+    ("batches", "", "batches that ran"),
+    ("ttft_mean_s", "s", "mean of first token minus arrival"),
+    ("ttft_p95_s", "s", "95th percentile of first token minus arrival"),
+    ("ttft_p99_s", "s", "99th percentile of first token minus arrival"),
+    ("ttft_max_s", "s", "largest first token minus arrival"),
+    ("open_share", "1", "share of the arrived requests that did not complete in time"),
+    ("observed_s", "s", "length of the observation"),
+    ("stage_events", "", "prompts times stages that ran"),
+    ("mean_batch_s", "s", "mean duration of a batch"),
+    ("busy_share", "1", "share of the time in which batches ran"),
+    ("overflow_share", "1", "share of the batches that needed more than the memory"),
+    ("is_within_memory", "", "whether no batch needed more than the memory"),
+    ("evictions", "", "how often a request lost what it held"),
+    ("offered_load", "1", "work per second over what a full memory serves"),
+    ("work_load", "1", "work per second times the time per token"),
+    ("equilibrium_memory", "tokens", "memory of the fluid equilibrium"),
+    ("equilibrium_batch_s", "s", "iteration time of the fluid equilibrium"),
+    ("thresholds", "", "prompts per stage of each class or segment"),
+    ("policy_memory", "tokens", "full batch of the thresholds"),
+    ("policy_memory_share", "1", "full batch of the thresholds over the memory"),
+    ("policy_batch_s", "s", "duration of the full batch of the thresholds"),
+    ("conditions_hold", "", "whether the thresholds keep up with what is offered, with slack"),
+    ("memory_bound", "tokens", "memory that suffices with the asked probability"),
+    ("peak_over_bound", "1", "peak memory over that bound"),
+    ("exceeds_bound", "", "whether the peak exceeds that bound"),
+    ("unscaled_gap", "1/s", "gap on the clock without scaling"),
+    ("unscaled_latency_mean_s", "s", "mean latency on the clock without scaling"),
+    ("unscaled_ttft_mean_s", "s", "mean time to first token on the clock without scaling"),
+    ("keeps_up", "", "whether thresholds exist"),
+    ("num_segments", "", "segments of the plan"),
+    ("boundaries", "", "last stage of each segment"),
+    ("batch_memory", "tokens", "full batch, the first part of (12)"),
+    ("waiting_memory", "tokens", "waiting cohorts, the second part of (12)"),
+    ("deviation_memory", "tokens", "deviations, the third part of (12)"),
+    ("total_memory", "tokens", "memory that suffices with the asked probability"),
+    ("total_memory_share", "1", "that memory over what there is"),
+    ("batch_share", "1", "full batch over that memory"),
+    ("printed_batch_memory", "tokens", "full batch as printed in (14)"),
+    ("printed_total_memory", "tokens", "memory with the full batch as printed"),
+    ("printed_over_exact", "1", "full batch as printed over the exact one"),
+    ("segment_load", "1", "load if requests are as long as their segment"),
+    ("least_exponent", "1", "smallest root of (16)"),
+)
 _DESCRIPTIONS = {
     name: Description(unit, text)
     for name, unit, text in (
@@ -125,6 +179,7 @@ _DESCRIPTIONS = {
         ("relative_imbalance", "1", "AvgImbalance of the policy over that of the baseline"),
         *_OF_THE_CACHE,
         *_OF_MYOPIA,
+        *_OF_STAGES,
     )
 }
 

@@ -19,7 +19,15 @@ FILES = sorted(STUDIES.glob("*/*.toml"))
 SERIES = {FigureKind.TRAJECTORY, FigureKind.HISTOGRAM}
 #: Arguments whose values replicate a cell, and how often where it is not ten times.
 REPLICATES = ("seed", "window")
-REPLICATIONS = {"07-arrival-models": 200, "11-lower-bounds": 1}
+REPLICATIONS = {
+    "07-arrival-models/common-prompt": 200,
+    "07-arrival-models/study": 200,
+    "11-lower-bounds/study": 1,
+    "15-segments-and-memory/buffer": 1,
+    "15-segments-and-memory/simulated": 50,
+    "16-scaling-of-the-gap/heavy-traffic": 64,
+    "16-scaling-of-the-gap/horizon": 64,
+}
 
 
 def _by_cells(rows: Sequence[Mapping[str, Value]]) -> dict[str, Mapping[str, Value]]:
@@ -57,7 +65,7 @@ def test_there_are_ten_seeds_per_cell(path: Path) -> None:
         canonical({name: value for name, value in row.items() if name not in REPLICATES})
         for row in read_study(path).rows()
     )
-    assert set(cells.values()) == {REPLICATIONS.get(path.parent.name, 10)}
+    assert set(cells.values()) == {REPLICATIONS.get(_name(path), 10)}
 
 
 @pytest.mark.parametrize("path", FILES, ids=_name)

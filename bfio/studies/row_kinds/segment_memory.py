@@ -1,0 +1,194 @@
+"""Rows that say how much memory Nested WAIT needs with L segments: figures 15 to 18."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from bfio.studies.kinds import RowKind
+from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kinds.wait_classes import (
+    CLASS_ARGUMENTS,
+    WantedRate,
+    fluid_of,
+    multiplied,
+    spread,
+)
+from bfio.studies.row_kinds.wait_offer import digest_of, horizon_of, probability_of
+from bfio.studies.study import Value
+from formulations.errors import InputError
+from formulations.fluid import FluidProblem
+from formulations.thresholds import (
+    LogArgument,
+    NestedProblem,
+    SegmentPlan,
+    batch_time,
+    best_plan,
+    equal_boundaries,
+    nested_violations,
+    plan,
+)
+from formulations.thresholds.printed import printed_segment_memory
+
+ARGUMENTS = (*CLASS_ARGUMENTS, "segments", "horizon_s", "probability", "logarithm", "raised")
+#: What is None where no thresholds keep up.
+_OF_PLANS = (
+    "num_segments", "boundaries", "thresholds", "policy_batch_s",
+    "batch_memory", "waiting_memory", "deviation_memory", "total_memory", "total_memory_share",
+    "batch_share", "printed_batch_memory", "printed_total_memory", "printed_over_exact",
+    "least_exponent",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """A row that is fully decided.
+
+    Parameters
+    ----------
+    problem : NestedProblem
+        Data, with the equal segments that are asked for.
+    best : bool
+        Whether to choose the segments instead.
+    horizon, probability : Fraction
+        T [s] and δ.
+    logarithm : LogArgument
+        What the logarithm of (12) counts.
+    raised : bool
+        Whether thresholds may exceed the least ones where that saves memory.
+    digest : str
+        Of the file.
+    """
+
+    problem: NestedProblem
+    best: bool
+    horizon: Fraction
+    probability: Fraction
+    logarithm: LogArgument
+    raised: bool
+    digest: str
+
+    def solve(self) -> SegmentPlan | None:
+        """Return thresholds and their memory; None if none keep up."""
+        find = best_plan if self.best else plan
+        return find(
+            self.problem,
+            horizon=self.horizon,
+            probability=self.probability,
+            argument=self.logarithm,
+            raised=self.raised,
+        )
+
+
+def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
+    """Find the thresholds and their memory; see ``docs/row-kinds.md``."""
+    wanted = _plan(Arguments(arguments, ARGUMENTS), context)
+    found = wanted.solve()
+    values: dict[str, Value] = dict.fromkeys(_OF_PLANS)
+    values["keeps_up"] = found is not None
+    if found is None:
+        return RowResult({**values, "segment_load": float(wanted.problem.load)}, violations={})
+    # The segments are those of the plan: `best_plan` chooses them.
+    problem = found.problem
+    assert isinstance(problem, NestedProblem)
+    return RowResult(
+        values={
+            **values,
+            **plan_values(problem, found),
+            "segment_load": float(problem.load),
+        },
+        violations=nested_violations(problem, found.thresholds),
+    )
+
+
+def plan_values(problem: NestedProblem, found: SegmentPlan) -> dict[str, Value]:
+    """Return the three parts of (12), and what they are with the full batch printed in (14).
+
+    The printed formula takes segments of equal width; with others there is none.
+    """
+    buffer, worker = found.buffer, problem.worker
+    printed = _printed(problem, found.thresholds)
+    total, rest = buffer.total, buffer.waiting + (buffer.deviation or 0)
+    known = total is not None
+    return {
+        "num_segments": found.num_segments,
+        "boundaries": ",".join(map(str, found.boundaries)),
+        "thresholds": ",".join(map(str, found.thresholds)),
+        "policy_batch_s": float(batch_time(worker, problem.weights, found.thresholds)),
+        "batch_memory": buffer.policy_memory,
+        "waiting_memory": buffer.waiting,
+        "deviation_memory": buffer.deviation,
+        "total_memory": total,
+        "total_memory_share": None if total is None else total / worker.memory,
+        "batch_share": None if total is None else buffer.policy_memory / total,
+        "printed_batch_memory": None if printed is None else float(printed),
+        "printed_total_memory": float(printed + rest) if known and printed is not None else None,
+        "printed_over_exact": (None if printed is None else float(printed / buffer.policy_memory)),
+        # An infinite exponent is that of a segment before which no queue builds up.
+        "least_exponent": min((t for t in buffer.exponents if t < float("inf")), default=None),
+    }
+
+
+def _printed(problem: NestedProblem, thresholds: tuple[int, ...]) -> Fraction | None:
+    ends = problem.ends
+    width = ends[0]
+    if ends != tuple(range(width, ends[-1] + 1, width)) or not width:
+        return None
+    return printed_segment_memory(problem.prompt, width, thresholds)
+
+
+def _plan(given: Arguments, context: Context) -> MemoryPlan:
+    file = fluid_of(given, context)
+    what = given.text("spread", "none")
+    if what not in ("none", "classes"):
+        raise InputError("argument spread", f"{what!r} is unknown", 'use "none" or "classes"')
+    problem = _problem(file, what == "classes", WantedRate.of(given))
+    segments = given.given.get("segments")
+    is_best = segments == "best"
+    if not is_best:
+        count = given.whole("segments", len(problem.outputs), minimum=1)
+        problem = problem.with_boundaries(equal_boundaries(problem.outputs, count))
+    horizon = horizon_of(given)
+    if horizon is None:
+        raise InputError("argument horizon_s", "missing", "say how long the memory must last")
+    return MemoryPlan(
+        problem=problem,
+        best=is_best,
+        horizon=horizon,
+        probability=probability_of(given) or Fraction(1, 10),
+        logarithm=_logarithm(given),
+        raised=given.flag("raised"),
+        digest=json.dumps(file.to_mapping()),
+    )
+
+
+# Many rows differ in their segments only.
+@lru_cache(maxsize=64)
+def _problem(file: FluidProblem, is_spread: bool, wanted: WantedRate) -> NestedProblem:
+    offered = spread(file) if is_spread else file
+    return NestedProblem.from_fluid(multiplied(offered, wanted.met_by(offered)))
+
+
+def _logarithm(given: Arguments) -> LogArgument:
+    name = given.text("logarithm", LogArgument.PROOF.value)
+    try:
+        return LogArgument(name)
+    except ValueError:
+        known = ", ".join(LogArgument)
+        raise InputError("argument logarithm", f"{name!r} is unknown", f"use {known}") from None
+
+
+def instance(arguments: Mapping[str, Any], context: Context) -> str:
+    """Check all arguments and return the digest of the classes."""
+    return digest_of(_plan(Arguments(arguments, ARGUMENTS), context).digest)
+
+
+KIND = RowKind(
+    name="segment-memory",
+    summary="the memory that Nested WAIT needs with a number of segments",
+    compute=compute,
+    instance=instance,
+)

@@ -1,0 +1,243 @@
+"""What arrives at the engine of a row: classes of a file at drawn or even times, or a trace."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from bfio.studies.row import Context
+from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kinds.wait_classes import (
+    CLASS_ARGUMENTS,
+    WantedRate,
+    fluid_of,
+    multiplied,
+    spread,
+    worker_of,
+)
+from bfio.studies.row_kinds.wait_trace import (
+    TRACE_ARGUMENTS,
+    TraceSplit,
+    drawn,
+    split_of,
+    trace_digest,
+    trace_parts,
+)
+from bfio.wait.arrivals import even_instance, poisson_instance, scaled, workload_instance
+from bfio.wait.instance import StageClock, StageInstance
+from bfio.workloads.workload import Workload
+from formulations.arrays import IntArray
+from formulations.errors import InputError
+from formulations.fluid import FluidProblem, FluidWorker, work_rate
+from formulations.fluid.rates import exact_number
+
+OFFER_ARGUMENTS = (*CLASS_ARGUMENTS, *TRACE_ARGUMENTS, "scale", "arrivals", "horizon_s", "seed")
+
+
+@dataclass(frozen=True)
+class StageOffer:
+    """What arrives, and what a policy may know of it.
+
+    Parameters
+    ----------
+    known : FluidProblem
+        The classes a policy knows, at the rates that are offered.
+    offered : callable
+        Returns the classes that arrive; the same unless outputs are spread or those of a trace.
+    scale : Fraction
+        ``ζ``: both have rates times ζ, and d0 and d1 over ζ.
+    left_out : int
+        Requests of a trace that exceed the memory alone.
+    digest : str
+        Tells the data behind the arguments apart from others.
+    draw : callable
+        Returns the requests.
+    samples : callable
+        Returns requests of all lengths that may arrive, all at 0, for checks of policies.
+    """
+
+    known: FluidProblem
+    offered: Callable[[], FluidProblem]
+    scale: Fraction
+    left_out: int
+    digest: str
+    draw: Callable[[], StageInstance]
+    samples: Callable[[], StageInstance]
+
+
+def stage_offer(given: Arguments, context: Context) -> StageOffer:
+    """Read the arguments that say what arrives.
+
+    Raises
+    ------
+    InputError
+        If they are contradictory, incomplete or out of range.
+    """
+    given.exclude("fluid", "trace")
+    scale = exact_number(given.rational("scale", "1"), "argument scale", positive=True)
+    if given.has("trace"):
+        return _of_trace(given, scale, context)
+    for name in TRACE_ARGUMENTS:
+        if given.has(name):
+            raise InputError(f"argument {name}", "it needs a trace", "remove it, or give a trace")
+    return _of_classes(given, scale, context)
+
+
+def horizon_of(given: Arguments) -> Fraction | None:
+    """Return the end of the observation [s]; None if there is none."""
+    if not given.has("horizon_s"):
+        return None
+    return exact_number(given.rational("horizon_s", ""), "argument horizon_s", positive=True)
+
+
+def probability_of(given: Arguments) -> Fraction | None:
+    """Return ``δ``, the chance to exceed a memory once; None if it is not given."""
+    if not given.has("probability"):
+        return None
+    found = exact_number(given.rational("probability", ""), "argument probability")
+    if not 0 < found < 1:
+        raise InputError("argument probability", f"{found} is out of range", "use 0 < p < 1")
+    return found
+
+
+def _of_classes(given: Arguments, scale: Fraction, context: Context) -> StageOffer:
+    file = fluid_of(given, context)
+    horizon = horizon_of(given)
+    if horizon is None:
+        raise InputError("argument horizon_s", "missing", "say how long classes arrive")
+    what = given.text("spread", "none")
+    if what not in ("none", "requests", "classes"):
+        remedy = 'use "none", "requests" or "classes"'
+        raise InputError("argument spread", f"{what!r} is unknown", remedy)
+    known, offered = _class_problems(file, what, WantedRate.of(given), scale)
+    arrivals = _arrivals(given, ("poisson", "even"))
+    seed = given.whole("seed", 0)
+
+    def draw() -> StageInstance:
+        if arrivals == "even":
+            return even_instance(offered, horizon)
+        return poisson_instance(offered, horizon, seed)
+
+    return StageOffer(
+        known=known,
+        offered=lambda: offered,
+        scale=scale,
+        left_out=0,
+        digest=json.dumps(file.to_mapping()),
+        draw=draw,
+        samples=lambda: _at_once(
+            offered.single_worker(),
+            np.array([kind.prompt for kind in offered.classes], dtype=np.int64),
+            np.array([kind.output for kind in offered.classes], dtype=np.int64),
+        ),
+    )
+
+
+# Many rows share these, and their policies.
+@lru_cache(maxsize=256)
+def _class_problems(
+    file: FluidProblem, what: str, wanted: WantedRate, scale: Fraction
+) -> tuple[FluidProblem, FluidProblem]:
+    """Return what is known and what is offered, at the rates that are wanted."""
+    offered = file if what == "none" else spread(file)
+    known = offered if what == "classes" else file
+    factor = wanted.met_by(offered)
+    known, offered = (scaled(multiplied(p, factor), scale) for p in (known, offered))
+    return known, offered
+
+
+def _of_trace(given: Arguments, scale: Fraction, context: Context) -> StageOffer:
+    if given.has("spread"):
+        raise InputError("argument spread", "a trace has lengths of its own", "remove it")
+    worker = worker_of(given)
+    split = split_of(given, worker.memory, context)
+    parts = trace_parts(split)
+    arrivals = _arrivals(given, ("poisson", "trace"))
+    wanted = WantedRate.of(given)
+    if arrivals == "poisson" and wanted == WantedRate(None, None):
+        raise InputError("argument load", "missing", 'give load or rate, or arrivals = "trace"')
+    is_own = wanted == WantedRate(None, None)
+    # Shares add up to a rate of 1; a trace that keeps its pace has its own.
+    load = _mean_work(split) / worker.capacity
+    factor = own_rate(parts.rest) if is_own else wanted.factor(Fraction(1), load)
+    known = scaled(multiplied(FluidProblem(parts.bins, (worker,)), factor), scale)
+    count = given.optional_whole("requests", minimum=1, maximum=10**7)
+    if count is not None and arrivals == "trace":
+        raise InputError("argument requests", "drawn ones have no times", 'use "poisson"')
+    own = own_rate(parts.rest) if arrivals == "trace" else Fraction(1)
+    seed, rate, engine = given.whole("seed", 0), factor * scale, known.single_worker()
+
+    def draw() -> StageInstance:
+        requests = drawn(parts.rest, count, seed)
+        if arrivals == "poisson":
+            return workload_instance(requests, engine, rate=rate, seed=seed)
+        return workload_instance(requests, engine, rate_scale=rate / own)
+
+    return StageOffer(
+        known=known,
+        offered=lambda: _rest_problem(split, worker, factor, scale),
+        scale=scale,
+        left_out=parts.left_out,
+        digest=trace_digest(split),
+        draw=draw,
+        samples=lambda: _rest_at_once(split, engine),
+    )
+
+
+# Fractions of thousands of different requests are slow, and many rows share them.
+@lru_cache(maxsize=16)
+def _mean_work(split: TraceSplit) -> Fraction:
+    return work_rate(trace_parts(split).kinds)
+
+
+@lru_cache(maxsize=64)
+def _rest_problem(
+    split: TraceSplit, worker: FluidWorker, factor: Fraction, scale: Fraction
+) -> FluidProblem:
+    problem = FluidProblem(trace_parts(split).kinds, (worker,))
+    return scaled(multiplied(problem, factor), scale)
+
+
+@lru_cache(maxsize=64)
+def _rest_at_once(split: TraceSplit, worker: FluidWorker) -> StageInstance:
+    rest = trace_parts(split).rest
+    return _at_once(worker, rest.prompt_tokens, rest.output_tokens)
+
+
+def _at_once(worker: FluidWorker, prompt: IntArray, output: IntArray) -> StageInstance:
+    arrival = np.zeros(len(prompt), dtype=np.int64)
+    return StageInstance(worker.memory, StageClock.of(worker), arrival, prompt, output)
+
+
+def own_rate(rest: Workload) -> Fraction:
+    """Return the mean rate of a workload's own times [1/s].
+
+    Raises
+    ------
+    InputError
+        If it has none.
+    """
+    if rest.arrival_times is None:
+        raise InputError(
+            "argument arrivals", "the requests have no arrival times", 'use "poisson"'
+        )
+    if not rest.arrival_times[-1]:
+        raise InputError("argument arrivals", "all requests arrive at once", 'use "poisson"')
+    return (len(rest) - 1) / rest.arrival_times[-1]
+
+
+def _arrivals(given: Arguments, known: tuple[str, str]) -> str:
+    found = given.text("arrivals", known[0])
+    if found not in known:
+        words = " or ".join(f'"{word}"' for word in known)
+        raise InputError("argument arrivals", f"{found!r} is unknown", f"use {words}")
+    return found
+
+
+def digest_of(*parts: str) -> str:
+    """Return 16 hexadecimal digits for what a row's arguments stand for."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,163 @@
+"""The policy of a row about one engine, and what theory says of its thresholds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kinds.wait_classes import multiplied, offered_load
+from bfio.studies.study import Value
+from bfio.wait.chains import ThresholdPolicy
+from bfio.wait.policy import StagePolicy
+from bfio.wait.registry import build, names
+from formulations.errors import InputError
+from formulations.fluid import FluidProblem
+from formulations.fluid.rates import exact_number
+from formulations.thresholds import (
+    GroupedProblem,
+    NestedProblem,
+    SegmentedProblem,
+    ThresholdProblem,
+    WaitProblem,
+    batch_time,
+    policy_memory,
+    safety_buffer,
+    threshold_violations,
+)
+
+POLICY_ARGUMENTS = ("policy", "limit", "design_load")
+
+
+@dataclass(frozen=True)
+class PolicyPlan:
+    """A policy that is fully decided.
+
+    Parameters
+    ----------
+    text : str
+        Its name with all options.
+    policy : StagePolicy
+        The policy.
+    known : FluidProblem
+        The classes it knows, at the rates that are offered.
+    """
+
+    text: str
+    policy: StagePolicy
+    known: FluidProblem
+
+
+def policy_plan(given: Arguments, known: FluidProblem) -> PolicyPlan:
+    """Build the policy for what it knows.
+
+    With ``design_load`` it is built as if its classes offered that load where they offer more: at
+    a load beyond what can be served no thresholds keep up.
+
+    Parameters
+    ----------
+    given : Arguments
+        Those of the row.
+    known : FluidProblem
+        The classes that the policy knows, at the rates that are offered.
+
+    Raises
+    ------
+    InputError
+        If it does not exist, or no thresholds do.
+    """
+    text = _text(given)
+    most = exact_number(given.rational("design_load", "0"), "argument design_load")
+    if given.has("design_load") and most == 0:
+        raise InputError("argument design_load", "0 is out of range", "use a number > 0")
+    # Built-in policies have no state, so that rows may share them; a user's own is made anew.
+    is_built_in = text.partition(":")[0] in names()
+    make = _shared if is_built_in else _built
+    return PolicyPlan(text, make(text, known, most), known)
+
+
+def _built(text: str, known: FluidProblem, most: Fraction) -> StagePolicy:
+    load = offered_load(known)
+    return build(text, multiplied(known, most / load) if 0 < most < load else known)
+
+
+_shared = lru_cache(maxsize=512)(_built)
+
+
+def _text(given: Arguments) -> str:
+    text = given.optional_text("policy")
+    if text is None:
+        raise InputError("argument policy", "missing", 'give one, e.g. "wait"')
+    limit = given.optional_whole("limit", minimum=1, maximum=10**9)
+    if limit is None:
+        return text
+    if ":limit=" in text:
+        raise InputError("argument limit", f"{text!r} says it as well", "remove one of the two")
+    return f"{text}:limit={limit}"
+
+
+@dataclass(frozen=True)
+class ThresholdFacts:
+    """The thresholds of WAIT or Nested WAIT, and the conditions that they are to meet.
+
+    Parameters
+    ----------
+    problem : ThresholdProblem
+        Condition (9) or (10), strictly, at the rates that are offered.
+    thresholds : tuple of int
+        Per stage of each class or segment.
+    """
+
+    problem: ThresholdProblem
+    thresholds: tuple[int, ...]
+
+    @property
+    def memory(self) -> int:
+        """``M(n)``, the full batch [tokens]."""
+        return policy_memory(self.problem.weights, self.thresholds)
+
+    def values(self) -> dict[str, Value]:
+        """Return what a row says of thresholds."""
+        worker = self.problem.conditions.worker
+        return {
+            "thresholds": ",".join(map(str, self.thresholds)),
+            "policy_memory": self.memory,
+            "policy_memory_share": self.memory / worker.memory,
+            "policy_batch_s": float(batch_time(worker, self.problem.weights, self.thresholds)),
+            "conditions_hold": not threshold_violations(self.problem, self.thresholds),
+        }
+
+    def memory_bound(self, horizon: Fraction, probability: Fraction) -> int | None:
+        """Return the memory that suffices with probability 1 − δ; None if none is known.
+
+        WAIT never holds more than the full batch; Nested WAIT needs the buffer of (12) as well.
+        """
+        if not isinstance(self.problem, SegmentedProblem):
+            return self.memory
+        buffer = safety_buffer(
+            self.problem, self.thresholds, horizon=horizon, probability=probability
+        )
+        return buffer.total
+
+
+def threshold_facts(plan: PolicyPlan) -> ThresholdFacts | None:
+    """Return the thresholds of a plan; None for a policy without, or not for these classes."""
+    if not isinstance(plan.policy, ThresholdPolicy):
+        return None
+    thresholds = [n for chain in plan.policy.chains for n in chain.thresholds]
+    ends = [chain.ends for chain in plan.policy.chains]
+    try:
+        return ThresholdFacts(_conditions(plan, plan.policy, ends), tuple(thresholds))
+    except InputError:
+        # Segments written out fit no problem if prompts differ or outputs end elsewhere.
+        return None
+
+
+def _conditions(
+    plan: PolicyPlan, policy: ThresholdPolicy, ends: Sequence[Sequence[int]]
+) -> ThresholdProblem:
+    if policy.kinds is not None:
+        return WaitProblem(plan.known, strict=True)
+    if policy.prompts is not None:
+        return GroupedProblem.from_fluid(plan.known).with_segments(ends)
+    return NestedProblem.from_fluid(plan.known, ends[0])

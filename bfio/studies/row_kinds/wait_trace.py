@@ -1,0 +1,216 @@
+"""A trace for one engine: bins of outputs from its first part, requests from the rest.
+
+Nested WAIT knows no request's output, but it needs classes. From the first part, the *training*,
+come the bins of outputs, the share of requests in each and one prompt length, the mean rounded up.
+Only the longest output is taken from the whole trace, as a serving system knows its limit; there
+the last bin ends. What is served are requests of the rest, with their own prompts and outputs.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from bfio.studies.row import Context
+from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kinds.workload_arguments import (
+    WorkloadChoice,
+    chosen_workload,
+    request_facts,
+    workload_choice,
+)
+from bfio.workloads.generators import resample
+from bfio.workloads.workload import Workload
+from formulations.arrays import BoolArray, IntArray
+from formulations.errors import InputError
+from formulations.fluid import RequestClass
+from formulations.fluid.rates import exact_number
+
+TRACE_ARGUMENTS = (
+    "trace", "skip_bad_rows", "skip_oversized", "training", "bins", "binning", "requests",
+)  # fmt: skip
+_OF_THE_FILE = ("trace", "skip_bad_rows")
+_BINNINGS = ("count", "width")
+#: Sets the stream that draws requests apart from the one of their times.
+_STREAM = 0x77616974
+
+
+@dataclass(frozen=True)
+class TraceSplit:
+    """How a trace is read and cut.
+
+    Parameters
+    ----------
+    choice : WorkloadChoice
+        The file.
+    memory : int
+        Requests that need more alone are left out [tokens].
+    skip_oversized : bool
+        Whether they may be left out; otherwise they are an error.
+    training : Fraction
+        Share of the requests, from the first on, that bins come from, in (0, 1).
+    bins : int
+        How many bins at most; those without a training request are merged into the next.
+    binning : str
+        ``count``: equally many training requests in each; ``width``: equally many outputs.
+    """
+
+    choice: WorkloadChoice
+    memory: int
+    skip_oversized: bool
+    training: Fraction
+    bins: int
+    binning: str
+
+
+@dataclass(frozen=True)
+class TraceParts:
+    """What a split gives.
+
+    Parameters
+    ----------
+    bins : tuple of RequestClass
+        What the policy knows; their rates are shares and add up to 1.
+    rest : Workload
+        The requests that may be served; times count from the first of them.
+    kinds : tuple of RequestClass
+        The lengths of the rest, each with its share.
+    left_out : int
+        Oversized requests of the whole trace.
+    """
+
+    bins: tuple[RequestClass, ...]
+    rest: Workload
+    kinds: tuple[RequestClass, ...]
+    left_out: int
+
+
+def split_of(given: Arguments, memory: int, context: Context) -> TraceSplit:
+    """Read the arguments that choose and cut a trace.
+
+    Raises
+    ------
+    InputError
+        If one is out of range.
+    """
+    file = {name: given.given[name] for name in _OF_THE_FILE if given.has(name)}
+    training = exact_number(given.rational("training", "1/2"), "argument training")
+    if not 0 < training < 1:
+        raise InputError("argument training", f"{training} is out of range", "use 0 < share < 1")
+    binning = given.text("binning", "width")
+    if binning not in _BINNINGS:
+        raise InputError("argument binning", f"{binning!r} is unknown", 'use "count" or "width"')
+    return TraceSplit(
+        choice=workload_choice(Arguments(file, _OF_THE_FILE), 1, context),
+        memory=memory,
+        skip_oversized=given.flag("skip_oversized"),
+        training=training,
+        bins=given.whole("bins", 10, minimum=1, maximum=1000),
+        binning=binning,
+    )
+
+
+def trace_digest(split: TraceSplit) -> str:
+    """Return a digest of all requests of the file."""
+    return request_facts(split.choice).digest
+
+
+@lru_cache(maxsize=16)
+def trace_parts(split: TraceSplit) -> TraceParts:
+    """Cut a trace; see the module.
+
+    Raises
+    ------
+    InputError
+        If a request is oversized and must not be left out, or a part is empty.
+    """
+    whole = chosen_workload(split.choice)
+    fitting = whole.prompt_tokens + whole.output_tokens <= split.memory
+    left_out = int(np.count_nonzero(~fitting))
+    if left_out and not split.skip_oversized:
+        raise InputError(
+            "argument memory",
+            f"{left_out} of {len(whole)} requests exceed it alone",
+            "raise it, or write skip_oversized = true",
+        )
+    kept = _selected(whole, fitting)
+    first = int(split.training * len(kept))
+    if not 0 < first < len(kept):
+        raise InputError(
+            "argument training",
+            f"it leaves {first} of {len(kept)} requests for the bins",
+            "change it, or use a longer trace",
+        )
+    indices = np.arange(len(kept))
+    training, rest = _selected(kept, indices < first), _selected(kept, indices >= first)
+    longest = int(kept.output_tokens.max())
+    return TraceParts(_bins(training, split, longest), rest, _kinds(rest), left_out)
+
+
+def drawn(rest: Workload, count: int | None, seed: int) -> Workload:
+    """Return so many requests drawn with replacement, or all in their order."""
+    if count is None:
+        return rest
+    sequence = np.random.SeedSequence(seed, spawn_key=(_STREAM,))
+    return resample(rest, count, rng=np.random.default_rng(sequence))
+
+
+def bin_ends(outputs: IntArray, count: int, binning: str, longest: int) -> tuple[int, ...]:
+    """Return the last output of each bin; every bin holds at least one of the outputs.
+
+    Parameters
+    ----------
+    outputs : IntArray
+        Shape (n,), outputs of the training [tokens].
+    count : int
+        Bins asked for; there are fewer if some would be empty or equal.
+    binning : str
+        See `TraceSplit`.
+    longest : int
+        Where the last bin ends.
+    """
+    steps = np.arange(1, count + 1)
+    if binning == "width":
+        ends = -(-longest * steps // count)
+    else:
+        ends = np.sort(outputs)[-(-len(outputs) * steps // count) - 1]
+    ends = np.unique(ends)
+    # A bin (end before, end] counts if a training request lies in it.
+    upto = np.searchsorted(np.sort(outputs), ends, side="right")
+    kept = ends[np.diff(upto, prepend=0) > 0]
+    return (*kept[:-1].tolist(), longest)
+
+
+def _bins(training: Workload, split: TraceSplit, longest: int) -> tuple[RequestClass, ...]:
+    outputs = training.output_tokens
+    ends = bin_ends(outputs, split.bins, split.binning, longest)
+    prompt = -(-int(training.prompt_tokens.sum()) // len(training))
+    inside = np.bincount(np.searchsorted(ends, outputs), minlength=len(ends)).tolist()
+    return tuple(
+        RequestClass(Fraction(number, len(training)), prompt, end)
+        for number, end in zip(inside, ends, strict=True)
+    )
+
+
+def _kinds(rest: Workload) -> tuple[RequestClass, ...]:
+    pairs = zip(rest.prompt_tokens.tolist(), rest.output_tokens.tolist(), strict=True)
+    counted = sorted(Counter(pairs).items())
+    return tuple(
+        RequestClass(Fraction(number, len(rest)), prompt, output)
+        for (prompt, output), number in counted
+    )
+
+
+def _selected(workload: Workload, which: BoolArray) -> Workload:
+    """Return some of the requests, their times counted from the first of them."""
+    indices = np.flatnonzero(which).tolist()
+    times = workload.arrival_times
+    return Workload(
+        workload.prompt_tokens[which],
+        workload.output_tokens[which],
+        None if times is None else tuple(times[i] - times[indices[0]] for i in indices),
+        workload.name,
+        workload.provenance,
+    )

@@ -1,0 +1,81 @@
+"""The figures of a run of one engine in stages, and what the fluid model says of its load."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+
+from bfio.studies.row_kinds.wait_classes import offered_load, total_rate
+from bfio.studies.study import Value
+from bfio.wait.run import StageRun
+from formulations.fluid import FluidProblem, Objective, equilibrium, knapsack, work_rate
+
+_AS_THEY_ARE = (
+    "verdict", "requests", "completed", "throughput", "decode_throughput", "gap", "decode_gap",
+    "latency_mean_s", "latency_p50_s", "latency_p95_s", "latency_p99_s", "latency_max_s",
+    "ttft_mean_s", "ttft_p95_s", "ttft_p99_s", "ttft_max_s",
+    "batches", "stage_events", "mean_batch_s", "busy_share",
+    "peak_memory", "overflows", "evictions",
+)  # fmt: skip
+#: Times of a run, which shrink with ζ.
+_TIMES = ("latency_mean_s", "ttft_mean_s")
+
+
+def run_values(run: StageRun) -> dict[str, Value]:
+    """Return the figures of a run; times in seconds, over the requests that completed."""
+    summary = run.summary()
+    memory, requests = run.instance.memory, summary["requests"]
+    return {
+        **{name: summary[name] for name in _AS_THEY_ARE},
+        "observed_s": summary["horizon_s"],
+        "open_share": (requests - summary["completed"]) / requests if requests else None,
+        "peak_memory_share": run.peak_memory / memory,
+        "mean_memory_share": summary["mean_memory"] / memory,
+        "is_within_memory": run.overflows == 0,
+        "overflow_share": run.overflows / len(run.batches) if len(run.batches) else None,
+    }
+
+
+def fluid_values(offered: FluidProblem, run: StageRun) -> dict[str, Value]:
+    """Return the best that the fluid model promises, and the run as a share of it.
+
+    The optimum is that of the throughput program: the most stages, or output tokens, per second
+    that admitted rates with an equilibrium within the memory give. It is the offered throughput
+    if all fits.
+    """
+    values = dict(_fluid_values(offered))
+    for name in ("throughput", "decode_throughput"):
+        best = values[f"fluid_{name}"]
+        attained = run.throughput(decode=name.startswith("decode"))
+        values[f"{name}_share"] = attained / best if isinstance(best, float) and best else None
+    return values
+
+
+# Thousands of different requests of a trace make one problem for many rows.
+@lru_cache(maxsize=64)
+def _fluid_values(offered: FluidProblem) -> Mapping[str, Value]:
+    worker = offered.single_worker()
+    load = worker.d1 * work_rate(offered.classes)
+    state = equilibrium(offered.classes, worker) if load < 1 else None
+    best = {
+        objective: float(knapsack(offered, objective=objective).value or 0)
+        for objective in Objective
+    }
+    return {
+        "rate_per_s": float(total_rate(offered)),
+        "offered_load": float(offered_load(offered)),
+        "work_load": float(load),
+        "equilibrium_memory": None if state is None else float(state.memory),
+        "equilibrium_batch_s": None if state is None else float(state.iteration_time),
+        "fluid_throughput": best[Objective.STAGES],
+        "fluid_decode_throughput": best[Objective.DECODE],
+    }
+
+
+def unscaled_values(run: StageRun, scale: Fraction) -> dict[str, Value]:
+    """Return gap, latency and TTFT on the clock without ζ: gap over ζ, times multiplied by it."""
+    summary, zeta = run.summary(), float(scale)
+    times = {name: summary[name] for name in _TIMES}
+    return {
+        "unscaled_gap": summary["gap"] / zeta,
+        **{f"unscaled_{k}": None if v is None else v * zeta for k, v in times.items()},
+    }
