@@ -171,10 +171,21 @@ def test_optimal_up_to_three_requests(data: LatencyProblem) -> None:
 
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.integers(0, 6))
 def test_optimal_for_equal_outputs(num: int, prompt: int, output: int, extra: int) -> None:
-    """P2: so it is if all outputs are equal."""
+    """So it is for up to four requests if all outputs are equal too; with five it is not."""
     for convention in Convention:
         data = problem(prompt + output + extra, [(0, prompt, output)] * num, convention)
         assert serve(data, "semi-online").total_latency == oracles.optimum(data)
+
+
+def test_not_optimal_for_five_equal_requests() -> None:
+    """Five requests that hold 1, 2, 3 tokens under a memory of 6.
+
+    Two at once need 3 + 3 tokens in their third round, so nothing fits beside them: Algorithm 1
+    starts pairs whenever they fit, and 20 is reached by starting one in each round.
+    """
+    data = problem(6, [(0, 1, 2)] * 5, Convention.CLOSED)
+    assert serve(data, "semi-online").total_latency == 22
+    assert oracles.optimum(data) == 20
 
 
 @given(problems())

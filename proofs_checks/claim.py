@@ -1,0 +1,145 @@
+"""What a claim is: a statement with its source, hypotheses, check, and ways to break it."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from formulations.errors import InputError
+from proofs_checks.evidence import Data, Evidence
+
+if TYPE_CHECKING:
+    import numpy as np
+
+T = TypeVar("T")
+
+_ID = re.compile(r"[a-z]+\.[a-z0-9]+([.-][a-z0-9]+)*")
+
+
+class Kind(StrEnum):
+    """What sort of evidence decides a claim."""
+
+    IDENTITY = "identity"
+    FINITE = "exact finite check"
+    ASYMPTOTIC = "asymptotic"
+    STATISTICAL = "statistical"
+    COUNTEREXAMPLE = "counterexample"
+    OUTSIDE = "not checkable here"
+
+
+class Effort(StrEnum):
+    """How much a check looks through: tests, ``bfio check``, or hours."""
+
+    QUICK = "quick"
+    NORMAL = "normal"
+    DEEP = "deep"
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a check is given.
+
+    Parameters
+    ----------
+    effort : Effort
+        How much to look through.
+    rng : numpy.random.Generator
+        The check's own generator; it draws from no other.
+    """
+
+    effort: Effort
+    rng: "np.random.Generator"
+
+    def choose(self, quick: T, normal: T, deep: T) -> T:
+        """Return the entry of this effort."""
+        return {Effort.QUICK: quick, Effort.NORMAL: normal, Effort.DEEP: deep}[self.effort]
+
+
+Check: TypeAlias = Callable[[Context], Evidence]
+
+#: Tells why plain data are a counterexample, or None if they are none. It knows the statement and
+#: the data only: nothing of the search that found them.
+Verifier: TypeAlias = Callable[[Data], str | None]
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A broken variant that the check must not let pass.
+
+    Parameters
+    ----------
+    name : str
+        What is broken: a policy, a dropped hypothesis, a changed constant.
+    check : callable
+        The claim's own check with that part replaced. Its verdicts must differ from the claim's.
+    """
+
+    name: str
+    check: Check
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of a paper, or our own, that a command can check.
+
+    Parameters
+    ----------
+    id : str
+        Such as ``balance.lemma1``: the paper's short name, a dot, and the number or a short name.
+    source : str
+        Paper and number, such as ``"BF-IO paper, Lemma 1 (appendix C.1)"``.
+    title : str
+        A few words.
+    statement : str
+        The statement as its source has it, in plain text.
+    formula : str
+        The same as a formula.
+    hypotheses : tuple of str
+        What the statement assumes; the check's instances meet them.
+    kind : Kind
+        What decides it.
+    check : callable
+        Looks for evidence; see `proofs_checks.evidence.Evidence`.
+    mutations : tuple of Mutation
+        At least one, unless the claim is not checkable here.
+    correction : str, optional
+        The corrected statement, where the printed one does not hold, and why it does.
+    reading : str, optional
+        How the statement was read where its source leaves a choice.
+    verify : callable, optional
+        Verifier of counterexamples, needed if the claim is refuted as printed.
+
+    Raises
+    ------
+    InputError
+        If the id is malformed, a text is missing or there is no mutation.
+    """
+
+    id: str
+    source: str
+    title: str
+    statement: str
+    formula: str
+    hypotheses: tuple[str, ...]
+    kind: Kind
+    check: Check
+    mutations: tuple[Mutation, ...] = ()
+    correction: str | None = None
+    reading: str | None = None
+    verify: Verifier | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if not _ID.fullmatch(self.id):
+            raise InputError(f"claim {self.id!r}", "no valid id", "write e.g. balance.lemma1")
+        for name in ("source", "title", "statement", "formula"):
+            if not getattr(self, name).strip():
+                raise InputError(f"claim {self.id}", f"no {name}", "write one")
+        if not self.mutations and self.kind is not Kind.OUTSIDE:
+            raise InputError(f"claim {self.id}", "no mutation", "add one that its check catches")
+
+    @property
+    def command(self) -> str:
+        """The command that checks it."""
+        return f"bfio check {self.id}"

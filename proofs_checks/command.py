@@ -1,0 +1,177 @@
+"""``bfio check``: every claim of the papers, checked."""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from bfio.cli.command import DONE, INTERRUPTED, Command
+from bfio.cli.options import add_common
+from bfio.cli.output import print_json, print_table, progress_bar
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from proofs_checks.claim import Claim
+    from proofs_checks.run import Report
+
+#: Exit status if a check does not give the verdicts on record.
+NOT_REPRODUCED = 1
+_MOST_JOBS = 256
+
+_DESCRIPTION = """\
+Check the claims of the papers by machine: exact arithmetic and exhaustive search where that is
+possible, estimates with intervals where it is not. Each claim has two verdicts, on the statement
+as printed and as corrected: holds, refuted, supported (by estimates), not-checkable. What is
+refuted is refuted by a counterexample that the run finds for itself and makes minimal.
+
+  bfio check                           all claims, a few minutes
+  bfio check balance.lemma1 --json     one, with all its evidence
+  bfio check balance route             those of two papers
+  bfio check --list                    ids and titles, without checking
+
+Verdicts are compared with those on record, and stored counterexamples are verified again. Exit
+status 1 if either fails; a claim that is refuted, as on record, is no failure. docs/claims.md is
+the readable form.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "claims", nargs="*", metavar="CLAIM", help="ids or papers (default: all claims)"
+    )
+    parser.add_argument("--list", action="store_true", help="list claims and check none")
+    effort = parser.add_mutually_exclusive_group()
+    effort.add_argument(
+        "--effort", default="normal", metavar="E", help="quick, normal (default) or deep"
+    )
+    effort.add_argument("--deep", action="store_true", help="the same as --effort deep")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default 2)")
+    add_common(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from formulations.arrays import integer
+    from proofs_checks.registry import chosen
+
+    effort = _effort("deep" if args.deep else args.effort)
+    seed = integer(args.seed, "--seed", maximum=2**63 - 1)
+    jobs = integer(args.jobs, "--jobs", minimum=1, maximum=_MOST_JOBS)
+    claims = chosen(args.claims)
+    if args.list:
+        return _list(claims, args.json)
+    reports: list[Report] = []
+    status = DONE
+    try:
+        for report in _reports(claims, effort, seed, jobs):
+            reports.append(report)
+    except KeyboardInterrupt:
+        if not reports:
+            raise
+        status = INTERRUPTED
+    _show(args, claims, reports)
+    if status == DONE and not all(report.reproduced for report in reports):
+        return NOT_REPRODUCED
+    return status
+
+
+def _reports(claims: "tuple[Claim, ...]", effort: Any, seed: int, jobs: int) -> "Iterator[Report]":
+    from proofs_checks.run import run_claims
+
+    with progress_bar() as bar, closing(run_claims(claims, effort, seed, jobs)) as reports:
+        task = bar.add_task("claims", total=len(claims))
+        for report in reports:
+            bar.advance(task)
+            yield report
+
+
+def _effort(name: str) -> Any:
+    from proofs_checks.claim import Effort
+
+    try:
+        return Effort(name)
+    except ValueError:
+        known = ", ".join(Effort)
+        raise InputError("--effort", f"{name!r} is unknown", f"use one of {known}") from None
+
+
+def _list(claims: "tuple[Claim, ...]", as_json: bool) -> int:
+    if as_json:
+        print_json(
+            {"claims": [{"id": c.id, "source": c.source, "title": c.title} for c in claims]}
+        )
+    else:
+        print_table("", ("claim", "title", "source"), [(c.id, c.title, c.source) for c in claims])
+    return DONE
+
+
+def _show(args: argparse.Namespace, claims: "tuple[Claim, ...]", reports: "list[Report]") -> None:
+    from proofs_checks.run import report_document
+
+    # After an interruption there are fewer reports than claims; they come in the same order.
+    documents = [report_document(c, r) for c, r in zip(claims, reports, strict=False)]
+    if args.json:
+        from bfio.provenance import versions
+
+        print_json(
+            {
+                "claims": documents,
+                "reproduced": all(d["reproduced"] for d in documents),
+                "effort": "deep" if args.deep else args.effort,
+                "seed": args.seed,
+                "versions": versions(),
+            }
+        )
+        return
+    print_table(
+        "",
+        ("claim", "title", "as printed", "as corrected", "instances", "s", ""),
+        [_row(document) for document in documents],
+    )
+    if len(documents) == 1:
+        _explain(documents[0])
+    for document in documents:
+        if not document["reproduced"]:
+            print(f"not reproduced: {document['id']}: {_trouble(document)}")
+
+
+def _row(document: dict[str, Any]) -> tuple[str, ...]:
+    tallies = (document["evidence"] or {}).get("tallies", [])
+    applied = sum(tally["applied"] for tally in tallies)
+    return (
+        document["id"],
+        document["title"],
+        document["as_printed"] or "–",
+        document["as_corrected"] or "–",
+        f"{applied:,}" if tallies else "–",
+        f"{document['seconds']:.1f}",
+        "" if document["reproduced"] else "NOT REPRODUCED",
+    )
+
+
+def _explain(document: dict[str, Any]) -> None:
+    """Print the statement and the evidence of a single claim."""
+    from proofs_checks.page import evidence_lines
+
+    print(f"{document['source']}\n{document['statement']}\n{document['formula']}")
+    if document["correction"]:
+        print(f"correction: {document['correction']}")
+    if document["evidence"] is not None:
+        print("\n".join(evidence_lines(document["evidence"])))
+
+
+def _trouble(document: dict[str, Any]) -> str:
+    if document["error"]:
+        return str(document["error"])
+    if document["stored_counterexample"] == "broken":
+        return "the stored counterexample is none"
+    found = [document["as_printed"], document["as_corrected"]]
+    return f"verdicts {found}, on record {document['recorded']}"
+
+
+COMMAND = Command(
+    name="check",
+    summary="check the theorems of the papers by machine: verdicts, evidence, counterexamples",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)

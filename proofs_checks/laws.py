@@ -1,0 +1,118 @@
+"""Laws computed instead of sampled: sums, maxima, ages of slots, binomial tails.
+
+A law on the non-negative integers is an array of probabilities by value. Sums of many terms are
+convolved in double precision (relative error near 1e-13 where the probability is not negligible);
+binomial tails are exact fractions.
+"""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from formulations.arrays import FloatArray
+
+#: Probability left out where an infinite law is cut off.
+CUT_OFF = 1e-15
+#: Products of lengths above which convolutions go through the Fourier transform.
+_DIRECT = 10**7
+
+
+def law(values: Sequence[int], weights: Sequence[float] | None = None) -> FloatArray:
+    """Return the law of one of ``values`` (distinct, >= 0), by default uniform."""
+    chances = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
+    result = np.zeros(max(values) + 1)
+    result[list(values)] = chances / chances.sum()
+    return result
+
+
+def mean(pmf: FloatArray) -> float:
+    """Return the mean of a law."""
+    return float(pmf @ np.arange(len(pmf)))
+
+
+def deviation(pmf: FloatArray) -> float:
+    """Return the standard deviation of a law."""
+    centred = np.arange(len(pmf)) - mean(pmf)
+    return math.sqrt(float(pmf @ centred**2))
+
+
+def sum_law(pmf: FloatArray, count: int) -> FloatArray:
+    """Return the law of the sum of ``count >= 1`` independent draws, by repeated doubling."""
+    result: FloatArray | None = None
+    power = pmf
+    while count:
+        if count & 1:
+            result = power if result is None else convolved(result, power)
+        count >>= 1
+        if count:
+            power = convolved(power, power)
+    if result is None:
+        raise ValueError("no terms to add")
+    return result
+
+
+def expected_maximum(pmf: FloatArray, count: int) -> float:
+    """Return the mean of the maximum of ``count`` independent draws, ``Σ_v 1 − F(v)^count``."""
+    below = np.minimum(np.cumsum(pmf), 1.0)
+    # 1 − F^n without cancellation where F is near 1.
+    with np.errstate(divide="ignore"):
+        return float(-np.expm1(count * np.log(below[:-1])).sum())
+
+
+def expected_imbalance(slot: FloatArray, slots: int, workers: int) -> float:
+    """Mean imbalance ``G·(E max − E load)`` of G independent workers of B independent slots.
+
+    Parameters
+    ----------
+    slot : FloatArray
+        Law of the size in one slot [tokens].
+    slots, workers : int
+        ``B`` and ``G``.
+    """
+    loads = sum_law(slot, slots)
+    return workers * (expected_maximum(loads, workers) - mean(loads))
+
+
+def snapshot_law(prompts: FloatArray, completion: float, increment: int = 1) -> FloatArray:
+    """Law of a slot's size under FCFS at stationarity: prompt + increment × geometric age.
+
+    Parameters
+    ----------
+    prompts : FloatArray
+        Law of the prompt.
+    completion : float
+        ``p``: P(age = a) = p·(1 − p)^a.
+    increment : int
+        Growth per step, ``δ >= 0`` [tokens].
+    """
+    if increment == 0:
+        return prompts
+    ages = int(np.ceil(np.log(CUT_OFF) / np.log1p(-completion))) + 1
+    age = completion * (1 - completion) ** np.arange(ages)
+    grown = np.zeros((ages - 1) * increment + 1)
+    grown[::increment] = age
+    return convolved(prompts, grown / grown.sum())
+
+
+def binomial_tail(trials: int, chance: Fraction, outside: range) -> Fraction:
+    """Return ``P(X not in outside)`` of a binomial, exactly; ``outside`` are the values kept."""
+    return 1 - sum(
+        (
+            math.comb(trials, k) * chance**k * (1 - chance) ** (trials - k)
+            for k in outside
+            if 0 <= k <= trials
+        ),
+        Fraction(0),
+    )
+
+
+def convolved(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Return the law of the sum of two independent draws."""
+    if len(a) * len(b) <= _DIRECT:
+        return np.convolve(a, b)
+    from scipy.signal import fftconvolve
+
+    result: FloatArray = np.maximum(fftconvolve(a, b), 0.0)
+    return result

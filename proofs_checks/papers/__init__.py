@@ -1,0 +1,1 @@
+"""The claims, a folder per paper; every module here with a ``CLAIMS`` is found by itself."""

@@ -1,0 +1,1 @@
+"""Claims of the BF-IO paper (load balancing with short look-ahead)."""

@@ -1,0 +1,259 @@
+"""Lemmas 3 and 6: how far completions can spread the loads before admission.
+
+Both proofs go through one inequality for all u > 0, of which the lemmas take one u:
+
+    P(A_pre − (1 − p)·D > u) ≤ 2G·exp(−min{(u/2)²/(16p(1−p)BΛ²), 3(u/2)/(8Λ)})       (Lemma 3)
+
+It is checked here, because at the lemmas' own u the event is impossible unless B is in the
+hundreds: then nothing would be tested. Probabilities are exact fractions over all completion
+patterns.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import product
+from math import exp, log, prod, sqrt
+
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence, agreed
+from proofs_checks.search import corrected_evidence, examine
+
+#: Room that floating-point comparisons leave.
+_MARGIN = 1 - 1e-9
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Sizes in the slots of each worker, completion probability, increment."""
+
+    sizes: tuple[tuple[int, ...], ...]
+    chance: Fraction
+    increment: int
+
+    @property
+    def slots(self) -> int:
+        """``B``."""
+        return len(self.sizes[0])
+
+    @property
+    def envelope(self) -> int:
+        """``Λ``, the largest size."""
+        return max(map(max, self.sizes))
+
+    def spread_law(self) -> dict[Fraction, Fraction]:
+        """Law of ``A_pre − (1 − p)·D``, exactly."""
+        loads = [sum(row) for row in self.sizes]
+        centre = (1 - self.chance) * (max(loads) - min(loads))
+        result: defaultdict[Fraction, Fraction] = defaultdict(Fraction)
+        for outcome in product(*(self._kept_law(row).items() for row in self.sizes)):
+            kept = [load for load, _ in outcome]
+            result[max(kept) - min(kept) - centre] += prod(
+                (chance for _, chance in outcome), start=Fraction(1)
+            )
+        return dict(result)
+
+    def _kept_law(self, row: Sequence[int]) -> dict[int, Fraction]:
+        """Law of what stays on a worker: each request grows, then ends with probability p."""
+        result = {0: Fraction(1)}
+        for size in row:
+            grown: defaultdict[int, Fraction] = defaultdict(Fraction)
+            for load, chance in result.items():
+                grown[load] += chance * self.chance
+                grown[load + size + self.increment] += chance * (1 - self.chance)
+            result = dict(grown)
+        return result
+
+
+#: Bound on ``P(A_pre − (1 − p)·D > u)``.
+Bound = Callable[[Snapshot, float], float]
+
+
+def _snapshots(context: Context, largest_increment: int) -> Iterator[Snapshot]:
+    rng = context.rng
+    for number in range(context.choose(12, 80, 1000)):
+        G = 2 if number % 3 else 3
+        B = int(rng.integers(2, 9 if G == 2 else 5))
+        sizes = rng.integers(1, 3, (G, B)).tolist()
+        increment = 1 if largest_increment == 1 else int(rng.integers(0, largest_increment + 1))
+        yield Snapshot(tuple(map(tuple, sizes)), Fraction(int(rng.integers(1, 10)), 10), increment)
+
+
+def bernstein3(snapshot: Snapshot, u: float) -> float:
+    """Lemma 3's bound at u; the increment is 1 and is counted within 2Λ."""
+    q, half = float(snapshot.chance * (1 - snapshot.chance)), u / 2
+    envelope = snapshot.envelope
+    quadratic = half**2 / (16 * q * snapshot.slots * envelope**2)
+    return 2 * len(snapshot.sizes) * exp(-min(quadratic, 3 * half / (8 * envelope)))
+
+
+def bernstein6(snapshot: Snapshot, u: float) -> float:
+    """Lemma 6's bound at u with Bernstein's constants: C_1 = 1/4."""
+    q, half = float(snapshot.chance * (1 - snapshot.chance)), u / 2
+    envelope = snapshot.envelope + snapshot.increment
+    quadratic = half**2 / (q * snapshot.slots * envelope**2)
+    return 2 * len(snapshot.sizes) * exp(-min(quadratic, half / envelope) / 4)
+
+
+def _below(snapshot: Snapshot, bound: Bound, steeper: float) -> bool:
+    """Compare tail and bound wherever the tail jumps."""
+    tail = Fraction(0)
+    for value, chance in sorted(snapshot.spread_law().items(), reverse=True):
+        # Just below this value the event includes it.
+        tail += chance
+        if value <= 0:
+            return True
+        if float(tail) > bound(snapshot, steeper * float(value)) * _MARGIN:
+            return False
+    return True
+
+
+def _concentration_check(
+    context: Context, *, bound: Bound, largest_increment: int, steeper: float = 1
+) -> Evidence:
+    seen = examine(
+        "the tail lies below the bound for every u",
+        "random snapshots of 2 or 3 workers with up to 8 slots; all completion patterns",
+        list(_snapshots(context, largest_increment)),
+        lambda s: _below(s, bound, steeper),
+    )
+    choice = examine(
+        "u_A makes the bound at most 2G·e^{−α_B} ≤ 2G^{−2}B^{−3}",
+        "Λ = 1, 5, 100, G = 2, 16, B = 8, 128, 1024, p = 1/10 to 9/10",
+        product((1, 5, 100), (2, 16), (8, 128, 1024), range(1, 10)),
+        lambda c: _choice_holds(bound, largest_increment, *c),
+    )
+    return Evidence(
+        agreed(seen.tally, choice.tally),
+        summary="The inequality behind the lemma holds with room to spare at every u.",
+        tallies=(seen.tally, choice.tally),
+    )
+
+
+def _choice_holds(
+    bound: Bound, increment: int, envelope: int, workers: int, slots: int, tenths: int
+) -> bool:
+    snapshot = Snapshot(((envelope,) * slots,) * workers, Fraction(tenths, 10), increment)
+    alpha = 3 * log(workers * slots)
+    variance = float(snapshot.chance * (1 - snapshot.chance)) * slots
+    # Lemma 3 counts the increment within 2Λ, Lemma 6 adds it to Λ.
+    reach = envelope if bound is bernstein3 else envelope + increment
+    u = 8 * reach * max(sqrt(variance * alpha), alpha)
+    wanted = 2 * workers * exp(-alpha)
+    return bound(snapshot, u) <= wanted * (
+        1 + 1e-9
+    ) and wanted <= 2 * workers**-2.0 * slots**-3.0 * (1 + 1e-9)
+
+
+# The printed exponent.
+
+
+def exponents(
+    envelope: int, workers: int, slots: int, tenths: int, factor: float = 8
+) -> tuple[float, float, float]:
+    """Both terms of Lemma 3's exponent at u = factor·Λ·max{√(p(1−p)Bα), α}, and α itself."""
+    p = tenths / 10
+    alpha = 3 * log(workers * slots)
+    half = factor * envelope * max(sqrt(p * (1 - p) * slots * alpha), alpha) / 2
+    return half**2 / (16 * p * (1 - p) * slots * envelope**2), 3 * half / (8 * envelope), alpha
+
+
+def verify_exponent(data: Data) -> str | None:
+    """Confirm that the exponent at u_A is below 2α_B."""
+    workers, slots, tenths = data["workers"], data["slots"], data["tenths"]
+    if workers < 2 or slots < 1 or not 1 <= tenths <= 9:
+        return None
+    quadratic, linear, alpha = exponents(1, workers, slots, tenths)
+    least = min(quadratic, linear)
+    if least >= 2 * alpha * _MARGIN:
+        return None
+    return (
+        f"G = {workers}, B = {slots}, p = {tenths}/10: the exponent is {least / alpha:.4f}·α_B, "
+        "not 2·α_B"
+    )
+
+
+def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -> Evidence:
+    slots = context.choose((1, 8, 256), (1, 8, 64, 256, 4096), (1, 8, 64, 256, 4096, 10**6))
+    cases = list(product((2, 16), slots, (1, 5, 9)))
+    made = f"G = 2 and 16, B in {slots}, p = 1/10, 1/2, 9/10"
+
+    def reached(case: tuple[int, int, int], least: float) -> bool:
+        quadratic, linear, alpha = exponents(1, *case, factor)
+        return min(quadratic, linear) >= least * alpha * _MARGIN
+
+    printed = examine("the exponent is at least 2α_B", made, cases, lambda c: reached(c, 2))
+    corrected = examine("it is at least α_B", made, cases, lambda c: reached(c, wanted))
+    return corrected_evidence(
+        printed, corrected, verify_exponent,
+        lambda c: {"workers": c[0], "slots": c[1], "tenths": c[2]},
+        "With 8 in u_A the first term is exactly α_B where the square root is the larger.",
+    )  # fmt: skip
+
+
+_HYPOTHESES = ("each request ends with probability p, independently", "Λ ≥ every size")
+
+CLAIMS = (
+    Claim(
+        id="balance.lemma3",
+        source="BF-IO paper, Lemma 3 (appendix C.2)",
+        title="Concentration of the spread before admission",
+        statement="The spread of the loads before admission exceeds (1 − p) times the last gap by "
+        "more "
+        "than u_A with probability at most 2G·e^{−α_B}.",
+        formula="P(A_pre(k) − (1−p)·D(k−1) > u_A) ≤ 2G·e^{−α_B} ≤ 2G^{−2}B^{−3},  α_B = 3 "
+        "log(GB),  "
+        "u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}",
+        hypotheses=_HYPOTHESES,
+        kind=Kind.FINITE,
+        check=partial(_concentration_check, bound=bernstein3, largest_increment=1),
+        mutations=(
+            Mutation(
+                "a bound for six times the deviation",
+                partial(_concentration_check, bound=bernstein3, largest_increment=1, steeper=6),
+            ),
+        ),
+        reading="through the proof's inequality for all u; at u_A itself the event is empty for "
+        "small B.",
+    ),
+    Claim(
+        id="balance.lemma3-exponent",
+        source="BF-IO paper, proof of Lemma 3 (appendix C.2)",
+        title="The exponent at u_A",
+        statement="With u = u_A both terms are at least α_B, so that the minimum in the exponent "
+        "is at "
+        "least 2α_B.",
+        formula="min{(u_A/2)²/(16p(1−p)BΛ²), 3(u_A/2)/(8Λ)} ≥ 2α_B",
+        hypotheses=("u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}",),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_exponent_check,
+        mutations=(
+            Mutation("12 in place of 8 in u_A", partial(_exponent_check, factor=12)),
+            Mutation("more than α_B in the correction", partial(_exponent_check, wanted=1.2)),
+        ),
+        correction="It is at least α_B, which is all the lemma uses. (A slip: 2α_B needs 8√2.)",
+        verify=verify_exponent,
+    ),
+    Claim(
+        id="balance.lemma6",
+        source="BF-IO paper, Lemma 6 (appendix C.3)",
+        title="Concentration of the spread under drift",
+        statement="Lemma 3 holds with Λ + δ_max in place of Λ and some universal constant C_0 in "
+        "u_A.",
+        formula="P(A_pre(k) − (1−p)·D(k−1) > u_A) ≤ 2G·e^{−α_B},  "
+        "u_A = C_0·(Λ + δ_max)·max{√(p(1−p)Bα_B), α_B}",
+        hypotheses=(*_HYPOTHESES, "a common increment 0 ≤ δ_k ≤ δ_max"),
+        kind=Kind.FINITE,
+        check=partial(_concentration_check, bound=bernstein6, largest_increment=3),
+        mutations=(
+            Mutation(
+                "a bound for twenty times the deviation",
+                partial(_concentration_check, bound=bernstein6, largest_increment=3, steeper=20),
+            ),
+        ),
+        reading="with the constants that Bernstein's inequality gives, C_1 = 1/4; C_0 = 8 then "
+        "does.",
+    ),
+)

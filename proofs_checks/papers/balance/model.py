@@ -1,0 +1,294 @@
+"""Section 3 and the beginning of section 5: profiles, loads, imbalance, drift."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
+
+import numpy as np
+
+from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.run import Run
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence
+from proofs_checks.runs import random_requests, small_run, step_loads
+from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.step_enumeration import gap, vectors
+
+#: Load of a request with prompt s in its j-th step, j = 1, 2, ...
+Weight = Callable[[int, int], int]
+
+
+def printed_weight(prompt: int, age: int) -> int:
+    """``w(j) = s + j − 1``."""
+    return prompt + age - 1
+
+
+# Equation (1): loads of a run from the definition.
+
+
+def loads_by_definition(run: Run, prompts: Sequence[int], weight: Weight) -> list[list[int]]:
+    """Recompute ``L_g(k) = Σ w_i(k − x_i + 1)`` from when and where each request ran."""
+    loads = [[0] * run.cluster.workers for _ in range(run.steps)]
+    for i, prompt in enumerate(prompts):
+        for k in range(int(run.start_step[i]), int(run.finish_step[i]) + 1):
+            loads[k][int(run.worker[i])] += weight(prompt, k - int(run.start_step[i]) + 1)
+    return loads
+
+
+def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Evidence:
+    runs = context.choose(5, 100, 2000)
+    cases = [([3], [4]), *(random_requests(context.rng, 12, 9, 5) for _ in range(runs))]
+
+    def holds(case: tuple[list[int], list[int]]) -> bool:
+        prompts, outputs = case
+        run = small_run(prompts, outputs, "fcfs", 2, 2)
+        return bool(step_loads(run).tolist() == loads_by_definition(run, prompts, weight))
+
+    seen = examine(
+        "loads of every step of a run",
+        "the printed example (prompt 3, four steps) and random runs of 12 requests on 2 workers",
+        cases,
+        holds,
+    )
+    constant = small_run([5], [3], "fcfs", 1, 1, drift=Drift((0,)))
+    return evidence_of(
+        seen,
+        "The printed example, prompt 3 and four steps, gives the loads 3, 4, 5, 6; constant work "
+        "5 "
+        f"for three steps gives {step_loads(constant)[:, 0].tolist()}.",
+    )
+
+
+# How many steps a request is active.
+
+
+def verify_steps(data: Data) -> str | None:
+    """Compare the sentence (o − 1 steps, the k-th needs s + k) with the printed profile."""
+    prompt, output = data["prompt"], data["output"]
+    if prompt < 1 or output < 1:
+        return None
+    profile = [prompt + j for j in range(output)]
+    sentence = [prompt + k for k in range(1, output)]
+    if profile == sentence:
+        return None
+    return f"the sentence gives {sentence}, the profile W = {profile}"
+
+
+def _steps_check(context: Context, *, extra: int = 0) -> Evidence:
+    largest = context.choose(4, 12, 40)
+    requests = [(s, o) for s in range(1, largest) for o in range(1, largest)]
+    printed = examine(
+        "o − 1 steps with loads s + k agree with the profile",
+        f"all prompts and outputs below {largest}",
+        requests,
+        lambda r: verify_steps({"prompt": r[0], "output": r[1]}) is None,
+    )
+
+    def runs_as_corrected(request: tuple[int, int]) -> bool:
+        prompt, output = request
+        loads = step_loads(small_run([prompt], [output], "fcfs", 1, 1))[:, 0].tolist()
+        return bool(loads == [prompt + j for j in range(output + extra)])
+
+    corrected = examine(
+        "o steps with loads s + j − 1", "the same requests, run by the engine", requests,
+        runs_as_corrected,
+    )  # fmt: skip
+    return corrected_evidence(
+        printed,
+        corrected,
+        verify_steps,
+        lambda r: {"prompt": r[0], "output": r[1]},
+        "The sentence and the profile two lines below it never agree.",
+    )
+
+
+# Equation (2) and its bound by the gap.
+
+
+def _small_loads(context: Context) -> Iterator[tuple[int, ...]]:
+    largest = context.choose(3, 6, 10)
+    for workers in (1, 2, 3, 4):
+        yield from vectors(workers, largest)
+
+
+def _imbalance_check(context: Context, *, peak: Callable[..., int] = max) -> Evidence:
+    seen = examine(
+        "both forms of the imbalance agree",
+        "all load vectors of 1 to 4 workers with small entries",
+        _small_loads(context),
+        lambda x: sum(max(x) - load for load in x) == len(x) * peak(x) - sum(x) >= 0,
+    )
+    return evidence_of(seen, "An identity; the value is never negative.")
+
+
+def _gap_check(context: Context, *, fewer: int = 1) -> Evidence:
+    seen = examine(
+        "D ≤ Imbalance ≤ (G − 1)·D",
+        "all load vectors of 1 to 4 workers with small entries",
+        _small_loads(context),
+        lambda x: gap(x) <= len(x) * max(x) - sum(x) <= (len(x) - fewer) * gap(x),
+    )
+    return evidence_of(
+        seen, "The lower bound is ours: it shows that the step to D loses at most a factor G − 1."
+    )
+
+
+# Definition 2: what indexes the increments.
+
+
+def _weights(increments: Sequence[int], starts: Sequence[int], reading: DriftReading) -> list[int]:
+    """Gain of each request between the last two of ``len(increments) + 1`` steps."""
+    drift = Drift((*increments, increments[-1]), reading)
+    zeros = np.zeros(1, dtype=np.int64)
+    now = len(increments)
+    return [
+        int((drift.weights(zeros, zeros + x, now) - drift.weights(zeros, zeros + x, now - 1))[0])
+        for x in starts
+    ]
+
+
+def verify_drift(data: Data) -> str | None:
+    """Compute the gains of two running requests at one step by the printed formula."""
+    increments, starts = data["increments"], data["starts"]
+    step = len(increments)
+    if len(starts) != 2 or min(starts) < 0 or max(starts) >= step or min(increments) < 0:
+        return None
+    # w(j + 1) − w(j) = δ_j; a request that started at x is in its (step − x)-th step before.
+    gains = [increments[step - x - 1] for x in starts]
+    if gains[0] == gains[1]:
+        return None
+    return f"with δ = {increments} requests started at steps {starts} gain {gains} at step {step}"
+
+
+def _drift_check(
+    context: Context, *, constant: bool = False, reading: DriftReading = DriftReading.GLOBAL_STEP
+) -> Evidence:
+    length = context.choose(3, 4, 5)
+    cases = [
+        (deltas, starts)
+        for n in range(1, length + 1)
+        for deltas in product(range(3), repeat=n)
+        for starts in product(range(n), repeat=2)
+        if not constant or len(set(deltas)) == 1
+    ]
+
+    def shared(case: tuple[tuple[int, ...], tuple[int, ...]], how: DriftReading) -> bool:
+        return len(set(_weights(*case, how))) == 1
+
+    made = f"all sequences of up to {length} increments in 0..2 and two start steps"
+    printed = examine(
+        "all running requests share the increment (printed formula)",
+        made,
+        cases,
+        lambda case: shared(case, DriftReading.AGE),
+    )
+    corrected = examine(
+        "the same with increments indexed by the global step",
+        made,
+        cases,
+        lambda case: shared(case, reading),
+    )
+    return corrected_evidence(
+        printed,
+        corrected,
+        verify_drift,
+        lambda case: {"increments": list(case[0]), "starts": list(case[1])},
+        "With a constant increment both readings agree; otherwise the formula gives requests of "
+        "different age different increments.",
+    )
+
+
+_SECTION3 = "BF-IO paper, section 3"
+
+CLAIMS = (
+    Claim(
+        id="balance.eq1",
+        source=f"{_SECTION3}, eq. (1) and the two examples before it",
+        title="Profiles and loads",
+        statement="A request that starts at step x with profile W adds w(k − x + 1) to its worker "
+        "at each of the steps x..x+o−1. Prompt 3 and four steps give W = (3, 4, 5, 6).",
+        formula="L_g(k) = Σ_{i active on g} w_i(k − x_i + 1),  w_i(j) = s_i + j − 1",
+        hypotheses=("assignments are sticky and not preempted",),
+        kind=Kind.FINITE,
+        check=_profile_check,
+        mutations=(
+            Mutation(
+                "loads one step ahead, w(j) = s + j",
+                partial(_profile_check, weight=lambda s, j: s + j),
+            ),
+        ),
+        reading="checked on the engine that every other claim with runs uses.",
+    ),
+    Claim(
+        id="balance.decode-steps",
+        source="BF-IO paper, section 5, specialised workload model",
+        title="Number of decode steps",
+        statement="Once a request starts decoding it occupies exactly o − 1 consecutive steps, "
+        "and "
+        "its k-th step (k in 1..o−1) needs workload s + k; so its profile is (s, s+1, ..., "
+        "s+o−1).",
+        formula="steps k = 1..o−1 with loads s + k  ⇔  W = (s, s+1, ..., s+o−1)",
+        hypotheses=("s ≥ 1, o ≥ 1",),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_steps_check,
+        mutations=(Mutation("one step more in the correction", partial(_steps_check, extra=1)),),
+        correction="The profile is right: o steps, the j-th with load s + j − 1, as section 3 "
+        "says. "
+        "The sentence drops the first step.",
+        verify=verify_steps,
+    ),
+    Claim(
+        id="balance.eq2",
+        source=f"{_SECTION3}, eq. (2)",
+        title="Two forms of the imbalance",
+        statement="The sum of what each worker lacks to the maximum is G times the maximum less "
+        "the "
+        "sum of the loads.",
+        formula="Σ_g (max_h L_h − L_g) = G·max_g L_g − Σ_g L_g",
+        hypotheses=(),
+        kind=Kind.IDENTITY,
+        check=_imbalance_check,
+        mutations=(
+            Mutation("the minimum in place of the maximum", partial(_imbalance_check, peak=min)),
+        ),
+    ),
+    Claim(
+        id="balance.imbalance-gap",
+        source="BF-IO paper, appendix C.2, step 1.C",
+        title="Imbalance is at most (G − 1) gaps",
+        statement="At every step and under every policy the imbalance is at most G − 1 times the "
+        "gap "
+        "between the most and the least loaded worker.",
+        formula="Imbalance(k) ≤ (G − 1)·D(k)",
+        hypotheses=(),
+        kind=Kind.IDENTITY,
+        check=_gap_check,
+        mutations=(Mutation("G − 2 in place of G − 1", partial(_gap_check, fewer=2)),),
+    ),
+    Claim(
+        id="balance.definition2",
+        source="BF-IO paper, Definition 2 (section 5.1)",
+        title="Drift by age or by global step",
+        statement="With w(j) = s + δ_1 + ... + δ_{j−1} for every request, all alive requests "
+        "share "
+        "the same increment δ_k at global step k.",
+        formula="w_i(j) = s_i + Σ_{t<j} δ_t  ⇒  every request alive at step k gains δ_k",
+        hypotheses=("0 ≤ δ_t ≤ δ_max",),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_drift_check,
+        mutations=(
+            Mutation(
+                "constant increments only, where both agree", partial(_drift_check, constant=True)
+            ),
+            Mutation(
+                "the correction indexed by age", partial(_drift_check, reading=DriftReading.AGE)
+            ),
+        ),
+        correction="The formula indexes δ by the request's age, the sentence below it by the "
+        "cluster's "
+        "step. The proof of Theorem 3 needs the latter: w_i at step k is s_i + Σ δ_t over the "
+        "global "
+        "steps t = x_i..k−1. All claims on drift here take that reading.",
+        verify=verify_drift,
+    ),
+)

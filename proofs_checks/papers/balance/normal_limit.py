@@ -1,0 +1,169 @@
+"""Equations (13) to (15): how near to normal a load is, and the tail of the normal law."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+from math import erf, exp, log, pi, sqrt
+
+import numpy as np
+
+from formulations.arrays import FloatArray
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence
+from proofs_checks.laws import deviation, law, mean, sum_law
+from proofs_checks.papers.balance.constants import C1, LEAST_G
+from proofs_checks.search import corrected_evidence, evidence_of, examine
+
+#: A constant with which the Berry–Esseen theorem is proven (Shevtsova 2011).
+_BERRY_ESSEEN = 0.4748
+
+
+# Equation (13): distance of a sum from the normal law.
+
+
+def distance_to_normal(pmf: FloatArray, slots: int) -> float:
+    """Return ``sup_x |P(Z ≤ x) − Φ(x)|`` of the standardised sum of ``slots`` draws."""
+    total = sum_law(pmf, slots)
+    z = (np.arange(len(total)) - slots * mean(pmf)) / (deviation(pmf) * sqrt(slots))
+    normal = np.array([(1 + erf(x / sqrt(2))) / 2 for x in z])
+    above = np.cumsum(total)
+    # The law steps up at each value: compare Φ there with both sides of the step.
+    return float(max(abs(above - normal).max(), abs(above - total - normal).max()))
+
+
+def verify_constant(data: Data) -> str | None:
+    """Confirm that a law with values 1 and 2 needs a constant above ``least`` hundredths."""
+    odds, slots, least = data["odds"], data["slots"], data["hundredths"]
+    if odds < 1 or slots < 1 or least < 300:
+        return None
+    needed = distance_to_normal(law([1, 2], [odds, 1]), slots) * sqrt(slots)
+    if needed * 100 <= least:
+        return None
+    return (
+        f"prompts 1 or 2 with odds {odds} : 1 and B = {slots}: the distance to the normal law is "
+        f"{needed:.4f}/√B, above {least / 100}/√B"
+    )
+
+
+def _constant_check(context: Context, *, rarest: int | None = None, factor: float = 1) -> Evidence:
+    most = rarest or context.choose(200, 1000, 10_000)
+    odds = [o for o in (1, 3, 10, 30, 100, 200, 1000, 10_000) if o <= most]
+    slots = context.choose((1, 8, 64), (1, 8, 64, 256), (1, 8, 64, 256, 1024))
+    cases = list(product(odds, slots))
+    made = f"prompts 1 or 2 with odds {odds} : 1, B in {slots}; exact law of the sum"
+    printed = examine(
+        "one constant, 3, for all laws of prompts", made, cases,
+        lambda c: verify_constant({"odds": c[0], "slots": c[1], "hundredths": 300}) is None,
+    )  # fmt: skip
+
+    def within(case: tuple[int, int]) -> bool:
+        pmf = law([1, 2], [case[0], 1])
+        kappa = deviation(pmf) / 2
+        return distance_to_normal(pmf, case[1]) * sqrt(case[1]) * factor <= _BERRY_ESSEEN / kappa
+
+    corrected = examine("constant 0.4748/κ_0", made, cases, within)
+    return corrected_evidence(
+        printed, corrected, verify_constant,
+        lambda c: {"odds": c[0], "slots": c[1], "hundredths": 300},
+        "The rarer the long prompts, the larger the constant: it grows without bound as κ_0 "
+        "falls.",
+    )  # fmt: skip
+
+
+# Equations (14) and (15): the tail of the normal law and c_1.
+
+
+def _grid(context: Context, least: int) -> Iterator[int]:
+    for k in range(context.choose(60, 300, 3000)):
+        yield least + k
+    yield from (2**k for k in range(6, 60) if 2**k >= least)
+
+
+def _tail_check(context: Context, *, least: int = LEAST_G) -> Evidence:
+    def chain(workers: int) -> bool:
+        z = sqrt(log(workers) / 2)
+        exact = (1 - erf(z / sqrt(2))) / 2
+        middle = (1 / z - 1 / z**3) * exp(-(z**2) / 2) / sqrt(2 * pi)
+        last = exp(-log(workers) / 4) / (2 * sqrt(2 * pi) * z)
+        return exact >= middle >= last * (1 - 1e-12)
+
+    seen = examine(
+        "P(Z ≥ z_G) ≥ (1/z − 1/z³)·φ(z) ≥ G^{−1/4}/(2√(2π)·z_G)",
+        "consecutive G from the least with log G ≥ 4 on, and powers of two up to 2^59",
+        (g for g in _grid(context, least) if g < 2**40),
+        chain,
+    )
+    return evidence_of(
+        seen, "The last step is z² ≥ 2, which is exactly log G ≥ 4: the condition is sharp."
+    )
+
+
+def _c1_check(context: Context, *, constant: float = C1) -> Evidence:
+    def holds(workers: int) -> bool:
+        z = sqrt(log(workers) / 2)
+        chance = workers**-0.25 / (4 * sqrt(2 * pi) * z)
+        # log1p keeps (1 − p)^G accurate where G is huge.
+        some = -np.expm1(workers * np.log1p(-chance))
+        return bool(some >= 1 - exp(-workers * chance) - 1e-12 and some >= constant)
+
+    seen = examine(
+        "1 − (1 − p_G)^G ≥ 1 − exp(−G·p_G) ≥ c_1",
+        "consecutive G from 2 on, and powers of two up to 2^59",
+        _grid(context, 2),
+        holds,
+    )
+    return evidence_of(seen, "Holds from G = 2 on, since G^{3/4} ≥ z_G there.", c1=C1)
+
+
+CLAIMS = (
+    Claim(
+        id="balance.eq13",
+        source="BF-IO paper, eq. (13) (appendix C.1)",
+        title="Berry–Esseen with a universal constant",
+        statement="There is a universal constant C_BE such that the law of the standardised load "
+        "of "
+        "B prompts is within C_BE/√B of the normal law.",
+        formula="sup_x |P(Z_g ≤ x) − Φ(x)| ≤ C_BE/√B",
+        hypotheses=("prompts independent on 1..s_max, σ_s > 0",),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_constant_check,
+        mutations=(
+            Mutation("no rare sizes: odds up to 10 : 1", partial(_constant_check, rarest=10)),
+            Mutation(
+                "a tenth of the constant in the correction", partial(_constant_check, factor=10)
+            ),
+        ),
+        correction="The constant depends on the law through E|s − μ|³/σ_s³ ≤ 1/κ_0: it is "
+        "0.4748/κ_0. "
+        "Theorem 1 keeps its universal c, but B_0(G) depends on κ_0 as well as on G.",
+        reading="universal: the same for all laws of prompts. The check refutes the constant 3; "
+        "the "
+        "same family refutes any other.",
+        verify=verify_constant,
+    ),
+    Claim(
+        id="balance.eq14",
+        source="BF-IO paper, before eq. (14) (appendix C.1), and eq. (44)",
+        title="Tail of the normal law",
+        statement="For log G ≥ 4 a standard normal variable exceeds z_G = √(log G / 2) with "
+        "probability "
+        "at least G^{−1/4}/(2√(2π)·z_G).",
+        formula="P(Z ≥ z_G) ≥ (1/√(2π))·(1/z_G − 1/z_G³)·e^{−z_G²/2} ≥ G^{−1/4}/(2√(2π)·z_G)",
+        hypotheses=("log G ≥ 4",),
+        kind=Kind.IDENTITY,
+        check=_tail_check,
+        mutations=(Mutation("G from 30 on", partial(_tail_check, least=30)),),
+    ),
+    Claim(
+        id="balance.eq15",
+        source="BF-IO paper, eq. (15) (appendix C.1)",
+        title="The constant c_1",
+        statement="Some worker exceeds the threshold with probability at least c_1 = 1 − "
+        "e^{−1/(4√(2π))}.",
+        formula="1 − (1 − p_G)^G ≥ 1 − exp(−G·p_G) ≥ c_1,  p_G = G^{−1/4}/(4√(2π)·z_G)",
+        hypotheses=("G ≥ 2",),
+        kind=Kind.IDENTITY,
+        check=_c1_check,
+        mutations=(Mutation("c_1 = 1/2 in place of 0.095", partial(_c1_check, constant=0.5)),),
+    ),
+)

@@ -1,0 +1,139 @@
+"""Where Lemma 4 says something: the bound at batch sizes of practice, and condition (19)."""
+
+from functools import partial
+from itertools import product
+from math import ceil, log, sqrt
+
+from proofs_checks.ample_pool import Admission, Cell, blind_sizes, level_sizes, mean_gaps
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Evidence, Verdict, accepted
+from proofs_checks.search import evidence_of, examine
+from proofs_checks.statistics import mean_estimate
+
+# The bound at a batch size of practice.
+
+
+def _small_batch_check(
+    context: Context, *, largest: int = 10, admission: Admission = level_sizes
+) -> Evidence:
+    replicas, steps = context.choose((8, 80), (30, 300), (60, 2000))
+    bound = largest / 0.1
+    # One cluster of practice, and one with enough slots to level each step.
+    small, large = (
+        mean_gaps(Cell(16, B, 0.1, largest), replicas, steps, context.rng, admission)[0]
+        for B in (72, 512)
+    )
+    estimates = (
+        mean_estimate(
+            "mean gap at B = 72 [tokens]", small, f"lower end above s_max/p = {bound:g}",
+            lambda low, high: low > bound,
+        ),
+        mean_estimate(
+            "mean gap at B = 512 [tokens]", large, f"upper end at most {bound:g}",
+            lambda low, high: high <= bound,
+        ),
+    )  # fmt: skip
+    return Evidence(
+        Verdict.REFUTED if estimates[0].accepted else Verdict.SUPPORTED,
+        accepted(estimates[1]),
+        "Where prompts are no longer than outputs, a step's few admissions cannot make up for the "
+        "completions of the same step: γBp must outweigh their spread.",
+        estimates=estimates,
+    )
+
+
+# Condition (19).
+
+
+def meets(slots: int, workers: int, p: float, largest: int) -> bool:
+    """Whether ``γBp ≥ 2U_B``."""
+    gamma = 1 - (2 * largest - 1) / (4 * largest)
+    alpha = 3 * log(workers * slots)
+    envelope = largest + ceil(alpha / p)
+    return gamma * slots * p >= 16 * envelope * max(sqrt(p * (1 - p) * slots * alpha), alpha)
+
+
+def fails_up_to(limit: int, workers: int, largest: int) -> bool:
+    """Whether (19) fails for every B in 1..limit and every p in (0, 1).
+
+    For all p, ``γBp ≤ γB`` and ``U_B ≥ 8(s_max + α_B)·α_B``; both grow with B, so that a block of
+    B is settled by the ends of it.
+    """
+    gamma = 1 - (2 * largest - 1) / (4 * largest)
+    low = 1
+    while low <= limit:
+        high = min(limit, low + low // 32)
+        alpha = 3 * log(workers * low)
+        if gamma * high >= 16 * (largest + alpha) * alpha:
+            return False
+        low = high + 1
+    return True
+
+
+def sufficient_slots(workers: int, p: float, largest: int) -> int:
+    """Return a power of two that meets (19) although its half does not."""
+    slots = 1
+    while not meets(slots, workers, p, largest):
+        slots *= 2
+    return slots
+
+
+def _condition_check(context: Context, *, limit: int = 20_000) -> Evidence:
+    del context
+    seen = examine(
+        f"(19) fails for every B up to {limit:,} and every p",
+        "every B, in blocks on which both sides are bounded for all p; G = 2, 16 and 64, s_max = "
+        "1, "
+        "10, 1000 (larger G and s_max only ask for more)",
+        product((2, 16, 64), (1, 10, 1000)),
+        lambda c: fails_up_to(limit, *c),
+    )
+    return evidence_of(
+        seen,
+        "Lemmas 4 and 7 say nothing about batches of 64 to 128: their constants ask for tens of "
+        "thousands of slots at the very least, and at p = 1/2 for billions. What balance.lemma4 "
+        "measures is not what it proves.",
+        **{
+            f"power of two that meets it at G = {G}, p = {p:g}, s_max = {s}": sufficient_slots(
+                G, p, s
+            )
+            for G, p, s in ((2, 0.9, 1), (16, 0.5, 10), (16, 0.01, 1000))
+        },
+    )
+
+
+CLAIMS = (
+    Claim(
+        id="own.lemma4-small-batch",
+        source="BF-IO paper, Lemma 4 without condition (19) (our question)",
+        title="The bound s_max/p at batch sizes of practice",
+        statement="On 16 workers of 72 slots, prompts up to 10 and outputs of mean 10, BF-IO's "
+        "average "
+        "gap is at most s_max/p.",
+        formula="limsup_K (1/K)·Σ_k E[D(k)] ≤ s_max/p at G = 16, B = 72, p = 1/10, s_max = 10",
+        hypotheses=(
+            "outputs geometric with p = 1/10",
+            "a pool with plenty of every size, so overloaded",
+        ),
+        kind=Kind.STATISTICAL,
+        check=_small_batch_check,
+        mutations=(
+            Mutation("prompts up to 100", partial(_small_batch_check, largest=100)),
+            Mutation("FCFS in place of BF-IO", partial(_small_batch_check, admission=blind_sizes)),
+        ),
+        correction="It holds at B = 512. Batch sizes of practice do not suffice by themselves: "
+        "s_max·p·√B "
+        "must be large beside the spread of what completes.",
+    ),
+    Claim(
+        id="own.condition19",
+        source="BF-IO paper, eq. (19) with the constants of Lemma 4 (our evaluation)",
+        title="How large B must be for Lemma 4",
+        statement="No batch size up to 20,000 meets condition (19), whatever p, s_max and G ≥ 2.",
+        formula="γBp < 2U_B for all B ≤ 20,000",
+        hypotheses=("constants as printed in Lemma 4",),
+        kind=Kind.FINITE,
+        check=_condition_check,
+        mutations=(Mutation("B up to 100,000", partial(_condition_check, limit=100_000)),),
+    ),
+)

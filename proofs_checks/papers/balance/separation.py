@@ -1,0 +1,234 @@
+"""Lemmas 2 and 5: one admission step separates prompt sizes and contracts the gap.
+
+Both lemmas are a statement about one step. Let c_g be the free slots, all filled, A the spread of
+the loads before admission and s an upper bound on sizes. On the event |c_g − Bp| ≤ δBp for all g,
+the tightest form of ``A − γBp`` over all δ and Bp that fit the counts is
+
+    A − (s·c_min − (s − 1)·c_max),
+
+attained at Bp = (c_min + c_max)/2; it needs δ < 1/(2s − 1), that is s·c_min > (s − 1)·c_max.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import product
+from math import exp
+
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence, Tally, agreed
+from proofs_checks.laws import binomial_tail
+from proofs_checks.search import examine
+from proofs_checks.step_enumeration import Loads, gap, multisets, reachable_loads
+
+Measure = Callable[[Loads], int]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Loads before admission, free slots and pool of one step."""
+
+    base: tuple[int, ...]
+    slots: tuple[int, ...]
+    pool: tuple[int, ...]
+
+    @property
+    def bound(self) -> int:
+        """The lemma's bound on the gap, for s the largest size in the pool."""
+        s, most, least = max(self.pool), max(self.slots), min(self.slots)
+        return max(s, gap(self.base) - (s * least - (s - 1) * most))
+
+    @property
+    def counts_agree(self) -> bool:
+        """Whether the free slots are near enough to each other for some δ < 1/(2s − 1)."""
+        s = max(self.pool)
+        return s * min(self.slots) > (s - 1) * max(self.slots)
+
+    @property
+    def overloaded(self) -> bool:
+        """Definition 1 at this step: without any one size the pool still fills all slots."""
+        largest_class = max(Counter(self.pool).values())
+        return len(self.pool) - largest_class >= sum(self.slots)
+
+    def minimisers(self, measure: Measure) -> list[Loads]:
+        """Return the loads of all assignments that minimise a measure."""
+        reached = reachable_loads(self.base, self.slots, self.pool)
+        best = min(map(measure, reached))
+        return sorted(loads for loads in reached if measure(loads) == best)
+
+    def to_data(self) -> Data:
+        """Return the step as plain data, one record per worker."""
+        workers = [{"base": b, "slots": c} for b, c in zip(self.base, self.slots, strict=True)]
+        return {"workers": workers, "pool": list(self.pool)}
+
+
+def step_of(data: Data) -> Step | None:
+    """Read a step from plain data; None if it is none."""
+    workers = data["workers"]
+    step = Step(
+        tuple(w["base"] for w in workers), tuple(w["slots"] for w in workers), tuple(data["pool"])
+    )
+    sound = (
+        len(workers) >= 1
+        and min(step.base) >= 0
+        and min(step.slots) >= 1
+        and min(step.pool, default=0) >= 1
+        and len(step.pool) >= sum(step.slots)
+    )
+    return step if sound else None
+
+
+def within(step: Step) -> bool:
+    """Whether the step meets the hypotheses of the lemma."""
+    return step.counts_agree and step.overloaded
+
+
+# Lemma 2: minimisers of the gap.
+
+
+def small_steps(context: Context) -> Iterator[Step]:
+    """Yield every step of a small domain; one worker has load 0 before admission."""
+    for slots, count, largest, spread in context.choose(_QUICK, _NORMAL, _DEEP):
+        for pool in multisets(count, largest):
+            for base in product(range(spread + 1), repeat=len(slots) - 1):
+                yield Step((*base, 0), slots, pool)
+
+
+def domain(context: Context) -> str:
+    """Return the domain of `small_steps` in words."""
+    parts = [
+        f"free slots {slots}, {count} sizes up to {largest}, loads up to {spread}"
+        for slots, count, largest, spread in context.choose(_QUICK, _NORMAL, _DEEP)
+    ]
+    return "every step with " + "; ".join(parts)
+
+
+#: Slots, pool, largest size, largest load before admission.
+_QUICK = (((1, 1), 3, 3, 5), ((1, 1), 4, 2, 5), ((2, 3), 10, 2, 5), ((1, 1, 1), 5, 3, 3))
+_NORMAL = (*_QUICK, ((2, 2), 6, 3, 6), ((1, 1, 1), 5, 4, 6), ((1, 1, 1), 6, 3, 6))
+_DEEP = (*_NORMAL, ((2, 2, 2), 9, 3, 6), ((1, 1, 1, 1), 6, 3, 5), ((1, 1, 1), 6, 5, 9))
+
+
+def _lemma2_check(
+    context: Context,
+    *,
+    applies: Callable[[Step], bool] = within,
+    measure: Measure = gap,
+    sharper: int = 0,
+) -> Evidence:
+    busy = 0
+
+    def holds(step: Step) -> bool:
+        nonlocal busy
+        found = step.minimisers(measure)
+        busy += gap(found[0]) > max(step.pool)
+        return all(gap(loads) <= step.bound - sharper * (step.bound > max(step.pool))
+                   for loads in found)  # fmt: skip
+
+    seen = examine(
+        "D ≤ max{s_max, A_pre − γBp} for every minimiser of D",
+        domain(context),
+        small_steps(context),
+        holds,
+        applies,
+    )
+    chances = _chernoff(context)
+    return Evidence(
+        agreed(seen.tally, chances),
+        summary="The event bound and the one-step bound hold, also where the gap exceeds s_max. "
+        "The "
+        "printed proof swaps x > y only; if the heavy and the light worker hold equal sizes there "
+        "is "
+        "nothing to swap, and it is the overloaded pool that must supply a different size.",
+        tallies=(seen.tally, chances),
+        numbers={"steps whose least gap exceeds s_max": busy},
+    )
+
+
+def _chernoff(context: Context, *, rate: Fraction = Fraction(1, 3)) -> Tally:
+    """Compare ``P(some |c_g − Bp| > δBp)`` with ``2G·exp(−δ²Bp/3)``, exactly on the left."""
+    slots = context.choose((8, 40), (8, 40, 100, 200), (8, 40, 100, 200, 500))
+    chances = [Fraction(k, 10) for k in (1, 3, 5, 8)]
+    deltas = [Fraction(1, 20), Fraction(1, 5), Fraction(1, 2), Fraction(9, 10)]
+
+    def holds(case: tuple[int, Fraction, Fraction, int]) -> bool:
+        B, p, delta, G = case
+        inside = range(-int(-(1 - delta) * B * p // 1), int((1 + delta) * B * p // 1) + 1)
+        outside = binomial_tail(B, p, inside)
+        some = 1 - (1 - outside) ** G
+        return float(some) <= 2 * G * exp(-float(rate * delta**2 * B * p)) * (1 - 1e-9)
+
+    return examine(
+        "P(|c_g − Bp| > δBp for some g) ≤ 2G·exp(−δ²Bp/3)",
+        f"exact binomial sums for B in {slots}, p and δ on a grid, G = 2 and 16",
+        product(slots, chances, deltas, (2, 16)),
+        holds,
+    ).tally
+
+
+def _chernoff_check(context: Context, *, rate: Fraction = Fraction(1, 3)) -> Evidence:
+    tally = _chernoff(context, rate=rate)
+    return Evidence(
+        tally.verdict(),
+        summary="Exact on the left-hand side; the bound has room to spare everywhere.",
+        tallies=(tally,),
+    )
+
+
+#: Hypotheses and formula of the lemma.
+HYPOTHESES = (
+    "overloaded pool (Definition 1)",
+    "all c_g free slots are filled",
+    "|c_g − Bp| ≤ δBp for all g with 0 < δ < 1/(2·s_max − 1)",
+)
+FORMULA = (
+    "D(k) ≤ max{s_max, A_pre(k) − γBp} with probability ≥ 1 − 2G·exp(−δ²Bp/3),  "
+    "γ = 1 − δ(2·s_max − 1)"
+)
+
+CLAIMS = (
+    Claim(
+        id="balance.lemma2",
+        source="BF-IO paper, Lemma 2 (appendix C.2)",
+        title="Separation and gap reduction",
+        statement="If the assignment of a step minimises the gap D, then on the event that all "
+        "workers "
+        "free nearly Bp slots the gap is at most the larger of s_max and A_pre − γBp.",
+        formula=FORMULA,
+        hypotheses=HYPOTHESES,
+        kind=Kind.FINITE,
+        check=_lemma2_check,
+        mutations=(
+            Mutation(
+                "the overloaded pool dropped",
+                partial(_lemma2_check, applies=lambda s: s.counts_agree),
+            ),
+            Mutation(
+                "the opposite policy: the largest gap",
+                partial(_lemma2_check, measure=lambda x: -gap(x)),
+            ),
+            Mutation("one token more of contraction", partial(_lemma2_check, sharper=1)),
+        ),
+        reading="BF-IO is read, as in the lemma's proof, as a minimiser of D; "
+        "own.separation-program "
+        "takes the program of section 4 instead. The bound is checked in its tightest form over "
+        "δ.",
+    ),
+    Claim(
+        id="balance.lemma2-chernoff",
+        source="BF-IO paper, proof of Lemma 2 (appendix C.2)",
+        title="All workers free nearly Bp slots",
+        statement="The probability that some worker's number of completions is off Bp by more "
+        "than "
+        "δBp is at most 2G·exp(−δ²Bp/3).",
+        formula="P(∃g: |c_g − Bp| > δBp) ≤ 2G·exp(−δ²Bp/3),  c_g ~ Binomial(B, p)",
+        hypotheses=("0 < δ < 1", "c_g independent"),
+        kind=Kind.FINITE,
+        check=_chernoff_check,
+        mutations=(
+            Mutation("the rate 1/3 raised to 2", partial(_chernoff_check, rate=Fraction(2))),
+        ),
+    ),
+)

@@ -1,0 +1,186 @@
+"""One slot under FCFS: its stationary law and its age."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+from itertools import product
+
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Evidence, agreed
+from proofs_checks.search import examine
+
+#: A law with exact probabilities.
+ExactLaw = dict[int, Fraction]
+_CHANCES = tuple(Fraction(k, 10) for k in (1, 3, 5, 9))
+
+
+def uniform(values: Sequence[int]) -> ExactLaw:
+    """Law of one of ``values``."""
+    return {v: Fraction(1, len(values)) for v in values}
+
+
+def mean(law: ExactLaw) -> Fraction:
+    """Mean."""
+    return sum((v * chance for v, chance in law.items()), Fraction(0))
+
+
+def variance(law: ExactLaw) -> Fraction:
+    """Variance."""
+    centre = mean(law)
+    return sum(((v - centre) ** 2 * chance for v, chance in law.items()), Fraction(0))
+
+
+# Equations (25) and (26): the stationary law.
+
+
+def stationary_by_elimination(prompts: ExactLaw, p: Fraction, states: int) -> list[Fraction]:
+    """Solve πP = π for the sizes 0..states−1 of one slot, exactly.
+
+    From size y the slot goes to y + 1 with probability 1 − p and to a fresh prompt with
+    probability p. No path leads down but through a fresh prompt, so the equations of the sizes
+    below any limit are closed, and no state above matters.
+    """
+    rows = [
+        [
+            Fraction(int(column == row)) - ((1 - p) if column == row - 1 else 0)
+            for column in range(states)
+        ]
+        for row in range(states)
+    ]
+    right = [p * prompts.get(y, Fraction(0)) for y in range(states)]
+    # Elimination on a lower bidiagonal matrix is forward substitution.
+    law: list[Fraction] = []
+    for y in range(states):
+        known = sum((rows[y][x] * law[x] for x in range(y)), Fraction(0))
+        law.append((right[y] - known) / rows[y][y])
+    return law
+
+
+def snapshot_chance(prompts: ExactLaw, p: Fraction, size: int) -> Fraction:
+    """``P(S + A = size)`` with A geometric: p(1 − p)^a."""
+    return sum(
+        (chance * p * (1 - p) ** (size - s) for s, chance in prompts.items() if s <= size),
+        Fraction(0),
+    )
+
+
+def stationary_moments(prompts: ExactLaw, p: Fraction) -> tuple[Fraction, Fraction]:
+    """Mean and variance of the stationary size from its own equation, without its law.
+
+    ``E f(U) = (1 − p)·E f(U + 1) + p·E f(S)`` for f(u) = u and f(u) = u².
+    """
+    first = mean(prompts)
+    second = variance(prompts) + first**2
+    centre = ((1 - p) + p * first) / p
+    square = ((1 - p) * (2 * centre + 1) + p * second) / p
+    return centre, square - centre**2
+
+
+def _stationary_check(
+    context: Context, *, extra_age: int = 0, spread: Fraction = Fraction(1)
+) -> Evidence:
+    largest = context.choose(4, 5, 6)
+    states = context.choose(12, 30, 60)
+    cases = [
+        (uniform([v for v in range(1, largest + 1) if mask >> (v - 1) & 1]), p)
+        for mask in range(1, 2**largest)
+        for p in _CHANCES
+    ]
+    made = f"prompts uniform on every set within 1..{largest}, p = 1/10, 3/10, 1/2, 9/10"
+    law = examine(
+        "the law of S + A solves πP = π", made, cases,
+        lambda c: stationary_by_elimination(*c, states)
+        == [snapshot_chance(*c, y - extra_age) for y in range(states)],
+    )  # fmt: skip
+
+    def moments(case: tuple[ExactLaw, Fraction]) -> bool:
+        prompts, p = case
+        return stationary_moments(prompts, p) == (
+            mean(prompts) + (1 - p) / p,
+            variance(prompts) + spread * (1 - p) / p**2,
+        )
+
+    both = examine("mean and variance of eq. (26)", made, cases, moments)
+    return Evidence(
+        agreed(law.tally, both.tally),
+        summary="Solved by elimination in fractions; the moments from the chain's own equation.",
+        tallies=(law.tally, both.tally),
+    )
+
+
+# Equation (39) and the moments behind Lemma 8.
+
+
+def age_law(p: Fraction, step: int) -> ExactLaw:
+    """Law of the age at a step: a completion at each step with probability p, or none so far."""
+    law = {a: p * (1 - p) ** a for a in range(step)}
+    return law | {step: (1 - p) ** step}
+
+
+def _age_check(context: Context, *, faster: int = 0, constant: int = 3) -> Evidence:
+    steps = context.choose(12, 40, 100)
+    cases = list(product(_CHANCES, range(1, steps)))
+    made = f"p = 1/10, 3/10, 1/2, 9/10 and steps 1..{steps - 1}, exactly"
+
+    def tails(case: tuple[Fraction, int]) -> bool:
+        p, k = case
+        law = age_law(p, k)
+        return all(
+            sum(chance for a, chance in law.items() if a >= n) <= (1 - p) ** (n + faster)
+            for n in range(k + 2)
+        )
+
+    def third(case: tuple[Fraction, int]) -> bool:
+        p, k = case
+        law = age_law(p, k)
+        moment = sum(a**3 * chance for a, chance in law.items())
+        total = sum(
+            n**2 * sum((c for a, c in law.items() if a >= n), Fraction(0)) for n in range(k + 1)
+        )
+        return moment <= constant * total
+
+    tail = examine("P(A(k) ≥ n) ≤ (1 − p)^n", made, cases, tails)
+    cube = examine("E[A³] ≤ 3·Σ n²·P(A ≥ n)", made, cases, third)
+    return Evidence(
+        agreed(tail.tally, cube.tally), summary="With equality for n ≤ k in the first.",
+        tallies=(tail.tally, cube.tally),
+    )  # fmt: skip
+
+
+_APPENDIX2, _APPENDIX3 = "BF-IO paper, appendix C.2, step", "BF-IO paper, appendix C.3,"
+
+CLAIMS = (
+    Claim(
+        id="balance.eq26",
+        source=f"{_APPENDIX2} 2.B, eq. (25) and (26)",
+        title="Stationary law of a slot under FCFS",
+        statement="A slot that grows by one token a step and is refilled with probability p is, "
+        "in the "
+        "long run, a prompt plus an independent geometric age: mean μ_s + (1 − p)/p, variance "
+        "σ_s² + (1 − p)/p².",
+        formula="U = S + A,  P(A = a) = p(1−p)^a,  E U = μ_s + (1−p)/p,  Var U = σ_s² + (1−p)/p²",
+        hypotheses=("outputs geometric with p", "a pool that never runs dry", "FCFS"),
+        kind=Kind.FINITE,
+        check=_stationary_check,
+        mutations=(
+            Mutation("ages from 1 on", partial(_stationary_check, extra_age=1)),
+            Mutation("variance (1 − p)/(2p²)", partial(_stationary_check, spread=Fraction(1, 2))),
+        ),
+    ),
+    Claim(
+        id="balance.eq39",
+        source=f"{_APPENDIX3} eq. (39), and the tail sum in the proof of Lemma 8",
+        title="Tails of the age",
+        statement="At every step the age of a slot is n or more with probability at most (1 − "
+        "p)^n, and "
+        "E[A³] is at most three times the sum of n²·P(A ≥ n).",
+        formula="P(A(k) ≥ n) ≤ (1−p)^n;  E[A(k)³] ≤ 3·Σ_n n²·P(A(k) ≥ n)",
+        hypotheses=("completions independent with probability p", "age counted from step 0"),
+        kind=Kind.IDENTITY,
+        check=_age_check,
+        mutations=(
+            Mutation("(1 − p)^{n+1} in place of (1 − p)^n", partial(_age_check, faster=1)),
+            Mutation("0 in place of 3", partial(_age_check, constant=0)),
+        ),
+    ),
+)

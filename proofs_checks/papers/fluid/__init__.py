@@ -1,0 +1,1 @@
+"""Claims of the paper on fluid-guided scheduling: WAIT and Nested WAIT."""

@@ -1,0 +1,154 @@
+"""Algorithms 1 and 2 as printed: what their lines do to the prompts and stages."""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import combinations, pairwise, product
+
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence
+from proofs_checks.search import corrected_evidence, examine
+
+
+def advanced(counts: Sequence[int], threshold: int, *, printed: bool) -> list[int]:
+    """Return the prompts at each stage, and completed, after lines 9 and 10 of algorithm 1."""
+    left, moved = list(counts), [0] * (len(counts) + 1)
+    batch = [min(threshold, n) for n in counts]
+    for k, taken in enumerate(batch):
+        left[k] -= taken
+    for k, taken in enumerate(batch):
+        # Printed: min{n_j, n_jk} again, of what line 9 has left.
+        moved[k + 1] += min(threshold, left[k]) if printed else taken
+    return [n + m for n, m in zip([*left, 0], moved, strict=True)]
+
+
+def keeps_prompts(case: tuple[tuple[int, ...], int], *, printed: bool) -> bool:
+    """Whether all prompts are somewhere afterwards, each batch member one stage further."""
+    counts, threshold = case
+    after = advanced(counts, threshold, printed=printed)
+    batch = [min(threshold, n) for n in counts]
+    stays = [n - b for n, b in zip(counts, batch, strict=True)]
+    return after == [s + b for s, b in zip([*stays, 0], [0, *batch], strict=True)]
+
+
+def verify_algorithm1(data: Data) -> str | None:
+    """Confirm that lines 9 and 10 lose or duplicate prompts."""
+    counts, threshold = tuple(data["counts"]), data["threshold"]
+    if not counts or min(counts) < 0 or threshold < 1:
+        return None
+    if keeps_prompts((counts, threshold), printed=True):
+        return None
+    after = advanced(counts, threshold, printed=True)
+    return (
+        f"{sum(counts)} prompts {list(counts)} become {sum(after)}: {after[:-1]}, {after[-1]} done"
+    )
+
+
+def _algorithm1_check(
+    context: Context, *, snapshot: bool = True, recount: bool = True
+) -> Evidence:
+    most = context.choose(3, 4, 6)
+    cases = list(product(product(range(most + 1), repeat=3), range(1, most + 1)))
+    made = f"up to {most} prompts at each of 3 stages, thresholds 1..{most}"
+    return corrected_evidence(
+        examine("lines 9 and 10", made, cases, lambda c: keeps_prompts(c, printed=recount)),
+        examine(
+            "with the batch's own counts",
+            made,
+            cases,
+            lambda c: keeps_prompts(c, printed=not snapshot),
+        ),
+        verify_algorithm1,
+        lambda c: {"counts": list(c[0]), "threshold": c[1]},
+        "Line 9 takes the batch out, line 10 moves as many of those that stayed.",
+    )
+
+
+def printed_stages(outputs: Sequence[int]) -> list[range]:
+    """Return the stages of each segment in line 1: between cumulative sums of output lengths."""
+    sums = [sum(outputs[:i]) for i in range(len(outputs) + 1)]
+    return [range(a, b) for a, b in pairwise(sums)]
+
+
+def corrected_stages(outputs: Sequence[int]) -> list[range]:
+    """``0..l'_1`` and ``l'_{i−1}+1..l'_i``."""
+    begins = [0, *(output + 1 for output in outputs[:-1])]
+    return [range(a, b + 1) for a, b in zip(begins, outputs, strict=True)]
+
+
+def cuts_well(outputs: Sequence[int], segments: Sequence[range]) -> bool:
+    """Whether segments tile the stages 0..l'_m and the i-th ends with stage l'_i."""
+    tiled = [stage for segment in segments for stage in segment] == list(range(outputs[-1] + 1))
+    return tiled and all(s[-1] == o for s, o in zip(segments, outputs, strict=True) if len(s))
+
+
+def verify_algorithm2(data: Data) -> str | None:
+    """Confirm that the printed stages are no segments of section 5.1."""
+    outputs = data["outputs"]
+    if not outputs or outputs[0] < 1 or sorted(set(outputs)) != outputs:
+        return None
+    if cuts_well(outputs, printed_stages(outputs)):
+        return None
+    printed = [list(segment) for segment in printed_stages(outputs)]
+    return f"line 1 gives {printed}, section 5.1 {[list(s) for s in corrected_stages(outputs)]}"
+
+
+def _algorithm2_check(context: Context, *, first: int = 0) -> Evidence:
+    longest = context.choose(6, 9, 12)
+    cases = [
+        list(outputs)
+        for number in range(1, 5)
+        for outputs in combinations(range(1, longest + 1), number)
+    ]
+    made = f"every set of up to 4 output lengths in 1..{longest}"
+
+    def shifted(outputs: Sequence[int]) -> list[range]:
+        return [range(s.start + first, s.stop + first) for s in corrected_stages(outputs)]
+
+    return corrected_evidence(
+        examine("stages of line 1", made, cases, lambda o: cuts_well(o, printed_stages(o))),
+        examine("0..l'_1, l'_{i−1}+1..l'_i", made, cases, lambda o: cuts_well(o, shifted(o))),
+        verify_algorithm2,
+        lambda outputs: {"outputs": outputs},
+        "Cumulative sums fit increments, not lengths; and each segment ends one stage early.",
+    )
+
+
+CLAIMS = (
+    Claim(
+        id="fluid.algorithm1",
+        source="WAIT paper, Algorithm 1, lines 9 and 10",
+        title="Advancing a batch of WAIT",
+        statement="For each stage, line 9 takes min{n_j, n_jk} prompts off and line 10 moves "
+        "min{n_j, n_jk} from stage k to k + 1.",
+        formula="n_jk ← n_jk − min{n_j, n_jk};  move min{n_j, n_jk} from k to k+1",
+        hypotheses=("every prompt of the batch ends up one stage further, no other moves",),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_algorithm1_check,
+        mutations=(
+            Mutation(
+                "counts taken anew in the correction", partial(_algorithm1_check, snapshot=False)
+            ),
+            Mutation(
+                "the batch's own counts as printed", partial(_algorithm1_check, recount=False)
+            ),
+        ),
+        correction="Both lines must use the counts of the moment when the batch was formed. "
+        "(Lines 13 to 17 also need a guard: no batch is formed while the GPU is busy.)",
+        verify=verify_algorithm1,
+    ),
+    Claim(
+        id="fluid.algorithm2",
+        source="WAIT paper, Algorithm 2, lines 1 and 19",
+        title="Stages of the segments",
+        statement="Segment i has the stages from Σ_{j<i} l'_j to Σ_{j≤i} l'_j − 1.",
+        formula="k ∈ {Σ_{j=1}^{i−1} l'_j, ..., Σ_{j=1}^i l'_j − 1}",
+        hypotheses=("l'_1 < ... < l'_m", "segments as section 5.1 describes them"),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_algorithm2_check,
+        mutations=(Mutation("segments begin at stage 1", partial(_algorithm2_check, first=1)),),
+        correction="Segment 1 has the stages 0..l'_1, segment i the stages l'_{i−1}+1..l'_i, as "
+        "section 5.1 says and line 13 uses. (Line 15 must free the caches of every segment's "
+        "completed prompts, not only of the last segment's.)",
+        verify=verify_algorithm2,
+    ),
+)

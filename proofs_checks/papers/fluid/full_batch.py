@@ -1,0 +1,185 @@
+"""Equations (11) and (12): the memory of a full batch of Nested WAIT, and what it bounds."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import partial
+from itertools import accumulate
+
+from formulations.fluid import equilibrium
+from formulations.thresholds import NestedProblem, policy_memory
+from formulations.thresholds.printed import printed_policy_memory
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence
+from proofs_checks.papers.fluid.cases import Case, random_cases, stage_sum
+from proofs_checks.search import corrected_evidence, evidence_of, examine
+
+#: Prompt, output lengths and thresholds.
+Full = tuple[int, tuple[int, ...], tuple[int, ...]]
+
+
+def full_batch(full: Full) -> int:
+    """Tokens of a batch with n_i prompts at each stage of segment i, stage by stage."""
+    prompt, outputs, thresholds = full
+    begins = (0, *(output + 1 for output in outputs))
+    return sum(
+        n * stage_sum(prompt, end, begin)
+        for n, begin, end in zip(thresholds, begins, outputs, strict=False)
+    )
+
+
+def closed_form(full: Full, *, half: bool = True) -> Fraction:
+    """``n_1(l'_1+1)(l + l'_1/2) + Σ n_i (l'_i − l'_{i−1})(l + (l'_{i−1} + 1 + l'_i)/2)``."""
+    prompt, outputs, thresholds = full
+    total = Fraction(thresholds[0] * (outputs[0] + 1)) * (prompt + Fraction(outputs[0], 2))
+    for n, before, end in zip(thresholds[1:], outputs, outputs[1:], strict=False):
+        total += n * (end - before) * (prompt + Fraction(before + half + end, 2))
+    return total
+
+
+def verify_eq11(data: Data) -> str | None:
+    """Confirm that (11) is not the memory of a full batch."""
+    full: Full = (data["prompt"], tuple(data["outputs"]), tuple(data["thresholds"]))
+    prompt, outputs, thresholds = full
+    if len(outputs) != len(thresholds) or not outputs or min(prompt, *thresholds, *outputs) < 1:
+        return None
+    printed = printed_policy_memory(*full)
+    if sorted(set(outputs)) != list(outputs) or printed == full_batch(full):
+        return None
+    return f"(11) gives {printed}, a full batch has {full_batch(full)} tokens"
+
+
+def _as_data(full: Full) -> Data:
+    prompt, outputs, thresholds = full
+    return {"prompt": prompt, "outputs": list(outputs), "thresholds": list(thresholds)}
+
+
+def meets_equilibrium(case: Case) -> bool:
+    """Whether ``n_i = ΔT*·Λ_i`` on one prompt length gives M* in the closed form."""
+    prompt = case.rows[0][1]
+    outputs = tuple(accumulate(output for _, _, output in case.rows))
+    rows = tuple((rate, prompt, o) for (rate, _, _), o in zip(case.rows, outputs, strict=True))
+    nested = Case(rows, case.fixed, 2 * Case(rows, 1, 1).work_rate)
+    reach = list(accumulate(rate for rate, _, _ in reversed(rows)))[::-1]
+    problem = NestedProblem(
+        prompt, outputs, tuple(map(Fraction, (r[0] for r in rows))), nested.worker()
+    )
+    real = [nested.time * rate for rate in reach]
+    total = sum(n * w for n, w in zip(real, problem.weights, strict=True))
+    return total == equilibrium(nested.classes, nested.worker()).memory
+
+
+def _fulls(context: Context) -> Iterator[Full]:
+    rng = context.rng
+    yield 10, (20, 40, 80, 160), (15, 14, 12, 8)
+    yield 1, (1, 2), (4, 3)
+    yield 5, tuple(range(1, 31)), (9,) * 30
+    for _ in range(context.choose(60, 600, 6000)):
+        outputs = tuple(sorted(set(rng.integers(1, 30, rng.integers(1, 6)).tolist())))
+        yield int(rng.integers(1, 50)), outputs, tuple(rng.integers(1, 20, len(outputs)).tolist())
+
+
+def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) -> Evidence:
+    rng = context.rng
+    fulls = list(_fulls(context))
+    made = "the thresholds of section 6.2, a small instance, random ones; stage by stage"
+
+    def corrected(full: Full) -> bool:
+        prompt, outputs, thresholds = full
+        problem = NestedProblem(
+            prompt, outputs, (Fraction(1),) * len(outputs), Case((), 1, 1).worker()
+        )
+        weighed = policy_memory(problem.weights, thresholds)
+        return full_batch(full) == closed_form(full, half=half) == weighed
+
+    fits = examine(
+        "with n_i = ΔT*·Λ_i it is M* of (6)", "random classes of one prompt length",
+        random_cases(rng, context.choose(20, 200, 2000)), meets_equilibrium,
+    )  # fmt: skip
+    evidence = corrected_evidence(
+        examine(
+            "(11) is the memory of a full batch",
+            made,
+            fulls,
+            lambda f: (printed_policy_memory(*f) if printed else closed_form(f)) == full_batch(f),
+        ),
+        examine("the corrected form is", made, fulls, corrected),
+        verify_eq11,
+        _as_data,
+        "Too small for m ≤ 2 always (13.5 instead of 21 for l = 1, l' = (1, 2), n = (4, 3)); "
+        "too large for many segments. For n_i = ΔT*·Λ_i the corrected form is M*, (11) is not.",
+        **{
+            "(11) for 15:14:12:8": float(printed_policy_memory(*fulls[0])),
+            "exact": full_batch(fulls[0]),
+        },
+    )
+    return Evidence(
+        evidence.as_printed, evidence.as_corrected, evidence.summary,
+        (*evidence.tallies, fits.tally), numbers=evidence.numbers,
+        counterexample=evidence.counterexample,
+    )  # fmt: skip
+
+
+def waiting_tokens(full: Full) -> int:
+    """``Σ_{j >= 2} n_j (l + l'_{j−1})``: the second term of (12)."""
+    prompt, outputs, thresholds = full
+    return sum(n * (prompt + end) for n, end in zip(thresholds[1:], outputs, strict=False))
+
+
+def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> Evidence:
+    def holds(full: Full) -> bool:
+        tokens = waiting_tokens(full)
+        if first_too:
+            # A sum from j = 1 would have a queue of whole prompts before segment 1.
+            tokens += full[2][0] * (full[0] + full[1][0])
+        return part * tokens <= full_batch(full) and part * tokens <= printed_policy_memory(*full)
+
+    seen = examine(
+        "Σ_{j≥2} n_j(l + l'_{j−1}) ≤ M^π, exact and by (11)",
+        "the thresholds of section 6.2, a small instance, a segment per length, random ones",
+        _fulls(context), holds,
+    )  # fmt: skip
+    return evidence_of(
+        seen,
+        "Segment j ≥ 2 has a stage at least, where a prompt holds more than while it waits "
+        "before.",
+    )
+
+
+_SEGMENTS = ("l'_1 < ... < l'_m", "one prompt length l")
+
+
+CLAIMS = (
+    Claim(
+        id="fluid.eq11",
+        source="WAIT paper, eq. (11) (section 5.2) and appendix C",
+        title="Memory of a full batch of Nested WAIT",
+        statement="A batch with n_i prompts per stage of segment i has M^π tokens.",
+        formula="M^π = Σ_j n_j(l + L'_j/2)(l'_j − l'_{j−1}),  L'_j = Σ_{k≤j} l'_k",
+        hypotheses=_SEGMENTS,
+        kind=Kind.IDENTITY,
+        check=_eq11_check,
+        mutations=(
+            Mutation("l'_{j−1} + l'_j in place of L'_j only", partial(_eq11_check, half=False)),
+            Mutation("the correction as printed", partial(_eq11_check, printed=False)),
+        ),
+        correction="M^π = n_1(l'_1+1)(l + l'_1/2) + Σ_{i≥2} n_i(l'_i − l'_{i−1})(l + "
+        "(l'_{i−1}+1+l'_i)/2): segments are runs of stages, not of cumulative sums, and the "
+        "first has stage 0 as well.",
+        verify=verify_eq11,
+    ),
+    Claim(
+        id="fluid.eq12",
+        source="WAIT paper, second line of (12) (section 5.2)",
+        title="Order of the memory of (12)",
+        statement="The memory of (12) is O(2M^π + Σ_j (l + l'_{j−1})θ_j^{−1}·ln(mζS/δ)).",
+        formula="Σ_{j≥2} (l + l'_{j−1})·n_j ≤ M^π",
+        hypotheses=_SEGMENTS,
+        kind=Kind.FINITE,
+        check=_eq12_check,
+        mutations=(
+            Mutation("segment 1 counted as well", partial(_eq12_check, first_too=True)),
+            Mutation("twice the term", partial(_eq12_check, part=2)),
+        ),
+        reading="sums from j = 2: there is no θ_1.",
+    ),
+)

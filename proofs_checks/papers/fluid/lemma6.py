@@ -1,0 +1,184 @@
+"""Lemma 6: WAIT's queue of a class against the walk in steps of the longest batch."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from bfio.wait.run import StageRun
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence
+from proofs_checks.papers.fluid.cases import stage_sum
+from proofs_checks.papers.fluid.runs import Setting, reference
+from proofs_checks.search import corrected_evidence, examine
+
+#: Prompt, output and threshold of each class.
+Kinds = tuple[tuple[int, int, int], ...]
+
+
+def setting_of(data: Data) -> tuple[Setting, Kinds] | None:
+    """Read a setting from plain data; None if they are none."""
+    kinds = tuple((prompt, output, n) for prompt, output, n in data["classes"])
+    times: list[list[int]] = data["arrivals"]
+    if len(kinds) != len(times) or min(min(p, n) for p, _, n in kinds) < 1:
+        return None
+    lengths = tuple((prompt, output) for prompt, output, _ in kinds)
+    if len(set(lengths)) < len(lengths) or min(o for _, o in lengths) < 0 or data["fixed"] < 1:
+        return None
+    requests = [(t, *kind) for row, kind in zip(times, lengths, strict=True) for t in row]
+    if not requests or min(requests)[0] < 0 or data["per_token"] < 0:
+        return None
+    return Setting(lengths, tuple(sorted(requests)), data["fixed"], data["per_token"]), kinds
+
+
+def longest_batch(setting: Setting, kinds: Kinds) -> int:
+    """``ΔT(n)`` [clock units]."""
+    full = sum(n * stage_sum(prompt, output) for prompt, output, n in kinds)
+    return setting.fixed + setting.per_token * full
+
+
+def excess(
+    setting: Setting, kinds: Kinds, *, leave_at_start: bool, base: int = 2, pace: int = 1
+) -> tuple[int, int, int, int] | None:
+    """Return when a queue exceeds its dominator: class, time, W and W̃; None if never.
+
+    The difference W̃ − W falls at multiples of ΔT only, so these are all the times to look at.
+
+    Parameters
+    ----------
+    setting, kinds
+        Engine, arrivals, classes and thresholds.
+    leave_at_start : bool
+        Whether the n_j of a batch leave the queue when it starts, or when it ends.
+    base : int
+        The walk is reflected at ``base·n_j``.
+    pace : int
+        The walk takes steps of ``ΔT/pace``, rounded up.
+    """
+    policy = setting.wait([n for _, _, n in kinds])
+    step = -(-longest_batch(setting, kinds) // pace)
+    last = max(t for t, _, _ in setting.requests)
+    run = reference(setting.instance(), policy, last + 20 * step)
+    for j, (prompt, output, n) in enumerate(kinds):
+        arrivals = [t for t, *kind in setting.requests if kind == [prompt, output]]
+        left = _departures(run, (prompt, output), leave_at_start=leave_at_start)
+        walk = base * n
+        for time in range(step, last + 12 * step, step):
+            come = sum(time - step < t <= time for t in arrivals)
+            if time == step:
+                come += sum(t == 0 for t in arrivals)
+            walk = max(base * n, walk + come - n)
+            queue = sum(t <= time for t in arrivals) - sum(t <= time for t in left)
+            if queue > walk:
+                return j, time, queue, walk
+    return None
+
+
+def _departures(run: StageRun, kind: tuple[int, int], *, leave_at_start: bool) -> list[int]:
+    events, instance = run.log.events(), run.instance
+    mine = (events.stage == 0) & (instance.prompt[events.request] == kind[0])
+    mine &= instance.output[events.request] == kind[1]
+    times = run.batches.start if leave_at_start else run.batches.end
+    found: list[int] = times[events.batch[mine]].tolist()
+    return found
+
+
+def verify(data: Data) -> str | None:
+    """Confirm that a queue whose batches leave at their ends exceeds the walk."""
+    read = setting_of(data)
+    if read is None or (found := excess(*read, leave_at_start=False)) is None:
+        return None
+    j, time, queue, walk = found
+    return (
+        f"ΔT = {longest_batch(*read)}; at time {time} class {j + 1} has W = {queue} > W̃ = {walk} "
+        f"with 2·n_{j + 1} = {2 * read[1][j][2]}"
+    )
+
+
+def _settings(context: Context) -> Iterator[tuple[Setting, Kinds]]:
+    rng = context.rng
+    for _ in range(context.choose(15, 200, 3000)):
+        kinds: Kinds = tuple((1, output, int(rng.integers(1, 4))) for output in range(2))
+        fixed, per_token = int(rng.integers(2, 7)), int(rng.random() < 0.5)
+        length = longest_batch(Setting(((1, 0), (1, 1)), (), fixed, per_token), kinds)
+        times: list[tuple[int, int, int]] = []
+        for prompt, output, n in kinds:
+            alone = rng.integers(0, 3 * length, n).tolist()
+            bunch = [int(rng.integers(0, 3 * length))] * int(rng.integers(0, 4 * n))
+            times += [(t, prompt, output) for t in (*alone, *bunch)]
+        yield Setting(((1, 0), (1, 1)), tuple(sorted(times)), fixed, per_token), kinds
+        yield _staggered(rng)
+
+
+def _staggered(rng: np.random.Generator) -> tuple[Setting, Kinds]:
+    """Draw a bunch of class 2, of which almost n_2 wait, that comes while class 1 is served."""
+    length, n = int(rng.integers(3, 7)), int(rng.integers(2, 4))
+    began = int(rng.integers(length, 3 * length))
+    bunch = [began + int(rng.integers(1, length))] * int(rng.integers(n, 4 * n))
+    times = [(began, 1, 0), *((t, 1, 1) for t in (*[0] * (n - 1), *bunch))]
+    return Setting(((1, 0), (1, 1)), tuple(sorted(times)), length, 0), ((1, 0, 1), (1, 1, n))
+
+
+def _data(case: tuple[Setting, Kinds]) -> Data:
+    setting, kinds = case
+    return {
+        "classes": [list(kind) for kind in kinds],
+        "arrivals": [
+            [t for t, *lengths in setting.requests if lengths == list(kind[:2])] for kind in kinds
+        ],
+        "fixed": setting.fixed,
+        "per_token": setting.per_token,
+    }
+
+
+def _check(context: Context, *, start: Sequence[bool] = (False, True), pace: int = 1) -> Evidence:
+    cases = list(_settings(context))
+    made = (
+        "random small engines with 2 classes; in half of them a bunch of one comes while the "
+        "other is served"
+    )
+    printed = examine(
+        "W̃ ≥ W, batches leave at their ends", made, cases,
+        lambda c: excess(*c, leave_at_start=start[0]) is None,
+    )  # fmt: skip
+    corrected = examine(
+        "W̃ ≥ W if batches leave at their starts, W̃ + n_j ≥ W otherwise", made, cases,
+        lambda c: excess(*c, leave_at_start=start[1], pace=pace) is None
+        and excess(*c, leave_at_start=False, base=3, pace=pace) is None,
+    )  # fmt: skip
+    return corrected_evidence(
+        printed,
+        corrected,
+        verify,
+        _data,
+        "Algorithm 1 takes prompts off at the end of their batch. A class may then have n_j − 1 "
+        "waiting, see a bunch arrive during a batch without it, and wait for two ends where the "
+        "walk has had one.",
+    )
+
+
+CLAIMS = (
+    Claim(
+        id="fluid.lemma6",
+        source="WAIT paper, Lemma 6 (appendices B.0.2 and E.3)",
+        title="A walk in steps of the longest batch dominates WAIT's queues",
+        statement="The walk with steps of ΔT(n), reflected at 2n_j, is at least the number of "
+        "type j that wait for their prefill, at all times.",
+        formula="W̃_j^0 = 2n_j, W̃_j^{t+ΔT} = max{2n_j, W̃_j^t + X_j − n_j}  ⇒  W̃_j^t ≥ W_j^t",
+        hypotheses=("batches last ΔT(n) at most", "the same arrivals"),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_check,
+        mutations=(
+            Mutation(
+                "leaving at the end in the correction", partial(_check, start=(False, False))
+            ),
+            Mutation("leaving at the start as printed", partial(_check, start=(True, True))),
+            Mutation("a walk in half steps", partial(_check, pace=2)),
+        ),
+        correction="It holds if the prompts of a batch leave the queue when the batch starts. "
+        "With the convention of Algorithm 1 and of the displayed recursion, where they leave at "
+        "its end, W̃ + n_j (a walk reflected at 3n_j) dominates; all orders of growth stay.",
+        reading="W̃ between multiples of ΔT grows by the arrivals.",
+        verify=verify,
+    ),
+)

@@ -1,0 +1,244 @@
+"""Lemmas 1 to 3: one class in unit steps, λ arrivals on average, λ served at once."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import partial
+from itertools import accumulate, product
+from math import prod
+
+import numpy as np
+
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence, agreed
+from proofs_checks.papers.fluid.queues import (
+    mean_path,
+    poisson_law,
+    queue_laws,
+    queue_path,
+    reflected_path,
+)
+from proofs_checks.search import corrected_evidence, evidence_of, examine
+
+#: Room for rounding where laws are computed in floats.
+_MARGIN = 1e-9
+
+
+#: Arrivals of each step, and λ.
+Path = tuple[tuple[int, ...], int]
+
+
+def _paths(context: Context) -> Iterator[Path]:
+    steps = context.choose(5, 6, 8)
+    for service in (1, 2, 3):
+        for arrivals in product(range(context.choose(4, 5, 6)), repeat=steps):
+            yield arrivals, service
+
+
+def _made(context: Context) -> str:
+    return (
+        f"every sequence of {context.choose(5, 6, 8)} arrivals up to "
+        f"{context.choose(4, 5, 6) - 1}, λ = 1, 2, 3"
+    )
+
+
+def _lemma1_check(context: Context, *, strict: bool = True, rate: float = 1) -> Evidence:
+    def stuck(path: Path) -> int:
+        arrivals, service = path
+        queue = queue_path(arrivals, service)[:-1]
+        there = [w + x for w, x in zip(queue, arrivals, strict=True)]
+        return sum(n < service if strict else n <= service for n in there)
+
+    def holds(path: Path) -> bool:
+        arrivals, service = path
+        served = service * (len(arrivals) - stuck(path))
+        return queue_path(arrivals, service)[-1] == sum(arrivals) - served
+
+    def means_agree(service: int) -> bool:
+        steps = context.choose(30, 200, 1000)
+        arrival = poisson_law(rate * service)
+        laws = list(queue_laws([arrival] * steps, service))
+        idle = [float(np.convolve(law, arrival)[:service].sum()) for law in laws[:-1]]
+        means = mean_path(laws)
+        return all(
+            abs(total * service - m) < _MARGIN * (1 + m)
+            for total, m in zip(accumulate(idle, initial=0.0), means, strict=True)
+        )
+
+    pathwise = examine("W^T = ΣX − λ(T − T_stuck)", _made(context), _paths(context), holds)
+    means = examine(
+        "E[W^T] = λ·E[T_stuck] for every T", "λ = 1, 2, 3, 5, 10; laws by convolution",
+        (1, 2, 3, 5, 10), means_agree,
+    )  # fmt: skip
+    return Evidence(
+        agreed(pathwise.tally, means.tally),
+        summary="An identity of paths; its mean needs E[X] = λ, and λ an integer.",
+        tallies=(pathwise.tally, means.tally),
+    )
+
+
+def _lemma2_check(context: Context, *, base: int = 2, ahead: int = 1) -> Evidence:
+    def holds(path: Path) -> bool:
+        arrivals, service = path
+        pairs = zip(
+            reflected_path(arrivals, service, base * service),
+            queue_path(arrivals, service),
+            strict=True,
+        )
+        return all(v >= w + ahead * service for v, w in pairs)
+
+    seen = examine("W̃^t ≥ W^t + λ for all t", _made(context), _paths(context), holds)
+    return evidence_of(seen, "Path by path, whatever the arrivals.")
+
+
+def _late_sums(arrivals: tuple[int, ...], service: int) -> list[int]:
+    """``S^T − S^k`` for k = 0..T."""
+    sums = list(accumulate((x - service for x in arrivals), initial=0))
+    return [sums[-1] - s for s in sums]
+
+
+def _lemma3_check(context: Context, *, base: int = 2, alike: bool = True) -> Evidence:
+    def holds(path: Path) -> bool:
+        arrivals, service = path
+        end = reflected_path(arrivals, service, 2 * service)[-1]
+        return end == base * service + max(_late_sums(arrivals, service))
+
+    def same_law(case: tuple[int, tuple[Fraction, ...]]) -> bool:
+        service, chances = case
+        length = context.choose(4, 5, 6)
+        late: dict[int, Fraction] = {}
+        early: dict[int, Fraction] = {}
+        for arrivals in product(range(len(chances)), repeat=length):
+            weight = prod((chances[x] for x in arrivals), start=Fraction(1))
+            if not alike:
+                # Two arrivals at first and none later.
+                weight = Fraction(int(arrivals == (2,) + (0,) * (length - 1)))
+            value = reflected_path(arrivals, service, 0)[-1]
+            prefix = max(0, *accumulate(x - service for x in arrivals))
+            late[value] = late.get(value, Fraction(0)) + weight
+            early[prefix] = early.get(prefix, Fraction(0)) + weight
+        return {k: v for k, v in late.items() if v} == {k: v for k, v in early.items() if v}
+
+    pathwise = examine(
+        "W̃^T = 2λ + max(S^T, S^T − S^1, ..., 0)", _made(context), _paths(context), holds
+    )
+    chances = [
+        (Fraction(1, 3),) * 3,
+        (Fraction(1, 2), Fraction(0), Fraction(1, 4), Fraction(1, 4)),
+    ]
+    laws = examine(
+        "its law is that of 2λ + max_s (η^1 + ... + η^s)^+",
+        "two laws of X, λ = 1, 2; in fractions",
+        product((1, 2), chances),
+        same_law,
+    )
+    return Evidence(
+        agreed(pathwise.tally, laws.tally),
+        summary="The first part path by path, the second in law only: it reverses time.",
+        tallies=(pathwise.tally, laws.tally),
+    )
+
+
+def display_holds(arrivals: tuple[int, ...], service: int, *, printed: bool = True) -> bool:
+    """Whether ``max(S^T, S^T − S^1, ..., 0) = max_k (Σ_{r = 1 or k}^T ξ^r)^+``."""
+    late = _late_sums(arrivals, service)
+    right = max(late[0], 0) if printed else max(0, *late[:-1])
+    return max(late) == right
+
+
+def verify_display(data: Data) -> str | None:
+    """Confirm that the display fails."""
+    arrivals, service = tuple(data["arrivals"]), data["rate"]
+    if not arrivals or min(arrivals) < 0 or service < 1 or display_holds(arrivals, service):
+        return None
+    late = _late_sums(arrivals, service)
+    return f"the left side is {max(late)}, Σ_{{r=1}}^T ξ^r is {late[0]}, whatever k"
+
+
+def _display_check(context: Context, *, as_printed: bool = True, still: bool = False) -> Evidence:
+    made = _made(context)
+    return corrected_evidence(
+        examine(
+            "sum from r = 1",
+            made,
+            _paths(context),
+            lambda p: display_holds(*p, printed=as_printed),
+        ),
+        examine(
+            "sum from r = k", made, _paths(context), lambda p: display_holds(*p, printed=still)
+        ),
+        verify_display,
+        lambda p: {"arrivals": list(p[0]), "rate": p[1]},
+        "As printed the terms inside the maximum do not depend on k.",
+    )
+
+
+_SOURCE = "WAIT paper, Lemma {} (appendix B.0.1)"
+
+
+_QUEUE = ("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ a positive integer")
+
+
+CLAIMS = (
+    Claim(
+        id="fluid.lemma1",
+        source=_SOURCE.format(1),
+        title="Queue and idle steps",
+        statement="The mean queue is λ times the mean number of steps in which less than λ were "
+        "there.",
+        formula="E[W^T] = λ·E[T_stuck]",
+        hypotheses=(*_QUEUE, "X^t Poisson(λ)"),
+        kind=Kind.IDENTITY,
+        check=_lemma1_check,
+        mutations=(
+            Mutation("a full step counted as stuck", partial(_lemma1_check, strict=False)),
+            Mutation("arrivals of mean 9λ/10", partial(_lemma1_check, rate=0.9)),
+        ),
+    ),
+    Claim(
+        id="fluid.lemma2",
+        source=_SOURCE.format(2),
+        title="A reflected walk dominates the queue",
+        statement="The walk reflected at 2λ is at least λ above the queue at all times.",
+        formula="W̃^0 = 2λ, W̃' = max{2λ, W̃ + X − λ}  ⇒  W̃^t ≥ W^t + λ",
+        hypotheses=_QUEUE,
+        kind=Kind.FINITE,
+        check=_lemma2_check,
+        mutations=(
+            Mutation("reflected at λ", partial(_lemma2_check, base=1)),
+            Mutation("2λ above the queue", partial(_lemma2_check, ahead=2)),
+        ),
+    ),
+    Claim(
+        id="fluid.lemma3",
+        source=_SOURCE.format(3),
+        title="The reflected walk as a maximum",
+        statement="The reflected walk is 2λ plus the largest of the late sums; in law, plus the "
+        "largest partial sum.",
+        formula="W̃^T = 2λ + max(S^T, S^T − S^1, ..., S^T − S^{T−1}, 0) =_d 2λ + max_s (Σ_{r≤s} "
+        "η^r)^+",
+        hypotheses=("S^k = Σ_{r≤k} (X^r − λ)", "X^t independent, alike (second part)"),
+        kind=Kind.IDENTITY,
+        check=_lemma3_check,
+        mutations=(
+            Mutation("λ in place of 2λ", partial(_lemma3_check, base=1)),
+            Mutation("steps that are not alike", partial(_lemma3_check, alike=False)),
+        ),
+    ),
+    Claim(
+        id="fluid.lemma3-display",
+        source="WAIT paper, display after Lemma 3 (appendix B.0.1)",
+        title="The maximum rewritten",
+        statement="max(S^T, S^T − S^1, ..., 0) is the largest positive part of Σ_{r=1}^T ξ^r "
+        "over k.",
+        formula="max(S^T, S^T − S^1, ..., S^T − S^{T−1}, 0) = max_{1≤k≤T} (Σ_{r=1}^T ξ^r)^+",
+        hypotheses=("ξ^r = X^r − λ",),
+        kind=Kind.IDENTITY,
+        check=_display_check,
+        mutations=(
+            Mutation("the sum from r = k as printed", partial(_display_check, as_printed=False)),
+            Mutation("the sum from r = 1 as corrected", partial(_display_check, still=True)),
+        ),
+        correction="The sum begins at r = k.",
+        verify=verify_display,
+    ),
+)

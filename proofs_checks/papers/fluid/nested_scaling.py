@@ -1,0 +1,241 @@
+"""Theorems 2 to 4: how gap, latency and TTFT of Nested WAIT scale, and what its memory obeys."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from bfio.wait.arrivals import poisson_instance, varying_instance
+from bfio.wait.chains import ThresholdPolicy, nested_policy
+from bfio.wait.instance import StageInstance
+from bfio.wait.queues import queue_lengths
+from bfio.wait.run import StageRun
+from bfio.wait.simulation import Engine, serve
+from formulations.arrays import FloatArray
+from formulations.fluid import FluidWorker, SinusoidalRates, VaryingRates
+from formulations.thresholds import (
+    NestedProblem,
+    ThresholdProblem,
+    TimeVaryingProblem,
+    least_thresholds,
+    policy_memory,
+    safety_buffer,
+    threshold_violations,
+)
+from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation
+from proofs_checks.evidence import Evidence, Tally, Verdict, accepted
+from proofs_checks.papers.fluid.replicas import exponent_estimate
+from proofs_checks.search import examine
+
+_GROUPS = 8
+_WORKER = FluidWorker(Fraction(1, 2), Fraction(1, 18), 10**6)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Nested WAIT with some thresholds on random arrivals.
+
+    Parameters
+    ----------
+    problem : NestedProblem or TimeVaryingProblem
+        Conditions, whose buffer (12) is compared with the peaks.
+    nested : NestedProblem
+        Classes at their mean rates, and segments.
+    thresholds : tuple of int
+        One per segment.
+    profile : VaryingRates, optional
+        Rates over time; constant by default.
+    """
+
+    problem: ThresholdProblem
+    nested: NestedProblem
+    thresholds: tuple[int, ...]
+    profile: VaryingRates | None = None
+
+    @property
+    def policy(self) -> ThresholdPolicy:
+        """The policy."""
+        return nested_policy(self.nested.ends, self.thresholds)
+
+    def instance(self, seconds: int, seed: int) -> StageInstance:
+        """Draw arrivals."""
+        fluid = self.nested.fluid()
+        if self.profile is None:
+            return poisson_instance(fluid, seconds, seed)
+        return varying_instance(fluid, self.profile, seconds, seed)
+
+    def run(self, seconds: int, seed: int, engine: Engine) -> StageRun:
+        """Serve arrivals up to a horizon."""
+        return serve(self.instance(seconds, seed), self.policy, horizon_s=seconds, engine=engine)
+
+
+def by_horizon(run: StageRun, horizons: Sequence[int]) -> list[list[float]]:
+    """Return gap, mean latency and mean TTFT of a run as seen at each horizon."""
+    instance, unit = run.instance, run.instance.clock.units_per_second
+    rows = []
+    for h in horizons:
+        done, first = (
+            (times >= 0) & (times <= h * unit) for times in (run.completion, run.first_token)
+        )
+        open_ = (instance.arrival < h * unit) & ~done
+        rows.append(
+            [
+                int(instance.iterations[open_].sum()) / h,
+                float((run.completion - instance.arrival)[done].mean()) / unit,
+                float((run.first_token - instance.arrival)[first].mean()) / unit,
+            ]
+        )
+    return rows
+
+
+def memory_is_bounded(run: StageRun, experiment: Experiment) -> bool:
+    """Whether every batch keeps within the full batch and the tokens of its queues."""
+    nested, queues = experiment.nested, queue_lengths(run, experiment.policy)
+    held = np.array([nested.prompt + end for end in nested.ends[:-1]], dtype=np.int64)
+    full = policy_memory(nested.weights, experiment.thresholds)
+    return bool((run.batches.memory <= full + queues.recorded[:, 1:] @ held).all())
+
+
+def _scaling_check(
+    context: Context,
+    *,
+    experiment: Callable[[], Experiment],
+    horizons: Sequence[int] = (30, 60, 120),
+) -> Evidence:
+    setting = experiment()
+    meets = not threshold_violations(setting.problem, setting.thresholds)
+    # Long runs are worth loading the compiled engine for.
+    engine = Engine.REFERENCE if context.effort is Effort.QUICK else Engine.COMPILED
+    seen = [h * context.choose(1, 10, 100) for h in horizons]
+    seeds = context.rng.integers(10**9, size=context.choose(24, 32, 64)).tolist()
+    runs = [setting.run(seen[-1], seed, engine) for seed in seeds]
+    values: FloatArray = np.array([by_horizon(run, seen) for run in runs])
+    limits = {"gap": -0.5, "latency": 0.2, "TTFT": 0.2}
+    estimates = [
+        exponent_estimate(
+            f"exponent of the {name}", seen, values[:, :, k], _GROUPS, f"upper end at most {most}",
+            lambda low, high, most=most: high <= most,  # type: ignore[misc]
+        )
+        for k, (name, most) in enumerate(limits.items())
+    ]  # fmt: skip
+    pathwise = examine(
+        "memory ≤ full batch + Σ W_j(l + l'_{j−1}) at every batch",
+        f"the same runs, T = {seen[-1]}", runs, lambda run: memory_is_bounded(run, setting),
+    )  # fmt: skip
+    tallies: tuple[Tally, ...] = (pathwise.tally,)
+    buffer = safety_buffer(
+        setting.problem, setting.thresholds, horizon=seen[-1], probability=Fraction(1, 1000)
+    ).total
+    if buffer is not None:
+        peaks = examine(
+            "no peak above (12) with the full batch's memory and δ = 1/1000",
+            "the same runs",
+            runs,
+            lambda run: run.peak_memory <= buffer,
+        )
+        tallies += (peaks.tally,)
+    held = all(tally.verdict() is Verdict.HOLDS for tally in tallies)
+    return Evidence(
+        accepted(*estimates) if held else Verdict.REFUTED,
+        summary=f"Thresholds {setting.thresholds}, which {'meet' if meets else 'break'} the "
+        "conditions.",
+        tallies=tallies,
+        estimates=tuple(estimates),
+        numbers={
+            "memory of (12), δ = 1/1000": str(buffer),
+            "largest peak": max(r.peak_memory for r in runs),
+        },
+    )
+
+
+def _constant(thresholds: tuple[int, ...] | None = None) -> Experiment:
+    one = Fraction(1)
+    problem = NestedProblem(1, (1, 2), (one, one), _WORKER)
+    return Experiment(problem, problem, thresholds or (4, 3))
+
+
+def _varying(*, busier: int = 1) -> Experiment:
+    """Sinusoidal rates and the least thresholds that (13) allows; arrivals times ``busier``."""
+    means, swings = (Fraction(1), Fraction(5, 8)), (Fraction(1, 2), Fraction(3, 5))
+    phases = (Fraction(0), Fraction(1, 4))
+    worker = FluidWorker(Fraction(1, 2), Fraction(1, 60), 10**6)
+    profile = SinusoidalRates(means, swings, Fraction(10), phases)
+    varying = TimeVaryingProblem(1, (1, 2), profile, worker)
+    thresholds, _ = least_thresholds(varying)
+    assert thresholds is not None
+    arriving = SinusoidalRates(tuple(busier * m for m in means), swings, Fraction(10), phases)
+    nested = NestedProblem(1, (1, 2), arriving.means, worker)
+    return Experiment(varying, nested, thresholds, arriving)
+
+
+def _merged(*, fixed: Fraction = Fraction(1, 2)) -> Experiment:
+    rates = tuple(Fraction(k, 4) for k in (4, 3, 2, 1))
+    worker = FluidWorker(fixed, Fraction(1, 300), 10**6)
+    problem = NestedProblem(1, (1, 2, 3, 4), rates, worker, (2, 4))
+    return Experiment(problem, problem, (4, 2))
+
+
+_CONCLUSION = "Thr* − E[Thr] = O(1/(ζT)), E[Latency] = O(1), E[TTFT] = O(1)"
+_READING = (
+    "horizon ζT with unscaled rates; M^π is that of a full batch (fluid.eq11, "
+    "fluid.theorem2-memory for the printed memory)."
+)
+
+CLAIMS = (
+    Claim(
+        id="fluid.theorem2",
+        source="WAIT paper, Theorem 2 (section 5.2)",
+        title="Nested WAIT in heavy traffic",
+        statement="With thresholds that satisfy (10) the throughput gap of Nested WAIT is "
+        "O(1/(ζT)), latency and TTFT are O(1).",
+        formula=_CONCLUSION,
+        hypotheses=("Poisson arrivals, unknown types", "(10)", "memory of (12)"),
+        kind=Kind.ASYMPTOTIC,
+        check=partial(_scaling_check, experiment=_constant),
+        mutations=(
+            Mutation(
+                "(10) broken: n = (1, 1), ΔT above n_1/Λ",
+                partial(_scaling_check, experiment=partial(_constant, (1, 1))),
+            ),
+        ),
+        reading=_READING,
+    ),
+    Claim(
+        id="fluid.theorem3",
+        source="WAIT paper, Theorem 3 and (13) (section 7.1)",
+        title="Nested WAIT with time-varying rates",
+        statement="With static thresholds that satisfy (13) the conclusions of Theorem 2 hold "
+        "for rates that vary in time.",
+        formula=f"(13)  ⇒  {_CONCLUSION}",
+        hypotheses=("rates bounded", "(13) for all t and Δt ≤ ΔT(n)", "memory of (12) with (17)"),
+        kind=Kind.ASYMPTOTIC,
+        check=partial(_scaling_check, experiment=_varying),
+        mutations=(
+            Mutation(
+                "three times the rates that the thresholds are for",
+                partial(_scaling_check, experiment=partial(_varying, busier=3)),
+            ),
+        ),
+        reading=_READING + " Rates are sinusoidal, with one period and two phases.",
+    ),
+    Claim(
+        id="fluid.theorem4",
+        source="WAIT paper, Theorem 4 (section 7.2) and remark (iii) (section 5.2)",
+        title="Nested WAIT with fewer segments",
+        statement="For any fixed number of segments L and thresholds that satisfy (14) the "
+        "conclusions of Theorem 2 hold.",
+        formula=f"(14)  ⇒  {_CONCLUSION}",
+        hypotheses=("m output lengths in L ≤ m segments", "(14), strictly", "memory of (15)"),
+        kind=Kind.ASYMPTOTIC,
+        check=partial(_scaling_check, experiment=_merged),
+        mutations=(
+            Mutation(
+                "an engine four times slower, which breaks (14)",
+                partial(_scaling_check, experiment=partial(_merged, fixed=Fraction(2))),
+            ),
+        ),
+        reading=_READING + " With equality in (14) it fails: fluid.theorem4-equality.",
+    ),
+)

@@ -1,0 +1,165 @@
+"""Proposition 3: with memory M* no policy keeps latencies bounded."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from bfio.wait.arrivals import poisson_instance
+from bfio.wait.chains import wait_policy
+from bfio.wait.fcfs import Favour, FirstComeFirstServed
+from bfio.wait.instance import StageInstance
+from bfio.wait.policy import StagePolicy, StageState
+from bfio.wait.run import StageRun
+from formulations.arrays import FloatArray
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Evidence, Verdict, accepted
+from proofs_checks.papers.fluid.replicas import exponent_estimate, wait_replicas
+from proofs_checks.papers.fluid.runs import canonical, reference
+from proofs_checks.search import examine
+
+_WORK = (3, 6)
+
+
+def least_backlog(
+    times: Sequence[int], works: Sequence[int], rate: Fraction, end: int
+) -> Fraction:
+    """Return a lower bound on the work in the system at a time, for any policy.
+
+    An engine that does ``rate`` work per clock unit at most leaves at least the largest of what
+    came in (t, end] less ``rate·(end − t)``.
+    """
+    least = late = Fraction(0)
+    for time, work in zip(reversed(times), reversed(works), strict=True):
+        late += work
+        least = max(least, late - rate * (end - time))
+    return least
+
+
+def work_left(run: StageRun) -> int:
+    """Return the work of the requests that have arrived and not completed, stages done taken off.
+
+    Batches under way count as not done.
+    """
+    work = run.instance.work[run.arrived & ~run.is_completed].sum()
+    events = run.log.events()
+    ended = run.batches.end[events.batch] <= run.observed
+    open_ = ~run.is_completed[events.request] & ended
+    tokens = run.instance.prompt[events.request] + events.stage
+    return int(work - tokens[open_].sum())
+
+
+def _policies(rng: np.random.Generator) -> Iterator[StagePolicy]:
+    yield wait_policy(canonical().classes, (1, 1))
+    yield FirstComeFirstServed()
+    yield FirstComeFirstServed(Favour.NEW, limit=int(rng.integers(2, 6)))
+    yield ReservingCoins(9, np.random.default_rng(int(rng.integers(10**9))))
+
+
+@dataclass(frozen=True)
+class ReservingCoins:
+    """Starts prompts whose full lengths fit together; tosses a coin on each for the batch."""
+
+    memory: int
+    rng: np.random.Generator
+
+    def __call__(self, state: StageState) -> list[int]:
+        """Return the next batch."""
+        present = list(state.held)
+        room = self.memory - int(state.instance.peaks[present].sum())
+        for i in state.waiting:
+            room -= int(state.instance.peaks[i])
+            if room < 0:
+                break
+            present.append(i)
+        return [i for i in present if self.rng.random() < 0.8] or present[:1]
+
+
+def _critical_maxima(context: Context, horizons: Sequence[int], load: float) -> FloatArray:
+    """Return ``max_s`` of the work that came in s seconds less 9·s, shape (R, H)."""
+    runs = context.choose(256, 512, 4096)
+    rng = context.rng
+    come = 3 * rng.poisson(load, (runs, horizons[-1])) + 6 * rng.poisson(
+        load, (runs, horizons[-1])
+    )
+    walk = np.maximum.accumulate(np.cumsum(come - 9, axis=1), axis=1)
+    return np.maximum(walk[:, [h - 1 for h in horizons]], 0).astype(np.float64)
+
+
+def _proposition3_check(context: Context, *, speed: int = 1, load: float = 1.0) -> Evidence:
+    rng, seconds = context.rng, context.choose(25, 60, 200)
+
+    def runs() -> Iterator[StageRun]:
+        for _ in range(context.choose(4, 40, 400)):
+            instance = poisson_instance(canonical(9), seconds, int(rng.integers(10**9)))
+            for policy in _policies(rng):
+                yield reference(instance, policy, seconds * instance.clock.units_per_second)
+
+    def bounded(run: StageRun) -> bool:
+        instance: StageInstance = run.instance
+        rate = Fraction(9, speed * instance.clock.duration(9))
+        came = instance.arrival < run.observed
+        least = least_backlog(
+            instance.arrival[came].tolist(), instance.work[came].tolist(), rate, run.observed
+        )
+        # A batch that is under way at the end has done 9 at most.
+        return run.overflows == 0 and work_left(run) >= least - 9
+
+    pathwise = examine(
+        "work left at T ≥ max_s (work of the last s − 9·s) − 9",
+        f"WAIT, FCFS, FCFS with a limit and coins within C = 9, instance of A.3, T = {seconds}",
+        runs(), bounded,
+    )  # fmt: skip
+    horizons = [64, 256, 1024]
+    estimates = [
+        exponent_estimate(
+            "exponent of the least mean backlog of any policy", horizons,
+            _critical_maxima(context, horizons, load), 8, "interval within 0.3 to 0.7",
+            lambda low, high: low >= 0.3 and high <= 0.7,
+        ),
+    ]  # fmt: skip
+    replicas = wait_replicas(canonical(9), (1, 1), 1024, 64, rng)
+    units = replicas.instance(0).clock.units_per_second
+    for name, stages in (("latency", (1, 2)), ("TTFT", (1, 1))):
+        values = np.column_stack([replicas.delays(h * units, stages) for h in horizons])
+        estimates.append(
+            exponent_estimate(
+                f"exponent of the {name} of WAIT with C = M*", horizons, values, 8,
+                "lower end at least 0.2", lambda low, high: low >= 0.2,
+            )
+        )  # fmt: skip
+    held = pathwise.tally.verdict() is Verdict.HOLDS
+    return Evidence(
+        accepted(*estimates) if held else Verdict.REFUTED,
+        summary="With C = M* the engine does at most 9 of work a second, as much as arrives: "
+        "what is left is at least a reflected walk without drift, whose mean grows as √T. This "
+        "proves the proposition, which the paper leaves without proof: each request has at most "
+        "6 of work left, and those that hold tokens are 9 at most, so as many wait for their "
+        "first token.",
+        tallies=(pathwise.tally,),
+        estimates=tuple(estimates),
+    )
+
+
+_INSTANCE = ("l = (1, 1), l' = (1, 2), λ = (1, 1), d0 + 9·d1 = 1, C = M* = 9", "Poisson arrivals")
+
+
+CLAIMS = (
+    Claim(
+        id="fluid.proposition3",
+        source="WAIT paper, Proposition 3 (section 4.3)",
+        title="With memory M* latencies grow under any policy",
+        statement="There is an instance with C = M* on which latency and TTFT of any "
+        "non-predictive policy are Ω((ζT)^{1/2}).",
+        formula="C = M*  ⇒  E[Latency], E[TTFT] = Ω((ζT)^{1/2})",
+        hypotheses=_INSTANCE,
+        kind=Kind.ASYMPTOTIC,
+        check=_proposition3_check,
+        mutations=(
+            Mutation("an engine half as fast in the bound", partial(_proposition3_check, speed=2)),
+            Mutation("four fifths of the load", partial(_proposition3_check, load=0.8)),
+        ),
+    ),
+)

@@ -1,0 +1,160 @@
+"""Remarks (i) and (ii): how the memory depends on the number of types, and its first term."""
+
+from fractions import Fraction
+from functools import partial
+
+from formulations.fluid import FluidWorker
+from formulations.thresholds import (
+    LogArgument,
+    NestedProblem,
+    equal_boundaries,
+    plan,
+)
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence, accepted
+from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.statistics import mean_estimate
+
+
+def even_problem(longest: int, types: int, segments: int | None = None) -> NestedProblem:
+    """One request per second, lengths spread evenly over 1..longest, d0 = 5 s, d1 = 1 µs."""
+    outputs = tuple(longest * j // types for j in range(1, types + 1))
+    problem = NestedProblem(
+        1, outputs, (Fraction(1, types),) * types, FluidWorker(Fraction(5), Fraction(1, 10**6), 1)
+    )
+    return (
+        problem
+        if segments is None
+        else problem.with_boundaries(equal_boundaries(outputs, segments))
+    )
+
+
+def required(longest: int, types: int, segments: int | None = None) -> int | None:
+    """Memory of (12), or (15), with the least thresholds, T = 10⁵ and δ = 1/10."""
+    found = plan(
+        even_problem(longest, types, segments),
+        horizon=10**5,
+        probability=Fraction(1, 10),
+        argument=LogArgument.THEOREM,
+    )
+    return None if found is None else found.memory
+
+
+def verify_remark1(data: Data) -> str | None:
+    """Confirm that squaring the number of types more than doubles the memory of (12)."""
+    longest, types = data["longest"], data["types"]
+    if types < 2 or longest < types**2 or longest > 300:
+        return None
+    few, many = required(longest, types), required(longest, types**2)
+    if few is None or many is None or many <= 2 * few:
+        return None
+    return (
+        f"one request a second, lengths spread over 1..{longest}: {few} tokens with {types} "
+        f"types, {many} with {types**2}; a + b·ln m would at most double"
+    )
+
+
+def _remark1_check(
+    context: Context, *, segments: int | None = 2, printed: int | None = None
+) -> Evidence:
+    cases = [
+        (longest, types)
+        for types in (2, 4)
+        for longest in context.choose((16, 32), (16, 32, 64), (16, 32, 64, 128))
+    ]
+
+    def at_most_double(case: tuple[int, int], number: int | None) -> bool:
+        longest, types = case
+        few, many = required(longest, types, number), required(longest, types**2, number)
+        return few is not None and many is not None and many <= 2 * few
+
+    made = "lengths spread evenly, least thresholds; m and m² types"
+    return corrected_evidence(
+        examine(
+            "a segment per type: (12) at most doubles",
+            made,
+            cases,
+            lambda c: at_most_double(c, printed),
+        ),
+        examine(
+            "two segments: (15) at most doubles",
+            made,
+            cases,
+            lambda c: at_most_double(c, segments),
+        ),
+        verify_remark1,
+        lambda c: {"longest": c[0], "types": c[1]},
+        "Σ_j (l + l'_{j−1})n_j has a term for each type, none below l + l'_{j−1}: it grows "
+        "linearly in m.",
+    )
+
+
+def _remark2_check(context: Context, *, types: int | None = None) -> Evidence:
+    rng = context.rng
+    shares = []
+    for _ in range(context.choose(25, 300, 3000)):
+        number = types or int(rng.integers(2, 6))
+        widths = rng.integers(1, 20, number) if types is None else [1] * number
+        outputs = tuple(sum(widths[: j + 1]) for j in range(number))
+        rates = tuple(Fraction(int(x)) for x in rng.integers(1, 20, number))
+        idle = NestedProblem(
+            int(rng.integers(1, 30)),
+            tuple(map(int, outputs)),
+            rates,
+            FluidWorker(Fraction(1), Fraction(0), 1),
+        )
+        work = sum(a * w for a, w in zip(idle.arriving, idle.weights, strict=True))
+        load = Fraction(int(rng.integers(1, 95)), 100)
+        problem = NestedProblem(
+            idle.prompt, idle.outputs, rates, FluidWorker(Fraction(1), load / work, 1)
+        )
+        found = plan(problem, horizon=1000, probability=Fraction(1, 10))
+        if found is not None and found.memory is not None:
+            shares.append(float(2 * found.buffer.policy_memory > found.memory))
+    estimate = mean_estimate(
+        "share of instances in which M^π is more than half of (12)", shares, "lower end above 1/2",
+        lambda low, high: low > 0.5,
+    )  # fmt: skip
+    return Evidence(
+        accepted(estimate),
+        summary="Random instances of 2 to 5 types with gaps up to 19 tokens, loads up to 0.95, "
+        "least thresholds, T = 1000, δ = 1/10. With a type for every length it is the other way "
+        "round.",
+        estimates=(estimate,),
+    )
+
+
+CLAIMS = (
+    Claim(
+        id="fluid.remark1",
+        source="WAIT paper, remark (i) (section 5.2) and section 2.1",
+        title="Dependence on the number of types",
+        statement="Algorithms and guarantees depend on the number m of types weakly "
+        "(logarithmically), and primarily on total rate and lengths.",
+        formula="memory of (12) = a + b·ln m for given total rate and range of lengths",
+        hypotheses=("a segment per type", "integer thresholds that satisfy (10), the least"),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_remark1_check,
+        mutations=(
+            Mutation(
+                "a segment per type in the correction", partial(_remark1_check, segments=None)
+            ),
+            Mutation("two segments as printed", partial(_remark1_check, printed=2)),
+        ),
+        correction="It holds for a fixed number of segments, (15): then m enters through ln m "
+        "only. With a segment per type the second and third terms of (12) have m − 1 summands.",
+        verify=verify_remark1,
+    ),
+    Claim(
+        id="fluid.remark2",
+        source="WAIT paper, remark (ii) (section 5.2)",
+        title="The first term dominates",
+        statement="The memory requirement (12) is generally dominated by its first term M^π.",
+        formula="M^π > half of (12), generally",
+        hypotheses=("least thresholds that satisfy (10)",),
+        kind=Kind.STATISTICAL,
+        check=_remark2_check,
+        mutations=(Mutation("sixty types, one per length", partial(_remark2_check, types=60)),),
+        reading="'generally' as: in most of the random instances described.",
+    ),
+)

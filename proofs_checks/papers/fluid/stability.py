@@ -1,0 +1,305 @@
+"""Propositions 1 and 2: loads that no policy bears, and the throughput that none exceeds."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import partial
+from itertools import product
+
+import numpy as np
+
+from bfio.wait.arrivals import poisson_instance
+from bfio.wait.fcfs import FirstComeFirstServed
+from bfio.wait.policy import StagePolicy
+from bfio.wait.run import StageRun
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence
+from proofs_checks.papers.fluid.cases import stage_sum
+from proofs_checks.papers.fluid.runs import (
+    Setting,
+    canonical,
+    random_policy,
+    random_setting,
+    reference,
+    sundry_policies,
+)
+from proofs_checks.search import corrected_evidence, evidence_of, examine
+
+#: Clock units between arrivals, prompt, output, and the engine's two times.
+Steady = tuple[int, int, int, int, int]
+_NAMES = ("interval", "prompt", "output", "fixed", "per_token")
+
+
+# Proposition 1.
+
+
+def steady_setting(case: Steady, number: int) -> Setting:
+    """Return one class that arrives every ``interval`` clock units, first at its end."""
+    interval, prompt, output, fixed, per_token = case
+    requests = tuple(((i + 1) * interval, prompt, output) for i in range(number))
+    return Setting(((prompt, output),), requests, fixed, per_token)
+
+
+def latency_is_constant(case: Steady) -> bool:
+    """Whether WAIT with threshold 1 gives every request the same latency, for ever.
+
+    If its full batch, ``d0 + d1·w``, ends before the next arrival, each arrival starts a batch at
+    once, so that each request takes l' intervals and one batch.
+    """
+    interval, prompt, output, fixed, per_token = case
+    full = fixed + per_token * stage_sum(prompt, output)
+    if full > interval:
+        return False
+    setting = steady_setting(case, output + 12)
+    run = reference(setting.instance(), setting.wait([1]))
+    done = run.completion[:12] - run.instance.arrival[:12]
+    # The first ones meet fewer companions in their last batch.
+    return bool((done[output:] == output * interval + full).all())
+
+
+def verify_printed(data: Data) -> str | None:
+    """Confirm that the printed condition holds and a policy has constant latency."""
+    case: Steady = tuple(data[name] for name in _NAMES)
+    interval, prompt, output, fixed, per_token = case
+    if min(case[:4]) < 1 or per_token < 0:
+        return None
+    work = stage_sum(prompt, output)
+    if fixed * work < interval or not latency_is_constant(case):
+        return None
+    latency = output * interval + fixed + per_token * work
+    return (
+        f"λ·d0·w = {Fraction(fixed * work, interval)} ≥ 1, but with d1·λ·w = "
+        f"{Fraction(per_token * work, interval)} WAIT with threshold 1 gives every prompt a "
+        f"latency of {latency} at most, whatever T"
+    )
+
+
+def least_waiting(case: Steady, memory: int, horizon: int, speed: int = 1) -> Fraction:
+    """Return a lower bound on the summed latencies up to the horizon, for any policy.
+
+    In memory C an engine does at most ``C/(d0 + d1·C)`` token-iterations a second, and every
+    request in the system has at most w of them left. So at least ``c·t − 1`` requests are there at
+    time t, with ``c = 1/interval − C/(d0 + d1·C)/w``.
+    """
+    interval, prompt, output, fixed, per_token = case
+    work = stage_sum(prompt, output)
+    rate = Fraction(1, interval) - Fraction(memory, (fixed + per_token * memory) * work * speed)
+    if rate <= 0:
+        return Fraction(0)
+    since = max(Fraction(0), horizon - 1 / rate)
+    return rate * since**2 / 2
+
+
+def waited(run: StageRun, horizon: int) -> int:
+    """Return the summed times in the system up to the horizon."""
+    ends = np.where((run.completion < 0) | (run.completion > horizon), horizon, run.completion)
+    came = run.instance.arrival <= horizon
+    return int((ends - run.instance.arrival)[came].sum())
+
+
+def _overloads(context: Context) -> Iterator[tuple[Steady, int, StagePolicy, int]]:
+    rng = context.rng
+    for _ in range(context.choose(8, 60, 600)):
+        prompt, output, per_token = (int(rng.integers(1, 4)) for _ in range(3))
+        work = stage_sum(prompt, output)
+        interval = int(rng.integers(max(1, per_token * work // 3), per_token * work + 1))
+        case = (interval, prompt, output, int(rng.integers(1, 6)), per_token)
+        memory = int(rng.integers(work, 4 * work))
+        threshold = memory // work
+        for policy in (
+            FirstComeFirstServed(),
+            steady_setting(case, 1).wait([threshold]),
+        ):
+            yield case, memory, policy, context.choose(40, 120, 400) * interval
+
+
+def _proposition1_check(
+    context: Context, *, speed: int = 1, per_token: tuple[int, ...] = (0, 1, 2)
+) -> Evidence:
+    cases = product((1, 2, 4, 8), (1, 2), (1, 2), (1, 2, 3), per_token)
+    printed = examine(
+        "d0·λ·w ≥ 1 makes latencies grow", "one class with small lengths, arrivals evenly spaced",
+        list(cases),
+        lambda c: not latency_is_constant(c),
+        lambda c: c[3] * stage_sum(c[1], c[2]) >= c[0],
+    )  # fmt: skip
+
+    def grows(instance: tuple[Steady, int, StagePolicy, int]) -> bool:
+        case, memory, policy, horizon = instance
+        setting = steady_setting(case, horizon // case[0])
+        run = reference(setting.instance(memory), policy, horizon)
+        assert run.overflows == 0
+        return waited(run, horizon) >= least_waiting(case, memory, horizon, speed)
+
+    corrected = examine(
+        "d1·λ·w ≥ 1: summed latencies at least c(T − 1/c)²/2, c = λ − C/(d0 + d1·C)/w > 0",
+        "random classes, memories, horizons; FCFS and WAIT, by the engine",
+        _overloads(context),
+        grows,
+        lambda i: i[0][4] * stage_sum(i[0][1], i[0][2]) >= i[0][0],
+    )
+    return corrected_evidence(
+        printed,
+        corrected,
+        verify_printed,
+        lambda c: dict(zip(_NAMES, c, strict=True)),
+        "d0 times tokens is no load at all: its unit is token-seconds. The corrected bound is "
+        "proven in one line for every policy and checked on runs.",
+    )
+
+
+# Its proof, appendix A.1.
+
+
+def verify_a1(data: Data) -> str | None:
+    """Confirm the printed condition and arrivals − completions below d0·λ."""
+    interval, prompt, output, per_token = (data[k] for k in (*_NAMES[:3], "per_token"))
+    if min(interval, prompt, output, per_token) < 1 or a1_holds(
+        interval, prompt, output, per_token, printed=True
+    ):
+        return None
+    if not a1_applies(interval, prompt, output, per_token, printed=True):
+        return None
+    excess = Fraction(per_token * (2 * prompt + output - 1), 2 * interval) - Fraction(1, output)
+    return (
+        "d1·λ·l'(l + l'/2) = "
+        f"{Fraction(per_token * output * (2 * prompt + output), 2 * interval)} ≥ 1, but arrivals "
+        f"− completions = d0·λ + n·({excess})"
+    )
+
+
+def a1_applies(interval: int, prompt: int, output: int, per_token: int, *, printed: bool) -> bool:
+    """Tell whether the condition holds, over ``l'`` stages as printed or ``l' + 1``."""
+    stages = output if printed else output + 1
+    return per_token * stages * (2 * prompt + output) >= 2 * interval
+
+
+def a1_holds(interval: int, prompt: int, output: int, per_token: int, *, printed: bool) -> bool:
+    """Whether a batch with one prompt per stage brings ``d0·λ`` more than it completes."""
+    last = output - 1 if printed else output
+    tokens = stage_sum(prompt, last)
+    # (d0 + d1·tokens)·λ − 1 ≥ d0·λ; with n per stage both sides grow alike.
+    return per_token * tokens >= interval
+
+
+def _a1_check(context: Context, *, stages_agree: bool = True) -> Evidence:
+    most = context.choose(5, 10, 25)
+    cases = list(product(range(1, 4 * most), *(range(1, most),) * 2, (1, 2, 3)))
+    made = f"lengths below {most}, λ and d1 in small fractions; exactly, for every n"
+    printed = examine(
+        "l' stages", made, cases, lambda c: a1_holds(*c, printed=True),
+        lambda c: a1_applies(*c, printed=True),
+    )  # fmt: skip
+    corrected = examine(
+        "l' + 1 stages", made, cases, lambda c: a1_holds(*c, printed=not stages_agree),
+        lambda c: a1_applies(*c, printed=False),
+    )  # fmt: skip
+    return corrected_evidence(
+        printed, corrected, verify_a1,
+        lambda c: dict(zip((*_NAMES[:3], "per_token"), c, strict=True)),
+        "The printed proof has stages 0 to l' − 1 in the memory and l + l'/2 in the condition.",
+    )  # fmt: skip
+
+
+# Proposition 2.
+
+
+def _proposition2_check(context: Context, *, restarts_too: bool = False) -> Evidence:
+    rng = context.rng
+
+    def runs() -> Iterator[StageRun]:
+        for _ in range(context.choose(8, 80, 1000)):
+            setting = random_setting(rng, context.choose(16, 40, 100))
+            horizon = setting.requests[-1][0] + 1
+            for policy in sundry_policies(setting, rng):
+                memory = max(p + o for p, o in setting.classes) + int(rng.integers(0, 20))
+                yield reference(setting.instance(memory), policy, horizon)
+        for seed in range(context.choose(2, 10, 100)):
+            busy = poisson_instance(canonical(), 30, int(rng.integers(10**9)))
+            yield reference(busy, FirstComeFirstServed())
+            yield reference(busy, random_policy(seed), 30 * busy.clock.units_per_second)
+
+    def holds(run: StageRun) -> bool:
+        counted = int(run.batches.prompts.sum()) if restarts_too else run.tokens(run.is_completed)
+        decoded = run.tokens(run.is_completed, decode=True)
+        return counted <= run.tokens(run.arrived) and decoded <= run.tokens(
+            run.arrived, decode=True
+        )
+
+    seen = examine(
+        "tokens of completed prompts ≤ tokens of arrived prompts",
+        "runs of WAIT, Nested WAIT, FCFS with evictions and limits, coin-tossing policies",
+        runs(),
+        holds,
+    )
+    return evidence_of(
+        seen, "Path by path, for any policy and any memory; the mean of the right side is Thr*·T."
+    )
+
+
+_STEADY = ("one class, arrivals evenly spaced", "outputs l' ≥ 1")
+
+CLAIMS = (
+    Claim(
+        id="fluid.proposition1",
+        source="WAIT paper, Proposition 1 (section 3.1)",
+        title="Loads that no policy bears",
+        statement="If λ·d0·(l'+1)(l + l'/2) ≥ 1 then the expected average latency grows "
+        "linearly with time under any policy, with deterministic arrivals.",
+        formula="λ_j·d0·(l'_j+1)(l_j+l'_j/2) ≥ 1  ⇒  E[Latency^T] = Ω(T)",
+        hypotheses=_STEADY,
+        kind=Kind.COUNTEREXAMPLE,
+        check=_proposition1_check,
+        mutations=(
+            Mutation("engine twice as slow in the bound", partial(_proposition1_check, speed=2)),
+            Mutation(
+                "token times so long that the printed condition suffices",
+                partial(_proposition1_check, per_token=(8,)),
+            ),
+        ),
+        correction="The condition is d1·λ·w ≥ 1 with w = (l'+1)(l + l'/2), and memory C must be "
+        "finite: then no more than C/(d0 + d1·C) < 1/d1 of work is done per second, the number "
+        "in the system grows by λ − C/(d0 + d1·C)/w > 0 per second at least, and mean latencies "
+        "grow linearly. (Without a limit on memory, at d1·λ·w = 1 exactly, batches may grow "
+        "with √T, and the argument gives √T only.)",
+        verify=verify_printed,
+    ),
+    Claim(
+        id="fluid.a1",
+        source="WAIT paper, proof of Proposition 1 (appendix A.1)",
+        title="Arrivals less completions of an iteration",
+        statement="If d1·λ·l'(l + l'/2) ≥ 1, an iteration with n/l' prompts in each of the "
+        "stages 0 to l' − 1 brings at least d0·λ more than it completes.",
+        formula="d1·λ·l'(l + l'/2) ≥ 1  ⇒  (d0 + d1·n(l + (l'−1)/2))·λ − n/l' ≥ d0·λ",
+        hypotheses=_STEADY,
+        kind=Kind.COUNTEREXAMPLE,
+        check=_a1_check,
+        mutations=(
+            Mutation(
+                "the printed stages with the right condition",
+                partial(_a1_check, stages_agree=False),
+            ),
+        ),
+        correction="With stages 0 to l', as everywhere else: d1·λ·(l'+1)(l + l'/2) ≥ 1 implies "
+        "it.",
+        verify=verify_a1,
+    ),
+    Claim(
+        id="fluid.proposition2",
+        source="WAIT paper, Proposition 2 (section 3.2)",
+        title="No policy exceeds the fluid throughput",
+        statement="With C ≥ M* the expected throughput of any online policy is at most "
+        "Throughput*.",
+        formula="E[Thr^(T,π)] ≤ Thr*",
+        hypotheses=("tokens of a prompt count when it completes",),
+        kind=Kind.FINITE,
+        check=_proposition2_check,
+        mutations=(
+            Mutation(
+                "stages of restarted prompts counted",
+                partial(_proposition2_check, restarts_too=True),
+            ),
+        ),
+        reading="path by path and without C ≥ M*: what completes has arrived. In stages and in "
+        "decode tokens, each with its own Thr*.",
+    ),
+)

@@ -1,0 +1,269 @@
+"""What every run obeys: the time of a batch, WAIT's cohorts, and runs that are the same."""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import partial
+from itertools import product
+
+import numpy as np
+
+from bfio.wait.arrivals import poisson_instance, scaled
+from bfio.wait.chains import ThresholdPolicy, nested_policy, wait_policy
+from bfio.wait.run import StageRun
+from formulations.arrays import IntArray
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Evidence, agreed
+from proofs_checks.papers.fluid.cases import stage_sum
+from proofs_checks.papers.fluid.runs import (
+    Setting,
+    canonical,
+    random_setting,
+    reference,
+    sundry_policies,
+)
+from proofs_checks.search import evidence_of, examine
+
+
+def _eq1_check(context: Context, *, paused_too: bool = False) -> Evidence:
+    rng = context.rng
+
+    def runs() -> Iterator[StageRun]:
+        for _ in range(context.choose(6, 60, 600)):
+            setting = random_setting(rng, context.choose(16, 40, 100))
+            for policy in sundry_policies(setting, rng):
+                yield reference(
+                    setting.instance(40), policy, setting.requests[-1][0] + 50, drain=True
+                )
+
+    def lasts(run: StageRun) -> bool:
+        events, instance = run.log.events(), run.instance
+        tokens = np.zeros(len(run.batches), dtype=np.int64)
+        np.add.at(tokens, events.batch, instance.prompt[events.request] + events.stage)
+        counted = run.batches.memory if paused_too else tokens
+        clock = instance.clock
+        return bool((run.batches.duration == clock.fixed + clock.per_token * counted).all())
+
+    def more_efficient(case: tuple[int, int, int]) -> bool:
+        fixed, per_token, tokens = case
+        shares = (Fraction(per_token * x, fixed + per_token * x) for x in (tokens, tokens + 1))
+        first, second = shares
+        return first < second < 1
+
+    seen = examine(
+        "τ = d0 + d1·(tokens of the batch)",
+        "runs of WAIT, Nested WAIT, FCFS and coin-tossing policies, batches rebuilt from stage "
+        "events",
+        runs(),
+        lasts,
+    )
+    share = examine(
+        "d1·X/(d0 + d1·X) increases with X", "d0, d1 = 1..5, X = 0..30; exactly",
+        product(range(1, 6), range(1, 6), range(31)), more_efficient,
+    )  # fmt: skip
+    return Evidence(
+        agreed(seen.tally, share.tally),
+        summary="The engine charges the batch alone; what pauses costs memory, not time.",
+        tallies=(seen.tally, share.tally),
+    )
+
+
+def waiting_at(run: StageRun, members: IntArray, stage: int) -> IntArray:
+    """Return how many of some requests wait for a stage >= 1 after each batch, shape (K,)."""
+    events = run.log.events()
+    mine = np.isin(events.request, members)
+    come, go = (
+        np.bincount(events.batch[mine & (events.stage == k)], minlength=len(run.batches))
+        for k in (stage - 1, stage)
+    )
+    waiting: IntArray = np.cumsum(come - go)
+    return waiting
+
+
+def _cohorts_hold(run: StageRun, setting: Setting, thresholds: Sequence[int]) -> bool:
+    events = run.log.events()
+    for (prompt, output), n in zip(setting.classes, thresholds, strict=True):
+        alike = (run.instance.prompt == prompt) & (run.instance.output == output)
+        members = np.flatnonzero(alike)
+        fresh = np.isin(events.request, members) & (events.stage == 0)
+        counts = [np.bincount(events.batch[fresh], minlength=len(run.batches))]
+        counts += [waiting_at(run, members, stage) for stage in range(1, output + 1)]
+        if any(not np.isin(column, (0, n)).all() for column in counts):
+            return False
+    return True
+
+
+def _wait_check(context: Context, *, extra: int = 0, draining: bool = False) -> Evidence:
+    rng = context.rng
+
+    def runs() -> Iterator[tuple[StageRun, Setting, list[int]]]:
+        for _ in range(context.choose(20, 200, 2000)):
+            setting = random_setting(rng, context.choose(20, 40, 100))
+            thresholds = rng.integers(1, 4, len(setting.classes)).tolist()
+            horizon = setting.requests[-1][0] + 60
+            policy = setting.wait([n + extra for n in thresholds])
+            yield (
+                reference(setting.instance(), policy, horizon, drain=draining),
+                setting,
+                thresholds,
+            )
+
+    def within(case: tuple[StageRun, Setting, list[int]]) -> bool:
+        run, setting, thresholds = case
+        full = sum(
+            n * stage_sum(*kind) for n, kind in zip(thresholds, setting.classes, strict=True)
+        )
+        longest = setting.fixed + setting.per_token * full
+        triggered = sum(
+            sum(request[1:] == kind for request in setting.requests) // n
+            for n, kind in zip(thresholds, setting.classes, strict=True)
+        )
+        return (
+            run.peak_memory <= full
+            and bool((run.batches.duration <= longest).all())
+            and len(run.batches) <= triggered
+        )
+
+    cases = list(runs())
+    made = "runs on random small engines, arrivals in bunches and alone"
+    cohorts = examine(
+        "stage 0 of a batch and every later stage hold 0 or n_j", made, cases,
+        lambda c: _cohorts_hold(*c),
+    )  # fmt: skip
+    bounds = examine(
+        "memory ≤ M^π, batches ≤ ΔT(n) long and at most Σ N_j/n_j many", made, cases, within
+    )
+    return Evidence(
+        agreed(cohorts.tally, bounds.tally),
+        summary="So WAIT needs no safety buffer: C ≥ M^π suffices, and C ≥ M* alone does not.",
+        tallies=(cohorts.tally, bounds.tally),
+    )
+
+
+def _same(one: StageRun, other: StageRun) -> bool:
+    return all(
+        np.array_equal(getattr(one.batches, name), getattr(other.batches, name))
+        for name in ("start", "duration", "tokens", "memory")
+    ) and np.array_equal(one.completion, other.completion)
+
+
+def _one_type_check(context: Context, *, other: int = 0) -> Evidence:
+    rng = context.rng
+
+    def pairs() -> Iterator[tuple[StageRun, StageRun]]:
+        for _ in range(context.choose(20, 200, 2000)):
+            setting = random_setting(rng, 25, most=1)
+            n, (_, output) = int(rng.integers(1, 4)), setting.classes[0]
+            horizon = setting.requests[-1][0] + 20
+            policies: tuple[ThresholdPolicy, ...] = (
+                setting.wait([n]), nested_policy([output], [n + other])
+            )  # fmt: skip
+            first, second = (reference(setting.instance(), p, horizon) for p in policies)
+            yield first, second
+
+    seen = examine(
+        "Nested WAIT and WAIT serve the same batches", "one class on random small engines",
+        pairs(), lambda pair: _same(*pair),
+    )  # fmt: skip
+    return evidence_of(seen, "One segment is one class.")
+
+
+def _time_change_check(
+    context: Context, *, horizon: int = 40, scale_time: bool = True
+) -> Evidence:
+    problem = canonical()
+    policy = wait_policy(problem.classes, (2, 2))
+    seeds = context.rng.integers(10**9, size=context.choose(2, 10, 100)).tolist()
+
+    def holds(case: tuple[int, Fraction]) -> bool:
+        seed, zeta = case
+        one = poisson_instance(problem, horizon, seed)
+        other = poisson_instance(scaled(problem, zeta), horizon / zeta, seed)
+        slow = reference(one, policy, horizon * one.clock.units_per_second)
+        units = Fraction(horizon * other.clock.units_per_second) / zeta
+        fast = reference(other, policy, int(units))
+        factor = zeta if scale_time else Fraction(1)
+        faster = Fraction(other.clock.units_per_second, one.clock.units_per_second)
+        done = slow.is_completed
+        return (
+            np.array_equal(done, fast.is_completed)
+            and slow.peak_memory == fast.peak_memory
+            and all(
+                Fraction(int(b)) * factor == int(a) * faster
+                for a, b in zip(slow.completion[done], fast.completion[done], strict=True)
+            )
+        )
+
+    seen = examine(
+        "the run with ζ is the run without, times over ζ", "WAIT on the instance of A.3, T = 40, "
+        "ζ = 1/2, 2, 5; the same random numbers, exact clock",
+        list(product(seeds, (Fraction(1, 2), Fraction(2), Fraction(5)))), holds,
+    )  # fmt: skip
+    return evidence_of(
+        seen,
+        "Path by path: throughputs times ζ, latencies over ζ. The rates of Theorems 1 to 4 are "
+        "those of the horizon ζT with unscaled rates and speeds.",
+    )
+
+
+_SMALL = ("one engine, integer clock", "runs that begin empty")
+
+
+CLAIMS = (
+    Claim(
+        id="fluid.eq1",
+        source="WAIT paper, eq. (1) and the remark after it (section 2.2)",
+        title="Time of a batch",
+        statement="A batch takes d0 plus d1 times the tokens of its prompts; the more tokens, "
+        "the larger the share of the time that is spent on them.",
+        formula="τ = d0 + d1·(Σ k_i + Σ s_i),  d1·X/(d0 + d1·X) increases with X",
+        hypotheses=_SMALL,
+        kind=Kind.FINITE,
+        check=_eq1_check,
+        mutations=(
+            Mutation("paused prompts take time as well", partial(_eq1_check, paused_too=True)),
+        ),
+        reading="a statement on the toolkit's engine; Figure 3 is fluid.figure3.",
+    ),
+    Claim(
+        id="fluid.wait-structure",
+        source="WAIT paper, around (9) (section 4.3); cohorts and memory are ours",
+        title="Cohorts, memory and batches of WAIT",
+        statement="No batch of WAIT is longer than ΔT(n). Beyond stage 0 every stage holds 0 or "
+        "n_j prompts, and batch and paused prompts together never hold more than M^π.",
+        formula="n_jk ∈ {0, n_j} for k ≥ 1;  memory ≤ Σ n_j w_j;  τ ≤ ΔT(n);  S ≤ Σ N_j/n_j",
+        hypotheses=_SMALL,
+        kind=Kind.FINITE,
+        check=_wait_check,
+        mutations=(
+            Mutation("thresholds one above those of the bound", partial(_wait_check, extra=1)),
+            Mutation(
+                "thresholds ignored after the last arrival", partial(_wait_check, draining=True)
+            ),
+        ),
+    ),
+    Claim(
+        id="fluid.nested-one-type",
+        source="Ours; Algorithms 1 and 2",
+        title="With one type Nested WAIT is WAIT",
+        statement="With one class and equal thresholds both algorithms serve the same batches.",
+        formula="m = 1, n_1 alike  ⇒  same trajectory",
+        hypotheses=_SMALL,
+        kind=Kind.FINITE,
+        check=_one_type_check,
+        mutations=(Mutation("another threshold", partial(_one_type_check, other=1)),),
+    ),
+    Claim(
+        id="fluid.time-change",
+        source="WAIT paper, section 4.2 ('can also be regarded as scaling the horizon')",
+        title="Heavy traffic is a change of time",
+        statement="Scaling rates by ζ and d0, d1 by 1/ζ is the same as extending the horizon "
+        "from T to ζT.",
+        formula="Latency^ζ = Latency/ζ,  Thr^ζ = ζ·Thr,  path by path",
+        hypotheses=("the same random numbers",),
+        kind=Kind.FINITE,
+        check=_time_change_check,
+        mutations=(Mutation("times not scaled", partial(_time_change_check, scale_time=False)),),
+        reading="latencies scale by 1/ζ in physical time; dividing them by ζ again (section "
+        "4.2) would not give the theorems' rates.",
+    ),
+)

@@ -1,0 +1,182 @@
+"""Theorem 1: how gap, latency and TTFT of WAIT scale with the horizon."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from bfio.wait.chains import wait_policy
+from bfio.wait.instance import StageClock
+from formulations.fluid import FluidProblem
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Estimate, Evidence, Tally, Verdict, accepted
+from proofs_checks.papers.fluid.replicas import Replicas, exponent_estimate, wait_replicas
+from proofs_checks.papers.fluid.runs import canonical, reference
+from proofs_checks.search import examine
+
+_GROUPS = 8
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Classes, engine and thresholds of a scaling experiment."""
+
+    problem: FluidProblem
+    thresholds: tuple[int, ...]
+
+
+#: ΔT(1, 1) = 1/2 + 9/18 = 1 = n_j/λ_j.
+CRITICAL = Setting(canonical(10**6), (1, 1))
+#: ΔT(2, 2) = 1/2 + 18/18 = 3/2 < 2 = n_j/λ_j.
+STRICT = Setting(canonical(10**6), (2, 2))
+#: ΔT(2, 1) = 4/5 + 12/18 = 22/15: less than 2 for class 1; class 2 alone needs 4/5 + 6/18 > 1.
+MIXED = Setting(canonical(10**6, Fraction(4, 5)), (2, 1))
+#: ΔT(1, 1) = 4/5 + 9/18 = 13/10 > 1: (9) is broken.
+TOO_SLOW = Setting(canonical(10**6, Fraction(4, 5)), (1, 1))
+
+
+def agrees_with_engine(replicas: Replicas, number: int, seconds: int) -> Tally:
+    """Compare completions up to an early time with those of the engine."""
+    policy = wait_policy(replicas.problem.classes, replicas.thresholds)
+
+    def same(row: int) -> bool:
+        whole = replicas.instance(row)
+        horizon = seconds * whole.clock.units_per_second
+        keep = whole.arrival < horizon
+        cut = type(whole)(
+            whole.memory, whole.clock, whole.arrival[keep], whole.prompt[keep], whole.output[keep]
+        )
+        run = reference(cut, policy, horizon)
+        for j, kind in enumerate(replicas.problem.classes):
+            mine = replicas.served(j, kind.output)[row]
+            theirs = run.completion[(cut.prompt == kind.prompt) & (cut.output == kind.output)]
+            got = theirs[(theirs >= 0) & (theirs <= horizon)]
+            if not np.array_equal(mine[mine <= horizon], got):
+                return False
+        return True
+
+    seen = examine(
+        "runs as arrays complete every request when the engine does",
+        f"{number} runs up to T = {seconds}, against the readable engine",
+        range(number),
+        same,
+    )
+    return seen.tally
+
+
+def scaling(context: Context, setting: Setting) -> tuple[Replicas, list[int], list[int]]:
+    """Return runs, and the horizons to look at them [s, clock units]."""
+    horizons = context.choose([64, 128, 256, 512], [256, 1024, 4096], [256, 1024, 4096, 16384])
+    number = context.choose(64, 64, 256)
+    replicas = wait_replicas(
+        setting.problem, setting.thresholds, horizons[-1], number, context.rng
+    )
+    units = StageClock.of(setting.problem.single_worker()).units_per_second
+    return replicas, horizons, [h * units for h in horizons]
+
+
+def _at_most(name: str, most: float, horizons: Sequence[int], values: object) -> Estimate:
+    return exponent_estimate(
+        name, horizons, np.asarray(values, dtype=np.float64), _GROUPS, f"upper end at most {most}",
+        lambda low, high: high <= most,
+    )  # fmt: skip
+
+
+def exponents(
+    context: Context, setting: Setting, label: str, gap: float, latency: float
+) -> tuple[tuple[Estimate, ...], Tally]:
+    """Estimate the exponents of gap, latency and TTFT; accepted below these limits."""
+    replicas, horizons, clock = scaling(context, setting)
+    gaps = np.column_stack(
+        [replicas.unfinished(t) / h for t, h in zip(clock, horizons, strict=True)]
+    )
+    latencies = np.column_stack(
+        [replicas.delays(t, [k.output for k in setting.problem.classes]) for t in clock]
+    )
+    first = np.column_stack([replicas.delays(t, [1] * len(replicas.arrivals)) for t in clock])
+    estimates = (
+        _at_most(f"exponent of the gap, {label}", gap, horizons, gaps),
+        _at_most(f"exponent of the latency, {label}", latency, horizons, latencies),
+        _at_most(f"exponent of the TTFT, {label}", latency, horizons, first),
+    )
+    return estimates, agrees_with_engine(replicas, context.choose(3, 10, 50), 30)
+
+
+def _theorem1_check(
+    context: Context, *, critical: Setting = CRITICAL, strict: Setting = STRICT
+) -> Evidence:
+    first, one = exponents(context, critical, "equality in (9)", -0.4, 0.6)
+    second, other = exponents(context, strict, "strict (9)", -0.85, 0.1)
+    supported = accepted(*first, *second)
+    agree = one.verdict() is other.verdict() is Verdict.HOLDS
+    return Evidence(
+        supported if agree else Verdict.REFUTED,
+        summary="Instance of appendix A.3, M* = 9, with n = (1, 1), where (9) holds with "
+        "equality, and n = (2, 2). Means fall as the theorem says, and with equality no faster "
+        "(fluid.proposition3).",
+        tallies=(one, other),
+        estimates=(*first, *second),
+    )
+
+
+def _types_check(context: Context, *, setting: Setting = MIXED) -> Evidence:
+    replicas, horizons, clock = scaling(context, setting)
+    latency = [
+        np.column_stack([replicas.delays(t, stages) for t in clock])
+        for stages in ((1, -1), (-1, 2))
+    ]
+    quiet = _at_most("exponent of the latency of class 1 (strict)", 0.1, horizons, latency[0])
+    loud = exponent_estimate(
+        "exponent of the latency of class 2 (overloaded)", horizons, latency[1], _GROUPS,
+        "lower end at least 0.5", lambda low, high: low >= 0.5,
+    )  # fmt: skip
+    tally = agrees_with_engine(replicas, context.choose(3, 10, 50), 30)
+    return Evidence(
+        accepted(quiet, loud) if tally.verdict() is Verdict.HOLDS else Verdict.REFUTED,
+        summary="Two classes in common batches with n = (2, 1) and ΔT = 22/15: class 1 has "
+        "slack and waits no longer, though class 2 is overloaded. (Equality in (9) for class 2 "
+        "alone would not show: batches without class 1 are shorter than ΔT.)",
+        tallies=(tally,),
+        estimates=(quiet, loud),
+    )
+
+
+_HYPOTHESES = ("Poisson arrivals", "thresholds that satisfy (9)", "C ≥ M^π")
+
+CLAIMS = (
+    Claim(
+        id="fluid.theorem1",
+        source="WAIT paper, Theorem 1 (section 4.3)",
+        title="WAIT in heavy traffic",
+        statement="With thresholds that satisfy (9) the throughput gap of WAIT is "
+        "O((ζT)^{−1/2}), latency and TTFT are O((ζT)^{1/2}); if (9) is strict for all types "
+        "they are O(1/(ζT)) and O(1).",
+        formula="Thr* − E[Thr] = O((ζT)^{−1/2}), E[Latency] = O((ζT)^{1/2});  strict: "
+        "O(1/(ζT)), O(1)",
+        hypotheses=_HYPOTHESES,
+        kind=Kind.ASYMPTOTIC,
+        check=_theorem1_check,
+        mutations=(
+            Mutation("(9) broken: ΔT above n_j/λ_j", partial(_theorem1_check, critical=TOO_SLOW)),
+            Mutation("equality in the strict part", partial(_theorem1_check, strict=CRITICAL)),
+        ),
+        reading="with unscaled rates, horizon ζT and means over completed prompts; TTFT is the "
+        "end of stage 1. Gap: tokens arrived and not completed, over T, which has the same mean.",
+    ),
+    Claim(
+        id="fluid.theorem1-types",
+        source="WAIT paper, after Proposition 3 (section 4.3)",
+        title="Each type's latency depends on its own slack",
+        statement="If ΔT < n_j/λ_j then latency and TTFT of type j are O(1), whatever the others.",
+        formula="ΔT(n) < n_j/λ_j  ⇒  E[Latency_j] = O(1)",
+        hypotheses=_HYPOTHESES,
+        kind=Kind.ASYMPTOTIC,
+        check=_types_check,
+        mutations=(
+            Mutation("equality for both classes", partial(_types_check, setting=CRITICAL)),
+        ),
+        reading="as Theorem 1.",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Claims of the KV-cache paper."""

@@ -1,0 +1,283 @@
+"""Theorem 6.2, Remark 6.3 and the Ω(√n) bound: one long request, then many short ones.
+
+Exact in the convention of section 3 (C): a short request of one token fills one slot, so once the
+start of the long request is fixed, starting short ones as soon as they fit is best, and the least
+total latency of any algorithm that neither pauses nor clears is a sum.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from math import isqrt
+
+from bfio.kvcache.lower_bounds import long_and_short
+from formulations.hindsight_latency import Convention, LatencyProblem, brute_force, total_latency
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Evidence, agreed
+from proofs_checks.papers.kv.model import algorithm, jobs
+from proofs_checks.search import evidence_of, examine
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A long request (``o = M − s``, at 0) and short ones (``o = 1``) released later.
+
+    Parameters
+    ----------
+    memory, prompt : int
+        ``M`` and ``s`` [tokens].
+    num : int
+        Short requests.
+    release : int
+        Round of their arrival.
+    """
+
+    memory: int
+    prompt: int
+    num: int
+    release: int
+
+    @property
+    def together(self) -> int:
+        """Short requests that run at a time on an empty worker."""
+        return self.memory // (self.prompt + 1)
+
+    def batches(self, num: int) -> int:
+        """Total latency of ``num`` short requests from now on, with nothing else running."""
+        full, rest = divmod(num, self.together)
+        return self.together * full * (full + 1) // 2 + rest * (full + 1)
+
+    def with_long_at(self, start: int) -> int:
+        """Return the least total latency with the long request started at ``start``."""
+        end = start + self.memory - self.prompt
+        now, left, total = self.release, self.num, end
+        while left and now < end:
+            # Until the long request starts all is free; then it holds one token more a slot.
+            held = self.prompt + 1 + now - start if now >= start else 0
+            placed = min(left, (self.memory - held) // (self.prompt + 1))
+            left -= placed
+            now += 1
+            total += placed * (now - self.release)
+        return total + left * (now - self.release) + self.batches(left)
+
+    def wait(self) -> int:
+        """Return the total latency of the schedule that runs all short requests first."""
+        return self.with_long_at(self.release + -(-self.num // self.together))
+
+    def best(self) -> int:
+        """Return a total latency that the optimum does not exceed."""
+        return min(self.wait(), self.with_long_at(0))
+
+    def problem(self) -> LatencyProblem:
+        """Return the instance."""
+        return long_and_short(
+            self.memory, self.prompt, self.num, self.release, Convention.HALF_OPEN
+        )
+
+
+def theorem_6_2(steps: int, prompt: int, start: int, num: int | None = None) -> Attack:
+    """Return the instance for a start of the long request; ``ε = 1/steps``, ``M = steps·s``."""
+    memory = steps * prompt
+    return Attack(memory, prompt, prompt if num is None else num, start + memory - 2 * prompt)
+
+
+def _starts(memory: int, prompt: int) -> Sequence[int]:
+    return 0, 1, prompt - 1, prompt, 2 * prompt, memory // 2, memory, 3 * memory, 100 * memory
+
+
+def _agree(context: Context) -> Evidence:
+    attacks = [
+        Attack(memory, prompt, num, release)
+        for memory in range(3, context.choose(8, 12, 16))
+        for prompt in (1, 2)
+        for num in (1, 3)
+        for release in (0, 1, memory - prompt - 1)
+    ]
+
+    def same(attack: Attack) -> bool:
+        problem = attack.problem()
+        starts = algorithm(jobs(problem))
+        if attack.release > 0 and attack.with_long_at(starts[0]) != total_latency(problem, starts):
+            return False
+        return attack.best() >= brute_force(problem)[0]
+
+    seen = examine(
+        "the sums = Algorithm 2's total latency, and none is below the optimum",
+        "small instances, enumeration",
+        attacks,
+        same,
+    )
+    return evidence_of(seen, "")
+
+
+# Theorem 6.2.
+def _theorem_check(
+    context: Context, *, num: int | None = None, clearing: bool = False
+) -> Evidence:
+    def least_ratio(prompt: int) -> Fraction:
+        ratios = []
+        steps = 20
+        for start in _starts(steps * prompt, prompt):
+            attack = theorem_6_2(steps, prompt, start, num)
+            cost = attack.with_long_at(start)
+            ratios.append(Fraction(min(cost, attack.wait()) if clearing else cost, attack.best()))
+        return min(ratios)
+
+    targets = range(2, context.choose(5, 10, 15))
+    largest = context.choose(1000, 10_000, 40_000)
+
+    def exceeded(target: int) -> bool:
+        sizes = (2**k for k in range(3, largest.bit_length()))
+        return any(least_ratio(size) > target for size in sizes)
+
+    seen = examine(
+        "some M at which every start t′ of the long request costs more than c times the optimum",
+        f"c = 2..{max(targets)}, ε = 1/20, t′ from 0 to 100·M, M = 20·2^k up to {20 * largest}",
+        targets,
+        exceeded,
+    )
+    sums = _agree(context).tallies[0]
+    return Evidence(
+        agreed(seen.tally, sums),
+        summary="While the long request runs, or is paused, no short one fits beside it. The "
+        "printed bound on OPT leaves out t′; for t′ ≥ εM the optimum runs the long request "
+        "first instead. An algorithm that may clear it, as the benchmarks of section 7 do, has "
+        "a ratio near 1 here.",
+        tallies=(seen.tally, sums),
+    )
+
+
+# Remark 6.3.
+def _remark_check(context: Context, *, early: bool = False) -> Evidence:
+    steps, prompt = context.choose((10, 100), (10, 1000), (20, 5000))
+    memory = steps * prompt
+
+    def ratio(num: int) -> Fraction:
+        attack = Attack(memory, prompt, num, 0 if early else memory - 2 * prompt)
+        return Fraction(attack.with_long_at(0), attack.best())
+
+    counts = [1, *(max(1, prompt * k // 20) for k in range(1, 80)), 1000 * prompt]
+    ratios = {num: ratio(num) for num in dict.fromkeys(counts)}
+    worst = max(ratios, key=lambda num: ratios[num])
+
+    def shaped(where: str) -> bool:
+        return {
+            "one": ratios[1] <= Fraction(23, 20),
+            "εM": ratios[prompt] >= 2,
+            "1000·εM": ratios[1000 * prompt] <= Fraction(23, 20),
+        }[where]
+
+    seen = examine(
+        "ratio at most 1.15 with one short request and with 1000·εM, at least 2 with εM",
+        f"ε = 1/{steps}, M = {memory}, Algorithm 2 at t′ = 0",
+        ("one", "εM", "1000·εM"),
+        shaped,
+    )
+    return evidence_of(
+        seen,
+        "Both ends are as the remark says. The number need not be precisely balanced: the ratio "
+        "is high over a wide range, and the worst number is not εM; with about √M of them, it "
+        "grows without bound in M even for a fixed ε (kv.square-root).",
+        ratio_at_one=float(ratios[1]),
+        ratio_at_eps_M=float(ratios[prompt]),
+        ratio_at_1000_eps_M=float(ratios[1000 * prompt]),
+        worst_count=worst,
+        eps_M=prompt,
+        worst_ratio=float(ratios[worst]),
+    )
+
+
+# The later bound.
+def square_root(memory: int, start: int) -> Attack:
+    """Return M/2 short requests released √M/2 rounds before the long one's memory peaks."""
+    return Attack(memory, 1, memory // 2, start + memory - isqrt(memory) // 2)
+
+
+def _square_root_check(context: Context, *, short: int | None = None) -> Evidence:
+    memories = [4**k for k in range(3, context.choose(7, 9, 12))]
+
+    def grows(memory: int) -> bool:
+        for start in _starts(memory, 2):
+            attack = square_root(memory, start)
+            if short is not None:
+                attack = Attack(memory, 1, short, attack.release)
+            ratio = Fraction(attack.with_long_at(start), attack.best())
+            if 100 * ratio**2 < memory // 2 + 1:
+                return False
+        return True
+
+    seen = examine(
+        "ratio ≥ √n/10 for every start t′ of the long request",
+        f"s = 1, n = M/2 + 1, M = {memories}, t′ from 0 to 100·M",
+        memories,
+        grows,
+    )
+    sums = _agree(context).tallies[0]
+    largest = square_root(memories[-1], 0)
+    return Evidence(
+        agreed(seen.tally, sums),
+        summary="The short requests wait √M/2 rounds each beside a long one that leaves no "
+        "room; run first they take one round.",
+        tallies=(seen.tally, sums),
+        numbers={
+            "n": largest.num + 1,
+            "ratio_over_root_n": float(largest.with_long_at(0) / largest.best())
+            / (largest.num + 1) ** 0.5,
+        },
+    )
+
+
+_ADVERSARY = (
+    "arrivals may answer the algorithm",
+    "no clearing: a delayed request keeps its memory",
+)
+
+
+CLAIMS = (
+    Claim(
+        id="kv.theorem6.2",
+        source="KV-cache paper, Theorem 6.2 (section 6)",
+        title="No constant ratio without randomness",
+        statement="Under adversarial arrivals no deterministic algorithm has a constant "
+        "competitive ratio independent of M.",
+        formula="for every c some M: sup_I TEL(I; A)/OPT(I) > c",
+        hypotheses=_ADVERSARY,
+        kind=Kind.ASYMPTOTIC,
+        check=_theorem_check,
+        mutations=(
+            Mutation("ten short requests whatever M", partial(_theorem_check, num=10)),
+            Mutation("the long request may be cleared", partial(_theorem_check, clearing=True)),
+        ),
+        reading="the rule of section 3 (C); the adversary releases the short requests once the "
+        "long one has run for (1 − 2ε)M rounds. A pause after that only delays it: no short one "
+        "fits beside.",
+    ),
+    Claim(
+        id="kv.remark6.3",
+        source="KV-cache paper, Remark 6.3 (section 6)",
+        title="The number of short requests",
+        statement="The number εM of short requests is crucial: with far fewer the delay is "
+        "negligible, with far more their own processing dominates and the ratio goes to 1.",
+        formula="ratio(m) → 1 for m ≪ εM and for m ≫ εM",
+        hypotheses=_ADVERSARY,
+        kind=Kind.FINITE,
+        check=_remark_check,
+        mutations=(Mutation("released at 0", partial(_remark_check, early=True)),),
+        reading="far fewer: one; far more: 1000·εM.",
+    ),
+    Claim(
+        id="kv.square-root",
+        source="KV-cache paper, later version, deterministic lower bound",
+        title="Ω(√n)",
+        statement="Every deterministic algorithm has a competitive ratio of order √n at least.",
+        formula="sup_I TEL(I; A)/OPT(I) = Ω(√n)",
+        hypotheses=_ADVERSARY,
+        kind=Kind.ASYMPTOTIC,
+        check=_square_root_check,
+        mutations=(
+            Mutation("ten short requests whatever M", partial(_square_root_check, short=10)),
+        ),
+        reading="s = 1, M/2 requests of one token at t′ + M − √M/2; constant 1/10; no pausing.",
+    ),
+)

@@ -1,0 +1,257 @@
+"""The number of shorter arrivals: probability steps in the proofs of Lemmas 5.5 and 5.6."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import product
+from math import comb, exp, log
+
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence
+from proofs_checks.search import corrected_evidence, evidence_of, examine
+
+#: Law of an integer, exactly.
+ExactLaw = dict[int, Fraction]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Arrivals in a number of rounds: 0..``most`` per round, outputs 1..``longest``, all uniform.
+
+    Parameters
+    ----------
+    rounds : int
+        Rounds counted.
+    most : int
+        ``B``.
+    longest : int
+        Largest output.
+    below : int
+        ``ô``: arrivals with an output below it count.
+    """
+
+    rounds: int
+    most: int
+    longest: int
+    below: int
+
+    def law(self) -> ExactLaw:
+        """Law of the number of arrivals that count, by convolution."""
+        chance = Fraction(self.below - 1, self.longest)
+        one: ExactLaw = {}
+        for arrivals, short in product(range(self.most + 1), repeat=2):
+            if short <= arrivals:
+                share = comb(arrivals, short) * chance**short * (1 - chance) ** (arrivals - short)
+                one[short] = one.get(short, Fraction(0)) + share / (self.most + 1)
+        law: ExactLaw = {0: Fraction(1)}
+        for _ in range(self.rounds):
+            grown: ExactLaw = {}
+            for (a, p), (b, q) in product(law.items(), one.items()):
+                grown[a + b] = grown.get(a + b, Fraction(0)) + p * q
+            law = grown
+        return law
+
+    def mean(self) -> Fraction:
+        """Mean of that law."""
+        return sum((n * p for n, p in self.law().items()), Fraction(0))
+
+
+def _windows(context: Context) -> Iterator[Window]:
+    rounds, most, longest = context.choose((4, 2, 3), (6, 3, 4), (10, 4, 6))
+    for c, b, k in product(range(1, rounds + 1), range(1, most + 1), range(2, longest + 1)):
+        yield from (Window(c, b, k, below) for below in range(2, k + 1))
+
+
+# The mean.
+def printed_mean(window: Window) -> Fraction:
+    """``λ·C·F(ô)`` for the interval [t, t + C]."""
+    rate = Fraction(window.most, 2)
+    return rate * window.rounds * Fraction(window.below, window.longest)
+
+
+def in_interval(window: Window) -> Window:
+    """Return the window of the C + 1 rounds of [t, t + C]."""
+    return Window(window.rounds + 1, window.most, window.longest, window.below)
+
+
+def read_window(data: Data) -> Window:
+    """Read a window and refuse a meaningless one."""
+    window = Window(data["rounds"], data["most"], data["longest"], data["below"])
+    if min(window.rounds, window.most) < 1 or not 2 <= window.below <= window.longest <= 30:
+        raise ValueError("no window")
+    return window
+
+
+def verify_mean(data: Data) -> str | None:
+    """Compare the printed mean with that of the exact law."""
+    window = read_window(data)
+    found, printed = in_interval(window).mean(), printed_mean(window)
+    if found == printed:
+        return None
+    return (
+        f"C = {window.rounds}, 0..{window.most} arrivals a round, outputs 1..{window.longest}, "
+        f"ô = {window.below}: the mean is {found}, λ·C·F(ô) = {printed}"
+    )
+
+
+def _mean_check(context: Context, *, up_to: int = 1) -> Evidence:
+    windows = list(_windows(context))
+
+    def corrected(window: Window) -> bool:
+        chance = Fraction(window.below - up_to, window.longest)
+        return window.mean() == Fraction(window.most, 2) * window.rounds * chance
+
+    made = "arrivals 0..B and outputs 1..K uniform, small B, C, K, ô, exact laws"
+    return corrected_evidence(
+        examine(
+            "E N over [t, t + C] = λ·C·F(ô)", made, windows, lambda w: verify_mean(vars(w)) is None
+        ),
+        examine("E N over C rounds = λ·C·F(ô − 1)", made, windows, corrected),
+        verify_mean,
+        lambda w: dict(vars(w)),
+        "Outputs are integers: shorter than ô means at most ô − 1; [t, t + C] has C + 1 rounds.",
+    )
+
+
+# Hoeffding, and what is read off it.
+def tail(law: ExactLaw, least: Fraction) -> Fraction:
+    """``Pr(N ≥ least)``."""
+    return sum((p for n, p in law.items() if n >= least), Fraction(0))
+
+
+def _hoeffding_check(context: Context, *, power: float = 2.0) -> Evidence:
+    cases = [(w, Fraction(d, 10)) for w in _windows(context) for d in (1, 5, 10, 20)]
+
+    def bounded(case: tuple[Window, Fraction]) -> bool:
+        window, delta = case
+        law, mean = window.law(), window.mean()
+        exponent = power * float(delta * mean) ** 2 / (window.rounds * window.most**2)
+        return float(tail(law, (1 + delta) * mean)) <= exp(-exponent) + 1e-12
+
+    seen = examine(
+        "Pr(N ≥ (1 + δ)·E N) ≤ exp(−2δ²(E N)²/(C·B²))",
+        "arrivals 0..B and outputs 1..K uniform, exact laws, δ = 0.1, 0.5, 1, 2",
+        cases,
+        bounded,
+    )
+    return evidence_of(seen, "With E N of the rounds that are summed.")
+
+
+_HORIZONS = (10, 100, 1000)
+
+
+def binomial_law(trials: int, tenths: int) -> ExactLaw:
+    """Law of the arrivals in ``trials`` rounds, one in each with probability ``tenths``/10."""
+    p = Fraction(tenths, 10)
+    return {k: comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(trials + 1)}
+
+
+def verify_tail(data: Data) -> str | None:
+    """Check that the probability stays as T grows a hundredfold."""
+    rounds, tenths = data["rounds"], data["tenths"]
+    if not 1 <= rounds <= 200 or not 1 <= tenths <= 9:
+        return None
+    law, mean = binomial_law(rounds, tenths), Fraction(rounds * tenths, 10)
+    chances = [tail(law, (1 + Fraction(1, t)) * mean) for t in _HORIZONS]
+    if 2 * chances[-1] < chances[0] or not chances[-1]:
+        return None
+    return (
+        f"one arrival with probability {tenths}/10 in each of C = {rounds} rounds: Pr(N ≥ (1 + "
+        f"1/T)·E N) = {', '.join(map(str, chances))} at T = {', '.join(map(str, _HORIZONS))}"
+    )
+
+
+def _tail_check(
+    context: Context, *, delta: Fraction = Fraction(1, 2), factor: float = 1
+) -> Evidence:
+    cases = [
+        {"rounds": c, "tenths": p} for c in range(1, context.choose(9, 30, 100)) for p in (2, 5, 8)
+    ]
+
+    def vanishes(case: Data) -> bool:
+        return verify_tail(case) is None
+
+    def with_log(case: tuple[int, int]) -> bool:
+        tenths, horizon = case
+        p = Fraction(tenths, 10)
+        rounds = int(factor * log(horizon) / float(2 * delta**2 * p**2)) + 1
+        return tail(binomial_law(rounds, tenths), (1 + delta) * rounds * p) <= Fraction(1, horizon)
+
+    printed = examine(
+        "Pr(N ≥ (1 + 1/T)·E N) falls with T, C fixed",
+        "one arrival a round with probability 0.2, 0.5, 0.8, exact",
+        cases,
+        vanishes,
+    )
+    corrected = examine(
+        "with a fixed δ and C = B²·log T/(2δ²λ²F²) the probability is at most 1/T",
+        "the same, δ = 1/2, T = 10, 100, 1000",
+        product((5, 8), _HORIZONS),
+        with_log,
+    )
+    return corrected_evidence(
+        printed,
+        corrected,
+        verify_tail,
+        lambda case: case,
+        "At δ = 1/T Hoeffding's bound is near 1, and so says nothing; the proof reads it as if "
+        "the probability were O(1/T).",
+    )
+
+
+_55 = "KV-cache paper, proof of Lemma 5.5 (appendix B.3)"
+
+
+ARRIVALS = ("arrivals per round i.i.d. within [0, B]", "outputs i.i.d. with F")
+
+
+CLAIMS = (
+    Claim(
+        id="kv.lemma5.5-mean",
+        source=_55,
+        title="Mean number of shorter arrivals",
+        statement="The expected number of arrivals in [t, t + C] with outputs shorter than ô is "
+        "λCF(ô).",
+        formula="E[N^{<ô}_{[t,t+C]}] = λ·C·F(ô)",
+        hypotheses=ARRIVALS,
+        kind=Kind.COUNTEREXAMPLE,
+        check=_mean_check,
+        mutations=(Mutation("F(ô) in the correction", partial(_mean_check, up_to=0)),),
+        correction="It is λ·C·F(ô − 1) for C rounds; [t, t + C] has C + 1.",
+        verify=verify_mean,
+    ),
+    Claim(
+        id="kv.lemma5.5-hoeffding",
+        source=_55,
+        title="Hoeffding's inequality for shorter arrivals",
+        statement="The number of shorter arrivals in C rounds exceeds (1 + δ) times its mean with "
+        "probability at most exp(−2δ²(E N)²/(C·B²)).",
+        formula="Pr(N ≥ (1+δ)·E N) ≤ exp(−2δ²(E N)²/(C·B²))",
+        hypotheses=ARRIVALS,
+        kind=Kind.FINITE,
+        check=_hoeffding_check,
+        mutations=(Mutation("10 in place of 2", partial(_hoeffding_check, power=10.0)),),
+    ),
+    Claim(
+        id="kv.lemma5.5-tail",
+        source=f"{_55} and of Lemma 5.6 (appendix B.4)",
+        title="The choice δ = 1/T",
+        statement="With δ = 1/T the bound is about 1 − O(1/T), so with probability 1 − O(1/T) "
+        "the number of shorter arrivals is at most (1 + 1/T) times its mean.",
+        formula="Pr(N ≥ (1+1/T)·λCF) = O(1/T) for a constant C",
+        hypotheses=ARRIVALS,
+        kind=Kind.COUNTEREXAMPLE,
+        check=_tail_check,
+        mutations=(
+            Mutation(
+                "a twentieth of the window in the correction", partial(_tail_check, factor=0.05)
+            ),
+        ),
+        correction="The bound on the bad event tends to 1 and says nothing; its probability "
+        "tends to a positive number. A fixed δ and a window C = B²·log T/(2δ²λ²F²), which grows "
+        "with T, give 1/T.",
+        reading="refuted where the probability at T = 1000 is at least half of that at T = 10.",
+        verify=verify_tail,
+    ),
+)

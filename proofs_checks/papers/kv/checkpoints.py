@@ -1,0 +1,274 @@
+"""Where Equation (1) is looked at, and how often: checkpoints and Proposition 4.1."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from formulations.hindsight_latency import Convention
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence
+from proofs_checks.papers.kv.model import (
+    Jobs,
+    Load,
+    Test,
+    algorithm,
+    equation_1,
+    jobs,
+    random_problem,
+    used,
+)
+from proofs_checks.papers.kv.states import (
+    COMMON,
+    State,
+    fits,
+    random_state,
+    read_state,
+    worded,
+    write_state,
+)
+from proofs_checks.search import corrected_evidence, evidence_of, examine, smallest_counterexample
+
+
+# Checkpoints.
+def at_completions(memory: int, running: Sequence[Load], new: Sequence[Load]) -> bool:
+    """Equation (1) at the last slot of each running and new request, the candidate included."""
+    together = [*running, *new]
+    return all(used(together, slots - 1) <= memory for _, slots in together)
+
+
+def at_completions_of_others(memory: int, running: Sequence[Load], new: Sequence[Load]) -> bool:
+    """Equation (1) at the checkpoints as Algorithm 1 lists them, before it adds the candidate."""
+    together = [*running, *new]
+    return all(used(together, slots - 1) <= memory for _, slots in together[:-1])
+
+
+def at_last_completion(memory: int, running: Sequence[Load], new: Sequence[Load]) -> bool:
+    """Equation (1) at the last of all completions only."""
+    together = [*running, *new]
+    return used(together, max(slots for _, slots in together) - 1) <= memory
+
+
+def _agrees(test: Test) -> Callable[[State], bool]:
+    def holds(state: State) -> bool:
+        columns = state.memory, state.running, state.waiting
+        everywhere = fits(state.memory, [*state.running, *state.waiting])
+        return test(*columns) == everywhere == equation_1(*columns)
+
+    return holds
+
+
+def _checkpoint_check(context: Context, *, test: Test = at_completions) -> Evidence:
+    states = (
+        random_state(context.rng, "mixed") for _ in range(context.choose(1500, 10_000, 200_000))
+    )
+    seen = examine(
+        "(1) at the completions ⇔ (1) at every t′",
+        "random states that fit before the new requests, mixed prompts",
+        states,
+        _agrees(test),
+        applies=lambda state: bool(state.waiting),
+    )
+    return evidence_of(seen, "Between completions the memory only grows.")
+
+
+def verify_listed(data: Data) -> str | None:
+    """Say whether requests pass at the listed checkpoints and exceed the memory."""
+    state = read_state(data)
+    if len({tokens for tokens, _ in state.waiting}) != 1:
+        return None
+    columns = state.memory, state.running, state.waiting
+    if not at_completions_of_others(*columns) or equation_1(*columns):
+        return None
+    return f"{worded(state)}: the listed times pass, together they exceed M"
+
+
+def _listed_check(
+    context: Context, *, printed: Test = at_completions_of_others, corrected: Test = at_completions
+) -> Evidence:
+    count = context.choose(2000, 10_000, 100_000)
+    states = [random_state(context.rng, "common") for _ in range(count)]
+
+    def sound(test: Test) -> Callable[[State], bool]:
+        def holds(state: State) -> bool:
+            columns = state.memory, state.running, state.waiting
+            return not test(*columns) or equation_1(*columns)
+
+        return holds
+
+    first = examine(
+        "what passes never exceeds M",
+        "random states",
+        states,
+        sound(printed),
+        lambda state: bool(state.waiting),
+    )
+    second = examine(
+        "the same with the candidate's own completion",
+        "random states",
+        states,
+        sound(corrected),
+        lambda state: bool(state.waiting),
+    )
+    return Evidence(
+        first.tally.verdict(),
+        second.tally.verdict(),
+        "On an empty worker the list is empty, and anything passes.",
+        (first.tally, second.tally),
+        counterexample=smallest_counterexample(
+            map(write_state, first.failures), verify_listed, f"search: {first.tally.made}"
+        ),
+    )
+
+
+# Proposition 4.1.
+def inequalities_per_round(data: Jobs, *, keep_finished: bool = False) -> list[int]:
+    """Return how many inequalities Algorithm 1 looks at in each round.
+
+    Parameters
+    ----------
+    data : Jobs
+        Requests, all at 0.
+    keep_finished : bool
+        Take ``S(t) = S(t−1) ∪ U(t−1)`` to the letter: finished requests stay in S.
+    """
+    counts: list[int] = []
+    starts = algorithm(data)
+    order = sorted(range(len(starts)), key=lambda job: (data.length[job], job))
+    for now in range(max(starts) + 1):
+        before = [job for job in order if starts[job] < now]
+        held = [j for j in before if keep_finished or now < starts[j] + data.length[j]]
+        started = sum(start == now for start in starts)
+        waits = any(start > now for start in starts)
+        # The k-th request tried: completions of S, of the k − 1 before it, its own.
+        counts.append(sum(len(held) + k for k in range(1, started + waits + 1)))
+    return counts
+
+
+def verify_count(data: Data) -> str | None:
+    """Count the inequalities of the printed pseudo-code in a run and compare with 4·M²."""
+    memory, prompt, output, num = (data[key] for key in ("memory", "prompt", "output", "requests"))
+    if min(prompt, output, num) < 1 or prompt + output > memory:
+        return None
+    work = max(inequalities_per_round(_equal(memory, prompt, output, num), keep_finished=True))
+    if work <= 4 * memory**2:
+        return None
+    return (
+        f"M = {memory}, {num} requests with s = {prompt}, o = {output}: {work} inequalities in "
+        f"one round, more than 4·M² = {4 * memory**2}; another {num} requests add as many again"
+    )
+
+
+def _equal(memory: int, prompt: int, output: int, num: int) -> Jobs:
+    return Jobs(memory, (0,) * num, (prompt,) * num, (output + 1,) * num)
+
+
+def _count_check(context: Context, *, keep_finished: bool = False) -> Evidence:
+    runs = [
+        jobs(
+            random_problem(context.rng, most=30, memory=20, rounds=0, convention=Convention.CLOSED)
+        )
+        for _ in range(context.choose(20, 300, 3000))
+    ]
+    many = [_equal(m, 1, 1, 14 * m**2) for m in context.choose((2,), (2, 3), (2, 3, 4, 6))]
+
+    def by_letter(data: Jobs) -> bool:
+        return max(inequalities_per_round(data, keep_finished=True)) <= 4 * data.memory**2
+
+    def counted(data: Jobs) -> bool:
+        smallest = min(data.first)
+        held, new = data.memory // smallest, data.memory // (smallest + 1)
+        work = inequalities_per_round(data, keep_finished=keep_finished)
+        return max(work) <= (new + 1) * (held + new + 1)
+
+    made = "runs of Algorithm 1 on random and on many equal requests"
+    printed = examine(
+        "at most 4·M² inequalities a round with S(t) as the pseudo-code has it",
+        made,
+        [*runs, *many],
+        by_letter,
+    )
+    corrected = examine(
+        "at most (N + 1)(K + N + 1) with N = ⌊M/(s+1)⌋ new and K = ⌊M/s⌋ running requests",
+        made,
+        [*runs, *many],
+        counted,
+    )
+    return corrected_evidence(
+        printed,
+        corrected,
+        verify_count,
+        lambda data: {
+            "memory": data.memory,
+            "prompt": data.first[0],
+            "output": data.length[0] - 1,
+            "requests": len(data.length),
+        },
+        "|S(t)| = O(M) needs finished requests to leave S, as the text has it and the pseudo-code "
+        "has not. Each inequality is a sum of O(M) terms; only with sums that are kept up to date "
+        "does the time follow the count.",
+    )
+
+
+CLAIMS = (
+    Claim(
+        id="kv.checkpoints",
+        source="KV-cache paper, text below Equation (2) (section 4)",
+        title="Completion times suffice",
+        statement="(1) need only be checked at the completion times of ongoing or new requests.",
+        formula="(1) at t′ = p_j + o_j, j ∈ S ∪ U  ⇔  (1) at all t′",
+        hypotheses=("what runs fits on its own", "the candidate counts among the new requests"),
+        kind=Kind.FINITE,
+        check=_checkpoint_check,
+        mutations=(
+            Mutation(
+                "without the candidate's",
+                partial(_checkpoint_check, test=at_completions_of_others),
+            ),
+            Mutation(
+                "the last completion only", partial(_checkpoint_check, test=at_last_completion)
+            ),
+        ),
+        reading="also for mixed prompts.",
+    ),
+    Claim(
+        id="kv.algorithm1-checkpoints",
+        source="KV-cache paper, Algorithms 1 and 2, list of times",
+        title="The list of checkpoints as printed",
+        statement="Checking (1) at t′ = p_j + o_j for j ∈ S(t) ∪ U(t), before the candidate is "
+        "in U(t), keeps the memory.",
+        formula="(1) at p_j + o_j, j ∈ S ∪ U  ⇒  (1) for U ∪ {i} at all t′",
+        hypotheses=COMMON,
+        kind=Kind.COUNTEREXAMPLE,
+        check=_listed_check,
+        mutations=(
+            Mutation("the candidate listed", partial(_listed_check, printed=at_completions)),
+            Mutation(
+                "not listed in the correction",
+                partial(_listed_check, corrected=at_completions_of_others),
+            ),
+        ),
+        correction="The candidate's own completion t + o_i belongs on the list.",
+        verify=verify_listed,
+    ),
+    Claim(
+        id="kv.proposition4.1",
+        source="KV-cache paper, Proposition 4.1 (section 4) and its proof (appendix A.1)",
+        title="Work of Algorithm 1 per round",
+        statement="Algorithm 1 takes O(M²) per round, whatever n is: O(M) requests are tried, "
+        "each at O(M) completion times.",
+        formula="inequalities per round ≤ c·M²",
+        hypotheses=("a common prompt s ≥ 1", "requests sorted beforehand"),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_count_check,
+        mutations=(
+            Mutation(
+                "finished requests kept in the correction",
+                partial(_count_check, keep_finished=True),
+            ),
+        ),
+        correction="It holds for the number of inequalities if S(t) loses its finished "
+        "requests: at most (⌊M/(s+1)⌋ + 1)(⌊M/s⌋ + ⌊M/(s+1)⌋ + 1). With S(t) = S(t−1) ∪ U(t−1) "
+        "as printed the list of times grows with n.",
+        reading="c = 4; operations counted as inequalities looked at.",
+        verify=verify_count,
+    ),
+)

@@ -1,0 +1,102 @@
+"""Rounds of runs of Algorithm 2, with the optimum from the state it has reached."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from bfio.kvcache.off_couple import Coupling, off_couple
+from formulations.hindsight_latency import LatencyProblem
+from proofs_checks.claim import Context
+from proofs_checks.evidence import Data
+from proofs_checks.papers.kv.model import (
+    Jobs,
+    algorithm,
+    from_data,
+    jobs,
+    random_problem,
+)
+from proofs_checks.papers.kv.optimum import least_latency, optima, prefix
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A run of Algorithm 2 at round ``now``, and the optimum from the state it has reached.
+
+    Parameters
+    ----------
+    problem : LatencyProblem
+        Requests with a common prompt.
+    now : int
+        ``t``.
+    """
+
+    problem: LatencyProblem
+    now: int
+
+    @cached_property
+    def data(self) -> Jobs:
+        """The requests as the memory sees them."""
+        return jobs(self.problem)
+
+    @cached_property
+    def online(self) -> list[int]:
+        """Starts of Algorithm 2."""
+        return algorithm(self.data)
+
+    @cached_property
+    def offline(self) -> list[tuple[int, ...]]:
+        """All optima from the state of Algorithm 2 at ``now``: OFF may be any of them."""
+        return optima(self.data, prefix(self.online, self.now), self.now)
+
+    @cached_property
+    def compensated(self) -> int:
+        """``CP_{t+1}`` of this path: what the decision of Algorithm 2 at ``now`` costs OFF."""
+        after = least_latency(self.data, prefix(self.online, self.now + 1), self.now + 1)
+        return after - sum(self.offline[0])
+
+    def started(self, starts: Sequence[int]) -> set[int]:
+        """Return the requests that start at ``now``."""
+        return {job for job, start in enumerate(starts) if start == self.now}
+
+    def coupled(self, offline: Sequence[int]) -> Coupling:
+        """Return the schedule of Off-Couple against an optimum."""
+        online = [start if start <= self.now else None for start in self.online]
+        return off_couple(self.problem, online, offline, self.now)
+
+
+def small_problems(context: Context, count: int) -> Iterator[LatencyProblem]:
+    """Draw instances of 4 requests with a prompt of 1 that arrive in rounds 0 to 3."""
+    for _ in range(count):
+        yield random_problem(context.rng, least=4, most=4, memory=6, prompt=1, rounds=3)
+
+
+def moments(context: Context, count: int) -> Iterator[Moment]:
+    """Yield the rounds of random runs that are not optimal; elsewhere there is nothing to see."""
+    for problem in small_problems(context, count):
+        data = jobs(problem)
+        online = algorithm(data)
+        if sum(online) > sum(data.arrival) and least_latency(data) < sum(online):
+            yield from (Moment(problem, now) for now in range(max(online) + 1))
+
+
+MADE = "every round of random runs of Algorithm 2 on 4 requests that are not optimal"
+
+
+def draws(context: Context) -> int:
+    """Return how many instances the rare failures need."""
+    return context.choose(260, 2000, 30_000)
+
+
+# The decomposition of the regret.
+def read_common(data: Data) -> LatencyProblem:
+    """Read a problem and refuse different prompts."""
+    problem = from_data(data | {"requests": [row[:3] for row in data["requests"]]})
+    if len(set(problem.prompt.tolist())) > 1:
+        raise ValueError("prompts differ")
+    return problem
+
+
+FROM_STATE = ("a common prompt s", "no pausing", "OFF optimal from the state of Algorithm 2 at t")
+
+
+PROOF = "KV-cache paper, proof of Theorem 5.3 (section 5.1)"

@@ -1,0 +1,89 @@
+"""What the paper states and no finite computation here can decide, with the reason."""
+
+from functools import partial
+
+from proofs_checks.claim import Claim, Context, Kind
+from proofs_checks.evidence import Evidence, Verdict
+
+
+def _not_checkable(context: Context, *, why: str) -> Evidence:
+    del context
+    return Evidence(Verdict.NOT_CHECKABLE, summary=why)
+
+
+def _claim(name: str, source: str, title: str, statement: str, formula: str, why: str) -> Claim:
+    return Claim(
+        id=f"kv.{name}",
+        source=f"KV-cache paper, {source}",
+        title=title,
+        statement=statement,
+        formula=formula,
+        hypotheses=(),
+        kind=Kind.OUTSIDE,
+        check=partial(_not_checkable, why=why),
+    )
+
+
+CLAIMS = (
+    _claim(
+        "lemma5.5",
+        "Lemma 5.5 (section 5.1)",
+        "OFF catches up in a stable system",
+        "If λ < μ*, OFF completes S_ON ∪ U within a constant C_1 of rounds, with probability 1 "
+        "− O(1/T).",
+        "λ < μ*  ⇒  Pr(t̂ − t ≤ C_1) ≥ 1 − O(1/T)",
+        "It needs optima of runs as long as T and a rate μ* that the paper leaves open. Its "
+        "proof fails: see kv.lemma5.5-mean and kv.lemma5.5-tail. The theorem it serves is "
+        "refuted (kv.theorem5.3).",
+    ),
+    _claim(
+        "lemma5.6",
+        "Lemma 5.6 (section 5.1)",
+        "OFF catches up in an overloaded system",
+        "If λ > μ*, there is t_0 such that for t ≥ t_0 OFF completes S_ON ∪ U within a constant "
+        "C_2 of rounds, with probability 1 − O(1/T).",
+        "λ > μ*  ⇒  Pr(t̂ − t ≤ C_2) ≥ 1 − O(1/T) for t ≥ t_0",
+        "It needs optima of runs as long as T. Its proof fails: see kv.lemma5.5-tail and "
+        "kv.lemma5.6-minimum. The theorem it serves is refuted (kv.theorem5.3).",
+    ),
+    _claim(
+        "theorem6.4",
+        "Theorem 6.4 (section 6)",
+        "No constant ratio with randomness",
+        "No randomized algorithm has a competitive ratio independent of M.",
+        "sup_M inf_R sup_I E[TEL(I; R)]/OPT(I) = ∞",
+        "It speaks of all randomized algorithms. Its proof does not establish it: the "
+        "distribution does not add up (kv.theorem6.4-distribution), and an algorithm that "
+        "starts at once stays below the bound that is claimed for every algorithm "
+        "(kv.theorem6.4-bound).",
+    ),
+    _claim(
+        "figure5",
+        "section 7 and Figure 5",
+        "Latency on LMSYS-Chat-1M",
+        "Average latency against the number of arrivals has slope 1/6 for Algorithm 2 and 1/2 "
+        "for the best benchmark under high demand, 1/800 and 1/100 under low demand.",
+        "slopes 1/6, 1/2 (λ = 50); 1/800, 1/100 (λ = 10)",
+        "The sample of 10,000 conversations and the simulator of batch times are not at hand. "
+        "Studies 8 to 10 of the benchmarks measure the same on other traces.",
+    ),
+    _claim(
+        "protection-thresholds",
+        "sections 7.1 and 7.2",
+        "Least α without a loop",
+        "On the grid of 0.01 the least α that avoids an infinite loop is 0.21 under high demand "
+        "and 0.24 under low demand.",
+        "α_min = 0.21 (λ = 50), 0.24 (λ = 10)",
+        "The requests are not at hand. Section 7.1 itself turns to β-clearing for all α < 0.24. "
+        "Study 9 of the benchmarks looks for the threshold on other traces; kv.alpha-loop shows "
+        "that there is one.",
+    ),
+    _claim(
+        "benchmark-latency",
+        "later version, experiments",
+        "MC-SF against MC-Benchmark",
+        "On 10,000 conversations MC-SF has an average latency of 32.11, MC-Benchmark of 46.47.",
+        "32.11 against 46.47",
+        "The requests are not at hand. Study 8 of the benchmarks compares both on other traces.",
+    ),
+)

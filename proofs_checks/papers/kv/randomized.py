@@ -1,0 +1,273 @@
+"""The proof of Theorem 6.4: Yao's inequality, the distribution, the memory left."""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import partial
+from itertools import product
+
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence
+from proofs_checks.papers.kv.adversary import Attack
+from proofs_checks.search import corrected_evidence, evidence_of, examine
+
+
+# Yao's inequality.
+def _mixtures(size: int, parts: int) -> Iterator[tuple[Fraction, ...]]:
+    """Yield all laws on ``size`` points with chances in multiples of ``1/parts``."""
+    for counts in product(range(parts + 1), repeat=size - 1):
+        if sum(counts) <= parts:
+            yield tuple(Fraction(c, parts) for c in (*counts, parts - sum(counts)))
+
+
+def _yao_check(context: Context, *, pick: str = "least") -> Evidence:
+    size, parts = context.choose((2, 4), (3, 6), (3, 12))
+    games = []
+    for _ in range(context.choose(30, 100, 300)):
+        best = context.rng.integers(1, 10, size)
+        rows = best + context.rng.integers(0, 12, (size, size))
+        games.append((rows.tolist(), best.tolist()))
+
+    def inequality(game: tuple[list[list[int]], list[int]]) -> bool:
+        rows, best = game
+        laws = list(_mixtures(size, parts))
+        left = min(_worst_instance(rows, best, mixture) for mixture in laws)
+        right = max(_by_law(rows, best, law, pick) for law in laws)
+        return left >= right
+
+    seen = examine(
+        "worst ratio of every mixture of algorithms ≥ least ratio of expectations under every law",
+        f"random cost tables, {size} algorithms and instances, chances in multiples of 1/{parts}",
+        games,
+        inequality,
+    )
+    return evidence_of(seen, "Exact fractions.")
+
+
+def _worst_instance(
+    rows: Sequence[Sequence[int]], best: Sequence[int], mixture: Sequence[Fraction]
+) -> Fraction:
+    return max(
+        sum((chance * row[i] for chance, row in zip(mixture, rows, strict=True)), Fraction(0))
+        / opt
+        for i, opt in enumerate(best)
+    )
+
+
+def _by_law(
+    rows: Sequence[Sequence[int]], best: Sequence[int], law: Sequence[Fraction], pick: str
+) -> Fraction:
+    mean = sum((p * opt for p, opt in zip(law, best, strict=True)), Fraction(0))
+    ratios = [
+        sum((p * c for p, c in zip(law, row, strict=True)), Fraction(0)) / mean for row in rows
+    ]
+    return min(ratios) if pick == "least" else max(ratios)
+
+
+# The distribution.
+def printed_values(steps: int, constant: int) -> list[Fraction]:
+    """Return ``k = 1 − 2ε, 1 − ε, ..., c + 1 − 2ε`` for ε = 1/steps."""
+    epsilon = Fraction(1, steps)
+    last = constant + 1 - 2 * epsilon
+    values = [1 - 2 * epsilon]
+    while values[-1] < last:
+        values.append(values[-1] + epsilon)
+    return values
+
+
+def hit(steps: int, start: Fraction) -> list[Fraction]:
+    """Return ``k′ + ε, k′ + 2ε, ..., k′ + (1 − 2ε)``."""
+    return [start + Fraction(j, steps) for j in range(1, steps - 1)]
+
+
+def law_cases(context: Context) -> list[Data]:
+    """Return values of 1/ε and c."""
+    steps, constants = context.choose((8, 4), (16, 6), (30, 8))
+    return [{"steps": n, "constant": c} for n in range(3, steps) for c in range(1, constants)]
+
+
+def read_law(data: Data) -> tuple[int, int]:
+    """Read 1/ε and c."""
+    if data["steps"] < 3 or data["constant"] < 1:
+        raise ValueError("no distribution")
+    return data["steps"], data["constant"]
+
+
+def verify_distribution(data: Data) -> str | None:
+    """Add up the printed probabilities."""
+    steps, constant = read_law(data)
+    total = len(printed_values(steps, constant)) * Fraction(1, steps * constant)
+    return None if total == 1 else f"ε = 1/{steps}, c = {constant}: they add up to {total}"
+
+
+def _distribution_check(context: Context, *, extra: int = 1) -> Evidence:
+    cases = law_cases(context)
+
+    def one(case: Data) -> bool:
+        steps, constant = read_law(case)
+        chance = Fraction(1, steps * constant + extra)
+        return len(printed_values(steps, constant)) * chance == 1
+
+    return corrected_evidence(
+        examine(
+            "ε/c for each k adds up to 1",
+            "ε = 1/3, 1/4, ..., c = 1, 2, ...",
+            cases,
+            lambda c: verify_distribution(c) is None,
+        ),
+        examine("ε/(c + ε) for each k does", "the same", cases, one),
+        verify_distribution,
+        lambda case: case,
+        "Both ends count: there are c/ε + 1 values of k.",
+    )
+
+
+def verify_conditional(data: Data) -> str | None:
+    """Count the instances that hit a start k′, and weigh them with ε/c."""
+    steps, constant = read_law(data)
+    start = printed_values(steps, constant)[0]
+    chance = len(hit(steps, start)) * Fraction(1, steps * constant)
+    if chance == Fraction(1, constant):
+        return None
+    return f"ε = 1/{steps}, c = {constant}: {len(hit(steps, start))} values, probability {chance}"
+
+
+def _conditional_check(context: Context, *, missing: int = 2) -> Evidence:
+    cases = law_cases(context)
+
+    def corrected(case: Data) -> bool:
+        steps, constant = read_law(case)
+        values = printed_values(steps, constant)
+        inside = [start for start in values if hit(steps, start)[-1] <= values[-1]]
+        weight = Fraction(steps - missing, steps * constant)
+        return all(len(hit(steps, k)) * Fraction(1, steps * constant) == weight for k in inside)
+
+    return corrected_evidence(
+        examine(
+            "one of k = k′ + ε..k′ + 1 − 2ε comes with probability 1/c",
+            "ε = 1/3, 1/4, ..., c = 1, 2, ...",
+            cases,
+            lambda c: verify_conditional(c) is None,
+        ),
+        examine(
+            "with probability (1 − 2ε)/c",
+            "the same, every k′ with all of them in range",
+            cases,
+            corrected,
+        ),
+        verify_conditional,
+        lambda case: case,
+        "There are 1/ε − 2 values, not 1/ε; for the last k′ fewer, since k ends at c + 1 − 2ε.",
+    )
+
+
+# The memory that is left.
+def verify_room(data: Data) -> str | None:
+    """Compute what the long request leaves at the release and compare with (k − k′)M."""
+    steps, prompt, later = data["steps"], data["prompt"], data["later"]
+    if steps < 3 or prompt < 1 or not 1 <= later <= steps - 2:
+        return None
+    memory, age = steps * prompt, later * prompt
+    room = memory - (prompt + age)
+    if room == age:
+        return None
+    return (
+        f"ε = 1/{steps}, M = {memory}, k − k′ = {later}·ε: {room} tokens are left, "
+        f"(k − k′)M = {age}"
+    )
+
+
+def _room_check(context: Context, *, prompts: int = 1) -> Evidence:
+    cases = [
+        {"steps": n, "prompt": q, "later": j}
+        for n in range(3, context.choose(9, 30, 80))
+        for q in (1, 4)
+        for j in range(1, n - 1)
+    ]
+
+    def corrected(case: Data) -> bool:
+        steps, prompt, later = case["steps"], case["prompt"], case["later"]
+        problem = Attack(steps * prompt, prompt, 0, 0).problem()
+        held: int = problem.prompt.tolist()[0] + later * prompt
+        left: int = (steps - later - prompts) * prompt
+        return problem.memory - held == left
+
+    return corrected_evidence(
+        examine(
+            "(k − k′)M tokens are left at kM",
+            "ε = 1/3, 1/4, ..., all k − k′",
+            cases,
+            lambda c: verify_room(c) is None,
+        ),
+        examine("(k′ + 1 − k)M − s are", "the same", cases, corrected),
+        verify_room,
+        lambda case: case,
+        "(k − k′)M is what it has generated. The later steps of the proof use (k′ + 1 − k)M.",
+    )
+
+
+PROOF = "KV-cache paper, proof of Theorem 6.4 (section 6)"
+
+
+_LAW = ("ε = 1/3, 1/4, ...", "c a positive integer")
+
+
+CLAIMS = (
+    Claim(
+        id="kv.eq8",
+        source=f"{PROOF}, Equation (8)",
+        title="Yao's inequality for ratios",
+        statement="The worst ratio of any randomized algorithm is at least the least ratio of "
+        "expectations of a deterministic one under any law of instances.",
+        formula="inf_R sup_I E[TEL]/OPT ≥ sup_D inf_A E_D[TEL]/E_D[OPT]",
+        hypotheses=("finitely many algorithms and instances",),
+        kind=Kind.FINITE,
+        check=_yao_check,
+        mutations=(
+            Mutation(
+                "the worst deterministic one on the right", partial(_yao_check, pick="worst")
+            ),
+        ),
+    ),
+    Claim(
+        id="kv.theorem6.4-distribution",
+        source=PROOF,
+        title="The distribution of instances",
+        statement="Instance I_k comes with probability ε/c for k = 1 − 2ε, 1 − ε, ..., c + 1 − "
+        "2ε; this is a probability distribution.",
+        formula="Σ_k ε/c = 1",
+        hypotheses=_LAW,
+        kind=Kind.COUNTEREXAMPLE,
+        check=_distribution_check,
+        mutations=(Mutation("ε/c in the correction", partial(_distribution_check, extra=0)),),
+        correction="There are c/ε + 1 values, so each needs probability ε/(c + ε).",
+        verify=verify_distribution,
+    ),
+    Claim(
+        id="kv.theorem6.4-conditional",
+        source=PROOF,
+        title="Probability of a bad instance",
+        statement="One of the instances k = k′ + ε, ..., k′ + (1 − 2ε) comes with probability "
+        "(1/ε)·(ε/c) = 1/c.",
+        formula="Pr(k ∈ {k′+ε, …, k′+1−2ε}) = 1/c",
+        hypotheses=_LAW,
+        kind=Kind.COUNTEREXAMPLE,
+        check=_conditional_check,
+        mutations=(Mutation("one value missing only", partial(_conditional_check, missing=1)),),
+        correction="(1 − 2ε)/c, and less for k′ near the end.",
+        verify=verify_conditional,
+    ),
+    Claim(
+        id="kv.theorem6.4-room",
+        source=PROOF,
+        title="Memory left beside the long request",
+        statement="At time kM the remaining memory is (k − k′)M.",
+        formula="M − (s + (k − k′)M) = (k − k′)M",
+        hypotheses=("s = εM", "the long request started at k′M"),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_room_check,
+        mutations=(Mutation("without the prompt", partial(_room_check, prompts=0)),),
+        correction="(k′ + 1 − k)M − s. The printed bounds that follow use (k′ + 1 − k)M, which "
+        "is safe.",
+        verify=verify_room,
+    ),
+)

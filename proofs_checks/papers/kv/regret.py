@@ -1,0 +1,244 @@
+"""The proof of constant regret: round accounting, decomposition, what OFF starts."""
+
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+
+from bfio.kvcache.accounting import pending_per_round
+from formulations.hindsight_latency import LatencyProblem, total_latency
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence
+from proofs_checks.papers.kv.model import (
+    algorithm,
+    as_data,
+    jobs,
+    random_problem,
+)
+from proofs_checks.papers.kv.moments import (
+    FROM_STATE,
+    MADE,
+    PROOF,
+    Moment,
+    draws,
+    moments,
+    read_common,
+    small_problems,
+)
+from proofs_checks.papers.kv.optimum import least_latency
+from proofs_checks.search import (
+    corrected_evidence,
+    evidence_of,
+    examine,
+)
+
+
+# Equation (6).
+def _rounds_check(context: Context, *, truncated: bool = False) -> Evidence:
+    def counted(problem: LatencyProblem) -> bool:
+        starts = algorithm(jobs(problem))
+        pending = pending_per_round(problem, starts).tolist()
+        ends = [p + o for p, o in zip(starts, problem.output.tolist(), strict=True)]
+        spans = list(zip(problem.arrival.tolist(), ends, strict=True))
+        by_state = [sum(a <= t < c for a, c in spans) for t in range(max(ends))]
+        counted_until = max(problem.arrival.tolist()) + 1 if truncated else max(ends)
+        total = sum(by_state[:counted_until])
+        alike: bool = pending == by_state
+        return alike and total == total_latency(problem, starts)
+
+    problems = (
+        random_problem(context.rng, most=8, memory=15)
+        for _ in range(context.choose(200, 2000, 50_000))
+    )
+    seen = examine(
+        "Σ_t |S ∪ R| = Σ_i (c_i − a_i)", "random runs of Algorithm 2", problems, counted
+    )
+    return evidence_of(seen, "Rounds after the last arrival count too.")
+
+
+def gap_and_sum(problem: LatencyProblem) -> tuple[int, int]:
+    """Return total latency of Algorithm 2 less the optimum, and the sum of its CP terms."""
+    data = jobs(problem)
+    online = algorithm(data)
+    terms = sum(Moment(problem, now).compensated for now in range(max(online) + 1))
+    return sum(online) - least_latency(data), terms
+
+
+def horizon(problem: LatencyProblem) -> int:
+    """Return T: rounds with arrivals."""
+    return int(problem.arrival.max()) + 1
+
+
+def verify_decomposition(data: Data) -> str | None:
+    """Evaluate both sides of the printed decomposition on one path."""
+    problem = read_common(data)
+    gap, terms = gap_and_sum(problem)
+    left, right = Fraction(gap, problem.num_requests), Fraction(terms, horizon(problem))
+    if left == right:
+        return None
+    return (
+        f"convention {problem.convention}, M = {problem.memory}, (arrival, s, o) = "
+        f"{data['requests']}: AEL − OPT/n = {left}, (1/T)·Σ CP = {right} with T = "
+        f"{horizon(problem)}"
+    )
+
+
+def _decomposition_check(context: Context, *, from_round: int = 0) -> Evidence:
+    problems = list(small_problems(context, context.choose(120, 600, 5000)))
+    pairs = {id(problem): gap_and_sum(problem) for problem in problems}
+
+    def printed(problem: LatencyProblem) -> bool:
+        gap, terms = pairs[id(problem)]
+        return gap * horizon(problem) == terms * problem.num_requests
+
+    def corrected(problem: LatencyProblem) -> bool:
+        gap, terms = pairs[id(problem)]
+        skipped = sum(Moment(problem, now).compensated for now in range(from_round))
+        return gap == terms - skipped
+
+    made = "random runs of Algorithm 2 on 4 requests, optima by enumeration"
+    return corrected_evidence(
+        examine("AEL − OPT/n = (1/T)·Σ_t CP_{t+1}", made, problems, printed),
+        examine("TEL − OPT = Σ_t CP_{t+1}, until all have completed", made, problems, corrected),
+        verify_decomposition,
+        as_data,
+        "The sum of the terms is the total excess; AEL divides by n, the printed formula by T.",
+    )
+
+
+# Footnote 6.
+def _sign_check(context: Context, *, against_online: bool = False) -> Evidence:
+    def never_negative(moment: Moment) -> bool:
+        if against_online:
+            return moment.compensated + sum(moment.offline[0]) >= sum(moment.online)
+        alike = any(moment.started(o) == moment.started(moment.online) for o in moment.offline)
+        return moment.compensated >= 0 and not (alike and moment.compensated)
+
+    seen = examine(
+        "CP ≥ 0, and 0 if some optimum decides alike",
+        MADE,
+        moments(context, draws(context)),
+        never_negative,
+    )
+    return evidence_of(seen, "By enumeration of all schedules from the state.")
+
+
+# Which requests OFF starts.
+def lengths(moment: Moment, starts: Sequence[int]) -> Counter[tuple[int, int]]:
+    """Return arrivals and lengths of what starts now; requests alike in both are one."""
+    data = moment.data
+    return Counter((data.arrival[job], data.length[job]) for job in moment.started(starts))
+
+
+def leaves_the_batch(moment: Moment) -> bool:
+    """Whether every optimum starts something that Algorithm 2 does not."""
+    mine = lengths(moment, moment.online)
+    return all(lengths(moment, other) - mine for other in moment.offline)
+
+
+def verify_subset(data: Data) -> str | None:
+    """Enumerate the optima from a state of Algorithm 2 and compare their batches with its own."""
+    if not 0 <= data["now"] <= 50:
+        return None
+    moment = Moment(read_common(data), data["now"])
+    if not leaves_the_batch(moment):
+        return None
+    return (
+        f"convention {moment.problem.convention}, M = {moment.problem.memory}, (arrival, s, o) = "
+        f"{data['requests']}: at t = {moment.now} Algorithm 2 starts "
+        f"{sorted(moment.started(moment.online))}, every optimum something else, such as "
+        f"{sorted(moment.started(moment.offline[0]))}"
+    )
+
+
+def _subset_check(context: Context, *, spare: int = 0) -> Evidence:
+    # Rarer than what the other claims look for.
+    cases = list(moments(context, 2 * draws(context)))
+    return corrected_evidence(
+        examine(
+            "some optimum starts a subset of what Algorithm 2 starts",
+            MADE,
+            cases,
+            lambda m: not leaves_the_batch(m),
+        ),
+        examine(
+            "no optimum starts more requests",
+            MADE,
+            cases,
+            lambda m: all(
+                len(m.started(o)) + spare <= len(m.started(m.online)) for o in m.offline
+            ),
+        ),
+        verify_subset,
+        lambda m: as_data(m.problem, now=m.now),
+        "It may start a longer one instead of a shorter one, because of when they end.",
+    )
+
+
+CLAIMS = (
+    Claim(
+        id="kv.eq6",
+        source=f"{PROOF}, Equations (5) and (6)",
+        title="Latency round by round",
+        statement="Every pending request, processed or not, costs 1 in each round; the sum over "
+        "all rounds is the total latency.",
+        formula="ℓ_t = |S(t) ∪ R(t)|,  TEL = Σ_t ℓ_t",
+        hypotheses=("unit rounds", "summed until all have completed"),
+        kind=Kind.IDENTITY,
+        check=_rounds_check,
+        mutations=(
+            Mutation("summed to the last arrival", partial(_rounds_check, truncated=True)),
+        ),
+    ),
+    Claim(
+        id="kv.regret-decomposition",
+        source=f"{PROOF}, display after Equation (6)",
+        title="Decomposition of the regret",
+        statement="The regret is 1/T times the sum of the compensated values.",
+        formula="E[AEL − OPT/n] = (1/T)·Σ_t E[L^OFF_{t+1}(S_ON, R_ON) − L^OFF_{t+1}(S̃_OFF, "
+        "R̃_OFF)]",
+        hypotheses=FROM_STATE,
+        kind=Kind.COUNTEREXAMPLE,
+        check=_decomposition_check,
+        mutations=(
+            Mutation("without the first two rounds", partial(_decomposition_check, from_round=2)),
+        ),
+        correction="Path by path TEL − OPT = Σ_t CP_{t+1}, summed until all have completed. AEL "
+        "divides by the number of requests, not by T.",
+        reading="T: rounds with arrivals.",
+        verify=verify_decomposition,
+    ),
+    Claim(
+        id="kv.footnote6",
+        source=f"{PROOF}, footnote 6",
+        title="Compensated values are not negative",
+        statement="CP_{t+1} is never negative, and 0 if online and offline decide alike at t.",
+        formula="L^OFF_{t+1}(S_ON, R_ON) ≥ L^OFF_{t+1}(S̃_OFF, R̃_OFF)",
+        hypotheses=FROM_STATE,
+        kind=Kind.FINITE,
+        check=_sign_check,
+        mutations=(
+            Mutation(
+                "Algorithm 2 in place of OFF in the second term",
+                partial(_sign_check, against_online=True),
+            ),
+        ),
+    ),
+    Claim(
+        id="kv.off-subset",
+        source=f"{PROOF}, text before Algorithm 3",
+        title="OFF differs only by starting less",
+        statement="Where OFF decides otherwise than Algorithm 2, it processes a subset of "
+        "S_ON ∪ U, saving memory for shorter requests to come.",
+        formula="V(t) ⊂ S_ON(t) ∪ U(t)",
+        hypotheses=FROM_STATE,
+        kind=Kind.COUNTEREXAMPLE,
+        check=_subset_check,
+        mutations=(Mutation("fewer by one in the correction", partial(_subset_check, spare=1)),),
+        correction="It starts no more requests than Algorithm 2 does, |V| ≤ |U|, but may start "
+        "others.",
+        reading="refuted where no optimum starts a subset, requests of equal arrival and output "
+        "alike.",
+        verify=verify_subset,
+    ),
+)

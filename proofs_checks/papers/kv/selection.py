@@ -1,0 +1,297 @@
+"""Which requests start: Equations (1) and (2), and the break."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from bfio.kvcache.simulation import serve
+from formulations.hindsight_latency import LatencyProblem
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence, agreed
+from proofs_checks.papers.kv.model import (
+    Jobs,
+    Test,
+    algorithm,
+    equation_1,
+    jobs,
+    now_only,
+    peak,
+    random_problem,
+    selected,
+)
+from proofs_checks.papers.kv.states import (
+    COMMON,
+    State,
+    most_together,
+    random_state,
+    read_state,
+    worded,
+    write_state,
+)
+from proofs_checks.search import corrected_evidence, evidence_of, examine
+
+
+# Equation (1) keeps the memory.
+def _safety_check(context: Context, *, test: Test = equation_1) -> Evidence:
+    problems = [
+        random_problem(context.rng, most=8, memory=20, rounds=6, mixed=bool(k % 2))
+        for k in range(context.choose(120, 1000, 20_000))
+    ]
+
+    def safe(problem: LatencyProblem) -> bool:
+        data = jobs(problem)
+        return peak(data, algorithm(data, test=test)) <= data.memory
+
+    def same(problem: LatencyProblem) -> bool:
+        run = serve(problem, "mc-sf", engine="reference")
+        alike: bool = run.start.tolist() == algorithm(jobs(problem))
+        return alike
+
+    made = "random instances of up to 8 requests, conventions A, B, C, common and mixed prompts"
+    kept = examine("no slot exceeds M, and all complete", made, problems, safe)
+    twins = examine(
+        "starts of `bfio.kvcache`", made, problems[: context.choose(40, 300, 3000)], same
+    )
+    return Evidence(
+        agreed(kept.tally, twins.tally),
+        summary="What starts later is tested against what runs, so testing up to the last new "
+        "completion is enough for all time.",
+        tallies=(kept.tally, twins.tally),
+    )
+
+
+def _progress_check(context: Context, *, beyond: int = 0) -> Evidence:
+    def waits(data: Jobs) -> Iterator[bool]:
+        for length in range(1, data.memory - data.first[0] + 2 + beyond):
+            yield bool(selected(data.memory, (), [(data.first[0], length)]))
+
+    largest = context.choose(15, 40, 100)
+    cases = [Jobs(m, (0,), (s,), (1,)) for m in range(1, largest) for s in range(1, m + 1)]
+    seen = examine(
+        "an empty worker starts the shortest request",
+        f"every s and o that fit alone, up to M = {largest - 1}",
+        cases,
+        lambda data: all(waits(data)),
+    )
+    return evidence_of(seen, "So every run ends.")
+
+
+# Equation (2).
+def _largest_check(
+    context: Context, *, prompts: str = "common", backwards: bool = False
+) -> Evidence:
+    def largest(state: State) -> bool:
+        waiting = state.waiting[::-1] if backwards else state.waiting
+        return len(selected(state.memory, state.running, waiting)) == most_together(state)
+
+    states = (random_state(context.rng, prompts) for _ in range(context.choose(300, 3000, 50_000)))
+    seen = examine(
+        "|U| of the ascending scan = max |U|",
+        "random states, all subsets tried",
+        states,
+        largest,
+        applies=lambda state: bool(state.waiting),
+    )
+    return evidence_of(
+        seen, "With a common prompt a shorter request needs no more at any slot than a longer one."
+    )
+
+
+def _break_check(context: Context, *, prompts: str = "common") -> Evidence:
+    states = (
+        random_state(context.rng, prompts) for _ in range(context.choose(500, 5000, 100_000))
+    )
+    seen = examine(
+        "scanning on adds nothing",
+        "random states",
+        states,
+        breaking_is_scanning_on,
+        applies=lambda state: bool(state.waiting),
+    )
+    return evidence_of(seen, "What comes after a request that does not fit is no shorter.")
+
+
+def breaking_is_scanning_on(state: State) -> bool:
+    """Whether the scan that stops at the first failure starts all that the full scan starts."""
+    columns = state.memory, state.running, state.waiting
+    return selected(*columns) == selected(*columns, scan_on=True)
+
+
+def verify_largest(data: Data) -> str | None:
+    """Compare the ascending scan with every subset."""
+    state = read_state(data)
+    greedy, most = len(selected(state.memory, state.running, state.waiting)), most_together(state)
+    return None if greedy == most else f"{worded(state)}: the scan starts {greedy}, {most} fit"
+
+
+def verify_break(data: Data) -> str | None:
+    """Compare the scan that breaks with the one that goes on."""
+    state = read_state(data)
+    if breaking_is_scanning_on(state):
+        return None
+    on = selected(state.memory, state.running, state.waiting, scan_on=True)
+    return f"{worded(state)}: going on starts those at {on}, breaking fewer"
+
+
+def _mixed_check(
+    context: Context,
+    *,
+    holds: Callable[[State], bool],
+    verify: Callable[[Data], str | None],
+    printed: str = "mixed",
+    corrected: str = "agreeable",
+    what: str = "",
+) -> Evidence:
+    count = context.choose(250, 3000, 50_000)
+    draws = {
+        kind: [random_state(context.rng, kind) for _ in range(count)]
+        for kind in (printed, corrected)
+    }
+    return corrected_evidence(
+        examine(
+            f"{what}, any prompts",
+            "random states",
+            draws[printed],
+            holds,
+            lambda state: bool(state.waiting),
+        ),
+        examine(
+            f"{what}, prompts that grow with the outputs",
+            "random states",
+            draws[corrected],
+            holds,
+            lambda state: bool(state.waiting),
+        ),
+        verify,
+        write_state,
+        "A short output with a large prompt blocks longer ones with small prompts.",
+    )
+
+
+def largest_is_found(state: State) -> bool:
+    """Whether the ascending scan starts as many as any subset."""
+    return len(selected(state.memory, state.running, state.waiting)) == most_together(state)
+
+
+CLAIMS = (
+    Claim(
+        id="kv.eq1",
+        source="KV-cache paper, Equation (1) (section 4)",
+        title="Look-ahead keeps the memory",
+        statement="If inequality (1) holds for all t′ up to t_max(U) whenever requests are "
+        "added, the KV cache never exceeds M.",
+        formula="(1) for all t′ ∈ [t, t_max(U)] at every t  ⇒  Σ (s + t − p_i) ≤ M at all times",
+        hypotheses=("outputs known", "each request fits alone"),
+        kind=Kind.FINITE,
+        check=_safety_check,
+        mutations=(
+            Mutation("only the coming slot is tested", partial(_safety_check, test=now_only)),
+        ),
+        reading="also for mixed prompts, as the experiments use it.",
+    ),
+    Claim(
+        id="kv.progress",
+        source="KV-cache paper, section 3 (o_i ∈ [1, M − s])",
+        title="An empty worker starts something",
+        statement="A request with o ≤ M − s can always be started on an empty worker.",
+        formula="S = ∅, R ≠ ∅, o_i ≤ M − s  ⇒  U ≠ ∅",
+        hypotheses=COMMON,
+        kind=Kind.FINITE,
+        check=_progress_check,
+        mutations=(Mutation("o up to M − s + 1", partial(_progress_check, beyond=1)),),
+        reading="used, not stated, in the paper.",
+    ),
+    Claim(
+        id="kv.eq2",
+        source="KV-cache paper, Equation (2) and the text below it (section 4)",
+        title="Ascending outputs start as many as possible",
+        statement="Adding requests in ascending order of output while (1) holds solves (2).",
+        formula="|U_greedy| = max {|U| : (1) for all t′}",
+        hypotheses=COMMON,
+        kind=Kind.FINITE,
+        check=_largest_check,
+        mutations=(
+            Mutation("each its own prompt", partial(_largest_check, prompts="mixed")),
+            Mutation("descending order", partial(_largest_check, backwards=True)),
+        ),
+    ),
+    Claim(
+        id="kv.eq2-mixed",
+        source="KV-cache paper, Equation (2) with the prompts s_i of section 7",
+        title="Ascending outputs with mixed prompts",
+        statement="Where prompts differ, as in the experiments, the ascending scan still solves "
+        "(2).",
+        formula="|U_greedy| = max {|U| : (1) with s_i in place of s}",
+        hypotheses=("a prompt s_i for each request", "outputs known"),
+        kind=Kind.COUNTEREXAMPLE,
+        check=partial(
+            _mixed_check, holds=largest_is_found, verify=verify_largest, what="|U| is the largest"
+        ),
+        mutations=(
+            Mutation(
+                "common prompts only",
+                partial(
+                    _mixed_check, holds=largest_is_found, verify=verify_largest, printed="common"
+                ),
+            ),
+            Mutation(
+                "any prompts in the correction",
+                partial(
+                    _mixed_check, holds=largest_is_found, verify=verify_largest, corrected="mixed"
+                ),
+            ),
+        ),
+        correction="It does if prompts agree with outputs (a longer output, no smaller prompt): "
+        "then an earlier request needs no more at any slot. In general (2) is a program of its "
+        "own.",
+        verify=verify_largest,
+    ),
+    Claim(
+        id="kv.break",
+        source="KV-cache paper, Algorithms 1 and 2 (`Break the for loop`)",
+        title="Break and continue are one with a common prompt",
+        statement="Once a request fails (1), no later one passes, so the loop may stop.",
+        formula="(1) fails for U ∪ {i}, o_j ≥ o_i  ⇒  (1) fails for U ∪ {j}",
+        hypotheses=COMMON,
+        kind=Kind.FINITE,
+        check=_break_check,
+        mutations=(Mutation("each its own prompt", partial(_break_check, prompts="mixed")),),
+    ),
+    Claim(
+        id="kv.break-mixed",
+        source="KV-cache paper, Algorithm 2 with the prompts s_i of section 7",
+        title="Break and continue with mixed prompts",
+        statement="Where prompts differ, stopping at the first failure still loses nothing.",
+        formula="U(break) = U(continue) with s_i in place of s",
+        hypotheses=("a prompt s_i for each request", "outputs known"),
+        kind=Kind.COUNTEREXAMPLE,
+        check=partial(
+            _mixed_check,
+            holds=breaking_is_scanning_on,
+            verify=verify_break,
+            what="break = continue",
+        ),
+        mutations=(
+            Mutation(
+                "common prompts only",
+                partial(
+                    _mixed_check,
+                    holds=breaking_is_scanning_on,
+                    verify=verify_break,
+                    printed="common",
+                ),
+            ),
+            Mutation(
+                "any prompts in the correction",
+                partial(
+                    _mixed_check,
+                    holds=breaking_is_scanning_on,
+                    verify=verify_break,
+                    corrected="mixed",
+                ),
+            ),
+        ),
+        correction="It loses nothing if prompts agree with outputs (a longer output, no smaller "
+        "prompt).",
+        verify=verify_break,
+    ),
+)

@@ -1,0 +1,214 @@
+"""Our own claims on steps, runs and the cache."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+
+from bfio.kvcache.feasibility import fits
+from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.evidence import Evidence, agreed
+from proofs_checks.papers.balance.lemma1 import fewest_maximisers, least_maximum, optimal_rounds
+from proofs_checks.runs import random_requests, small_run
+from proofs_checks.search import evidence_of, examine
+from proofs_checks.step_enumeration import gap, imbalance, multisets, reachable_loads
+
+_POLICIES = ("fcfs", "jsq", "jsq-tokens", "round-robin", "longest-first", "br-0")
+
+
+# Work.
+
+
+def _work_check(context: Context, *, steps: int | None = None) -> Evidence:
+    rng = context.rng
+    cases = [
+        (policy, random_requests(rng, 15, 20, 6), int(rng.integers(1, 4)), int(rng.integers(1, 4)))
+        for policy in _POLICIES
+        for _ in range(context.choose(2, 30, 500))
+    ]
+
+    def holds(case: tuple[str, tuple[list[int], list[int]], int, int]) -> bool:
+        policy, (prompts, outputs), G, B = case
+        run = small_run(prompts, outputs, policy, G, B, steps=steps)
+        work = sum(s * o + o * (o - 1) // 2 for s, o in zip(prompts, outputs, strict=True))
+        return int(run.total_load.sum()) == work and run.tokens == sum(outputs)
+
+    seen = examine(
+        "Σ_k Σ_g L_g(k) = Σ_i Σ_j w_i(j), and one token per request and step",
+        f"random runs of 15 requests under {', '.join(_POLICIES)}",
+        cases,
+        holds,
+    )
+    return evidence_of(seen, "Exact in integers, whatever the policy.")
+
+
+# Monotonicity.
+
+
+def _monotone_check(context: Context, *, saturated: bool = True) -> Evidence:
+    largest, spread = context.choose((3, 2), (4, 3), (5, 4))
+    pools = [
+        (base, slots, pool)
+        for slots in ((1, 1), (2, 1))
+        for base in product(range(spread + 1), repeat=2)
+        for n in range(sum(slots) if saturated else 0, sum(slots) + 2)
+        for pool in multisets(n, largest)
+    ]
+
+    def optimum(base: tuple[int, ...], slots: tuple[int, ...], pool: tuple[int, ...]) -> int:
+        return min(map(imbalance, reachable_loads(base, slots, pool)))
+
+    larger_pool = examine(
+        "one more waiting request does not raise the optimum",
+        f"two workers with 1 or 2 slots, loads up to {spread}, sizes up to {largest}, pools that "
+        "fill "
+        "all slots",
+        pools,
+        lambda c: all(
+            optimum(c[0], c[1], (*c[2], extra)) <= optimum(*c) for extra in range(1, largest + 1)
+        ),
+    )
+    return evidence_of(
+        larger_pool,
+        "With fewer requests than slots it is false: one more request must then be admitted.",
+    )
+
+
+# Lemma 1, sharper.
+
+
+def _sharp_check(context: Context, *, tie_break: bool = True, shift: int = 0) -> Evidence:
+    largest = context.choose(4, 5, 6)
+    shapes = context.choose(
+        ((2, 2), (2, 2, 2)), ((2, 2), (2, 2, 2), (3, 3)), ((2, 2, 2), (3, 3, 3))
+    )
+    rounds = list(
+        optimal_rounds(shapes, largest, fewest_maximisers if tie_break else least_maximum)
+    )
+    spread = examine(
+        "M − m ≤ s_max − s_min for the tie-broken optimum",
+        f"every round with sizes 1..{largest}, slots {shapes}",
+        rounds,
+        lambda i: gap(i[2]) <= max(i[1]) - min(i[1]) - shift,
+        lambda i: max(i[1]) - min(i[1]) >= shift,
+    )
+    bound = examine(
+        "Imb ≤ (G − 1)·(s_max − s_min)",
+        "the same",
+        rounds,
+        lambda i: imbalance(i[2]) <= (len(i[0]) - 1) * (max(i[1]) - min(i[1]) - shift),
+        lambda i: max(i[1]) - min(i[1]) >= shift,
+    )
+    return Evidence(
+        agreed(spread.tally, bound.tally),
+        summary="A swap moves the difference of two sizes, so the spread of sizes takes the place "
+        "of "
+        "the largest. Equal sizes give perfect balance.",
+        tallies=(spread.tally, bound.tally),
+    )
+
+
+# Checkpoints of the KV cache.
+
+
+def _loads(context: Context) -> Iterator[tuple[tuple[tuple[int, int], ...], int]]:
+    rng = context.rng
+    for _ in range(context.choose(400, 5000, 100_000)):
+        count = int(rng.integers(1, 6))
+        loads = tuple((int(rng.integers(1, 8)), int(rng.integers(1, 8))) for _ in range(count))
+        yield loads, int(rng.integers(4, 40))
+
+
+def _checkpoint_check(context: Context, *, own: bool = True) -> Evidence:
+    def at_all_times(loads: tuple[tuple[int, int], ...], memory: int) -> bool:
+        last = max(batches for _, batches in loads)
+        return all(
+            sum(need + delay for need, batches in loads if batches > delay) <= memory
+            for delay in range(last)
+        )
+
+    def at_checkpoints(loads: tuple[tuple[int, int], ...], memory: int) -> bool:
+        if own:
+            return fits(loads, memory)
+        # As printed in Algorithm 1: the candidate's own completion is not among the checkpoints.
+        checked = {batches - 1 for _, batches in loads[:-1]}
+        return all(
+            sum(need + delay for need, batches in loads if batches > delay) <= memory
+            for delay in checked
+        )
+
+    seen = examine(
+        "the memory holds at all batches iff it holds at the last batch of each request",
+        "random sets of up to 5 requests with needs and remaining batches up to 7",
+        _loads(context),
+        lambda c: at_checkpoints(*c) == at_all_times(*c),
+    )
+    return evidence_of(
+        seen, "Between completions the memory grows, so it peaks just before one of them."
+    )
+
+
+CLAIMS = (
+    Claim(
+        id="own.work",
+        source="BF-IO paper, section 3 (our consequence)",
+        title="Total work does not depend on the policy",
+        statement="Summed over steps and workers, the load of a run that ends empty is the sum of "
+        "the "
+        "profiles of all requests.",
+        formula="Σ_k Σ_g L_g(k) = Σ_i (s_i·o_i + o_i(o_i − 1)/2)",
+        hypotheses=("the run drains",),
+        kind=Kind.FINITE,
+        check=_work_check,
+        mutations=(Mutation("runs stopped after three steps", partial(_work_check, steps=3)),),
+    ),
+    Claim(
+        id="own.pool-monotone",
+        source="BF-IO paper, (IO) (our consequence)",
+        title="A larger pool never hurts a step",
+        statement="If the pool already fills all slots, one more waiting request does not raise "
+        "the "
+        "optimum of (IO).",
+        formula="R ⊆ R′, |R| ≥ Σ cap_g  ⇒  J*(R′) ≤ J*(R)",
+        hypotheses=("|R| ≥ Σ_g cap_g",),
+        kind=Kind.FINITE,
+        check=_monotone_check,
+        mutations=(
+            Mutation("pools that leave slots empty", partial(_monotone_check, saturated=False)),
+        ),
+    ),
+    Claim(
+        id="own.sharp-balance",
+        source="BF-IO paper, Lemma 1 (our sharpening)",
+        title="The spread of sizes bounds the gap",
+        statement="For the optimum that is lexicographically smallest in (maximum load, number of "
+        "workers at it) the gap is at most s_max − s_min, and every optimum's imbalance at most G "
+        "− 1 "
+        "times that.",
+        formula="M − m ≤ s_max − s_min,  Imb ≤ (G − 1)(s_max − s_min)",
+        hypotheses=("G workers with B slots each", "a round of G·B sizes in s_min..s_max"),
+        kind=Kind.FINITE,
+        check=_sharp_check,
+        mutations=(
+            Mutation("the tie-break dropped", partial(_sharp_check, tie_break=False)),
+            Mutation("one token less", partial(_sharp_check, shift=1)),
+        ),
+    ),
+    Claim(
+        id="own.checkpoints",
+        source="KV-cache paper, section 4, checkpoints (with the candidate's own)",
+        title="Completions are the only times to check",
+        statement="A set of requests stays within the memory at all times if and only if it does "
+        "in the "
+        "last batch of each of its requests.",
+        formula="max_t memory(t) = max over completions of memory",
+        hypotheses=("memory per request grows by one a batch until it completes",),
+        kind=Kind.FINITE,
+        check=_checkpoint_check,
+        mutations=(
+            Mutation(
+                "the newest request's completion left out, as in the printed pseudocode",
+                partial(_checkpoint_check, own=False),
+            ),
+        ),
+    ),
+)

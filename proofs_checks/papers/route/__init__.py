@@ -1,0 +1,1 @@
+"""Claims of the BalanceRoute paper (online routing by F-scores)."""

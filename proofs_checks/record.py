@@ -1,0 +1,53 @@
+"""Run claims at quick effort, record what comes out, and write ``docs/claims.md``.
+
+    python -m proofs_checks.record [CLAIM ...]
+
+Run it after adding or changing a claim, and look at the difference it makes. Without a checkout
+there is no page to write, and the record goes into the installed package.
+"""
+
+import sys
+from pathlib import Path
+
+from proofs_checks.claim import Claim, Effort
+from proofs_checks.page import page
+from proofs_checks.registry import chosen, claims
+from proofs_checks.run import run_check
+from proofs_checks.store import record, recorded, store_counterexample
+
+_DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+def record_claims(selected: tuple[Claim, ...]) -> None:
+    """Run these claims and record their evidence and counterexamples."""
+    for claim in selected:
+        paper = claim.id.split(".")[0]
+        evidence = run_check(claim.id, claim.check, Effort.QUICK, 0)
+        entry = {
+            "as_printed": evidence.as_printed.value,
+            "as_corrected": evidence.as_corrected and evidence.as_corrected.value,
+            "evidence": evidence.to_mapping(),
+        }
+        record(paper, recorded(paper) | {claim.id: entry})
+        store_counterexample(claim.id, evidence.counterexample)
+        print(f"{claim.id}: {evidence.as_printed}, {evidence.as_corrected}")
+
+
+def forget_others() -> None:
+    """Drop records of claims that no longer exist."""
+    known = {claim.id for claim in claims()}
+    for paper in {claim_id.split(".")[0] for claim_id in known}:
+        kept = {name: entry for name, entry in recorded(paper).items() if name in known}
+        record(paper, kept)
+
+
+def write_page() -> None:
+    """Write the page, where there is a checkout."""
+    if _DOCS.is_dir():
+        (_DOCS / "claims.md").write_text(page(claims()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    record_claims(chosen(sys.argv[1:]))
+    forget_others()
+    write_page()

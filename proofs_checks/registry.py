@@ -1,0 +1,89 @@
+"""Where claims come from: every module under ``proofs_checks.papers``, and installed packages."""
+
+import difflib
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import entry_points
+
+import proofs_checks.papers
+from formulations.errors import InputError
+from proofs_checks.claim import Claim
+
+#: Entry-point group through which other packages add claims; each names a `Claim` or several.
+GROUP = "bfio.claims"
+
+
+def claims() -> tuple[Claim, ...]:
+    """Return all claims, sorted by id, numbers in it as numbers.
+
+    Raises
+    ------
+    InputError
+        If two have the same id.
+    """
+    found: dict[str, Claim] = {}
+    for claim in (*_built_in(), *_installed()):
+        if claim.id in found:
+            raise InputError(f"claim {claim.id}", "occurs twice", "give each its own id")
+        found[claim.id] = claim
+    return tuple(sorted(found.values(), key=lambda claim: _natural(claim.id)))
+
+
+def chosen(names: Sequence[str]) -> tuple[Claim, ...]:
+    """Return the claims of these ids, or of these papers (``balance``); all if none is named.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, with the nearest one.
+    """
+    known = claims()
+    if not names:
+        return known
+    ids = {claim.id for claim in known}
+    papers = {claim_id.split(".")[0] for claim_id in ids}
+    for name in names:
+        if name not in ids | papers:
+            near = difflib.get_close_matches(name, sorted(ids | papers), n=1, cutoff=0.4)
+            advice = f"did you mean {near[0]}?" if near else "bfio check --list names them"
+            raise InputError(f"claim {name}", "unknown", advice)
+    return tuple(c for c in known if c.id in names or c.id.split(".")[0] in names)
+
+
+def _built_in() -> Iterator[Claim]:
+    package = proofs_checks.papers
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not module.ispkg:
+            found = importlib.import_module(module.name)
+            yield from _flat(getattr(found, "CLAIMS", ()))
+
+
+def _installed() -> Iterator[Claim]:
+    for point in entry_points(group=GROUP):
+        try:
+            loaded = point.load()
+        # Whatever another package raises while it is imported is its author's to mend.
+        except Exception as error:
+            raise InputError(
+                f"claims of {point.value}",
+                f"cannot be loaded ({type(error).__name__}: {error})",
+                "repair or remove the package that adds them",
+            ) from error
+        yield from _flat(loaded)
+
+
+def _flat(loaded: object) -> Iterator[Claim]:
+    if isinstance(loaded, Claim):
+        yield loaded
+    elif isinstance(loaded, Iterable):
+        for part in loaded:
+            yield from _flat(part)
+    else:
+        raise InputError("claims", f"{loaded!r} is no claim", "give a Claim or a sequence of them")
+
+
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    parts = re.split(r"(\d+)", text)
+    return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in parts]

@@ -1,0 +1,156 @@
+"""Run checks, compare their verdicts with the recorded ones, verify stored counterexamples."""
+
+import signal
+import time
+import zlib
+from collections.abc import Generator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import active_children, get_context
+from typing import Any
+
+import numpy as np
+
+from proofs_checks.claim import Check, Claim, Context, Effort
+from proofs_checks.evidence import Evidence, VacuousCheckError
+from proofs_checks.registry import claims
+from proofs_checks.store import recorded, stored_counterexample
+
+#: Below this many claims a second process costs more than it saves.
+_LEAST_TO_SHARE = 4
+
+
+@dataclass(frozen=True)
+class Report:
+    """What running one check gave.
+
+    Parameters
+    ----------
+    claim_id : str
+        The claim.
+    evidence : Evidence or None
+        None if the check could not finish.
+    error : str or None
+        Why not.
+    recorded : tuple of str or None, or None
+        Verdicts on record (as printed, as corrected); None for a claim without a record.
+    stored : str
+        The stored counterexample: ``verified``, ``broken`` or ``none``.
+    seconds : float
+        Wall-clock time of the check.
+    """
+
+    claim_id: str
+    evidence: Evidence | None
+    error: str | None
+    recorded: tuple[str | None, str | None] | None
+    stored: str
+    seconds: float
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether the verdicts are those on record and the stored counterexample is one."""
+        if self.evidence is None or self.stored == "broken":
+            return False
+        return self.recorded is None or self.recorded == self.evidence.verdicts
+
+
+def run_check(claim_id: str, check: Check, effort: Effort, seed: int) -> Evidence:
+    """Run a check with the generator that belongs to its claim and the seed."""
+    own = zlib.crc32(claim_id.encode())
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(own,)))
+    return check(Context(effort, rng))
+
+
+def run_claim(claim: Claim, effort: Effort, seed: int) -> Report:
+    """Check one claim."""
+    began = time.perf_counter()
+    evidence, error = None, None
+    try:
+        evidence = run_check(claim.id, claim.check, effort, seed)
+    except VacuousCheckError as vacuous:
+        error = f"vacuous: {vacuous}"
+    # One broken check must not take the others with it; it counts as not reproduced.
+    except Exception as failure:
+        error = f"{type(failure).__name__}: {failure}"
+    entry = recorded(claim.id.split(".")[0]).get(claim.id)
+    return Report(
+        claim_id=claim.id,
+        evidence=evidence,
+        error=error,
+        recorded=None if entry is None else (entry["as_printed"], entry["as_corrected"]),
+        stored=_stored(claim),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def run_claims(
+    chosen: Sequence[Claim], effort: Effort, seed: int, jobs: int = 1
+) -> Generator[Report, None, None]:
+    """Check claims, in order, on up to ``jobs`` processes."""
+    if jobs == 1 or len(chosen) < _LEAST_TO_SHARE:
+        for claim in chosen:
+            yield run_claim(claim, effort, seed)
+        return
+    tasks = [(claim.id, effort, seed) for claim in chosen]
+    before = active_children()
+    # Forked children of a process with solver threads could hang.
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_ignore_interrupts)
+    try:
+        yield from pool.map(_run_by_id, tasks)
+    finally:
+        # After an interruption nobody wants to wait for the checks that still run.
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in active_children():
+            if child not in before:
+                child.terminate()
+
+
+def report_document(claim: Claim, report: Report) -> dict[str, Any]:
+    """Return the JSON document of one claim, as ``bfio check --json`` prints it."""
+    evidence = report.evidence
+    return {
+        "id": claim.id,
+        "source": claim.source,
+        "title": claim.title,
+        "statement": claim.statement,
+        "formula": claim.formula,
+        "hypotheses": list(claim.hypotheses),
+        "kind": claim.kind.value,
+        "reading": claim.reading,
+        "correction": claim.correction,
+        "as_printed": None if evidence is None else evidence.as_printed,
+        "as_corrected": None if evidence is None else evidence.as_corrected,
+        "evidence": None if evidence is None else evidence.to_mapping(),
+        "error": report.error,
+        "recorded": None if report.recorded is None else list(report.recorded),
+        "stored_counterexample": report.stored,
+        "reproduced": report.reproduced,
+        "mutations": [mutation.name for mutation in claim.mutations],
+        "seconds": report.seconds,
+    }
+
+
+def _run_by_id(task: tuple[str, Effort, int]) -> Report:
+    claim_id, effort, seed = task
+    try:
+        (claim,) = (claim for claim in claims() if claim.id == claim_id)
+    # Exceptions do not all survive the way to the parent; their text does.
+    except Exception as failure:
+        error = f"{type(failure).__name__}: {failure}"
+        return Report(claim_id, None, error, None, "none", 0.0)
+    return run_claim(claim, effort, seed)
+
+
+def _ignore_interrupts() -> None:
+    # Ctrl-C reaches the whole group; the parent alone decides what to do about it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _stored(claim: Claim) -> str:
+    stored = stored_counterexample(claim.id)
+    if stored is None:
+        return "none"
+    if claim.verify is None or claim.verify(stored["data"]) is None:
+        return "broken"
+    return "verified"

@@ -1,0 +1,57 @@
+"""Small runs of the decode engine that checks look at."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.drift import Drift
+from bfio.decode.policy import Policy
+from bfio.decode.run import Run
+from bfio.simulation import simulate
+from bfio.workloads.workload import Workload
+from formulations.arrays import IntArray, integer_vector
+
+
+def small_run(
+    prompts: Sequence[int],
+    outputs: Sequence[int],
+    policy: str | Policy,
+    workers: int,
+    slots: int,
+    *,
+    drift: Drift | None = None,
+    steps: int | None = None,
+    pool: int | None = None,
+) -> Run:
+    """Run a policy in the readable engine, by default with all requests in the pool at once."""
+    workload = Workload(
+        integer_vector(prompts, "prompts", minimum=1),
+        integer_vector(outputs, "outputs", minimum=1),
+    )
+    cluster = Cluster(workers, slots, step_overhead_s=0.0, token_time_s=1.0)
+    return simulate(
+        workload,
+        policy,
+        cluster,
+        engine="reference",
+        pool=pool or len(workload),
+        drift=drift,
+        steps=steps,
+    )
+
+
+def step_loads(run: Run) -> IntArray:
+    """Return the loads of a run, shape (K, G) [tokens]."""
+    if run.loads is None:
+        raise ValueError("the run kept no trajectory")
+    return run.loads
+
+
+def random_requests(
+    rng: np.random.Generator, count: int, largest: int, longest: int
+) -> tuple[list[int], list[int]]:
+    """Return prompts in 1..largest and outputs in 1..longest, uniform."""
+    prompts: list[int] = rng.integers(1, largest + 1, count).tolist()
+    outputs: list[int] = rng.integers(1, longest + 1, count).tolist()
+    return prompts, outputs

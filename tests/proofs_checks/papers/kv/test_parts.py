@@ -1,0 +1,238 @@
+"""What the claims of the KV-cache paper compute with, against the engines and enumeration."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfio.kvcache.lower_bounds import limit_6_4
+from bfio.kvcache.simulation import serve
+from formulations.hindsight_latency import (
+    Convention,
+    LatencyProblem,
+    brute_force,
+    total_latency,
+    violations,
+)
+from proofs_checks.papers.kv.adversary import Attack
+from proofs_checks.papers.kv.adversary_costs import program_costs
+from proofs_checks.papers.kv.arrivals import Window, binomial_law
+from proofs_checks.papers.kv.equal_streams import Kind, mean_wait, saturated_rate, started, stream
+from proofs_checks.papers.kv.memory_rules import RULES, within
+from proofs_checks.papers.kv.model import (
+    CONVENTIONS,
+    algorithm,
+    as_data,
+    from_data,
+    jobs,
+    peak,
+    problem_of,
+    random_problem,
+)
+from proofs_checks.papers.kv.optimum import optima, prefix
+from proofs_checks.papers.kv.randomized_bound import expected_ratio
+from proofs_checks.papers.kv.semi_online import least_for_equal
+from proofs_checks.papers.kv.shortest_waiting import waiting_law
+
+SEEDS = st.integers(0, 2**32 - 1)
+EQUAL = st.tuples(
+    st.integers(1, 3), st.integers(1, 4), st.integers(0, 20), st.sampled_from(CONVENTIONS)
+)
+
+
+def drawn(seed: int, *, most: int = 6, mixed: bool = False) -> LatencyProblem:
+    """Draw a problem from a seed."""
+    return random_problem(np.random.default_rng(seed), most=most, memory=9, mixed=mixed)
+
+
+@given(SEEDS, st.booleans())
+def test_algorithm_2_is_that_of_the_engine(seed: int, mixed: bool) -> None:
+    """Same starts under every convention, with common and with mixed prompts."""
+    problem = drawn(seed, mixed=mixed)
+    starts = algorithm(jobs(problem))
+    assert starts == serve(problem, "mc-sf", engine="reference").start.tolist()
+    assert peak(jobs(problem), starts) <= problem.memory
+
+
+@given(SEEDS, st.booleans())
+def test_slots_are_the_checkers(seed: int, mixed: bool) -> None:
+    """The peak of any starts exceeds the memory where the checker of schedules finds it to."""
+    problem = drawn(seed, mixed=mixed)
+    delays = np.random.default_rng(seed).integers(0, 3, problem.num_requests)
+    starts = (problem.arrival + delays).tolist()
+    found = any(name.startswith("memory") for name in violations(problem, starts))
+    assert (peak(jobs(problem), starts) > problem.memory) == found
+
+
+@given(SEEDS)
+def test_data_are_read_as_written(seed: int) -> None:
+    """Plain data give the problem back."""
+    problem = drawn(seed, mixed=True)
+    assert as_data(from_data(as_data(problem))) == as_data(problem)
+
+
+@given(SEEDS, st.booleans())
+def test_optima_are_those_of_brute_force(seed: int, mixed: bool) -> None:
+    """Least total latency, the smallest starts that reach it, and each optimum once."""
+    problem = drawn(seed, most=3, mixed=mixed)
+    found = optima(jobs(problem))
+    least, starts = brute_force(problem)
+    assert list(min(found)) == starts
+    assert len(set(found)) == len(found)
+    assert all(total_latency(problem, p) == least for p in found)
+    assert not any(violations(problem, p) for p in found)
+
+
+@given(SEEDS, st.integers(0, 5))
+def test_optima_from_a_state_keep_what_has_started(seed: int, now: int) -> None:
+    """They agree with the state, start nothing else before ``now``, and cost no less than at 0."""
+    data = jobs(drawn(seed, most=4))
+    state = prefix(algorithm(data), now)
+    for starts in optima(data, state, now)[:5]:
+        assert prefix(starts, now) == state
+        assert peak(data, starts) <= data.memory
+        assert sum(starts) >= sum(optima(data)[0])
+
+
+def test_optimum_from_a_state_by_hand() -> None:
+    """M = 4, s = 1, convention A, outputs 1, 1, 2, 2: the theorem's counterexample.
+
+    Both short requests at 0 hold 2 tokens, then 4; a long one (1, 2, 3 tokens) fits after round 1
+    only: 0 + 0 + 2 + 4 = 6. From the empty worker (0, 1, 1, 3) is best: 5.
+    """
+    data = jobs(problem_of(4, [1] * 4, [1, 1, 2, 2]))
+    assert algorithm(data) == [0, 0, 2, 4]
+    assert sum(optima(data)[0]) == 5
+    assert sum(optima(data, {0: 0, 1: 0}, 1)[0]) == 6
+
+
+@given(EQUAL, st.integers(1, 5))
+def test_least_for_equal_is_the_optimum(kind: tuple[int, int, int, Convention], num: int) -> None:
+    """Trying starts in order only loses nothing with equal requests."""
+    prompt, output, extra, convention = kind
+    problem = problem_of(prompt + output + extra, [prompt] * num, [output] * num, convention)
+    data = jobs(problem)
+    starts = least_for_equal(data)
+    assert peak(data, starts) <= data.memory
+    if num <= 4:
+        assert sum(starts) == sum(optima(data)[0])
+
+
+@given(EQUAL, st.lists(st.integers(0, 4), min_size=1, max_size=6).filter(any))
+def test_streams_count_what_algorithm_2_does(
+    kind: tuple[int, int, int, Convention], arrivals: list[int]
+) -> None:
+    """Counts per round are those of the starts, and so is the mean wait."""
+    prompt, output, extra, convention = kind
+    memory = prompt + output + extra
+    problem = stream(memory, prompt, output, convention, arrivals)
+    starts = algorithm(jobs(problem))
+    counts = started(Kind.of(memory, prompt, output, convention), arrivals)
+    assert sorted(starts) == [now for now, count in enumerate(counts) for _ in range(count)]
+    waits = total_latency(problem, starts) - sum(problem.output.tolist())
+    assert mean_wait(arrivals, counts) == Fraction(waits, len(starts))
+
+
+@given(EQUAL)
+def test_saturated_rate_is_that_of_a_long_run(kind: tuple[int, int, int, Convention]) -> None:
+    """Over 200 rounds with plenty waiting the starts differ from rate times rounds by little."""
+    prompt, output, extra, convention = kind
+    data = Kind.of(prompt + output + extra, prompt, output, convention)
+    counts = started(data, [200 * data.memory])[:200]
+    assert abs(sum(counts) - 200 * saturated_rate(data)) <= 3 * data.length * data.memory
+    assert saturated_rate(data) <= Fraction(data.memory, data.area)
+
+
+def test_the_smallest_linear_regret_by_hand() -> None:
+    """M = 6, s = o = 1, convention A: a request holds 1, then 2 tokens.
+
+    Three at once hold 3, then 6: nothing else starts until they leave, 3 per 2 rounds. Two per
+    round hold 2 + 4 = 6 for ever.
+    """
+    kind = Kind.of(6, 1, 1, Convention.CLOSED)
+    assert started(kind, [3, 3, 3]) == [3, 0, 3, 0, 3]
+    assert saturated_rate(kind) == Fraction(3, 2)
+    assert kind.steady == 2
+
+
+@given(
+    st.integers(3, 7), st.integers(1, 2), st.integers(0, 2), st.integers(0, 6), st.integers(0, 6)
+)
+def test_sums_of_the_attack_are_optima(
+    memory: int, prompt: int, num: int, release: int, start: int
+) -> None:
+    """With the long request fixed, no schedule of the short ones costs less."""
+    attack = Attack(memory, prompt, num, release)
+    data = jobs(attack.problem())
+    starts = (range(release, release + 16) for _ in range(num))
+    schedules = ((start, *short) for short in product(*starts))
+    costs = (
+        total_latency(attack.problem(), list(p)) for p in schedules if peak(data, p) <= memory
+    )
+    if num == 0:
+        assert attack.with_long_at(start) == start + memory - prompt
+    elif start <= release:
+        assert attack.with_long_at(start) == min(costs)
+
+
+@pytest.mark.parametrize(("steps", "multiple"), [(3, 1), (4, 1), (5, 2)])
+def test_costs_of_keeping_and_waiting_are_simulated(steps: int, multiple: int) -> None:
+    """Under appendix B.1: Algorithm 2 keeps; the schedule that waits is rebuilt here."""
+    prompt = steps * multiple
+    memory = steps * prompt
+    release = memory - 2 * prompt
+    problem = problem_of(
+        memory,
+        [prompt] * (prompt + 1),
+        [memory - prompt, *[1] * prompt],
+        Convention.PRINTED,
+        [0, *[release] * prompt],
+    )
+    keep, _, wait = program_costs(steps, prompt)
+    assert total_latency(problem, algorithm(jobs(problem))) == keep
+    waiting = [release + multiple, *(release + k // steps for k in range(prompt))]
+    assert not violations(problem, waiting, wait)
+
+
+@pytest.mark.parametrize(("steps", "constant"), [(4, 1), (10, 2), (25, 3)])
+def test_expected_ratios_tend_to_the_limit(steps: int, constant: int) -> None:
+    """From below, as M grows."""
+    limit = limit_6_4(Fraction(1, steps), constant, Convention.HALF_OPEN)
+    found = [expected_ratio(steps, constant, prompt) for prompt in (1, 100, 10**4)]
+    assert found == sorted(found)
+    assert found[-1] < limit < found[-1] + Fraction(1, 4)
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(2, 4), st.integers(2, 4))
+def test_laws_of_arrivals_are_laws(rounds: int, most: int, longest: int, below: int) -> None:
+    """They add up to 1 and have the mean of independent draws."""
+    window = Window(rounds, most, longest, min(below, longest))
+    assert sum(window.law().values()) == 1
+    assert window.mean() == Fraction(most * rounds, 2) * Fraction(window.below - 1, longest)
+    assert sum(binomial_law(rounds, most).values()) == 1
+
+
+def test_the_law_of_the_waiting_by_hand() -> None:
+    """M = 3, s = 1, two arrivals a round, outputs 1 or 2; requests hold up to 2 or 3 tokens.
+
+    At t = 0 both wait: the shortest is 1 unless both are 2, so with chance 3/4.
+    """
+    law = waiting_law(3, 2, 2, 0)
+    assert law == {(2, 1): Fraction(3, 4), (2, 2): Fraction(1, 4)}
+
+
+@given(SEEDS)
+def test_rules_of_the_paper_are_the_conventions(seed: int) -> None:
+    """Section 3, Equation (1) and appendix B.1 allow what conventions C, A and B do."""
+    problem = drawn(seed, most=4, mixed=True)
+    columns = problem.prompt.tolist(), problem.output.tolist()
+    starts = (problem.arrival + np.random.default_rng(seed).integers(0, 3)).tolist()
+    if any(s + o > problem.memory for s, o in zip(*columns, strict=True)):
+        return
+    for rule, convention in zip(RULES, "CAB", strict=True):
+        other = problem_of(problem.memory, *columns, Convention(convention))
+        allowed = within(problem.memory, *columns, starts, RULES[rule])
+        assert allowed == (not violations(other, starts))

@@ -1,0 +1,117 @@
+"""Every claim: its verdicts at quick effort, its mutations, its stored counterexample."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from proofs_checks import claims
+from proofs_checks.claim import Claim, Effort, Kind, Mutation
+from proofs_checks.evidence import Verdict
+from proofs_checks.run import run_check, run_claim
+from proofs_checks.shrink import shrink, size
+from proofs_checks.store import COUNTEREXAMPLES, recorded, stored_counterexample
+
+ROOT = Path(__file__).resolve().parents[2]
+ALL = claims()
+MUTATIONS = [(claim, mutation) for claim in ALL for mutation in claim.mutations]
+
+
+@pytest.mark.parametrize("claim", ALL, ids=lambda claim: claim.id)
+def test_a_claim_gives_the_verdicts_on_record(claim: Claim) -> None:
+    """And its stored counterexample, if there is one, is one."""
+    report = run_claim(claim, Effort.QUICK, seed=0)
+    assert report.error is None
+    assert report.recorded is not None, "run python -m proofs_checks.record"
+    assert report.reproduced, (report.evidence, report.recorded, report.stored)
+
+
+@pytest.mark.parametrize(
+    ("claim", "mutation"),
+    MUTATIONS,
+    ids=[f"{claim.id}: {mutation.name}" for claim, mutation in MUTATIONS],
+)
+def test_a_mutation_is_caught(claim: Claim, mutation: Mutation) -> None:
+    """With one part broken a check gives other verdicts, and not for want of instances."""
+    broken = run_check(claim.id, mutation.check, Effort.QUICK, seed=0)
+    entry = recorded(claim.id.split(".")[0])[claim.id]
+    assert broken.verdicts != (entry["as_printed"], entry["as_corrected"])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("claim", ALL, ids=lambda claim: claim.id)
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_verdicts_do_not_depend_on_the_seed(claim: Claim, seed: int) -> None:
+    """Five other seeds, at normal effort: the same verdicts."""
+    report = run_claim(claim, Effort.NORMAL, seed)
+    assert report.reproduced, (report.error, report.evidence)
+
+
+@pytest.mark.parametrize("claim", ALL, ids=lambda claim: claim.id)
+def test_a_refuted_claim_has_a_minimal_stored_counterexample(claim: Claim) -> None:
+    """An exact refutation is stored with data that no single move makes smaller."""
+    entry = recorded(claim.id.split(".")[0])[claim.id]
+    stored = stored_counterexample(claim.id)
+    if entry["as_printed"] != Verdict.REFUTED:
+        assert stored is None
+        return
+    if stored is None:
+        # Refuted by an estimate: there is no instance to show.
+        assert entry["evidence"]["estimates"]
+        return
+    verify = claim.verify
+    assert verify is not None
+    assert size(shrink(stored["data"], lambda data: verify(data) is not None)) == size(
+        stored["data"]
+    )
+    assert verify(stored["data"]) == stored["why"]
+
+
+@pytest.mark.parametrize("claim", ALL, ids=lambda claim: claim.id)
+def test_a_claim_says_what_its_verdicts_need(claim: Claim) -> None:
+    """A correction where the printed statement fails, and only there; a reason where none can."""
+    entry = recorded(claim.id.split(".")[0])[claim.id]
+    assert (claim.correction is not None) == (entry["as_corrected"] is not None)
+    if entry["as_printed"] == Verdict.REFUTED:
+        assert claim.correction is not None
+    if claim.kind is Kind.OUTSIDE:
+        assert entry["as_printed"] == Verdict.NOT_CHECKABLE
+        assert entry["evidence"]["summary"]
+
+
+def test_checks_do_not_read_what_is_stored() -> None:
+    """No module that holds claims, and none that searches, imports the store: they find anew."""
+    searching = [*(ROOT / "proofs_checks" / "papers").rglob("*.py")]
+    searching += [ROOT / "proofs_checks" / f"{name}.py" for name in ("search", "shrink", "claim")]
+    for path in searching:
+        imported = {
+            alias.name if isinstance(node, ast.Import) else node.module
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }
+        assert not {"proofs_checks.store", "proofs_checks.run", "json"} & imported, path
+
+
+def test_the_same_verdicts_without_stored_counterexamples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the folder gone Lemma 1 is refuted all the same."""
+    monkeypatch.setattr("proofs_checks.store.COUNTEREXAMPLES", tmp_path)
+    (claim,) = (claim for claim in ALL if claim.id == "balance.lemma1")
+    report = run_claim(claim, Effort.QUICK, seed=0)
+    assert report.stored == "none"
+    assert report.reproduced
+
+
+def test_no_counterexample_is_left_over() -> None:
+    """Each stored file belongs to a claim."""
+    names = {path.stem for path in COUNTEREXAMPLES.glob("*.json")}
+    assert names <= {claim.id for claim in ALL}
+
+
+def test_the_known_refutations_are_among_the_claims() -> None:
+    """What careful readers have found wrong in the paper is found here."""
+    verdicts = {name: entry["as_printed"] for name, entry in recorded("balance").items()}
+    for name in ("lemma1", "lemma7", "round-robin", "definition2", "decode-steps"):
+        assert verdicts[f"balance.{name}"] == Verdict.REFUTED

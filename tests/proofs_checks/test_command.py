@@ -1,0 +1,195 @@
+"""``bfio check``: documents, exit statuses, words."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bfio.cli import main
+from proofs_checks import claims, registry
+from proofs_checks.claim import Claim, Context, Effort, Mutation
+from proofs_checks.command import COMMAND
+from proofs_checks.evidence import Evidence, Tally, Verdict
+from proofs_checks.page import page
+from proofs_checks.run import run_claim, run_claims
+
+ROOT = Path(__file__).resolve().parents[2]
+_QUICK = ["--effort", "quick", "--jobs", "1"]
+
+
+def test_the_document_of_a_claim(capsys: pytest.CaptureFixture[str]) -> None:
+    """One JSON document on stdout with what the design promises."""
+    assert main(["check", "balance.lemma1", "--json", *_QUICK]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (claim,) = document["claims"]
+    assert claim["id"] == "balance.lemma1"
+    assert (claim["as_printed"], claim["as_corrected"]) == ("refuted", "holds")
+    assert claim["evidence"]["counterexample"]["data"] == {"groups": [[1, 1], [3, 3], [3, 3]]}
+    assert claim["seconds"] > 0
+    assert {"source", "statement", "formula", "hypotheses", "recorded"} <= set(claim)
+    assert document["reproduced"] is True
+
+
+def test_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    """A paper's claims in rows; a single claim with its evidence in words."""
+    assert main(["check", "balance.eq2", "balance.imbalance-gap", *_QUICK]) == 0
+    assert "balance.imbalance-gap" in capsys.readouterr().out
+    assert main(["check", "balance.round-robin", *_QUICK]) == 0
+    shown = capsys.readouterr().out
+    assert "refuted" in shown
+    assert "H/⌈H/G⌉ = 1/1 < 2" in shown
+
+
+def test_claims_are_listed_without_being_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    """With ids, titles, sources."""
+    assert main(["check", "--list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["claims"]
+    assert [entry["id"] for entry in listed] == [claim.id for claim in claims()]
+    assert main(["check", "route", "--list"]) == 0
+    assert "route.two-probes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["balance.lema1"], "did you mean balance.lemma1?"),
+        (["zzz.qqq"], "bfio check --list"),
+        (["balance.eq2", "--effort", "huge"], "quick, normal, deep"),
+        (["balance.eq2", "--jobs", "0"], "--jobs"),
+        (["balance.eq2", "--seed", "-1"], "--seed"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 2 and what to do about it."""
+    assert main(["check", *arguments]) == 2
+    shown = capsys.readouterr().err
+    assert re.fullmatch(r"error: [^\n]*\n", shown)
+    assert words in shown
+
+
+def _claim(claim_id: str, check: Callable[[Context], Evidence]) -> Claim:
+    (model,) = (claim for claim in claims() if claim.id == "balance.eq2")
+    return Claim(
+        **vars(model) | {"id": claim_id, "check": check, "mutations": (Mutation("m", check),)}
+    )
+
+
+def _refuting(context: Context) -> Evidence:
+    tally = Tally("w", "m", 1, 1, 1)
+    return Evidence(tally.verdict(), tallies=(tally,))
+
+
+def _failing(context: Context) -> Evidence:
+    raise RuntimeError("broken check")
+
+
+def _interrupted(context: Context) -> Evidence:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("check", "words"), [(_refuting, "on record"), (_failing, "RuntimeError: broken check")]
+)
+def test_what_is_not_reproduced_exits_1(
+    check: Callable[[Context], Evidence],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A check that contradicts the record, or breaks, is named."""
+    monkeypatch.setattr(registry, "claims", lambda: (_claim("balance.eq2", check),))
+    assert main(["check", "balance.eq2", *_QUICK]) == 1
+    shown = capsys.readouterr().out
+    assert "NOT REPRODUCED" in shown
+    assert words in shown
+
+
+def test_a_claim_without_a_record_is_compared_with_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A user's own claim may be refuted: status 0."""
+    monkeypatch.setattr(registry, "claims", lambda: (_claim("mine.first", _refuting),))
+    assert main(["check", "mine", "--json", *_QUICK]) == 0
+    (claim,) = json.loads(capsys.readouterr().out)["claims"]
+    assert claim["recorded"] is None
+    assert claim["as_printed"] == "refuted"
+
+
+def test_a_broken_stored_counterexample_exits_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is stored is verified again, by the statement alone."""
+    monkeypatch.setattr("proofs_checks.store.COUNTEREXAMPLES", tmp_path)
+    text = json.dumps({"data": {"groups": [[2, 2], [2, 2]]}, "why": "", "found": ""})
+    (tmp_path / "balance.lemma1.json").write_text(text)
+    assert main(["check", "balance.lemma1", *_QUICK]) == 1
+    assert "the stored counterexample is none" in capsys.readouterr().out
+
+
+def test_an_interruption_keeps_what_there_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C in the second claim: status 130, and the first is shown."""
+    both = (_claim("mine.first", _refuting), _claim("mine.second", _interrupted))
+    monkeypatch.setattr(registry, "claims", lambda: both)
+    assert main(["check", "--json", *_QUICK]) == 130
+    shown = json.loads(capsys.readouterr().out)["claims"]
+    assert [claim["id"] for claim in shown] == ["mine.first"]
+
+
+@pytest.mark.deep
+def test_several_processes_give_what_one_gives() -> None:
+    """The same verdicts and evidence in the same order."""
+    chosen = registry.chosen(["route", "own.work", "balance.eq2"])
+    alone = [run_claim(claim, Effort.QUICK, 3) for claim in chosen]
+    shared = list(run_claims(chosen, Effort.QUICK, 3, jobs=2))
+    assert [r.evidence for r in shared] == [r.evidence for r in alone]
+
+
+def test_help_needs_no_library() -> None:
+    """The command's module alone loads neither numpy nor a claim."""
+    import subprocess
+    import sys
+
+    code = "import sys, proofs_checks.command; print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+    assert "check the theorems" in COMMAND.summary
+
+
+def test_the_page_is_current() -> None:
+    """docs/claims.md is what the claims and the record give: python -m proofs_checks.record."""
+    written = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    assert written == page(claims())
+
+
+def test_the_page_shows_every_claim_and_its_command() -> None:
+    """And every link of its table leads to a heading."""
+    written = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    headings = {line[4:] for line in written.splitlines() if line.startswith("### ")}
+    for claim in claims():
+        assert claim.id in headings
+        assert f"`bfio check {claim.id}`" in written
+
+
+def test_the_example_of_the_readme_is_a_claim() -> None:
+    """Its code defines one that its own check refutes and corrects, and its mutation differs."""
+    text = (ROOT / "proofs_checks" / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict[str, object] = {}
+    exec(code, names)
+    defined = names["CLAIMS"]
+    assert isinstance(defined, tuple)
+    claim: Claim = defined[0]
+    report = run_claim(claim, Effort.QUICK, 0)
+    assert report.evidence is not None
+    assert report.evidence.verdicts == (Verdict.REFUTED, Verdict.HOLDS)
+    assert report.evidence.counterexample is not None
+    assert report.evidence.counterexample.data == {"pair": [-1, 0]}
+    mutated = run_claim(_claim("own.mutated", claim.mutations[0].check), Effort.QUICK, 0)
+    assert mutated.evidence is not None
+    assert mutated.evidence.verdicts != report.evidence.verdicts

@@ -1,0 +1,133 @@
+"""Searching, shrinking, evidence: the machinery below the claims."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from formulations.errors import InputError
+from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation
+from proofs_checks.evidence import Estimate, Evidence, Tally, VacuousCheckError, Verdict
+from proofs_checks.run import run_check
+from proofs_checks.search import examine, smallest_counterexample
+from proofs_checks.shrink import shrink, size
+
+numbers = st.integers(-(10**6), 10**6)
+
+
+@given(st.lists(numbers, min_size=1), numbers)
+def test_shrinking_a_list_with_a_large_entry(values: list[int], least: int) -> None:
+    """The condition that some entry exceeds |least| shrinks to one entry, |least| + 1."""
+    bound = abs(least)
+    if max(map(abs, values)) <= bound:
+        values.append(bound + 5)
+    small = shrink({"values": values}, lambda d: any(abs(v) > bound for v in d["values"]))
+    assert [abs(v) for v in small["values"]] == [bound + 1]
+
+
+@given(st.lists(st.lists(st.integers(0, 20), min_size=2, max_size=2), min_size=2, max_size=5))
+def test_shrinking_keeps_a_counterexample_and_never_grows(rows: list[list[int]]) -> None:
+    """Whatever the condition, the outcome meets it and is no larger."""
+
+    def condition(data: dict[str, list[list[int]]]) -> bool:
+        return sum(map(sum, data["rows"])) % 3 == 0 and len(data["rows"]) >= 2
+
+    data = {"rows": rows}
+    if not condition(data):
+        data["rows"][0][0] += 3 - sum(map(sum, rows)) % 3
+    small = shrink(data, condition)
+    assert condition(small)
+    assert size(small) <= size(data)
+
+
+def test_a_column_of_all_rows_can_go_at_once() -> None:
+    """Rows that must stay equally long lose the same position together."""
+    data = {"groups": [[5, 1, 9], [5, 1, 9]]}
+
+    def alike(d: dict[str, list[list[int]]]) -> bool:
+        return len({tuple(g) for g in d["groups"]}) == 1 and len(d["groups"]) == 2 and d[
+            "groups"
+        ][0] != []  # fmt: skip
+
+    assert shrink(data, alike)["groups"] == [[9], [9]] or size(shrink(data, alike))[0] == 2
+
+
+def test_shrinking_what_is_no_counterexample_is_an_error() -> None:
+    """Search and verifier disagree: that must not pass."""
+    with pytest.raises(InputError, match="verifier does not confirm"):
+        shrink({"a": 1}, lambda data: False)
+    with pytest.raises(InputError, match="verifier does not confirm"):
+        smallest_counterexample([{"a": 1}], lambda data: None, "search")
+
+
+def test_an_unreadable_candidate_is_no_counterexample() -> None:
+    """Verifiers may raise on what the shrinker offers."""
+    small = shrink({"a": [4, 2]}, lambda d: d["a"][1] > 1)
+    assert small == {"a": [0, 2]}
+
+
+def test_examining_counts_what_applies() -> None:
+    """Of 0..9 the even ones apply; of these 6 and 8 fail."""
+    seen = examine("below 5", "0..9", range(10), lambda i: i < 5, lambda i: i % 2 == 0)
+    assert (seen.tally.tried, seen.tally.applied, seen.tally.failed) == (10, 5, 2)
+    assert seen.failures == (6, 8)
+    assert seen.tally.verdict() is Verdict.REFUTED
+
+
+def test_nothing_passes_without_an_instance() -> None:
+    """A tally on which nothing applies gives no verdict; nor does evidence without any."""
+    empty = examine("never", "none", range(3), lambda i: True, lambda i: False).tally
+    with pytest.raises(VacuousCheckError, match="no instance"):
+        empty.verdict()
+    with pytest.raises(VacuousCheckError):
+        Evidence(Verdict.HOLDS, tallies=(empty,))
+    for verdict in (Verdict.HOLDS, Verdict.REFUTED, Verdict.SUPPORTED):
+        with pytest.raises(VacuousCheckError):
+            Evidence(verdict)
+    assert Evidence(Verdict.NOT_CHECKABLE, summary="why").as_printed is Verdict.NOT_CHECKABLE
+
+
+def _check(context: Context) -> Evidence:
+    tally = Tally("w", "m", 1, 1, int(context.rng.integers(2)))
+    return Evidence(tally.verdict(), tallies=(tally,))
+
+
+def test_each_claim_has_a_generator_of_its_own() -> None:
+    """Equal id and seed: equal draws; another id or seed: others."""
+
+    def draws(name: str, seed: int) -> list[bool]:
+        checks = [run_check(f"{name}{i}", _check, Effort.QUICK, seed) for i in range(40)]
+        return [evidence.as_printed is Verdict.HOLDS for evidence in checks]
+
+    assert draws("own.a", 0) == draws("own.a", 0)
+    assert draws("own.a", 0) != draws("own.a", 1)
+    assert draws("own.a", 0) != draws("own.b", 0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "match"),
+    [("id", "Lemma 1", "no valid id"), ("title", " ", "no title"), ("mutations", (), "mutation")],
+)
+def test_a_claim_is_validated(field: str, value: object, match: str) -> None:
+    """Ids, texts and mutations are not optional."""
+    good: dict[str, object] = {
+        "id": "own.a",
+        "source": "s",
+        "title": "t",
+        "statement": "s",
+        "formula": "f",
+        "hypotheses": (),
+        "kind": Kind.IDENTITY,
+        "check": _check,
+        "mutations": (Mutation("m", _check),),
+    }
+    Claim(**good)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=match):
+        Claim(**good | {field: value})  # type: ignore[arg-type]
+
+
+def test_an_estimate_is_plain_data() -> None:
+    """Evidence turns into a JSON document with all its parts."""
+    estimate = Estimate("mean", 1.0, 0.5, 1.5, 9, "below 2", True)
+    document = Evidence(Verdict.SUPPORTED, estimates=(estimate,)).to_mapping()
+    assert document["estimates"][0]["accepted"] is True
+    assert document["counterexample"] is None
