@@ -85,9 +85,7 @@ def test_names_are_described() -> None:
 
 def test_unknown_name() -> None:
     """A misspelt name is answered with the closest one."""
-    with pytest.raises(
-        InputError, match=r"unknown workload 'geometrik'; did you mean geometric"
-    ):
+    with pytest.raises(InputError, match=r"unknown workload 'geometrik'; did you mean geometric"):
         synthetic("geometrik", 1, seed=0)
     with pytest.raises(InputError, match="seed"):
         synthetic("demo", 1, seed=-1)
