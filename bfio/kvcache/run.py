@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from bfio.delays import summary_of
 from bfio.kvcache.instance import CacheInstance
-from formulations.arrays import FloatArray, IntArray
-
-_PERCENTILES = (50, 95, 99)
+from formulations.arrays import IntArray
 
 
 class Verdict(StrEnum):
@@ -194,7 +193,7 @@ class CacheRun:
             "left_out": self.instance.left_out,
             "completed": len(self.completed),
             "latency_total": None if total is None else shown(total),
-            **_distribution("latency", self.latencies / shown_units),
+            **summary_of("latency", self.latencies / shown_units),
             "makespan": shown(int(self.completion.max(initial=0))),
             "batches": len(batches),
             "busy": shown(busy),
@@ -206,11 +205,3 @@ class CacheRun:
             "wasted_tokens": wasted,
             "statistics": dict(self.statistics),
         }
-
-
-def _distribution(name: str, values: FloatArray) -> dict[str, float | None]:
-    keys = [f"{name}_mean", *(f"{name}_p{q}" for q in _PERCENTILES), f"{name}_max"]
-    if not len(values):
-        return dict.fromkeys(keys)
-    found = [values.mean(), *np.percentile(values, _PERCENTILES), values.max()]
-    return {key: float(value) for key, value in zip(keys, found, strict=True)}

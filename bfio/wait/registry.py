@@ -1,15 +1,13 @@
 """Names to policies: WAIT, Nested WAIT, the baselines, and a user's own ``module:function``."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
-from bfio.loading import load_callable
-from bfio.option_text import read_options, whole_option
+from bfio.option_text import NamedSpec, SpecTable, whole_option
 from bfio.wait.chains import Chain, grouped_policy, nested_policy, wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
 from bfio.wait.policy import StagePolicy
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError
 from formulations.fluid import FluidProblem
 from formulations.thresholds import (
     BatchRule,
@@ -28,46 +26,21 @@ from formulations.thresholds import (
 Options: TypeAlias = Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class StagePolicySpec:
-    """What the registry knows about one policy.
-
-    Parameters
-    ----------
-    name : str
-        Name on the command line.
-    summary : str
-        One line for listings.
-    source : str
-        Where the rule comes from.
-    defaults : mapping
-        Its options, each with the value used if none is written.
-    factory : callable
-        Makes the policy from what arrives and all its options.
-    """
-
-    name: str
-    summary: str
-    source: str
-    defaults: Options
-    factory: Callable[[FluidProblem, Options], StagePolicy]
+Factory: TypeAlias = Callable[[FluidProblem, Options], StagePolicy]
 
 
 def names() -> list[str]:
     """Names of the built-in policies, sorted."""
-    return sorted(_SPECS)
+    return _TABLE.names()
 
 
-def specs() -> list[StagePolicySpec]:
+def specs() -> list[NamedSpec[Factory]]:
     """Describe every built-in policy, sorted by name."""
-    return [_SPECS[name] for name in names()]
+    return _TABLE.specs()
 
 
 def build(text: str, problem: FluidProblem) -> StagePolicy:
-    """Make the policy ``name:option=value:...`` or ``module:name`` for what arrives.
-
-    What ``module:name`` stands for is a function of the state, an object that is callable with
-    it, or a class whose objects are, made without arguments.
+    """Make a policy for what arrives, see `SpecTable.build`.
 
     Parameters
     ----------
@@ -79,17 +52,10 @@ def build(text: str, problem: FluidProblem) -> StagePolicy:
     Raises
     ------
     InputError
-        If the name or an option is unknown, a value unreadable, or no thresholds exist.
+        As there, or if no thresholds exist.
     """
-    name, *rest = text.split(":")
-    if name in _SPECS:
-        spec = _SPECS[name]
-        return spec.factory(problem, read_options(text, name, rest, spec.defaults))
-    if not rest or not rest[0] or "=" in rest[0]:
-        raise InputError(
-            name or "policy", "unknown policy", use_one_of(name, names(), "or module:function")
-        )
-    return load_callable(text, "policy")
+    policy: StagePolicy = _TABLE.build(text, lambda factory, options: factory(problem, options))
+    return policy
 
 
 def _integers(text: str, where: str) -> tuple[int, ...]:
@@ -207,43 +173,43 @@ def _first_come(favour: Favour) -> Callable[[FluidProblem, Options], StagePolicy
 
 
 _BATCH_OPTIONS = {"limit": "0", "tokens": "0"}
-_SPECS = {
-    spec.name: spec
-    for spec in (
-        StagePolicySpec(
+_TABLE: SpecTable[Factory] = SpecTable(
+    "policy",
+    (
+        NamedSpec(
             "wait",
             "starts a class when a threshold of it wait; lengths known",
             "Algorithm 1",
             {"thresholds": "strict", "limit": ""},
             _wait,
         ),
-        StagePolicySpec(
+        NamedSpec(
             "nested-wait",
             "a threshold per segment of stages; lengths unknown",
             "Algorithm 2, sections 5 and 7.2",
             {"thresholds": "least", "segments": "all", "limit": "", "slack": "0", "groups": "one"},
             _nested,
         ),
-        StagePolicySpec(
+        NamedSpec(
             "new-first",
             "order of arrival, prefills first within the limits of a batch",
             "section 6, vLLM-like",
             {**_BATCH_OPTIONS, "mixed": "yes"},
             _first_come(Favour.NEW),
         ),
-        StagePolicySpec(
+        NamedSpec(
             "ongoing-first",
             "order of arrival, ongoing requests first within the limits of a batch",
             "section 6, Sarathi-like",
             _BATCH_OPTIONS,
             _first_come(Favour.ONGOING),
         ),
-        StagePolicySpec(
+        NamedSpec(
             "fcfs",
             "order of arrival whenever the memory permits, no other limit",
             "proposition 4",
             {},
             lambda problem, options: FirstComeFirstServed(),
         ),
-    )
-}
+    ),
+)

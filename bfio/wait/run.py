@@ -8,10 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bfio.delays import summary_of
 from bfio.wait.instance import StageInstance
 from formulations.arrays import BoolArray, FloatArray, IntArray
-
-_PERCENTILES = (50, 95, 99)
 
 
 class Verdict(StrEnum):
@@ -249,9 +248,9 @@ class StageRun:
             "decode_throughput": self.throughput(decode=True),
             "gap": self.gap(),
             "decode_gap": self.gap(decode=True),
-            **_distribution("latency", self.latencies),
-            **_distribution("ttft", self.first_token_delays()),
-            **_distribution("prefill_delay", self.first_token_delays(0)),
+            **summary_of("latency", self.latencies, "_s"),
+            **summary_of("ttft", self.first_token_delays(), "_s"),
+            **summary_of("prefill_delay", self.first_token_delays(0), "_s"),
             "batches": len(batches),
             "stage_events": int(batches.prompts.sum()),
             "mean_batch_s": seconds(float(batches.duration.mean())) if len(batches) else None,
@@ -262,11 +261,3 @@ class StageRun:
             "evictions": len(self.evictions),
             "statistics": dict(self.statistics),
         }
-
-
-def _distribution(name: str, values: FloatArray) -> dict[str, float | None]:
-    keys = [f"{name}_mean_s", *(f"{name}_p{q}_s" for q in _PERCENTILES), f"{name}_max_s"]
-    if not len(values):
-        return dict.fromkeys(keys)
-    found = [values.mean(), *np.percentile(values, _PERCENTILES), values.max()]
-    return {key: float(value) for key, value in zip(keys, found, strict=True)}
