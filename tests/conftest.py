@@ -1,4 +1,4 @@
-"""Hypothesis profiles, the shared trace folder, and plots without a screen."""
+"""Hypothesis profiles, the shared trace folder, plots and tables without a screen."""
 
 import os
 from pathlib import Path
@@ -7,6 +7,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Tables are as wide as where nobody looks on, whatever terminal runs the tests.
+os.environ.pop("COLUMNS", None)
 
 # Compiled kernels and solvers make the first example slow; the suite has its own time limit.
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
