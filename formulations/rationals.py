@@ -12,7 +12,9 @@ _MAX_CHARACTERS = 60
 _SHORT_EXPONENT = re.compile(r"[0-9.]+[eE][+-]?[0-9]{1,2}")
 
 
-def exact_rational(value: object, where: str, *, exponents: bool = False) -> Fraction:
+def exact_rational(
+    value: object, where: str, *, exponents: bool = False, positive: bool = False
+) -> Fraction:
     """Return an integer, a `Fraction`, or a text such as ``"9/10"`` or ``"0.9"``, exactly.
 
     Parameters
@@ -23,6 +25,8 @@ def exact_rational(value: object, where: str, *, exponents: bool = False) -> Fra
         Name used in errors.
     exponents : bool
         Whether ``"1e-7"`` is a number too.
+    positive : bool
+        Whether a number below 0 is told that 0 is refused too; the caller refuses it.
 
     Raises
     ------
@@ -34,13 +38,19 @@ def exact_rational(value: object, where: str, *, exponents: bool = False) -> Fra
     if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
         raise InputError(where, f"{shown(value)} is no exact rational", remedy)
     if isinstance(value, str) and not _is_plain(value, exponents=exponents):
-        raise InputError(where, f"{value[:40]!r} is no plain rational", remedy)
+        limit = (
+            f"at most {_MAX_CHARACTERS} characters" + exponents * " and exponents of two digits"
+        )
+        raise InputError(where, f"{value[:40]!r} is no plain rational", f"{remedy} ({limit})")
     try:
         rational = Fraction(value)
     except (ValueError, ZeroDivisionError):
         raise InputError(where, f"{value!r} is no rational", remedy) from None
     if not 0 <= rational <= MAX_RATIONAL:
-        raise InputError(where, f"{value} is out of range", "use a number >= 0 (10^12 at most)")
+        least = "> 0" if positive else ">= 0"
+        raise InputError(
+            where, f"{value} is out of range", f"use a number {least} (10^12 at most)"
+        )
     return rational
 
 

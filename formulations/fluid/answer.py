@@ -28,6 +28,7 @@ def fluid_answer(problem: FluidProblem, objective: Objective = Objective.STAGES)
     dict
         See docs/fluid.md. ``feasible`` says whether the whole load has an equilibrium within the
         memory, ``verdict`` why not: ``memory-limited``, or ``unstable`` for a load of 1 or more.
+        ``notes`` says what the numbers leave out.
     """
     margin = solve_margin(problem)
     pooled = problem.is_pooled
@@ -57,6 +58,7 @@ def fluid_answer(problem: FluidProblem, objective: Objective = Objective.STAGES)
         "admitted": [plain_number(share) for share in _fractions(problem, routing)],
         "admitted_rates": [plain_number(sum(row, Fraction(0))) for row in routing],
         **_thresholds(problem),
+        "notes": _oversized(problem),
         "duals": _duals(admission),
         "workers": [
             {
@@ -137,6 +139,24 @@ def _thresholds(problem: FluidProblem) -> dict[str, Any]:
         fits = None if memory is None else memory <= problem.workers[0].memory
         answer[f"{name}_fit"] = fits
     return answer | {"thresholds_note": note}
+
+
+def _oversized(problem: FluidProblem) -> list[str]:
+    """Return a note for each class of which no worker can hold a single request.
+
+    The model counts mean memory, so that it admits requests that no engine can complete.
+    """
+    notes = []
+    for j, kind in enumerate(problem.classes):
+        needed, open_to = kind.prompt + kind.output, kind.workers or range(len(problem.workers))
+        largest = max(problem.workers[g].memory for g in open_to)
+        if needed > largest:
+            notes.append(
+                f"class {j}: one request needs {needed:,} tokens at its end, more than the memory "
+                f"of any worker open to it ({largest:,}); the fluid model, which counts mean "
+                "memory, does not see that no engine can complete it"
+            )
+    return notes
 
 
 def _duals(admission: AdmissionResult) -> dict[str, Any]:

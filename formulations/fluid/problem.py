@@ -6,9 +6,10 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from formulations.arrays import integer
-from formulations.documents import check_keys, check_list, parse_json
+from formulations.documents import check_keys, check_list, json_word
 from formulations.errors import InputError
 from formulations.fluid.rates import exact_number
+from formulations.fluid.reading import parse_numbers
 
 #: Largest prompt and output [tokens].
 _MAX_LENGTH = 10**9
@@ -47,7 +48,9 @@ class RequestClass:
 
     def __post_init__(self) -> None:
         """Validate."""
-        object.__setattr__(self, "rate", exact_number(self.rate, "rate", positive=True))
+        otherwise = "leave the class out, or "
+        rate = exact_number(self.rate, "rate", positive=True, otherwise=otherwise)
+        object.__setattr__(self, "rate", rate)
         for name, minimum in (("prompt", 1), ("output", 0)):
             value = integer(getattr(self, name), name, minimum=minimum, maximum=_MAX_LENGTH)
             object.__setattr__(self, name, value)
@@ -193,7 +196,7 @@ class FluidProblem:
     @staticmethod
     def from_json(text: str) -> "FluidProblem":
         """Read a document strictly: unknown or missing keys are errors."""
-        return FluidProblem.from_mapping(parse_json(text))
+        return FluidProblem.from_mapping(parse_numbers(text))
 
     @staticmethod
     def from_mapping(document: Any) -> "FluidProblem":
@@ -202,6 +205,7 @@ class FluidProblem:
         Optional: ``workers`` of a class; ``workers`` of the document, their number or a list of
         objects, in which what is missing is taken from the document.
         """
+        _check_object(document, "document", "classes, d0, d1, memory; optional: workers")
         check_keys(document, "document", ("classes",), (*_WORKER_KEYS, "workers"))
         rows = check_list(document["classes"], "classes")
         classes = tuple(_class(row, f"classes[{j}]") for j, row in enumerate(rows))
@@ -209,6 +213,7 @@ class FluidProblem:
 
 
 def _class(row: object, where: str) -> RequestClass:
+    _check_object(row, where, "rate, prompt, output; optional: workers")
     check_keys(row, where, _CLASS_KEYS, ("workers",))
     assert isinstance(row, Mapping)
     return _named(where, lambda: RequestClass(**row))
@@ -226,11 +231,18 @@ def _workers(document: Mapping[str, Any]) -> tuple[FluidWorker, ...]:
 
 
 def _worker(row: object, common: Mapping[str, Any], where: str) -> FluidWorker:
+    _check_object(row, where, "d0, d1, memory; optional: those that the document has")
     check_keys(row, where, (), _WORKER_KEYS)
     assert isinstance(row, Mapping)
     values = {**common, **row}
     check_keys(values, where, _WORKER_KEYS)
     return _named(where, lambda: FluidWorker(**values))
+
+
+def _check_object(value: object, where: str, keys: str) -> None:
+    """Refuse what is no object, telling which keys are required in it and which are optional."""
+    if not isinstance(value, Mapping):
+        raise InputError(where, json_word(value), f"write an object with {keys}")
 
 
 def _named(where: str, make: Callable[[], T]) -> T:

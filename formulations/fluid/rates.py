@@ -6,7 +6,9 @@ from formulations.errors import InputError
 from formulations.rationals import exact_rational
 
 
-def exact_number(value: object, where: str, *, positive: bool = False) -> Fraction:
+def exact_number(
+    value: object, where: str, *, positive: bool = False, otherwise: str = ""
+) -> Fraction:
     """Return a rate or a time as a fraction.
 
     A float stands for the shortest decimal that reads as it: JSON's ``0.1`` is 1/10. A third or
@@ -20,6 +22,8 @@ def exact_number(value: object, where: str, *, positive: bool = False) -> Fracti
         Name used in errors.
     positive : bool
         Whether 0 is refused.
+    otherwise : str
+        What else to do about a 0 that is refused.
 
     Raises
     ------
@@ -27,7 +31,10 @@ def exact_number(value: object, where: str, *, positive: bool = False) -> Fracti
         If it is none of these, negative, too large or, where it must not be, 0.
     """
     text = repr(value) if type(value) is float else value
-    number = exact_rational(text, where, exponents=True)
+    number = exact_rational(text, where, exponents=True, positive=positive)
     if positive and number == 0:
-        raise InputError(where, "0 is no rate or time here", "leave the class out, or use > 0")
+        # JSON's 1e-400 is read as the float 0.
+        limit = " (nor is what JSON reads as 0, below 1e-323)" if type(value) is float else ""
+        remedy = f"{otherwise}use a number > 0 (10^12 at most)"
+        raise InputError(where, f"0 is no rate or time here{limit}", remedy)
     return number

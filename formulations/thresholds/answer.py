@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
+from formulations.errors import CapabilityError
 from formulations.fluid.answer import plain_number
+from formulations.results import Termination
 from formulations.thresholds.buffer import SafetyBuffer
 from formulations.thresholds.nested_problem import SegmentedProblem
 from formulations.thresholds.segments import SegmentPlan
@@ -26,24 +28,22 @@ def nested_answer(problem: SegmentedProblem, plan: SegmentPlan | None = None) ->
     dict
         See docs/fluid.md. Lists of segments hold one prompt length after the other, ``groups`` has
         them apart.
+
+    Raises
+    ------
+    CapabilityError
+        If the iteration does not end, see `undecided_answer`.
     """
     problem = problem if plan is None else plan.problem
     result = solve(problem)
-    groups: list[dict[str, Any]] = [
-        {"prompt": group.prompt, "boundaries": list(group.ends), "thresholds": None}
-        for group in problem.groups
-    ]
+    groups = _groups(problem)
     if result.thresholds is not None:
         for row, part in zip(groups, problem.conditions.split(result.thresholds), strict=True):
             row["thresholds"] = list(part)
     memory = result.objective
-    answer = {
-        "termination": result.termination.value,
-        "boundaries": [end for group in problem.groups for end in group.ends],
-        "thresholds": None if result.thresholds is None else list(result.thresholds),
-        "policy_memory": memory,
-        "load": plain_number(problem.load),
-    }
+    answer = _heading(problem, result.termination) | {"policy_memory": memory}
+    if result.thresholds is not None:
+        answer["thresholds"] = list(result.thresholds)
     if plan is not None:
         answer |= _buffer(plan.buffer)
         memory = plan.memory
@@ -51,6 +51,31 @@ def nested_answer(problem: SegmentedProblem, plan: SegmentPlan | None = None) ->
             row |= {"policy_memory": buffer.policy_memory} | _buffer(buffer)
     fits = None if memory is None else memory <= problem.worker.memory
     return answer | {"fit": fits, "groups": groups}
+
+
+def undecided_answer(problem: SegmentedProblem, reason: CapabilityError) -> dict[str, Any]:
+    """Return the document of a problem whose thresholds are beyond the method, and why."""
+    heading = _heading(problem, Termination.FAILED) | {"notes": [str(reason)]}
+    return heading | {"fit": None, "groups": _groups(problem)}
+
+
+def _heading(problem: SegmentedProblem, termination: Termination) -> dict[str, Any]:
+    """Return what is known of a problem without its thresholds."""
+    return {
+        "termination": termination.value,
+        "boundaries": [end for group in problem.groups for end in group.ends],
+        "thresholds": None,
+        "policy_memory": None,
+        "load": plain_number(problem.load),
+        "notes": [],
+    }
+
+
+def _groups(problem: SegmentedProblem) -> list[dict[str, Any]]:
+    return [
+        {"prompt": group.prompt, "boundaries": list(group.ends), "thresholds": None}
+        for group in problem.groups
+    ]
 
 
 def _buffer(buffer: SafetyBuffer) -> dict[str, Any]:

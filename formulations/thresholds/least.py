@@ -56,7 +56,9 @@ def least_thresholds(problem: ThresholdProblem) -> tuple[tuple[int, ...] | None,
             return vector, rounds
         vector = _leap(conditions, after) if rounds == _PATIENCE else after
     raise CapabilityError(
-        "load", "too close to 1 for the iteration", "solve with the method cp-sat"
+        "load",
+        "too close to 1 for the iteration",
+        "lower the rates a little (in Python, the integer program may do: solve with cp-sat)",
     )
 
 

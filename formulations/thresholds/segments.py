@@ -114,7 +114,7 @@ def equal_boundaries(outputs: Sequence[int], num_segments: int) -> tuple[int, ..
         raise InputError(
             "segments",
             f"{num_segments} do not divide {m} output lengths evenly",
-            "use a divisor, or give boundaries",
+            f"use a divisor of {m}",
         )
     width = m // num_segments
     return tuple(outputs[width - 1 :: width])

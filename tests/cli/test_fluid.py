@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from formulations.thresholds import least
 from tests.cli.conftest import Bfio
 
 I0: dict[str, Any] = {
@@ -176,3 +177,101 @@ def test_a_missing_file(bfio: Bfio) -> None:
     """The file is named."""
     done = bfio("fluid", "nowhere.json")
     assert (done.status, "nowhere.json" in done.err) == (2, True)
+
+
+def test_a_full_batch_beyond_the_memory_is_told(bfio: Bfio, tmp_path: Path) -> None:
+    """I0, C = 9: a full batch is 3 + 6 = 9 tokens for (1, 1), 18 for (2, 2)."""
+    text = bfio("fluid", _write(tmp_path)).out
+    assert "threshold: a full batch needs 9 tokens, which fits the memory of 9" in text
+    assert "strict: a full batch needs 18 tokens, which does not fit the memory of 9" in text
+
+
+def test_no_thresholds_are_explained(bfio: Bfio, tmp_path: Path) -> None:
+    """Load 1, and several workers: the text says what thresholds_note does."""
+    assert (
+        "threshold, strict: none, the load is 1" in bfio("fluid", _write(tmp_path, d1="1/9")).out
+    )
+    several = bfio("fluid", _write(tmp_path, workers=2)).out
+    assert "threshold, strict: none, they are those of one worker" in several
+
+
+def test_a_request_beyond_every_memory_is_noted(bfio: Bfio, tmp_path: Path) -> None:
+    """C = 20: prompt 40 with output 1 ends with 41 tokens; prompt 19 with output 1 just fits."""
+    rows: list[dict[str, Any]] = [
+        {"rate": 1, "prompt": prompt, "output": 1} for prompt in (40, 19, 20)
+    ]
+    name = _write(tmp_path, classes=rows, memory=20)
+    first, second = bfio("fluid", name, "--json").json["notes"]
+    assert first.startswith("class 0: one request needs 41 tokens")
+    assert second.startswith("class 2: one request needs 21 tokens")
+    assert f"note: {first}" in bfio("fluid", name).out
+    # Worker 1 holds class 0, but only worker 0 is open to class 2.
+    rows[2]["workers"] = [0]
+    mixed = _write(tmp_path, classes=rows, memory=20, workers=[{}, {"memory": 41}])
+    (note,) = bfio("fluid", mixed, "--json").json["notes"]
+    assert note.startswith("class 2: one request needs 21 tokens")
+    assert bfio("fluid", _write(tmp_path), "--json").json["notes"] == []
+
+
+def test_many_notes_are_cut_in_the_text(bfio: Bfio, tmp_path: Path) -> None:
+    """Ten classes too large: eight lines of text and a count, all ten in the JSON."""
+    rows = [{"rate": 1, "prompt": 10, "output": 1}] * 10
+    name = _write(tmp_path, classes=rows)
+    text = bfio("fluid", name).out
+    assert (text.count("one request needs"), "note: 2 more, see --json" in text) == (8, True)
+    assert len(bfio("fluid", name, "--json").json["notes"]) == 10
+
+
+@pytest.mark.parametrize(
+    "extra", [(), ("--horizon", "9", "--probability", "0.1"), ("--segments", "1")]
+)
+def test_nested_beyond_the_method_leaves_the_fluid_answer(
+    bfio: Bfio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: tuple[str, ...]
+) -> None:
+    """The iteration gives up: the fluid part stands, the nested part says why; status 0."""
+    monkeypatch.setattr(least, "_MAX_ROUNDS", 1)
+    done = bfio("fluid", _write(tmp_path), "--nested", *extra, "--json")
+    nested = done.json["nested"]
+    assert (done.status, done.json["equilibrium_memory"]) == (0, 9)
+    assert (nested["termination"], nested["thresholds"], nested["fit"]) == ("failed", None, None)
+    assert "too close to 1" in nested["notes"][0]
+    assert "cp-sat" in nested["notes"][0]
+    text = bfio("fluid", _write(tmp_path), "--nested", *extra).out
+    assert "Nested WAIT: failed" in text
+    assert f"note: {nested['notes'][0]}" in text
+
+
+def test_worth_of_a_token_names_the_worker(bfio: Bfio, tmp_path: Path) -> None:
+    """All overloaded: a price for each memory, equal ones in one; the iteration is the longest."""
+    rows = [kind | {"rate": 20} for kind in I0["classes"]]
+    workers = [{}, {}, {"memory": 4}]
+    text = bfio("fluid", _write(tmp_path, classes=rows, workers=workers)).out
+    # Class 0 is the denser, 2/3 stages per unit of work, and fills all; (2/3)·d0/(d0 + d1·C)^2 is
+    # 1/3 for C = 9 and (1/3)/(13/18)^2 = 0.639 for C = 4.
+    assert "adds 0.3333 stages/s on each of workers 0 to 1, 0.6391 stages/s on worker 2." in text
+    assert "iteration (the longest) 1 s" in text
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        ("NaN", "d0: NaN is not a finite number; write a number"),
+        ("1e400", "d0: 1e400 is not a finite number; write a number of 10^12 at most"),
+        ("1e-400", "JSON reads as 0, below 1e-323); use a number > 0"),
+        ('"1e-400"', "exponents of two digits"),
+        ("-1", "d0: -1 is out of range; use a number > 0"),
+        ("0", "0 is no rate or time here; use a number > 0"),
+    ],
+)
+def test_numbers_out_of_range(bfio: Bfio, tmp_path: Path, number: str, message: str) -> None:
+    """The key, the limit and a remedy that is right for it."""
+    path = tmp_path / "load.json"
+    path.write_text(json.dumps(I0 | {"d0": "?"}).replace('"?"', number))
+    done = bfio("fluid", str(path))
+    assert (done.status, message in done.err) == (2, True)
+
+
+def test_segments_that_do_not_divide(bfio: Bfio, tmp_path: Path) -> None:
+    """The remedy is one the command offers."""
+    done = bfio("fluid", _write(tmp_path), "--nested", "--segments", "3")
+    assert (done.status, done.err.rstrip().endswith("use a divisor of 2")) == (2, True)

@@ -1,18 +1,21 @@
 """``bfio fluid``: equilibrium, admission under limited memory, prices and WAIT thresholds."""
 
 import argparse
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
 from bfio.cli.files import read_problem
 from bfio.cli.options import add_common
 from bfio.cli.output import number, percent, print_json, print_table
-from formulations.errors import InputError
+from formulations.errors import CapabilityError, InputError
 
 if TYPE_CHECKING:
     from formulations.fluid import FluidProblem
     from formulations.thresholds import SegmentedProblem
 
+#: Most notes and prices that the text shows.
+_MOST_LINES = 8
 _DESCRIPTION = """\
 What can an engine sustain? Requests of each class arrive at a rate and need output + 1 iterations;
 an iteration on X tokens takes d0 + d1*X seconds; the KV cache holds memory tokens.
@@ -32,7 +35,8 @@ feasible: the equilibrium of the whole load fits the memory. Otherwise, or if th
 second) is 1 or more, "verdict" says so, and the admitted rates are those of most throughput. The
 duals tell what one more token of memory, or one more request per second, would add; memory_below
 what one token less would cost. thresholds are the least with which WAIT keeps up (one worker;
-null if the load is 1 or more), thresholds_strict those that keep latency bounded. --nested: the
+null if the load is 1 or more), thresholds_strict those that keep latency bounded. notes name the
+classes of which no worker can hold a single request, which the numbers do not see. --nested: the
 same for Nested WAIT, which does not know the output lengths of requests: classes of one prompt
 length form a group, in which outputs must increase. --segments L merges the classes of each group
 into L equal segments, best tries all sets of boundaries.
@@ -89,16 +93,20 @@ def _nested_wanted(args: argparse.Namespace) -> bool:
 
 def _nested(args: argparse.Namespace, problem: "FluidProblem") -> dict[str, Any]:
     from formulations.thresholds import GroupedProblem, best_plan, plan
-    from formulations.thresholds.answer import nested_answer
+    from formulations.thresholds.answer import nested_answer, undecided_answer
 
     nested: SegmentedProblem = GroupedProblem.from_fluid(problem)
     if args.segments not in (None, "best"):
         nested = _merged(nested, args.segments)
-    if args.horizon is None:
-        return nested_answer(nested)
     choose = best_plan if args.segments == "best" else plan
-    chosen = choose(nested, horizon=args.horizon, probability=args.probability)
-    return nested_answer(nested, chosen)
+    try:
+        if args.horizon is None:
+            return nested_answer(nested)
+        chosen = choose(nested, horizon=args.horizon, probability=args.probability)
+        return nested_answer(nested, chosen)
+    except CapabilityError as error:
+        # What the fluid model says stands.
+        return undecided_answer(nested, error)
 
 
 def _merged(nested: "SegmentedProblem", text: str) -> "SegmentedProblem":
@@ -111,12 +119,13 @@ def _merged(nested: "SegmentedProblem", text: str) -> "SegmentedProblem":
 
 def _print(answer: dict[str, Any], problem: "FluidProblem") -> None:
     """Print what a person reads."""
+    longest = " (the longest)" if len(problem.workers) > 1 else ""
     print(
         f"{answer['verdict']}: memory {number(answer['memory'])} of "
         f"{sum(w.memory for w in problem.workers):,} tokens "
         f"(equilibrium {number(answer['equilibrium_memory'])}), "
         f"margin {number(answer['margin'])}\n"
-        f"iteration {number(answer['iteration_time'])} s, throughput "
+        f"iteration{longest} {number(answer['iteration_time'])} s, throughput "
         f"{number(answer['throughput'])} stages/s, {number(answer['decode_throughput'])} "
         "decode tokens/s"
     )
@@ -136,23 +145,59 @@ def _print(answer: dict[str, Any], problem: "FluidProblem") -> None:
         )
     ]
     columns = ["class", "rate\n[1/s]", "prompt", "output", "admitted", "threshold", "strict"]
-    print_table(
-        "", [*columns, "worth of\none more/s"], rows, f"One token more adds {_price(answer)}."
-    )
+    print_table("", [*columns, "worth of\none more/s"], rows)
+    print(f"One token more adds {_price(answer)}.")
+    _print_thresholds(answer, problem)
+    for note in _first(answer["notes"]):
+        print(f"note: {note}")
     if "nested" in answer:
         _print_nested(answer["nested"])
 
 
 def _price(answer: dict[str, Any]) -> str:
+    """Return what one token more is worth, and on which worker where there are several."""
     prices = answer["duals"]["memory"]
     unit = "stages/s" if answer["objective"] == "stages" else "decode tokens/s"
-    shown = prices if isinstance(prices, list) else [prices]
-    return ", ".join(number(price) for price in shown) + f" {unit}"
+    if not isinstance(prices, list):
+        return f"{number(prices)} {unit}"
+    places = groupby(range(len(prices)), key=lambda g: prices[g])
+    shown = [f"{number(price)} {unit} on {_workers(list(group))}" for price, group in places]
+    return ", ".join(_first(shown))
+
+
+def _workers(indices: list[int]) -> str:
+    first, last = indices[0], indices[-1]
+    return f"worker {first}" if first == last else f"each of workers {first} to {last}"
+
+
+def _first(lines: list[str]) -> list[str]:
+    """Return the lines a person reads; the JSON has all."""
+    rest = len(lines) - _MOST_LINES
+    return lines if rest <= 0 else [*lines[:_MOST_LINES], f"{rest} more, see --json"]
+
+
+def _print_thresholds(answer: dict[str, Any], problem: "FluidProblem") -> None:
+    """Print the memory of a full batch at either threshold, or why there are none."""
+    capacity = problem.workers[0].memory
+    lines = {}
+    for key, name in (("thresholds", "threshold"), ("thresholds_strict", "strict")):
+        if answer[key] is None:
+            lines[name] = f"none, {answer['thresholds_note']}"
+            continue
+        full = f"a full batch needs {number(answer[f'{key}_memory'])} tokens"
+        fits = "which fits" if answer[f"{key}_fit"] else "which does not fit"
+        lines[name] = f"{full}, {fits} the memory of {capacity:,}"
+    if lines["threshold"] == lines["strict"]:
+        lines = {"threshold, strict": lines["strict"]}
+    for name, line in lines.items():
+        print(f"{name}: {line}")
 
 
 def _print_nested(nested: dict[str, Any]) -> None:
     if nested["thresholds"] is None:
         print(f"Nested WAIT: {nested['termination']}, load {number(nested['load'])}")
+        for note in nested["notes"]:
+            print(f"note: {note}")
         return
     print(f"Nested WAIT: full batch {nested['policy_memory']:,} tokens")
     for group in nested["groups"]:

@@ -116,3 +116,39 @@ def test_one_worker_where_one_is_needed() -> None:
     assert golden().single_worker().memory == 9
     with pytest.raises(InputError, match="2 of them"):
         FluidProblem.from_mapping(I0 | {"workers": 2}).single_worker()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ('"classes": [3]', r"classes\[0\]: a number; .* rate, prompt, output; optional: workers"),
+        ('"workers": [3]', r"workers\[0\]: a number; .* d0, d1, memory; optional: those that"),
+        ('"workers": [{}, {"d0": NaN}]', r"workers\[1\]\.d0: NaN is not a finite number"),
+        ('"memory": -1e999', r"^memory: -1e999 is not"),
+        ('"deep": [[[[[[NaN]]]]]]', r"^document: NaN is not"),
+        ('"a": ' + "[" * 400 + "NaN" + "]" * 400, r"^document: NaN is not"),
+    ],
+)
+def test_errors_of_a_text(change: str, message: str) -> None:
+    """Keys required and optional are told apart; a number that is not finite has a place."""
+    text = json.dumps(I0)[:-1] + f", {change}}}"
+    text = text.replace(json.dumps(I0["classes"]), "[]") if "classes" in change else text
+    text = text.replace('"classes": [], ', "").replace('"memory": 9, "mem', '"mem')
+    with pytest.raises(InputError, match=message):
+        FluidProblem.from_json(text)
+
+
+def test_an_object_is_asked_for() -> None:
+    """A document that is none is told what it needs, and what it may have."""
+    with pytest.raises(InputError, match="classes, d0, d1, memory; optional: workers"):
+        FluidProblem.from_json("3")
+    with pytest.raises(InputError, match=r"^document: NaN"):
+        FluidProblem.from_json("NaN")
+
+
+def test_a_rate_of_0_may_be_left_out() -> None:
+    """That remedy is for classes alone."""
+    with pytest.raises(InputError, match="leave the class out, or use a number > 0"):
+        RequestClass(Fraction(0), 1, 1)
+    with pytest.raises(InputError, match="here; use a number > 0"):
+        FluidWorker(Fraction(0), Fraction(1), 9)
