@@ -22,6 +22,10 @@ _COLUMNS = (
     "evic-\ntions",
     "verdict",
 )
+_ABOVE = (
+    "\nabove 100 %: thresholds do not look at the memory (batches beyond it are overflows), and "
+    "drawn requests differ from their rates"
+)
 
 
 def fluid_limits(problem: FluidProblem) -> dict[str, Any]:
@@ -42,15 +46,20 @@ def fluid_limits(problem: FluidProblem) -> dict[str, Any]:
 def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] | None) -> None:
     """Print one row per run, the fluid limits below, if there are any."""
     rows = [_row(document, fluid) for document in documents]
-    print_table("", _COLUMNS, rows, _note(documents[0], fluid))
+    above = any((_share(document, fluid) or 0) > 1 for document in documents)
+    note = _note(documents[0], fluid) + (_ABOVE if above else "")
+    print_table("", _COLUMNS, rows, note)
+
+
+def _share(document: Mapping[str, Any], fluid: Mapping[str, Any] | None) -> float | None:
+    return None if fluid is None else float(document["throughput"] / fluid["throughput"])
 
 
 def _row(document: Mapping[str, Any], fluid: Mapping[str, Any] | None) -> list[str]:
-    share = None if fluid is None else document["throughput"] / fluid["throughput"]
     return [
         document["policy"],
         number(document["throughput"]),
-        percent(share),
+        percent(_share(document, fluid)),
         *(number(document[name]) for name in ("decode_throughput", "gap")),
         *(number(document[f"latency_{name}_s"]) for name in ("mean", "p95")),
         *(number(document[f"ttft_{name}_s"]) for name in ("mean", "p95")),

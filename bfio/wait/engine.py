@@ -5,7 +5,7 @@ pass one stage each; the engine is busy for ``d0 + d1·X`` with X their tokens.
 """
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -124,9 +124,13 @@ class _Engine:
 
 
 def run_reference(
-    instance: StageInstance, policy: StagePolicy, name: str, ending: Ending
+    instance: StageInstance,
+    policy: StagePolicy,
+    name: str,
+    ending: Ending,
+    tell: Callable[[int], None] | None = None,
 ) -> StageRun:
-    """Run a policy over an instance.
+    """Run a policy over an instance, telling before each decision how many have completed.
 
     Raises
     ------
@@ -134,7 +138,7 @@ def run_reference(
         If the policy answers wrongly.
     """
     engine = _Engine(instance)
-    verdict = _run(engine, policy, name, ending)
+    verdict = _run(engine, policy, name, ending, tell)
     evicted = np.array(engine.evictions, dtype=np.int64).reshape(-1, 2)
     events = np.array(engine.events, dtype=np.int64).reshape(-1, 3)
     columns = np.array(engine.batches, dtype=np.int64).reshape(-1, 6).T
@@ -153,7 +157,13 @@ def run_reference(
     )
 
 
-def _run(engine: _Engine, policy: StagePolicy, name: str, ending: Ending) -> Verdict:
+def _run(
+    engine: _Engine,
+    policy: StagePolicy,
+    name: str,
+    ending: Ending,
+    tell: Callable[[int], None] | None,
+) -> Verdict:
     arrival = engine.instance.arrival
     while True:
         engine.reveal()
@@ -164,6 +174,8 @@ def _run(engine: _Engine, policy: StagePolicy, name: str, ending: Ending) -> Ver
             return Verdict.FINISHED if ending.horizon is None else Verdict.HORIZON
         if len(engine.batches) >= ending.batches or engine.clock >= MAX_CLOCK:
             return Verdict.STOPPED
+        if tell is not None:
+            tell(engine.revealed - len(engine.waiting) - len(engine.held))
         decision = _decide(engine, policy, name, ending.drain)
         engine.evict(decision.evict)
         if decision.batch:

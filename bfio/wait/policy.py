@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from bfio.loading import users_code
 from bfio.wait.instance import StageInstance
 from formulations.arrays import IntArray
 
@@ -78,7 +79,14 @@ class StagePolicy(Protocol):
         ...
 
 
-def check_instance(policy: StagePolicy, instance: StageInstance) -> None:
-    """Let the policy refuse the instance."""
+def check_instance(policy: StagePolicy, name: str, instance: StageInstance) -> None:
+    """Let the policy refuse the instance.
+
+    Raises
+    ------
+    InputError
+        If it does, or its check cannot be called or raises anything else.
+    """
     if (check := getattr(policy, "check", None)) is not None:
-        check(instance)
+        with users_code(f"policy {name}", "its check ", remedy="mend the policy"):
+            check(instance)

@@ -7,7 +7,7 @@ from bfio.option_text import NamedSpec, SpecTable, whole_option
 from bfio.wait.chains import Chain, grouped_policy, nested_policy, wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
 from bfio.wait.policy import StagePolicy
-from formulations.errors import InputError
+from formulations.errors import CapabilityError, InputError
 from formulations.fluid import FluidProblem
 from formulations.thresholds import (
     BatchRule,
@@ -24,9 +24,14 @@ from formulations.thresholds import (
 )
 
 Options: TypeAlias = Mapping[str, str]
-
+#: Of one number in a list: all such numbers fit into 64 bits.
+_MAX_DIGITS = 18
 
 Factory: TypeAlias = Callable[[FluidProblem, Options], StagePolicy]
+
+
+class NoThresholdsError(InputError):
+    """Classes whose rates are too high, or too close to the limit, for any thresholds."""
 
 
 def names() -> list[str]:
@@ -60,8 +65,10 @@ def build(text: str, problem: FluidProblem) -> StagePolicy:
 
 def _integers(text: str, where: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and len(part) < 19 for part in parts):
+    if not all(part.isdecimal() for part in parts):
         raise InputError(where, f"{text!r} is no list of integers", "write e.g. 2,2")
+    if long := [part for part in parts if len(part) > _MAX_DIGITS]:
+        raise InputError(where, f"{long[0]:.40} is too large", f"use at most {_MAX_DIGITS} digits")
     return tuple(int(part) for part in parts)
 
 
@@ -82,9 +89,13 @@ def _no_limit(options: Options) -> None:
 
 
 def _least(problem: ThresholdProblem) -> tuple[int, ...]:
-    result = solve(problem)
+    remedy = "lower the rates, or list thresholds"
+    try:
+        result = solve(problem)
+    except CapabilityError as error:
+        raise NoThresholdsError("classes", f"{error.where} {error.what}", remedy) from None
     if result.thresholds is None:
-        raise InputError("thresholds", "no thresholds keep up", "lower the rates, or list some")
+        raise NoThresholdsError("classes", "no thresholds keep up", remedy)
     return result.thresholds
 
 
@@ -117,6 +128,11 @@ def _nested(problem: FluidProblem, options: Options) -> StagePolicy:
         return nested_policy(
             _integers(options["segments"], "segments"), _integers(rule, "thresholds")
         )
+    prompts = {kind.prompt for kind in problem.classes}
+    if len(prompts) > 1:
+        what = f"{len(prompts)} prompt lengths, and nested-wait makes one chain for all"
+        remedy = "write nested-wait:groups=prompts, or list thresholds and segments"
+        raise InputError("classes", what, remedy)
     nested = _segmented(NestedProblem.from_fluid(problem), options["segments"])
     return nested_policy(nested.ends, _nested_thresholds(nested, options))
 

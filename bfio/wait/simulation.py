@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from enum import StrEnum
 from fractions import Fraction
+from functools import partial
 from typing import TypeAlias
 
 from bfio.wait.chains import ThresholdPolicy
@@ -36,6 +37,7 @@ def serve(
     drain: bool | None = None,
     batches: int = 10**8,
     engine: Engine | str = Engine.AUTO,
+    tell: Callable[[int], None] | None = None,
 ) -> StageRun:
     """Serve requests on one engine and return the run.
 
@@ -57,17 +59,20 @@ def serve(
         Most batches; then the run is given up with the verdict ``stopped``.
     engine : Engine
         Which engine runs.
+    tell : callable, optional
+        Told before each decision how many requests have completed; compiled engines tell nothing.
 
     Raises
     ------
     InputError
         If a value breaks its rule, the policy refuses the instance or answers wrongly.
     """
-    check_instance(policy, instance)
+    name = name or type(policy).__name__
+    check_instance(policy, name, instance)
     horizon = None if horizon_s is None else _clock(instance, horizon_s)
     ending = Ending(horizon, horizon is None if drain is None else drain, batches)
-    run = _runner(engine, policy, instance)
-    return run(instance, policy, name or type(policy).__name__, ending)
+    run = _runner(engine, policy, instance, tell)
+    return run(instance, policy, name, ending)
 
 
 def _clock(instance: StageInstance, seconds: Fraction | int) -> int:
@@ -77,7 +82,12 @@ def _clock(instance: StageInstance, seconds: Fraction | int) -> int:
     return units
 
 
-def _runner(engine: Engine | str, policy: StagePolicy, instance: StageInstance) -> Runner:
+def _runner(
+    engine: Engine | str,
+    policy: StagePolicy,
+    instance: StageInstance,
+    tell: Callable[[int], None] | None,
+) -> Runner:
     try:
         engine = Engine(engine)
     except ValueError:
@@ -88,7 +98,7 @@ def _runner(engine: Engine | str, policy: StagePolicy, instance: StageInstance) 
         raise InputError("engine", "only built-in policies are compiled", "use auto or reference")
     is_long = int(instance.iterations.sum()) >= _LONG_RUN
     if engine is Engine.REFERENCE or not able or (engine is Engine.AUTO and not is_long):
-        return run_reference
+        return partial(run_reference, tell=tell)
     # Numba takes longer to load than a short run takes in Python.
     from bfio.wait.compiled import run_compiled
 

@@ -142,6 +142,41 @@ def test_an_interrupted_comparison_keeps_what_is_done(bfio: Bfio, tmp_path: Path
     assert (alone.status, alone.out) == (130, "")
 
 
+def test_damaged_rows_may_be_left_out(bfio: Bfio, tmp_path: Path) -> None:
+    """The remedy that the reader names: 4 of 5 rows are served, and it is said."""
+    name, trace = _write(tmp_path), _trace(tmp_path, TRACE + "4,x,1\n")
+    damaged = bfio("wait", name, "--trace", trace)
+    assert damaged.status == 2
+    assert "--skip-bad-rows" in damaged.err
+    done = bfio("wait", name, "--trace", trace, "--skip-bad-rows")
+    assert "4 requests" in done.out
+    assert "trace.csv: 1 damaged rows left out" in done.out
+    answer = bfio("wait", name, "--trace", trace, "--skip-bad-rows", "--json").json
+    assert answer["workload"]["skipped_bad_rows"] == 1
+
+
+def test_progress_is_what_completed_in_time(bfio: Bfio, tmp_path: Path) -> None:
+    """A batch that ends after T completes nothing that counts.
+
+    At 1 s request (1, 1) starts; its batches last 0.5 + 1/18 and 0.5 + 2/18 s. T = 2 cuts the
+    second.
+    """
+    classes = [{"rate": 1, "prompt": 1, "output": 1}]
+    name = _write(tmp_path, classes=classes)
+    arguments = ("--horizon", "2", "--arrivals", "even", "--policy", "fcfs")
+    done = bfio("wait", name, *arguments)
+    assert bfio("wait", name, *arguments, "--json").json["runs"][0]["completed"] == 0
+    assert re.search(r"^fcfs: 0/2$", done.err, flags=re.MULTILINE)
+
+
+def test_more_than_the_fluid_optimum_is_explained(bfio: Bfio, tmp_path: Path) -> None:
+    """Memory 3 holds no full batch of the thresholds, which are served all the same."""
+    name = _write(tmp_path, memory=3)
+    arguments = ("wait", name, "--horizon", "50", "--policy")
+    assert "above 100 %: thresholds do not look" in bfio(*arguments, "wait:thresholds=1,1").out
+    assert "above 100 %" not in bfio(*arguments, "fcfs").out
+
+
 def test_overload_has_no_equilibrium(bfio: Bfio, tmp_path: Path) -> None:
     """Load 2: listed thresholds are served all the same, and the optimum is that of memory 9."""
     name = _write(tmp_path, d1="2/9")

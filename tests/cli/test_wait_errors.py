@@ -30,6 +30,38 @@ def raising(state):
 
 def leaving(state):
     raise SystemExit(0)
+
+
+def no_arguments():
+    return []
+
+
+def served(state):
+    return state.held or state.waiting
+
+
+class Refusing:
+    def __call__(self, state):
+        return served(state)
+
+
+class Raising(Refusing):
+    def check(self, instance):
+        raise ValueError("not today")
+
+
+class Number(Refusing):
+    check = 5
+
+
+class Wrong(Refusing):
+    def check(self):
+        return None
+
+
+class Leaving(Refusing):
+    def check(self, instance):
+        raise SystemExit(0)
 """
 
 
@@ -51,6 +83,7 @@ def _files(tmp_path: Path) -> None:
     )
     (tmp_path / "bad.csv").write_text("arrival_time_s,prompt_tokens,output_tokens\n0,x,1\n")
     (tmp_path / "my_bad_policy.py").write_text(USER_FILE)
+    (tmp_path / "folder.png").mkdir()
 
 
 @pytest.mark.parametrize(
@@ -79,6 +112,11 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--plot", "plot"), "--plot: 'plot' is no plot's name"),
         ((*HORIZON, "--plot", "plot.xyz"), "end it with .png, .pdf, .svg"),
         ((*HORIZON, "--plot", "no/such/plot.png"), "cannot be written"),
+        ((*HORIZON, "--plot", "/proc/plot.png"), "--plot: /proc/plot.png cannot be written"),
+        ((*HORIZON, "--plot", "folder.png"), "--plot: folder.png cannot be written"),
+        ((*HORIZON, "--plot", "a\0b.png"), "cannot be written"),
+        ((*HORIZON, "--skip-bad-rows"), "--skip-bad-rows without --trace"),
+        ((*HORIZON, "--policy", "wait:thresholds=99999999999999999999,1"), "is too large"),
         ((*HORIZON, "--policy", "wiat"), "did you mean wait?"),
         ((*HORIZON, "--policy", ""), "unknown policy"),
         ((*HORIZON, "--policy", "wait", "--policy", "wait"), "a policy occurs twice"),
@@ -104,10 +142,17 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--policy", "my_bad_policy:twice"), "a request twice"),
         ((*HORIZON, "--policy", "my_bad_policy:raising"), "raised ValueError: no idea"),
         ((*HORIZON, "--policy", "my_bad_policy:leaving"), "raised SystemExit: 0"),
+        (
+            (*HORIZON, "--policy", "my_bad_policy:Raising"),
+            "its check raised ValueError: not today",
+        ),
+        ((*HORIZON, "--policy", "my_bad_policy:Number"), "its check raised TypeError"),
+        ((*HORIZON, "--policy", "my_bad_policy:Wrong"), "its check raised TypeError"),
+        ((*HORIZON, "--policy", "my_bad_policy:Leaving"), "its check raised SystemExit: 0"),
         ((*HORIZON, "--policy", "my_bad_policy:raising", "--engine", "compiled"), "compiled"),
         ((*HORIZON, "--polic", "wait"), "unrecognized arguments"),
         ((*HORIZON, "--policy"), "--policy"),
-        ((*TRACE,), "requests[1]: no class has prompt 5 and output 2"),
+        ((*TRACE,), "trace.csv: requests[1]: no class has prompt 5 and output 2"),
         ((*TRACE, "--policy", "nested-wait:thresholds=1,1:segments=0,1"), "is longer than"),
         ((*TRACE, "--arrivals", "even"), "--arrivals even with --trace"),
         ((*TRACE, "--arrivals", "poisson"), "add --rate"),
@@ -142,7 +187,7 @@ def test_bad_arguments(bfio: Bfio, arguments: tuple[str, ...], message: str | No
         ({"classes": [{"rate": 1, "prompt": 1}]}, "classes[0]"),
         ({"classes": [I0["classes"][0]] * 2}, "classes[1]: another class has its lengths"),
         ({"d0": 0}, "d0: 0"),
-        ({"d1": "1/9"}, "no thresholds keep up"),
+        ({"d1": "1/9"}, "load.json: classes: no thresholds keep up"),
         ({"memory": 0}, "memory: 0"),
         ({"memory": 2.5}, "memory"),
         ({"workers": 2}, "workers: 2 of them"),
@@ -175,3 +220,38 @@ def test_no_file(bfio: Bfio) -> None:
     _is_one_clear_line(bfio("wait", "missing.json", *HORIZON), "missing.json: no such file")
     _is_one_clear_line(bfio("wait", ".", *HORIZON), "is a directory")
     _is_one_clear_line(bfio("wait", *HORIZON), "FILE")
+
+
+def test_a_wrong_signature_is_located_in_no_file_of_ours(bfio: Bfio) -> None:
+    """Called with one argument, it takes none: there is no line of the user's to name."""
+    done = bfio("wait", "load.json", *HORIZON, "--policy", "my_bad_policy:no_arguments")
+    _is_one_clear_line(done, "policy my_bad_policy:no_arguments", "takes 0 positional arguments")
+    assert ".py line" not in done.err
+
+
+def test_two_prompt_lengths_need_groups(bfio: Bfio, tmp_path: Path) -> None:
+    """One chain takes one prompt length; the remedy that is named works."""
+    classes = [{"rate": 1, "prompt": prompt, "output": prompt} for prompt in (1, 2)]
+    (tmp_path / "load.json").write_text(json.dumps(I0 | {"classes": classes, "memory": 99}))
+    done = bfio("wait", "load.json", *HORIZON, "--policy", "nested-wait")
+    _is_one_clear_line(done, "load.json: classes: 2 prompt lengths", "nested-wait:groups=prompts")
+    mended = bfio("wait", "load.json", *HORIZON, "--policy", "nested-wait:groups=prompts")
+    assert mended.status == 0
+
+
+def test_no_policy_runs_if_one_cannot(bfio: Bfio) -> None:
+    """All are checked before the first run: no progress line of the others."""
+    chosen = ("--policy", "my_bad_policy:served", "--policy", "my_bad_policy:Raising")
+    done = bfio("wait", "load.json", *HORIZON, *chosen)
+    _is_one_clear_line(done, "not today")
+    assert "served" not in done.err
+
+
+def test_the_check_of_a_plot_leaves_nothing(bfio: Bfio, tmp_path: Path) -> None:
+    """Another error comes after it: no empty file is left, and one that was there stays."""
+    (tmp_path / "old.png").write_bytes(b"old")
+    for name in ("old.png", "new.png"):
+        done = bfio("wait", "load.json", *HORIZON, "--policy", "wiat", "--plot", name)
+        _is_one_clear_line(done, "did you mean wait?")
+    assert (tmp_path / "old.png").read_bytes() == b"old"
+    assert not (tmp_path / "new.png").exists()

@@ -1,6 +1,10 @@
 """``bfio wait``: WAIT, Nested WAIT and their baselines on one engine."""
 
 import argparse
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +13,7 @@ from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.files import read_problem
 from bfio.cli.options import add_common
 from bfio.cli.output import print_json, progress_bar
+from bfio.cli.wait_arguments import check_arguments
 from formulations.errors import InputError
 from formulations.rationals import exact_rational
 
@@ -20,11 +25,11 @@ if TYPE_CHECKING:
     from bfio.wait.instance import StageInstance
     from bfio.wait.policy import StagePolicy
     from bfio.wait.run import StageRun
+    from bfio.workloads.workload import Workload
     from formulations.fluid import FluidProblem
 
 #: Most stage events of a run that is replayed by the checker: more would fill the memory.
 _CHECKED_EVENTS = 10**7
-_PLOT_FORMATS = (".png", ".pdf", ".svg")
 
 _DESCRIPTION = """\
 Serve requests on one engine, stage by stage. A request with output o passes stages 0 (its prefill)
@@ -53,8 +58,11 @@ Policies (docs/wait.md says what each does):
 Thresholds follow from FILE's classes. Requests are drawn for these over T seconds, and what
 completes later does not count; with --drain the run goes on until all have completed. --trace
 takes the requests of a trace instead; then classes only make thresholds, and wait serves requests
-of their lengths alone. gap: stages per second of requests that arrived and did not complete; "of
-fluid": throughput over the most that any policy can sustain. Every run passes a checker.
+of their lengths alone. Segments of nested-wait: one for each output length (all), L merged ones,
+or their last stages. gap: stages per second of requests that arrived and did not complete.
+"of fluid": throughput over the most that any policy can sustain within the memory at FILE's rates;
+more than 100 % comes from batches beyond the memory (wait and nested-wait do not look at it:
+"overflows") or from drawn requests that differ from their rates. Every run passes a checker.
 """
 
 
@@ -73,9 +81,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--drain", action="store_true", help="go on after T until all requests have completed"
     )
     parser.add_argument(
-        "--arrivals", metavar="MODE", help="poisson (default), even, or trace (its own times)"
+        "--arrivals",
+        metavar="MODE",
+        help="poisson (default), even, or trace (its own times, default with --trace)",
     )
     parser.add_argument("--trace", metavar="TRACE", help="requests of a trace (bfio traces)")
+    parser.add_argument(
+        "--skip-bad-rows", action="store_true", help="leave damaged trace rows out"
+    )
     parser.add_argument("--rate", metavar="R", help="trace: Poisson arrivals of R requests/s")
     parser.add_argument("--rate-scale", metavar="X", help="trace: multiply the rate by X")
     parser.add_argument(
@@ -92,71 +105,55 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    _check_arguments(args)
+    check_arguments(args)
     from bfio.cli.wait_table import fluid_limits
+    from bfio.wait.policy import check_instance
     from bfio.wait.registry import build
 
     problem = _problem(args)
     names = args.policy or ["wait"]
-    policies = {name: build(name, problem) for name in names}
-    if len(policies) < len(names):
+    if len(set(names)) < len(names):
         raise InputError("--policy", "a policy occurs twice", "name each once")
-    horizon = _positive(args.horizon, "--horizon")
-    data = _requests(args, problem, horizon)
+    # All before the first run: a policy that cannot serve is not to cost the others' results.
+    with redirect_stdout(sys.stderr), _naming_files(args):
+        policies = {name: build(name, problem) for name in names}
+        horizon = _positive(args.horizon, "--horizon")
+        workload = _workload(args)
+        data = _requests(args, problem, horizon, workload)
+        for name, policy in policies.items():
+            check_instance(policy, name, data)
     runs = _serve_all(args, data, policies, horizon)
+    _show(args, runs, fluid_limits(problem) if workload is None else None, workload)
     if args.plot is not None:
-        from bfio.plots import save
-        from bfio.wait.figure import run_figure
-
-        save(run_figure(runs), Path(args.plot))
-    _show(args, runs, None if args.trace else fluid_limits(problem))
+        _plot(runs, Path(args.plot))
+        if not args.json:
+            print(f"plot: {args.plot}")
     return DONE if len(runs) == len(names) else INTERRUPTED
 
 
-def _check_arguments(args: argparse.Namespace) -> None:
-    """Refuse what contradicts itself, before anything is read."""
-    wrong = _trace_conflict(args) if args.trace is not None else _class_conflict(args)
-    if wrong is not None:
-        raise InputError("command line", *wrong)
-    if args.arrivals not in (None, "poisson", "even", "trace"):
-        what = f"{args.arrivals!r} is unknown"
-        raise InputError("--arrivals", what, "use poisson, even or trace")
-    if args.plot is not None:
-        _check_plot(Path(args.plot))
+def _plot(runs: "list[StageRun]", path: Path) -> None:
+    from bfio.plots import save
+    from bfio.wait.figure import run_figure
+
+    try:
+        save(run_figure(runs), path)
+    except InputError as error:
+        raise InputError("--plot", f"{path} {error.what}", "name another file") from None
 
 
-def _trace_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
-    if args.arrivals == "even":
-        return "--arrivals even with --trace", "use trace, or poisson with --rate"
-    if args.arrivals == "poisson" and args.rate is None:
-        return "--arrivals poisson with --trace", "add --rate"
-    if args.rate is not None and (args.arrivals == "trace" or args.rate_scale is not None):
-        return "--rate sets the times itself", "leave --arrivals trace and --rate-scale out"
-    if args.scale is not None:
-        return "--scale with --trace", "use --rate-scale, and other times in FILE"
-    if args.horizon is not None and args.drain:
-        return "--horizon and --drain with --trace", "give one of them"
-    return None
-
-
-def _class_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
-    if args.arrivals == "trace":
-        return "--arrivals trace without --trace", "add --trace"
-    for name in ("rate", "rate_scale"):
-        if getattr(args, name) is not None:
-            option = f"--{name.replace('_', '-')}"
-            return f"{option} without --trace", "change the rates in FILE, or use --scale"
-    if args.horizon is None:
-        return "no --horizon", "say for how many seconds requests arrive"
-    return None
-
-
-def _check_plot(path: Path) -> None:
-    if path.suffix not in _PLOT_FORMATS:
-        formats = ", ".join(_PLOT_FORMATS)
-        raise InputError("--plot", f"{path.name!r} is no plot's name", f"end it with {formats}")
-    if not path.parent.is_dir() or path.is_dir():
-        raise InputError("--plot", f"{path} cannot be written", "name a file in a folder")
+@contextmanager
+def _naming_files(args: argparse.Namespace) -> Iterator[None]:
+    """Put the file's name before errors that are about what it holds."""
+    try:
+        yield
+    except InputError as error:
+        if re.match(r"requests\b", error.where):
+            name = args.trace or args.file
+        elif re.match(r"(classes|rates|outputs|d0|d1|memory)\b", error.where):
+            name = args.file
+        else:
+            raise
+        raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
 
 
 def _positive(text: str | None, where: str) -> "Fraction | None":
@@ -182,15 +179,25 @@ def _problem(args: argparse.Namespace) -> "FluidProblem":
     return problem if factor is None else scaled(problem, factor)
 
 
-def _requests(
-    args: argparse.Namespace, problem: "FluidProblem", horizon: "Fraction | None"
-) -> "StageInstance":
-    from bfio.wait.arrivals import even_instance, poisson_instance, workload_instance
+def _workload(args: argparse.Namespace) -> "Workload | None":
     from bfio.workloads import read_trace
 
-    if args.trace is not None:
+    if args.trace is None:
+        return None
+    return read_trace(args.trace, skip_bad_rows=args.skip_bad_rows)
+
+
+def _requests(
+    args: argparse.Namespace,
+    problem: "FluidProblem",
+    horizon: "Fraction | None",
+    workload: "Workload | None",
+) -> "StageInstance":
+    from bfio.wait.arrivals import even_instance, poisson_instance, workload_instance
+
+    if workload is not None:
         return workload_instance(
-            read_trace(args.trace),
+            workload,
             problem.single_worker(),
             rate=_positive(args.rate, "--rate"),
             seed=args.seed,
@@ -208,7 +215,6 @@ def _serve_all(
     horizon: "Fraction | None",
 ) -> "list[StageRun]":
     """Run the policies under a progress bar; interrupted, keep those that are done."""
-    from bfio.wait.progress import watched
     from bfio.wait.simulation import serve
 
     runs: list[StageRun] = []
@@ -216,15 +222,16 @@ def _serve_all(
         tasks = {name: bar.add_task(name, total=len(data)) for name in policies}
         try:
             for name, policy in policies.items():
-                tell = partial(_tell, bar, tasks[name])
                 run = serve(
                     data,
-                    watched(policy, tell),
+                    policy,
                     name=name,
                     horizon_s=None if args.drain else horizon,
                     engine=args.engine,
+                    tell=partial(_tell, bar, tasks[name]),
                 )
-                tell(int((run.completion >= 0).sum()))
+                # What completes after the horizon does not count.
+                _tell(bar, tasks[name], int(run.is_completed.sum()))
                 runs.append(run)
         except KeyboardInterrupt:
             if not runs:
@@ -252,16 +259,25 @@ def _documents(runs: "list[StageRun]") -> list[dict[str, Any]]:
     ]
 
 
-def _show(args: argparse.Namespace, runs: "list[StageRun]", fluid: dict[str, Any] | None) -> None:
+def _show(
+    args: argparse.Namespace,
+    runs: "list[StageRun]",
+    fluid: dict[str, Any] | None,
+    workload: "Workload | None",
+) -> None:
     documents = _documents(runs)
     from bfio.cli.wait_table import print_runs
 
     if args.json:
         from bfio.provenance import versions
 
-        print_json({"runs": documents, "fluid": fluid, "seed": args.seed, "versions": versions()})
+        source = None if workload is None else dict(workload.provenance)
+        run = {"runs": documents, "fluid": fluid, "seed": args.seed}
+        print_json(run | {"workload": source, "versions": versions()})
         return
     print_runs(documents, fluid)
+    if workload is not None and (skipped := workload.provenance["skipped_bad_rows"]):
+        print(f"{args.trace}: {skipped:,} damaged rows left out")
     for document in documents:
         if document["violations"] is None:
             print(f"{document['policy']}: too long for the checker")
@@ -269,8 +285,6 @@ def _show(args: argparse.Namespace, runs: "list[StageRun]", fluid: dict[str, Any
             print(f"{document['policy']}: BROKEN RUN {document['violations']}")
         if document["reason"]:
             print(f"{document['policy']}: {document['reason']}")
-    if args.plot is not None:
-        print(f"plot: {args.plot}")
 
 
 COMMAND = Command(

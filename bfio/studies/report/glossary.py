@@ -45,7 +45,12 @@ _OF_THE_CACHE = (
     ("wasted_tokens", "tokens", "output tokens of stays that were cleared"),
     ("left_out", "requests", "requests that exceed the memory alone and were left out"),
     ("peak_memory", "tokens", "tokens in the fullest batch"),
-    ("peak_memory_share", "1", "tokens in the fullest batch over M"),
+    (
+        "peak_memory_share",
+        "1",
+        "tokens in the fullest batch and of paused requests, over the memory; above 1 could not "
+        "take place",
+    ),
     ("mean_memory_share", "1", "mean tokens in the cache over M, while batches ran"),
     ("memory", "tokens", "tokens in the cache, mean of each interval of time"),
     ("waiting", "requests", "requests known but not running, mean of each interval of time"),

@@ -120,7 +120,7 @@ def _beyond_full_batch(facts: ThresholdFacts | None, run: StageRun) -> dict[str,
 def _plan(given: Arguments, context: Context) -> WaitPlan:
     offer = stage_offer(given, context)
     policy = policy_plan(given, offer.known)
-    check_instance(policy.policy, offer.samples())
+    check_instance(policy.policy, policy.text, offer.samples())
     return WaitPlan(
         offer=offer,
         policy=policy,

@@ -10,7 +10,7 @@ from bfio.studies.row_kinds.wait_classes import multiplied, offered_load
 from bfio.studies.study import Value
 from bfio.wait.chains import ThresholdPolicy
 from bfio.wait.policy import StagePolicy
-from bfio.wait.registry import build, names
+from bfio.wait.registry import NoThresholdsError, build, names
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem
 from formulations.fluid.rates import exact_number
@@ -78,7 +78,12 @@ def policy_plan(given: Arguments, known: FluidProblem) -> PolicyPlan:
 
 def _built(text: str, known: FluidProblem, most: Fraction) -> StagePolicy:
     load = offered_load(known)
-    return build(text, multiplied(known, most / load) if 0 < most < load else known)
+    try:
+        return build(text, multiplied(known, most / load) if 0 < most < load else known)
+    except NoThresholdsError as error:
+        now = f"design_load {most}" if 0 < most < load else f"load {float(load):.6g}"
+        remedy = "set design_load to less, e.g. 0.9, or list thresholds"
+        raise InputError("argument policy", f"{text}: {error.what} at {now}", remedy) from None
 
 
 _shared = lru_cache(maxsize=512)(_built)

@@ -133,8 +133,10 @@ def test_the_limit_is_an_axis(folder: Path) -> None:
 
 def test_thresholds_are_those_of_the_design_load(folder: Path) -> None:
     """At a load of 3, ρ is 1.5 and none exist; those of a load of 0.9 do."""
-    with pytest.raises(InputError, match="no thresholds keep up"):
+    with pytest.raises(InputError, match="no thresholds keep up at load 3; set design_load"):
         compute(folder, load=3)
+    with pytest.raises(InputError, match="no thresholds keep up at design_load 5/2; set"):
+        compute(folder, load=3, design_load=2.5)
     row = compute(folder, load=3, design_load=0.9)
     wanted = solve(WaitProblem(multiplied(PROBLEM, Fraction(9, 10)), strict=True)).thresholds
     assert wanted is not None
