@@ -265,10 +265,14 @@ def test_a_folder_that_cannot_be_written(bfio: Bfio, tmp_path: Path) -> None:
 
 
 def test_an_interrupt_exits_130(tmp_path: Path) -> None:
-    """SIGINT in a real process: status 130, no traceback."""
+    """SIGINT in a real process: status 130, no traceback.
+
+    The handler is set because a shell's background job, and what it starts, ignores the signal.
+    """
     code = (
         "import os, signal, threading\n"
         "from bfio.cli import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "raise SystemExit(main(['compare', '--policies', 'fcfs,max-min', '--requests', "
         "'2000000', '--json']))"
