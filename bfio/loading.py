@@ -72,6 +72,19 @@ def make_object(name: str, users_class: type) -> object:
         return users_class()
 
 
+def call_check(policy: object, name: str, instance: object) -> None:
+    """Let a policy refuse an instance, if it has a ``check``.
+
+    Raises
+    ------
+    InputError
+        If it does, or its check cannot be called or raises anything else.
+    """
+    if (check := getattr(policy, "check", None)) is not None:
+        with users_code(f"policy {name}", "its check ", remedy="mend the policy"):
+            check(instance)
+
+
 @contextmanager
 def users_code(where: str, doing: str = "", *, remedy: str = "mend it") -> Iterator[None]:
     """Turn whatever a user's code raises into an error that says where in that code.

@@ -8,6 +8,7 @@ from math import ceil
 import numpy as np
 
 from bfio.kvcache.batch_time import PUBLISHED, UNIT_ROUNDS, BatchTime
+from bfio.memory_fit import refuse_oversized
 from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError
@@ -17,7 +18,9 @@ from formulations.hindsight_latency import Convention, LatencyProblem
 _MAX_CLOCK = 10**18
 _MAX_MEMORY = 10**9
 #: What users of workloads can do about requests that never fit, in Python and in a study file.
-_LEAVE_OUT = "leave them out: leave_out_oversized=True, in a study skip_oversized = true"
+_REMEDY = (
+    "raise memory, or leave them out: leave_out_oversized=True, in a study skip_oversized = true"
+)
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,9 @@ class CacheInstance:
             raise InputError("requests", "fields of different lengths", "give one per request")
         set_field(self, "first_need", frozen(self.prompt + self.convention.first_age))
         set_field(self, "num_batches", frozen(self.batches(self.output)))
-        _refuse_oversized(self.peaks() > self.memory, self.memory, "leave them out")
+        refuse_oversized(
+            self.peaks() > self.memory, self.memory, "raise memory, or leave them out"
+        )
 
     def __len__(self) -> int:
         return len(self.output)
@@ -215,14 +220,5 @@ def _kept(
     peak = workload.prompt_tokens + workload.output_tokens - (convention is Convention.PRINTED)
     oversized = np.asarray(peak > memory)
     if not leave_out:
-        _refuse_oversized(oversized, memory, _LEAVE_OUT)
+        refuse_oversized(oversized, memory, _REMEDY)
     return ~oversized, int(np.count_nonzero(oversized))
-
-
-def _refuse_oversized(oversized: BoolArray, memory: int, remedy: str) -> None:
-    if (count := int(np.count_nonzero(oversized))) > 0:
-        raise InputError(
-            f"requests[{int(np.argmax(oversized))}]",
-            f"{count} of {len(oversized)} requests exceed the memory of {memory} tokens alone",
-            f"raise memory, or {remedy}",
-        )

@@ -30,9 +30,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
-from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.state import CacheState
-from bfio.loading import users_code
 from formulations.arrays import integer
 from formulations.errors import InputError
 
@@ -101,10 +99,3 @@ def clearing_of(policy: CachePolicy) -> Clearing:
 def delta_of(policy: CachePolicy) -> int:
     """Return the tokens that the policy adds to predicted outputs."""
     return integer(getattr(policy, "delta", 0), "delta")
-
-
-def check_instance(policy: CachePolicy, name: str, instance: CacheInstance) -> None:
-    """Let the policy refuse the instance."""
-    if (check := getattr(policy, "check", None)) is not None:
-        with users_code(f"policy {name}", "its check ", remedy="mend the policy"):
-            check(instance)

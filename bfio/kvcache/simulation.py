@@ -1,18 +1,19 @@
 """Serve an instance with an algorithm: the one call that users make."""
 
 from collections.abc import Callable
-from enum import StrEnum
 from typing import TypeAlias
 
 import numpy as np
 
+from bfio.engine_choice import Engine, takes_compiled
 from bfio.kvcache.engine import run_reference
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.look_ahead import LookAhead
-from bfio.kvcache.policy import CachePolicy, check_instance, delta_of
+from bfio.kvcache.policy import CachePolicy, delta_of
 from bfio.kvcache.protection import Protection
 from bfio.kvcache.registry import build
 from bfio.kvcache.run import CacheRun, Limits
+from bfio.loading import call_check
 from formulations.arrays import IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem
@@ -25,15 +26,6 @@ Runner: TypeAlias = Callable[
 _LONG_RUN = 5000
 #: The kernel's sort keys are length · n + number; beyond this they could leave 64-bit integers.
 _MAX_KEY = 2**62
-
-
-class Engine(StrEnum):
-    """Which engine runs; both give the same run."""
-
-    #: Compiled for long runs of built-in policies, the reference for all others.
-    AUTO = "auto"
-    COMPILED = "compiled"
-    REFERENCE = "reference"
 
 
 def serve(
@@ -73,7 +65,7 @@ def serve(
         instance = CacheInstance.in_rounds(instance)
     name = algorithm if isinstance(algorithm, str) else _name(algorithm)
     policy = build(algorithm) if isinstance(algorithm, str) else algorithm
-    check_instance(policy, name, instance)
+    call_check(policy, name, instance)
     believed = believed_batches(instance, predicted, delta_of(policy))
     rng = np.random.default_rng(integer(seed, "seed"))
     run = _runner(engine, policy, instance)
@@ -102,20 +94,13 @@ def _name(policy: CachePolicy) -> str:
 
 
 def _runner(engine: Engine | str, policy: CachePolicy, instance: CacheInstance) -> Runner:
-    try:
-        engine = Engine(engine)
-    except ValueError:
-        raise InputError("engine", f"{engine!r} is unknown", f"use {', '.join(Engine)}") from None
-    able = _is_compiled(policy, instance)
-    if engine is Engine.COMPILED and not able:
-        raise InputError("engine", "only built-in policies are compiled", "use auto or reference")
     is_long = int(instance.num_batches.sum()) >= _LONG_RUN
-    if engine is Engine.COMPILED or (engine is Engine.AUTO and able and is_long):
-        # Numba takes longer to load than a short run takes in Python.
-        from bfio.kvcache.compiled import run_compiled
+    if not takes_compiled(engine, able=_is_compiled(policy, instance), is_long=is_long):
+        return run_reference
+    # Numba takes longer to load than a short run takes in Python.
+    from bfio.kvcache.compiled import run_compiled
 
-        return run_compiled
-    return run_reference
+    return run_compiled
 
 
 def _is_compiled(policy: CachePolicy, instance: CacheInstance) -> bool:

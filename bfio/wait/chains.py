@@ -26,6 +26,7 @@ from bfio.wait.policy import StageState
 from formulations.arrays import IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError
 from formulations.fluid import RequestClass
+from formulations.thresholds.chain import first_stages
 
 _MAX_STAGE = 10**9
 
@@ -66,7 +67,7 @@ class Chain:
     @property
     def entries(self) -> tuple[int, ...]:
         """First stage of each segment."""
-        return (0, *(end + 1 for end in self.ends[:-1]))
+        return first_stages(self.ends)
 
     @property
     def segments(self) -> list[tuple[int, int, int]]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bfio.wait.chains import Chain, ThresholdPolicy
-from bfio.wait.engine import REASONS, Ending
+from bfio.wait.engine import Ending
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
 from bfio.wait.instance import MAX_CLOCK, StageClock, StageInstance
 from bfio.wait.kernels import chains, fcfs, run_state
@@ -141,25 +141,11 @@ def _run(
         instance=instance,
         policy=name,
         verdict=verdict,
-        reason=REASONS[verdict],
         horizon=ending.horizon,
         batches=Batches(*_columns(batches)),
         prefilled=frozen(times.prefilled),
-        first_token=frozen(_with_entries(instance, times.first_token, batches, log)),
+        first_token=frozen(times.first_token),
         completion=frozen(times.completion),
         evictions=Evictions(*_columns(evictions)),
         log=log,
     )
-
-
-def _with_entries(
-    instance: StageInstance, first_token: IntArray, batches: IntArray, log: EventLog
-) -> IntArray:
-    """Return the first tokens with those of stage 1 where a segment begins with it."""
-    if not isinstance(log, ChainLog):
-        return first_token
-    entry = np.array([row[0] for chain in log.policy.chains for row in chain.segments])
-    rows = np.flatnonzero(entry[log.segment] == 1)
-    batch = log.batch[rows]
-    first_token[log.request[rows]] = batches[batch, 0] + batches[batch, 1]
-    return first_token

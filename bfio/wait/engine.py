@@ -37,15 +37,6 @@ class Ending:
     batches: int = 10**8
 
 
-#: What a run is told at its end.
-REASONS = {
-    Verdict.FINISHED: "",
-    Verdict.HORIZON: "",
-    Verdict.STUCK: "no batch is formed of what is left and nothing more arrives",
-    Verdict.STOPPED: "the limit on batches or on the clock was reached",
-}
-
-
 @dataclass(frozen=True)
 class FullLog:
     """All events, as they happened."""
@@ -146,7 +137,6 @@ def run_reference(
         instance=instance,
         policy=name,
         verdict=verdict,
-        reason=REASONS[verdict],
         horizon=ending.horizon,
         batches=Batches(*(frozen(column.copy()) for column in columns)),
         prefilled=frozen(engine.prefilled),

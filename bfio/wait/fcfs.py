@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-import numpy as np
-
+from bfio.memory_fit import refuse_oversized
 from bfio.wait.instance import StageInstance
 from bfio.wait.policy import Decision, StageState
 from formulations.arrays import integer
@@ -75,13 +74,9 @@ class FirstComeFirstServed:
         InputError
             If there are such.
         """
-        if len(oversized := np.flatnonzero(instance.peaks > instance.memory)):
-            raise InputError(
-                f"requests[{oversized[0]}]",
-                f"{len(oversized)} of {len(instance)} requests exceed the memory of "
-                f"{instance.memory} tokens alone",
-                "raise memory or leave them out",
-            )
+        refuse_oversized(
+            instance.peaks > instance.memory, instance.memory, "raise memory or leave them out"
+        )
 
     def __call__(self, state: StageState) -> Decision:
         """Return the next batch and whom to evict before it."""

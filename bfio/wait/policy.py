@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from bfio.loading import users_code
 from bfio.wait.instance import StageInstance
 from formulations.arrays import IntArray
 
@@ -77,16 +76,3 @@ class StagePolicy(Protocol):
     def __call__(self, state: StageState, /) -> Answer:
         """Return the next batch."""
         ...
-
-
-def check_instance(policy: StagePolicy, name: str, instance: StageInstance) -> None:
-    """Let the policy refuse the instance.
-
-    Raises
-    ------
-    InputError
-        If it does, or its check cannot be called or raises anything else.
-    """
-    if (check := getattr(policy, "check", None)) is not None:
-        with users_code(f"policy {name}", "its check ", remedy="mend the policy"):
-            check(instance)

@@ -26,6 +26,15 @@ class Verdict(StrEnum):
     STOPPED = "stopped"
 
 
+#: What there is to say of an end.
+_REASONS = {
+    Verdict.FINISHED: "",
+    Verdict.HORIZON: "",
+    Verdict.STUCK: "no batch is formed of what is left and nothing more arrives",
+    Verdict.STOPPED: "the limit on batches or on the clock was reached",
+}
+
+
 @dataclass(frozen=True)
 class Batches:
     """One row per batch, K in all.
@@ -123,8 +132,6 @@ class StageRun:
         Name of the policy.
     verdict : Verdict
         How the run ended.
-    reason : str
-        The same in words.
     horizon : int or None
         Clock value at which observation ends: no batch starts then or later, and what completes
         later does not count. None: when the last batch ends.
@@ -142,7 +149,6 @@ class StageRun:
     instance: StageInstance
     policy: str
     verdict: Verdict
-    reason: str
     horizon: int | None
     batches: Batches
     prefilled: IntArray
@@ -151,6 +157,11 @@ class StageRun:
     evictions: Evictions
     log: EventLog
     statistics: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def reason(self) -> str:
+        """The verdict in words; empty if it needs none."""
+        return _REASONS[self.verdict]
 
     @property
     def is_finished(self) -> bool:

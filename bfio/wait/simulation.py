@@ -1,31 +1,23 @@
 """Serve an instance with a policy: the one call that users make."""
 
 from collections.abc import Callable
-from enum import StrEnum
 from fractions import Fraction
 from functools import partial
 from typing import TypeAlias
 
+from bfio.engine_choice import Engine, takes_compiled
+from bfio.loading import call_check
 from bfio.wait.chains import ThresholdPolicy
 from bfio.wait.engine import Ending, run_reference
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.instance import MAX_CLOCK, StageInstance
-from bfio.wait.policy import StagePolicy, check_instance
+from bfio.wait.policy import StagePolicy
 from bfio.wait.run import StageRun
 from formulations.errors import InputError
 
 Runner: TypeAlias = Callable[[StageInstance, StagePolicy, str, Ending], StageRun]
 #: Stage events from which on a compiled engine is worth loading.
 _LONG_RUN = 5000
-
-
-class Engine(StrEnum):
-    """Which engine runs; all give the same run."""
-
-    #: Compiled for long runs of built-in policies, the reference for all others.
-    AUTO = "auto"
-    COMPILED = "compiled"
-    REFERENCE = "reference"
 
 
 def serve(
@@ -68,7 +60,7 @@ def serve(
         If a value breaks its rule, the policy refuses the instance or answers wrongly.
     """
     name = name or type(policy).__name__
-    check_instance(policy, name, instance)
+    call_check(policy, name, instance)
     horizon = None if horizon_s is None else _clock(instance, horizon_s)
     ending = Ending(horizon, horizon is None if drain is None else drain, batches)
     run = _runner(engine, policy, instance, tell)
@@ -88,16 +80,10 @@ def _runner(
     instance: StageInstance,
     tell: Callable[[int], None] | None,
 ) -> Runner:
-    try:
-        engine = Engine(engine)
-    except ValueError:
-        raise InputError("engine", f"{engine!r} is unknown", f"use {', '.join(Engine)}") from None
     # No subclass: it may decide otherwise.
     able = type(policy) in (ThresholdPolicy, FirstComeFirstServed)
-    if engine is Engine.COMPILED and not able:
-        raise InputError("engine", "only built-in policies are compiled", "use auto or reference")
     is_long = int(instance.iterations.sum()) >= _LONG_RUN
-    if engine is Engine.REFERENCE or not able or (engine is Engine.AUTO and not is_long):
+    if not takes_compiled(engine, able=able, is_long=is_long):
         return partial(run_reference, tell=tell)
     # Numba takes longer to load than a short run takes in Python.
     from bfio.wait.compiled import run_compiled

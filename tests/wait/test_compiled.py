@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.engine_choice import Engine
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.instance import StageInstance
@@ -15,7 +16,7 @@ from bfio.wait.policy import StagePolicy
 from bfio.wait.registry import build
 from bfio.wait.replay import violations
 from bfio.wait.run import StageRun, Verdict
-from bfio.wait.simulation import Engine, serve
+from bfio.wait.simulation import serve
 from formulations.errors import InputError
 from tests.wait.cases import FOUR_LENGTHS, I0, Setting, instances, policies, settings_of_runs
 

@@ -107,7 +107,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     check_arguments(args)
     from bfio.cli.wait_table import fluid_limits
-    from bfio.wait.policy import check_instance
+    from bfio.loading import call_check
     from bfio.wait.registry import build
 
     problem = _problem(args)
@@ -121,7 +121,7 @@ def _run(args: argparse.Namespace) -> int:
         workload = _workload(args)
         data = _requests(args, problem, horizon, workload)
         for name, policy in policies.items():
-            check_instance(policy, name, data)
+            call_check(policy, name, data)
     runs = _serve_all(args, data, policies, horizon)
     _show(args, runs, fluid_limits(problem) if workload is None else None, workload)
     if args.plot is not None:

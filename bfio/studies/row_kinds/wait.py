@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from bfio.loading import call_check
 from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kinds.arguments import Arguments
@@ -26,7 +27,6 @@ from bfio.studies.row_kinds.wait_policy import (
 )
 from bfio.studies.row_kinds.wait_values import fluid_values, run_values, unscaled_values
 from bfio.studies.study import Value
-from bfio.wait.policy import check_instance
 from bfio.wait.replay import violations
 from bfio.wait.run import StageRun
 from bfio.wait.simulation import serve
@@ -120,7 +120,7 @@ def _beyond_full_batch(facts: ThresholdFacts | None, run: StageRun) -> dict[str,
 def _plan(given: Arguments, context: Context) -> WaitPlan:
     offer = stage_offer(given, context)
     policy = policy_plan(given, offer.known)
-    check_instance(policy.policy, policy.text, offer.samples())
+    call_check(policy.policy, policy.text, offer.samples())
     return WaitPlan(
         offer=offer,
         policy=policy,

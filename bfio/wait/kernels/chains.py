@@ -237,29 +237,31 @@ def advance(
 
 
 @in_place
-def note_first_tokens(
+def note_entrants(
+    state: State, requests: Requests, segments: Segments, first_row: int, times: Times
+) -> None:
+    """Note the end of stages 0 and 1 for those who entered a segment with them in this batch."""
+    clock = state.counters[CLOCK]
+    for row in range(first_row, state.counters[ROWS]):
+        i, entry = state.entries[row, 0], segments.entry[state.entries[row, 1]]
+        if entry == 0:
+            times.prefilled[i] = clock
+        if entry == min(1, requests.output[i]):
+            times.first_token[i] = clock
+
+
+@in_place
+def note_followers(
     state: State, requests: Requests, segments: Segments, chain: int, times: Times
 ) -> None:
-    """Note the end of stage 0 for those who have just started, of stage 1 for their forerunners.
-
-    Where stage 1 begins a segment of its own, its end follows from the entries instead.
-    """
-    base, before, clock = (
-        requests.first_of_chain[chain],
-        state.before[chain],
-        state.counters[CLOCK],
-    )
-    for place in range(base + before, base + state.taken[chain]):
-        i = requests.of_chain[place]
-        times.prefilled[i] = clock
-        if requests.output[i] == 0:
-            times.first_token[i] = clock
+    """Note the end of stage 1 for those who started with the chain's batch before this one."""
+    base = requests.first_of_chain[chain]
     if segments.end[segments.first[chain]] > 0:
-        for place in range(base + state.cohort[chain], base + before):
+        for place in range(base + state.cohort[chain], base + state.before[chain]):
             i = requests.of_chain[place]
-            if times.first_token[i] == NONE:
-                times.first_token[i] = clock
-    state.cohort[chain] = before
+            if requests.output[i] > 0:
+                times.first_token[i] = state.counters[CLOCK]
+    state.cohort[chain] = state.before[chain]
 
 
 @in_place
@@ -302,6 +304,7 @@ def run_batch(
 ) -> None:  # fmt: skip
     """Run the batch of the chosen levels."""
     tokens, prompts, waiting = 0, 0, waiting_now(state.counters)
+    first_row = state.counters[ROWS]
     for c in range(len(state.level)):
         state.before[c] = state.taken[c]
         for s in range(segments.first[c], segments.first[c] + state.level[c]):
@@ -314,7 +317,8 @@ def run_batch(
         for s in range(segments.first[c], segments.first[c] + state.level[c]):
             advance(state, requests, segments, s, times)
         if state.level[c] > 0:
-            note_first_tokens(state, requests, segments, c, times)
+            note_followers(state, requests, segments, c, times)
+    note_entrants(state, requests, segments, first_row, times)
 
 
 #: How a run ended, its times, and the tables of batches, levels and entries.
