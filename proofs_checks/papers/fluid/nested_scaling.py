@@ -7,12 +7,13 @@ from functools import partial
 
 import numpy as np
 
+from bfio.engine_choice import Engine
 from bfio.wait.arrivals import poisson_instance, varying_instance
 from bfio.wait.chains import ThresholdPolicy, nested_policy
 from bfio.wait.instance import StageInstance
 from bfio.wait.queues import queue_lengths
 from bfio.wait.run import StageRun
-from bfio.wait.simulation import Engine, serve
+from bfio.wait.simulation import serve
 from formulations.arrays import FloatArray
 from formulations.fluid import FluidWorker, SinusoidalRates, VaryingRates
 from formulations.thresholds import (

@@ -6,12 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from bfio.engine_choice import Engine
 from bfio.wait.chains import ThresholdPolicy, nested_policy, wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
 from bfio.wait.instance import StageClock, StageInstance
 from bfio.wait.policy import StagePolicy, StageState
 from bfio.wait.run import StageRun
-from bfio.wait.simulation import Engine, serve
+from bfio.wait.simulation import serve
 from formulations.arrays import integer_vector
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass
 
