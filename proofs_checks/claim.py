@@ -28,6 +28,19 @@ class Kind(StrEnum):
     OUTSIDE = "not checkable here"
 
 
+class Defect(StrEnum):
+    """What is wrong with a statement that is refuted as printed."""
+
+    #: A slip of the pen (index, sign, label): the source itself shows what is meant.
+    MISPRINT = "misprint"
+    #: True under a hypothesis that the source does not state.
+    HYPOTHESIS = "missing hypothesis"
+    #: A constant, factor or formula is wrong; with the right one the result stands.
+    FORMULA = "wrong formula"
+    #: The result itself is false; what the correction says is another or a weaker one.
+    RESULT = "false result"
+
+
 class Effort(StrEnum):
     """How much a check looks through: tests, ``bfio check``, or hours."""
 
@@ -105,6 +118,8 @@ class Claim:
         At least one, unless the claim is not checkable here.
     correction : str, optional
         The corrected statement, where the printed one does not hold, and why it does.
+    defect : Defect, optional
+        What is wrong with the printed statement, needed if it is refuted.
     reading : str, optional
         How the statement was read where its source leaves a choice.
     verify : callable, optional
@@ -126,6 +141,7 @@ class Claim:
     check: Check
     mutations: tuple[Mutation, ...] = ()
     correction: str | None = None
+    defect: Defect | None = None
     reading: str | None = None
     verify: Verifier | None = None
 

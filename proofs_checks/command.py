@@ -153,8 +153,11 @@ def _explain(document: dict[str, Any]) -> None:
     from proofs_checks.page import evidence_lines
 
     print(f"{document['source']}\n{document['statement']}\n{document['formula']}")
+    if document["reading"]:
+        print(f"read as: {document['reading']}")
     if document["correction"]:
-        print(f"correction: {document['correction']}")
+        defect = f" ({document['defect']})" if document["defect"] else ""
+        print(f"correction{defect}: {document['correction']}")
     if document["evidence"] is not None:
         print("\n".join(evidence_lines(document["evidence"])))
 

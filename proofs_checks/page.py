@@ -30,6 +30,11 @@ general statement), **refuted** (a minimal counterexample is shown; the run find
 it small), **supported** (an estimate met a rule set beforehand), **not-checkable**. Every check
 also fails on deliberately broken variants of what it checks; they are listed, and a test runs
 them.
+
+"Refuted" speaks of the printed words and says little about a theory, so what is wrong is told
+apart: a **misprint** (the source itself shows what is meant), a **missing hypothesis**, a **wrong
+formula** (with the right one the result stands), or a **false result** (what the correction says is
+another or a weaker one).
 """
 
 
@@ -63,13 +68,16 @@ def _paper(claim: Claim) -> str:
 
 
 def _overview(claims: Sequence[Claim]) -> str:
-    rows = ["| claim | title | as printed | as corrected |", "|---|---|---|---|"]
+    rows = [
+        "| claim | title | as printed | what is wrong | as corrected |",
+        "|---|---|---|---|---|",
+    ]
     for claim in claims:
         entry = recorded(_paper(claim)).get(claim.id, {})
         printed, corrected = entry.get("as_printed"), entry.get("as_corrected")
         rows.append(
             f"| [{claim.id}](#{_anchor(claim)}) | {claim.title} | {printed or '–'} "
-            f"| {corrected or '–'} |"
+            f"| {claim.defect or ''} | {corrected or '–'} |"
         )
     return "\n".join([*rows, ""])
 
@@ -95,7 +103,8 @@ def _section(claim: Claim, entry: Mapping[str, Any] | None) -> str:
     else:
         corrected = entry["as_corrected"]
         second = f"; as corrected: {corrected}" if corrected else ""
-        lines += [f"**Verdict**: as printed: {entry['as_printed']}{second}.", ""]
+        wrong = f" ({claim.defect})" if claim.defect else ""
+        lines += [f"**Verdict**: as printed: {entry['as_printed']}{wrong}{second}.", ""]
     if claim.correction:
         lines += [f"**Correction**: {claim.correction}", ""]
     if entry is not None:

@@ -33,10 +33,10 @@ def record_claims(selected: tuple[Claim, ...]) -> None:
         print(f"{claim.id}: {evidence.as_printed}, {evidence.as_corrected}")
 
 
-def forget_others() -> None:
-    """Drop records of claims that no longer exist."""
+def forget_others(selected: tuple[Claim, ...]) -> None:
+    """Drop records of claims that no longer exist, in the papers of those selected."""
     known = {claim.id for claim in claims()}
-    for paper in {claim_id.split(".")[0] for claim_id in known}:
+    for paper in {claim.id.split(".")[0] for claim in selected}:
         kept = {name: entry for name, entry in recorded(paper).items() if name in known}
         record(paper, kept)
 
@@ -48,6 +48,7 @@ def write_page() -> None:
 
 
 if __name__ == "__main__":
-    record_claims(chosen(sys.argv[1:]))
-    forget_others()
+    to_record = chosen(sys.argv[1:])
+    record_claims(to_record)
+    forget_others(to_record)
     write_page()

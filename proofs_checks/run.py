@@ -119,6 +119,7 @@ def report_document(claim: Claim, report: Report) -> dict[str, Any]:
         "kind": claim.kind.value,
         "reading": claim.reading,
         "correction": claim.correction,
+        "defect": claim.defect,
         "as_printed": None if evidence is None else evidence.as_printed,
         "as_corrected": None if evidence is None else evidence.as_corrected,
         "evidence": None if evidence is None else evidence.to_mapping(),
