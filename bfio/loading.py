@@ -85,6 +85,19 @@ def call_check(policy: object, name: str, instance: object) -> None:
             check(instance)
 
 
+def policy_statistics(policy: object, name: str) -> dict[str, object]:
+    """Return a policy's own figures of a run, if it has ``statistics``.
+
+    Raises
+    ------
+    InputError
+        If they cannot be had, or are no mapping.
+    """
+    method = getattr(policy, "statistics", None)
+    with users_code(f"policy {name}", "its statistics ", remedy="return a mapping"):
+        return dict(method()) if callable(method) else {}
+
+
 @contextmanager
 def users_code(where: str, doing: str = "", *, remedy: str = "mend it") -> Iterator[None]:
     """Turn whatever a user's code raises into an error that says where in that code.

@@ -10,6 +10,9 @@ from formulations.errors import InputError, use_one_of
 
 F = TypeVar("F")
 
+#: Of an integer in an option: all such integers fit into 64 bits.
+MAX_DIGITS = 18
+
 
 @dataclass(frozen=True)
 class NamedSpec(Generic[F]):
@@ -127,8 +130,10 @@ def whole_option(options: Mapping[str, str], key: str, *, minimum: int = 0) -> i
         If it is none, or out of range.
     """
     text = options[key]
-    if not text.removeprefix("-").isdecimal() or len(text) > 18:
+    if not text.removeprefix("-").isdecimal():
         raise InputError(key, f"{text!r} is no integer", "write e.g. 3")
+    if len(text) > MAX_DIGITS:
+        raise InputError(key, f"{text:.40} is too large", f"use at most {MAX_DIGITS} digits")
     return integer(int(text), key, minimum=minimum)
 
 

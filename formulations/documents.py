@@ -1,17 +1,56 @@
 """Strict JSON: what a document from outside may not contain is an error, not a guess."""
 
 import json
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from formulations.errors import InputError
 
+#: Characters of a place that an error names.
+_LONGEST_PLACE = 80
+#: How a number other than zero begins.
+_NOT_ZERO = re.compile(r"[^eE]*[1-9]")
+
+
+class _NoNumber(str):
+    """What a document has where a number is to be, and no number can hold: ``NaN``, ``1e400``."""
+
+    __slots__ = ()
+
 
 def parse_json(text: str) -> Any:
-    """Parse JSON strictly: no duplicate key, no NaN or infinity, an error that names the place."""
+    """Parse JSON strictly: no duplicate key, no NaN or infinity, no number rounded to zero.
+
+    Raises
+    ------
+    InputError
+        Naming the place.
+    """
+    refused: list[_NoNumber] = []
+
+    def refuse(number: str) -> _NoNumber:
+        refused.append(_NoNumber(number))
+        return refused[-1]
+
+    def number(text: str) -> float | _NoNumber:
+        value = float(text)
+        is_lost = value == 0 and _NOT_ZERO.match(text) is not None
+        return refuse(text) if math.isinf(value) or is_lost else value
+
+    document = _load(text, refuse, number)
+    if refused:
+        what = "too small for a number" if float(refused[0]) == 0 else "not a finite number"
+        where = _place(document, refused[0])
+        raise InputError(where, f"{refused[0]} is {what}", "write a number of 10^12 at most")
+    return document
+
+
+def _load(text: str, constant: Callable[[str], Any], number: Callable[[str], Any]) -> Any:
     try:
         return json.loads(
-            text, object_pairs_hook=_unique_keys, parse_constant=_no_constant, parse_float=_float
+            text, object_pairs_hook=_unique_keys, parse_constant=constant, parse_float=number
         )
     except json.JSONDecodeError as error:
         raise InputError(
@@ -25,11 +64,20 @@ def parse_json(text: str) -> Any:
         raise InputError("document", "not readable as JSON", "check nesting and numbers") from None
 
 
-def _float(text: str) -> float:
-    value = float(text)
-    if value in (float("inf"), float("-inf")):
-        _no_constant(text)
-    return value
+def _place(document: object, part: _NoNumber) -> str:
+    """Return where in a document a part stands, such as ``classes[0].rate``."""
+    # A list of its own, since documents may be nested more deeply than calls.
+    open_parts = [("", document)]
+    while open_parts:
+        where, value = open_parts.pop()
+        if value is part:
+            return where if 0 < len(where) <= _LONGEST_PLACE else "document"
+        if isinstance(value, dict):
+            dot = "." if where else ""
+            open_parts += [(f"{where}{dot}{key}", inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            open_parts += [(f"{where}[{i}]", inner) for i, inner in enumerate(value)]
+    return "document"
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -39,10 +87,6 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
             raise InputError(key, "the key occurs twice", "keep one of them")
         document[key] = value
     return document
-
-
-def _no_constant(name: str) -> object:
-    raise InputError("document", f"{name} is not a finite number", "write an integer")
 
 
 def json_word(value: object) -> str:

@@ -16,7 +16,7 @@ from bfio.kvcache.policy import CachePolicy, Clearing, clearing_of
 from bfio.kvcache.record import Journal
 from bfio.kvcache.run import CacheRun, Limits, StayEnd, Verdict
 from bfio.kvcache.state import CacheState, Waiting
-from bfio.loading import users_code
+from bfio.loading import policy_statistics, users_code
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention
@@ -282,14 +282,8 @@ def run_reference(
         stays=engine.journal.stay_table(),
         overflows=engine.overflows,
         draws=engine.draws,
-        statistics=_statistics(policy, name),
+        statistics=policy_statistics(policy, name),
     )
-
-
-def _statistics(policy: CachePolicy, name: str) -> dict[str, object]:
-    method = getattr(policy, "statistics", None)
-    with users_code(f"policy {name}", "its statistics ", remedy="return a mapping"):
-        return dict(method()) if callable(method) else {}
 
 
 def _array(values: list[int]) -> IntArray:

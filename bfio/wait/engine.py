@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bfio.loading import users_code
+from bfio.loading import policy_statistics, users_code
 from bfio.wait.instance import MAX_CLOCK, StageInstance
 from bfio.wait.policy import Answer, Decision, StagePolicy, StageState
 from bfio.wait.run import Batches, Events, Evictions, StageRun, Verdict
@@ -144,6 +144,7 @@ def run_reference(
         completion=frozen(engine.completion),
         evictions=Evictions(*(frozen(column.copy()) for column in evicted.T)),
         log=FullLog(Events(*(frozen(column.copy()) for column in events.T))),
+        statistics=policy_statistics(policy, name),
     )
 
 

@@ -12,6 +12,8 @@ nobody is in its batch, it is asked again at once. A policy for unknown lengths 
 
 ``check``
     Called with the instance before a run; raises `InputError` if the policy cannot serve it.
+``statistics``
+    Called after a run; returns a mapping that is kept with it.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from bfio.option_text import NamedSpec, SpecTable, whole_option
+from bfio.option_text import MAX_DIGITS, NamedSpec, SpecTable, whole_option
 from bfio.wait.chains import Chain, grouped_policy, nested_policy, wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
 from bfio.wait.policy import StagePolicy
@@ -24,9 +24,6 @@ from formulations.thresholds import (
 )
 
 Options: TypeAlias = Mapping[str, str]
-#: Of one number in a list: all such numbers fit into 64 bits.
-_MAX_DIGITS = 18
-
 Factory: TypeAlias = Callable[[FluidProblem, Options], StagePolicy]
 
 
@@ -67,8 +64,8 @@ def _integers(text: str, where: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
         raise InputError(where, f"{text!r} is no list of integers", "write e.g. 2,2")
-    if long := [part for part in parts if len(part) > _MAX_DIGITS]:
-        raise InputError(where, f"{long[0]:.40} is too large", f"use at most {_MAX_DIGITS} digits")
+    if long := [part for part in parts if len(part) > MAX_DIGITS]:
+        raise InputError(where, f"{long[0]:.40} is too large", f"use at most {MAX_DIGITS} digits")
     return tuple(int(part) for part in parts)
 
 

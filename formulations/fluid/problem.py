@@ -6,10 +6,9 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from formulations.arrays import integer
-from formulations.documents import check_keys, check_list, json_word
+from formulations.documents import check_keys, check_list, json_word, parse_json
 from formulations.errors import InputError
 from formulations.fluid.rates import exact_number
-from formulations.fluid.reading import parse_numbers
 
 #: Largest prompt and output [tokens].
 _MAX_LENGTH = 10**9
@@ -196,7 +195,7 @@ class FluidProblem:
     @staticmethod
     def from_json(text: str) -> "FluidProblem":
         """Read a document strictly: unknown or missing keys are errors."""
-        return FluidProblem.from_mapping(parse_numbers(text))
+        return FluidProblem.from_mapping(parse_json(text))
 
     @staticmethod
     def from_mapping(document: Any) -> "FluidProblem":

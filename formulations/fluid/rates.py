@@ -33,8 +33,6 @@ def exact_number(
     text = repr(value) if type(value) is float else value
     number = exact_rational(text, where, exponents=True, positive=positive)
     if positive and number == 0:
-        # JSON's 1e-400 is read as the float 0.
-        limit = " (nor is what JSON reads as 0, below 1e-323)" if type(value) is float else ""
         remedy = f"{otherwise}use a number > 0 (10^12 at most)"
-        raise InputError(where, f"0 is no rate or time here{limit}", remedy)
+        raise InputError(where, "0 is no rate or time here", remedy)
     return number

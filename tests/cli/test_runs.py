@@ -166,6 +166,15 @@ def test_results_survive_an_interrupt(
     assert [row["policy"] for row in json.loads(done.out)["policies"]] == ["fcfs"]
 
 
+def test_results_survive_a_policy_that_fails(bfio: Bfio, tmp_path: Path) -> None:
+    """The second policy raises: the first one's row is printed, then the error, status 2."""
+    (tmp_path / "breaker.py").write_text("def fail(state):\n    raise ValueError('no idea')\n")
+    done = bfio("compare", "--policies", "fcfs,breaker:fail", *SMALL, "--no-plots", "--json")
+    assert done.status == 2
+    assert [row["policy"] for row in json.loads(done.out)["policies"]] == ["fcfs"]
+    assert "raised ValueError: no idea" in done.err.splitlines()[-1]
+
+
 def test_help_shows_the_defaults_in_use(bfio: Bfio) -> None:
     """Times of a step, as written in the help, are those of `Cluster` to nine digits."""
     text = " ".join(bfio("simulate", "--help").out.split())

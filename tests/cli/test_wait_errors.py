@@ -45,6 +45,17 @@ class Refusing:
         return served(state)
 
 
+class Counting(Refusing):
+    asked = 0
+
+    def __call__(self, state):
+        self.asked += 1
+        return served(state)
+
+    def statistics(self):
+        return {"asked": self.asked}
+
+
 class Raising(Refusing):
     def check(self, instance):
         raise ValueError("not today")
@@ -133,6 +144,7 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--policy", "nested-wait:thresholds=printed:limit=0"), "limit: 0"),
         ((*HORIZON, "--policy", "nested-wait:groups=some"), "groups: 'some' is unknown"),
         ((*HORIZON, "--policy", "new-first:limit=1.5"), "limit: '1.5' is no integer"),
+        ((*HORIZON, "--policy", "new-first:limit=" + "9" * 20), "is too large; use at most 18"),
         ((*HORIZON, "--policy", "new-first:mixed=no:mixed=yes"), "an option occurs twice"),
         ((*HORIZON, "--policy", "fcfs:limit=1"), "fcfs has no option limit"),
         ((*HORIZON, "--policy", "no_such_module:f"), "no module named no_such_module"),
@@ -245,6 +257,23 @@ def test_no_policy_runs_if_one_cannot(bfio: Bfio) -> None:
     done = bfio("wait", "load.json", *HORIZON, *chosen)
     _is_one_clear_line(done, "not today")
     assert "served" not in done.err
+
+
+def test_a_policy_that_fails_leaves_the_others_results(bfio: Bfio) -> None:
+    """They are shown, in order, whether they came before it or after; then its error."""
+    chosen = [f"--policy={name}" for name in ("fcfs", "my_bad_policy:raising", "wait")]
+    done = bfio("wait", "load.json", *HORIZON, *chosen, "--json")
+    assert done.status == 2
+    assert [run["policy"] for run in json.loads(done.out)["runs"]] == ["fcfs", "wait"]
+    assert "raised ValueError: no idea" in done.err.splitlines()[-1]
+
+
+def test_a_policys_own_figures_are_kept(bfio: Bfio) -> None:
+    """What its statistics return is in the document; a built-in one has none."""
+    chosen = ("--policy", "my_bad_policy:Counting", "--policy", "fcfs")
+    runs = json.loads(bfio("wait", "load.json", *HORIZON, *chosen, "--json").out)["runs"]
+    assert runs[0]["statistics"]["asked"] >= runs[0]["batches"]
+    assert runs[1]["statistics"] == {}
 
 
 def test_the_check_of_a_plot_leaves_nothing(bfio: Bfio, tmp_path: Path) -> None:

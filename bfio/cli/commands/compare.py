@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from bfio.cli import options
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.output import plot_folder, print_json, progress_bar
+from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from bfio.comparison import Comparison
@@ -50,20 +51,23 @@ def run_and_show(args: argparse.Namespace) -> int:
     folder = plot_folder(args)
     workload = options.workload_from(args)
     policies = [name.strip() for name in args.policies.split(",") if name.strip()]
-    comparison = _run_policies(args, workload, policies)
+    comparison, failure = _run_policies(args, workload, policies)
     plots = [] if folder is None else _write_plots(folder, comparison)
     _show(args, workload, comparison, plots)
+    if failure is not None:
+        raise failure
     return DONE if len(comparison.runs) == len(policies) else INTERRUPTED
 
 
 def _run_policies(
     args: argparse.Namespace, workload: "Workload", policies: list[str]
-) -> "Comparison":
-    """Run the policies under a progress bar; interrupted, keep those that are done."""
+) -> "tuple[Comparison, InputError | None]":
+    """Run the policies under a progress bar; interrupted or failing, keep those that are done."""
     from bfio.comparison import Comparison, compare_each
 
     energy_model = options.energy_from(args)
     runs: list[Run] = []
+    failure = None
     with progress_bar() as bar:
         tasks = {name: bar.add_task(name, total=len(workload)) for name in policies}
         try:
@@ -81,7 +85,11 @@ def _run_policies(
         except KeyboardInterrupt:
             if not runs:
                 raise
-    return Comparison(tuple(policies[: len(runs)]), tuple(runs), energy_model)
+        except InputError as error:
+            if not runs:
+                raise
+            failure = error
+    return Comparison(tuple(policies[: len(runs)]), tuple(runs), energy_model), failure
 
 
 def _show(

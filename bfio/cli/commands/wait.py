@@ -122,12 +122,16 @@ def _run(args: argparse.Namespace) -> int:
         data = _requests(args, problem, horizon, workload)
         for name, policy in policies.items():
             call_check(policy, name, data)
-    runs = _serve_all(args, data, policies, horizon)
+    runs, failures = _serve_all(args, data, policies, horizon)
+    if not runs:
+        raise failures[0]
     _show(args, runs, fluid_limits(problem) if workload is None else None, workload)
     if args.plot is not None:
         _plot(runs, Path(args.plot))
         if not args.json:
             print(f"plot: {args.plot}")
+    if failures:
+        raise failures[0]
     return DONE if len(runs) == len(names) else INTERRUPTED
 
 
@@ -213,30 +217,32 @@ def _serve_all(
     data: "StageInstance",
     policies: "dict[str, StagePolicy]",
     horizon: "Fraction | None",
-) -> "list[StageRun]":
-    """Run the policies under a progress bar; interrupted, keep those that are done."""
+) -> "tuple[list[StageRun], list[InputError]]":
+    """Run the policies under a progress bar; interrupted, or where one fails, keep the others."""
     from bfio.wait.simulation import serve
 
     runs: list[StageRun] = []
+    failures: list[InputError] = []
+    until = None if args.drain else horizon
     with progress_bar() as bar:
         tasks = {name: bar.add_task(name, total=len(data)) for name in policies}
         try:
             for name, policy in policies.items():
-                run = serve(
-                    data,
-                    policy,
-                    name=name,
-                    horizon_s=None if args.drain else horizon,
-                    engine=args.engine,
-                    tell=partial(_tell, bar, tasks[name]),
-                )
-                # What completes after the horizon does not count.
-                _tell(bar, tasks[name], int(run.is_completed.sum()))
-                runs.append(run)
+                tell = partial(_tell, bar, tasks[name])
+                try:
+                    run = serve(
+                        data, policy, name=name, horizon_s=until, engine=args.engine, tell=tell
+                    )
+                except InputError as error:
+                    failures.append(error)
+                else:
+                    # What completes after the horizon does not count.
+                    tell(int(run.is_completed.sum()))
+                    runs.append(run)
         except KeyboardInterrupt:
             if not runs:
                 raise
-    return runs
+    return runs, failures
 
 
 def _tell(bar: "Progress", task: "TaskID", completed: int) -> None:
