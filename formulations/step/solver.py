@@ -1,7 +1,9 @@
 """Solve the step program with a backend, and say only what is proven."""
 
+import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -48,7 +50,15 @@ def solve(
         Optimal only if the objective, recomputed in integers, equals a bound derived in integers:
         CP-SAT's, or the combinatorial one of `formulations.step.bound`.
     """
-    return _settled(problem, backend) or _solved(problem, backend, time_limit, hint, seed)
+    # Weights such as 750,000 and 500,000 have led floating-point solvers to wrong optima.
+    factor = math.gcd(*problem.weights) or 1
+    reduced = replace(problem, weights=tuple(w // factor for w in problem.weights))
+    result = _settled(reduced, backend) or _solved(reduced, backend, time_limit, hint, seed)
+    return replace(
+        result,
+        objective=None if result.objective is None else factor * result.objective,
+        bound=None if result.bound is None else factor * result.bound,
+    )
 
 
 def solve_by_enumeration(problem: StepProblem) -> StepResult:

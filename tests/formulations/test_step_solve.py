@@ -71,6 +71,29 @@ def test_float_solvers_agree_with_enumeration(problem: StepProblem) -> None:
     _agree(problem, ("highs", "pyomo"))
 
 
+@pytest.mark.parametrize("name", SOLVERS)
+def test_weights_with_a_common_factor(name: str) -> None:
+    """Weights 4, 4, 3, 2 in units of 250,000, with which SCIP 10 took 325,012,250,000 for optimal.
+
+    Request 3 (99951) beside 0 and 2 (1 each), request 1 (118) where 228 is: the peak is 99953 at
+    all four steps, (4 + 4 + 3 + 2) · 250000 · 99953 = 324847250000.
+    """
+    base = [[0] * 8, [0] * 6 + [10412, 0], [0] * 6 + [228, 1]]
+    problem = StepProblem(
+        capacity=np.array([3, 0, 1]),
+        base=np.array(base),
+        contribution=np.repeat([[1], [118], [1], [99951]], 8, axis=1),
+        weights=(0, 0, 0, 0, 1000000, 1000000, 750000, 500000),
+        scale=1000000,
+        objective=Objective.MAX_LOAD,
+    )
+    result = SOLVERS[name](problem)
+    assert (result.objective, list(result.required_assignment())) == (324847250000, [0, 2, 0, 0])
+    assert result.scale == 1000000
+    assert result.bound is not None
+    assert 324840000000 < result.bound <= 324847250000
+
+
 @pytest.mark.deep
 @settings(max_examples=3000)
 @given(step_problems(max_requests=7))

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ _SINGLE_HEIGHT, _PANEL_HEIGHT = 3.4, 2.3
 _COLUMNS = 2
 _LEGEND_CHARACTERS = 72
 _LONGEST_LABEL = 44
+#: Of a line of a heading over the whole width.
+_HEADING_CHARACTERS = 72
 _MAX_TICKS = 9
 
 
@@ -95,6 +98,14 @@ def canvas(
     for spare in grid[num_panels:]:
         spare.set_visible(False)
     return figure, grid[:num_panels]
+
+
+def name_panel(axes: "Axes", panel: Panel) -> None:
+    """Write the heading of a panel above it, broken where it would run into the next one."""
+    place = axes.get_subplotspec()
+    columns = 1 if place is None else place.get_gridspec().ncols
+    broken = textwrap.fill(plain(panel.label), _HEADING_CHARACTERS // columns)
+    axes.set_title(broken, fontsize=9)
 
 
 def label_outer(figure: Canvas, grid: Sequence["Axes"]) -> None:

@@ -13,6 +13,7 @@ from bfio.studies.report.figures.common import (
     canvas,
     drawn_value,
     label_outer,
+    name_panel,
     nothing,
     panels,
     plain,
@@ -54,7 +55,7 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
         names = [plain(parts[0].curves[index].label) for index in order]
         for axes, panel, field in zip(grid, parts, means, strict=True):
             mesh = _draw_panel(axes, field, across, names, norm)
-            axes.set_title(plain(panel.label))
+            name_panel(axes, panel)
             axes.set_xlabel(plain(plan.x))
             axes.set_ylabel(plain(", ".join(plan.group)))
         label_outer(figure, grid)

@@ -20,6 +20,7 @@ from bfio.studies.report.figures.common import (
     key_values,
     legend,
     marks,
+    name_panel,
     nothing,
     panels,
     per_panel,
@@ -150,7 +151,7 @@ def _draw_panel(
     left.set_xticks([(len(panel.curves) - 1) / 2], ["0"])
     left.tick_params(axis="x", length=0)
     left.grid(visible=False, axis="x")
-    right.set_title(plain(panel.label))
+    name_panel(right, panel)
     return bodies
 
 

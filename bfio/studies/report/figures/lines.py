@@ -12,10 +12,10 @@ from bfio.studies.report.figures.common import (
     drawn_value,
     label_outer,
     legend,
+    name_panel,
     nothing,
     panels,
     per_panel,
-    plain,
     value_axes,
 )
 from bfio.studies.report.figures.points import (
@@ -56,7 +56,7 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
                 found_points += found
                 shift = 0 if places.is_numeric else _DODGE * (index - (len(panel.curves) - 1) / 2)
                 _draw_curve(axes, found, places, shift, Look.of(index), curve_label(curve))
-            axes.set_title(plain(panel.label))
+            name_panel(axes, panel)
             places.label(axes, plan.x, log="x" in plan.log)
         value_axes(grid, drawn_value(plan, done), log="y" in plan.log)
         label_outer(figure, grid)

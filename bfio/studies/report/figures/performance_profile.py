@@ -23,6 +23,7 @@ from bfio.studies.report.figures.common import (
     label_outer,
     legend,
     marks,
+    name_panel,
     nothing,
     panels,
     per_panel,
@@ -176,7 +177,7 @@ def _draw_curve(
 
 
 def _label(axes: "Axes", panel: Panel, plan: Figure, largest: float) -> None:
-    axes.set_title(plain(panel.label))
+    name_panel(axes, panel)
     axes.set_ylim(0, 103)
     axes.set_ylabel("instances within the factor [%]")
     axes.set_xlabel(f"factor τ of the best {plain(plan.y)}")

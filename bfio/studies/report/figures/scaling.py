@@ -14,10 +14,10 @@ from bfio.studies.report.figures.common import (
     curve_label,
     drawn_value,
     legend,
+    name_panel,
     nothing,
     panels,
     per_panel,
-    plain,
     refuse,
     value_axes,
 )
@@ -78,7 +78,7 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
                 _draw_curve(axes, found, places, fit, Look.of(index), name)
                 lines += [line(plan, point) for point in found]
                 notes += _said(plan, panel.label, curve, fit)
-            axes.set_title(plain(panel.label))
+            name_panel(axes, panel)
             places.label(axes, plan.x, log=True)
             value_axes([axes], drawn_value(plan, done), log=True)
         heading = (

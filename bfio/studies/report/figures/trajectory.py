@@ -19,6 +19,7 @@ from bfio.studies.report.figures.common import (
     label_outer,
     legend,
     marks,
+    name_panel,
     nothing,
     panels,
     per_panel,
@@ -80,7 +81,7 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
                     _draw_curve(axes, edges, curve, Look.of(index), curve_label(group))
                     lowest = min(lowest, float(np.nanmin(curve.mean, initial=np.inf)))
                     bodies.append(_body(plan, group, edges, curve))
-            axes.set_title(plain(panel.label))
+            name_panel(axes, panel)
             axes.set_xlabel(plain(plan.x or "index"))
             axes.xaxis.set_major_formatter(lambda x, _: short_number(x))
             if "x" in plan.log and math.isfinite(axes.xaxis.get_minpos()):
