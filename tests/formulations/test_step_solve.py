@@ -73,7 +73,7 @@ def test_float_solvers_agree_with_enumeration(problem: StepProblem) -> None:
 
 @pytest.mark.parametrize("name", SOLVERS)
 def test_weights_with_a_common_factor(name: str) -> None:
-    """Weights 4, 4, 3, 2 in units of 250,000, with which SCIP 10 took 325,012,250,000 for optimal.
+    """Weights 4, 4, 3, 2 in units of 250,000: SCIP 10 has taken 325,012,250,000 for optimal.
 
     Request 3 (99951) beside 0 and 2 (1 each), request 1 (118) where 228 is: the peak is 99953 at
     all four steps, (4 + 4 + 3 + 2) · 250000 · 99953 = 324847250000.
