@@ -96,8 +96,8 @@ _TERMINATIONS = {
 def _objective_scaled(model: Any, program: Program) -> Iterator[float]:
     """Divide the objective by its largest coefficient for a while, and yield that.
 
-    SCIP 10 has pruned optima of step programs whose weights were 10^6 and 428571, and called values
-    0.1 % above them optimal; with coefficients of at most 1 it did not.
+    SCIP 10 has pruned optima of step programs whose weights were 10^6 and 428571, and called
+    values 0.1 % above them optimal; with coefficients of at most 1 it did not.
     """
     from pyomo.environ import Objective
 
