@@ -140,12 +140,17 @@ def _row(document: dict[str, Any]) -> tuple[str, ...]:
     return (
         document["id"],
         document["title"],
-        document["as_printed"] or "–",
+        _as_printed(document),
         document["as_corrected"] or "–",
         f"{applied:,}" if tallies else "–",
         f"{document['seconds']:.1f}",
         "" if document["reproduced"] else "NOT REPRODUCED",
     )
+
+
+def _as_printed(document: dict[str, Any]) -> str:
+    verdict, defect = document["as_printed"] or "–", document["defect"]
+    return f"{verdict}: {defect}" if defect else verdict
 
 
 def _explain(document: dict[str, Any]) -> None:

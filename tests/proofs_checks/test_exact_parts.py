@@ -1,7 +1,9 @@
 """Laws, enumerations and closed forms that claims compute with, against brute force."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +21,13 @@ from proofs_checks.laws import (
     snapshot_law,
     sum_law,
 )
+from proofs_checks.papers.balance import lemma7, lemma8, lemma8_proof, maximum, rounds, theorem2
 from proofs_checks.papers.balance.lemma1 import fewest_maximisers, optimal_rounds
 from proofs_checks.papers.balance.separation import Step
+from proofs_checks.papers.balance.separation_program import verify_objective, verify_program
+from proofs_checks.papers.own.probes import verify_kinks
+from proofs_checks.papers.own.rounds import is_perfect, smallest_overloaded
+from proofs_checks.papers.route.stage1 import verify_stage1
 from proofs_checks.separation_search import violating_step
 from proofs_checks.statistics import mean_estimate, slope_estimate
 from proofs_checks.step_enumeration import gap, groups_with_loads, imbalance, reachable_loads
@@ -175,3 +182,116 @@ def test_intervals_cover_what_they_should() -> None:
     line = slope_estimate("s", [1, 2, 3], [5, 7, 9], "2", lambda low, high: low == high)
     assert line.value == pytest.approx(2)
     assert line.high - line.low == pytest.approx(0)
+
+
+@pytest.mark.parametrize(("workers", "slots", "mean_output"), [(2, 1, 2), (2, 9, 3), (55, 4, 20)])
+def test_the_bound_on_ages_lies_below_their_exact_imbalance(
+    workers: int, slots: int, mean_output: int
+) -> None:
+    """Theorem 2: against convolution; (2, 1, 2) by hand, v = 2, 4·2/(12 + 1/2) = 0.64, root 0."""
+    exact = expected_imbalance(snapshot_law(law([0]), 1 / mean_output), slots, workers)
+    least = theorem2.least_age_imbalance(workers, slots, mean_output)
+    assert exact / 10 - 1 <= least <= exact
+
+
+def test_policies_differ_by_no_more_than_their_prompts() -> None:
+    """Theorem 2: two ways to fill the same slots; ages alike, prompts 1 or s_max."""
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        G, B, s = rng.integers(2, 6), rng.integers(1, 5), rng.integers(2, 5)
+        ages = rng.geometric(0.2, (G, B)).sum(axis=1)
+        one, other = (
+            imbalance((ages + rng.integers(1, s + 1, (G, B)).sum(axis=1)).tolist())
+            for _ in range(2)
+        )
+        assert abs(one - other) <= 2 * (G - 1) * B * (s - 1)
+
+
+def test_rounds_from_an_overloaded_pool_by_hand() -> None:
+    """Two sizes, two workers: two equal prompts always wait; independent ones are equal in 1/2."""
+    assert rounds.perfect_chances(2, 1, 2) == (Fraction(1), Fraction(1, 2))
+    # Three sizes: 1, 2, 3 in any order (2/9) leave no equal pair among the first three arrivals.
+    assert rounds.perfect_chances(2, 1, 3) == (Fraction(7, 9), Fraction(1, 3))
+
+
+@given(st.integers(2, 3), st.lists(st.integers(0, 7), min_size=2, max_size=3))
+def test_smallest_overloaded_pools_lie_within_all_others(workers: int, counts: list[int]) -> None:
+    """Definition 1 holds for a pool iff it contains one of the smallest."""
+    found = [c for _, _, c in smallest_overloaded(workers, 1, len(counts))]
+    within = any(all(a <= b for a, b in zip(c, counts, strict=True)) for c in found)
+    assert within == rounds.overloaded(tuple(counts), workers)
+    assert all(is_perfect((workers, 2, c)) for _, _, c in smallest_overloaded(workers, 2, 2))
+
+
+_STEP = {"workers": [{"base": 0, "slots": 1}] * 3, "pool": [6, 4, 4, 1, 1]}
+_HEAVY = [{"base": 12, "slots": 1}] * 2
+_PROGRAM = {"workers": [*_HEAVY, {"base": 0, "slots": 1}], "pool": [11, 10, 11, 1, 7]}
+_THEOREM2 = dict(workers=60, slots=400, largest=2, mean_output=1000, thousandths=67)
+_LEMMA7 = dict(tenths=5, workers=2, doublings=30, largest=2, increment=2)
+_ROUND = {"workers": 2, "slots": 1, "values": 2}
+_SLOT = {"prompts": [1, 2], "tenths": 1, "increments": [1], "start": 1}
+_GROWN = {"prompts": [1, 2], "tenths": 1, "increment": 1, "prompt": 1, "survives": 0}
+_STAGE1 = {"slots": 4, "threshold": 1, "active": [[100], [10, 10]], "waiting": [30, 20]}
+
+#: Verifier, a counterexample, changes to it each of which breaks a hypothesis or the failure.
+_VERIFIERS: list[tuple[Callable[[Any], str | None], dict[str, Any], list[dict[str, Any]]]] = [
+    (
+        theorem2.verify,
+        _THEOREM2,
+        [{"workers": 20}, {"slots": 20}, {"mean_output": 10}, {"thousandths": 68}, {"largest": 1}],
+    ),
+    # (32) fails at B = 2^10; with increments of 1 the step is right.
+    (lemma7.verify_step, _LEMMA7, [{"doublings": 10}, {"increment": 1}, {"largest": 1}]),
+    (maximum.verify_maximum, {"values": [1, 3], "workers": 2, "t": 1}, [{"workers": 1}, {"t": 2}]),
+    # E max = 100, and 100 + 1/2 on the right, but for a load that does not vary.
+    (
+        maximum.verify_family,
+        {"variables": [[99, 101], [1, 3]], "t": 1},
+        [{"variables": [[100], [1, 3]]}, {"variables": [[1, 3], [1, 3]]}],
+    ),
+    (lemma8.verify_variance, _SLOT, [{"prompts": [1]}, {"increments": []}, {"start": 0}]),
+    (
+        lemma8.verify_moment,
+        _SLOT | {"tenths": 5, "start": 220, "constant": 10**4},
+        [{"constant": 100}, {"start": 2}],
+    ),
+    (lemma8_proof.verify_decomposition, _GROWN, [{"prompts": [1]}, {"increment": 0}]),
+    (rounds.verify_selection, _ROUND, [{"workers": 1}, {"values": 1}]),
+    # Without one of the ones the pool is not overloaded.
+    (
+        verify_objective,
+        _STEP,
+        [{"pool": [6, 4, 4, 1]}, {"workers": [{"base": 0, "slots": 1}] * 2}],
+    ),
+    (verify_program, _PROGRAM, [{"pool": [11, 10, 11, 1]}]),
+    (
+        verify_kinks,
+        {"sizes": [1, 1], "margins": [2, 1, 1]},
+        [{"margins": [2]}, {"margins": [2, 0, 0]}],
+    ),
+    # Few slots, two emptiest workers, an idle one, a light one.
+    (
+        verify_stage1,
+        _STAGE1,
+        [
+            {"threshold": 5},
+            {"active": [[100], [10]]},
+            {"active": [[], [10, 10]]},
+            {"active": [[10], [100, 10]]},
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("verify", "data", "changes"),
+    _VERIFIERS,
+    ids=[f"{v.__module__.rpartition('.')[2]}.{v.__name__}" for v, _, _ in _VERIFIERS],
+)
+def test_verifiers_test_every_hypothesis(
+    verify: Callable[[Any], str | None], data: dict[str, Any], changes: list[dict[str, Any]]
+) -> None:
+    """A counterexample is one; with one hypothesis broken it is none."""
+    assert verify(data) is not None
+    for change in changes:
+        assert verify(data | change) is None, change

@@ -8,7 +8,7 @@ from bfio.decode.policy import Policy
 from bfio.decode.state import DecodeState
 from bfio.simulation import simulate
 from bfio.workloads.adversarial import Lengths, jsq_bad, round_robin_bad
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.runs import small_run, step_loads
 from proofs_checks.search import corrected_evidence, evidence_of, examine
@@ -22,7 +22,7 @@ _HEAVY, _SHORT = Lengths(1000, 12), Lengths(1, 1)
 def verify_round_robin(data: Data) -> str | None:
     """Confirm ``H/⌈H/G⌉ < G``."""
     workers, heavies = data["workers"], data["heavies"]
-    if workers < 2 or heavies < 1:
+    if workers < 2 or heavies < workers:
         return None
     share = -(-heavies // workers)
     if heavies >= workers * share:
@@ -46,11 +46,11 @@ def _round_robin_check(
     most = context.choose(4, 8, 20)
     cases = [
         (G, H)
-        for G, H in product(range(2, most), range(1, 2 * most))
-        if not multiples or H % G == 0
+        for G, H in product(range(2, most), range(2, 2 * most))
+        if H >= G and (not multiples or H % G == 0)
     ]
     printed = examine(
-        "H/⌈H/G⌉ ≥ G", f"all G and H below {most} and {2 * most}", cases,
+        "H/⌈H/G⌉ ≥ G", f"all G and H ≥ G below {most} and {2 * most}", cases,
         lambda c: verify_round_robin({"workers": c[0], "heavies": c[1]}) is None,
     )  # fmt: skip
 
@@ -173,10 +173,9 @@ CLAIMS = (
         source="BF-IO paper, appendix A.1.1, Round-Robin",
         title="Round-robin loses at least a factor G",
         statement="If every G-th request is heavy, H of them, the longest local time under "
-        "round-robin "
-        "over that of an even spread is H/⌈H/G⌉ ≥ G.",
+        "round-robin over that of an even spread is H/⌈H/G⌉ ≥ G.",
         formula="T_RR/T* ≥ H/⌈H/G⌉ ≥ G",
-        hypotheses=("G ≥ 2 workers, H ≥ 1 heavy requests, no heavy one ends",),
+        hypotheses=("G ≥ 2 workers, H heavy requests, no heavy one ends",),
         kind=Kind.COUNTEREXAMPLE,
         check=_round_robin_check,
         mutations=(
@@ -187,8 +186,9 @@ CLAIMS = (
             ),
         ),
         correction="H/⌈H/G⌉ ≤ G, with equality exactly if G divides H. So the loss is a factor of "
-        "up to "
-        "G, and G itself for H = G, 2G, ...",
+        "up to G, and G itself for H = G, 2G, ...",
+        defect=Defect.FORMULA,
+        reading="shown for H ≥ G, at least one heavy request per worker.",
         verify=verify_round_robin,
     ),
     Claim(
@@ -196,8 +196,7 @@ CLAIMS = (
         source="BF-IO paper, appendix A.1.1, Join Shortest Queue",
         title="JSQ loses a factor of order G",
         statement="There are arrival sequences on which join-the-shortest-queue, counting "
-        "requests, "
-        "sends k heavy requests to one worker while an even spread puts ⌈k/G⌉ on each.",
+        "requests, sends k heavy requests to one worker while an even spread puts ⌈k/G⌉ on each.",
         formula="T_JSQ/T* = Ω(G)",
         hypotheses=("ties to the lowest worker", "short requests end between bursts"),
         kind=Kind.FINITE,
@@ -211,10 +210,10 @@ CLAIMS = (
         id="balance.algorithm2",
         source="BF-IO paper, appendix B, text against Algorithm 2",
         title="Two readings of FCFS",
-        statement="FCFS scans workers in increasing index and fills free slots; the pseudocode, "
-        "which "
-        "gives the oldest request to a worker with most free slots, is the one used.",
-        formula="scan by index ⇔ g* ∈ argmax_g cap[g]",
+        statement="FCFS, which scans workers in increasing index g = 1, ..., G and fills any free "
+        "slots on each, has the pseudocode of Algorithm 2, which gives the oldest request to a "
+        "worker with most free slots, one after the other.",
+        formula="loads by index = loads with g* ∈ argmax_g cap[g]",
         hypotheses=("two workers, all slots free",),
         kind=Kind.COUNTEREXAMPLE,
         check=_fcfs_check,
@@ -222,9 +221,10 @@ CLAIMS = (
             Mutation("one slot per worker", partial(_fcfs_check, slots=1)),
             Mutation("newest first in place of FCFS", partial(_fcfs_check, policy=newest_first)),
         ),
-        correction="They admit the same requests but place them differently. The toolkit has "
-        "both: "
+        correction="They admit the same requests but place them differently. The paper says that "
+        "the pseudocode is the one used in analysis and implementation. The toolkit has both: "
         "fcfs (Algorithm 2) and fcfs-by-index (the text).",
+        defect=Defect.MISPRINT,
         verify=verify_fcfs,
     ),
 )

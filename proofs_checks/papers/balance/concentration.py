@@ -17,7 +17,7 @@ from functools import partial
 from itertools import product
 from math import exp, log, prod, sqrt
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence, agreed
 from proofs_checks.search import corrected_evidence, examine
 
@@ -166,6 +166,9 @@ def verify_exponent(data: Data) -> str | None:
     if workers < 2 or slots < 1 or not 1 <= tenths <= 9:
         return None
     quadratic, linear, alpha = exponents(1, workers, slots, tenths)
+    # Smaller batches make u_A linear in α_B; the lemma is used where the square root is larger.
+    if tenths * (10 - tenths) * slots < 100 * alpha:
+        return None
     least = min(quadratic, linear)
     if least >= 2 * alpha * _MARGIN:
         return None
@@ -184,7 +187,10 @@ def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -
         quadratic, linear, alpha = exponents(1, *case, factor)
         return min(quadratic, linear) >= least * alpha * _MARGIN
 
-    printed = examine("the exponent is at least 2α_B", made, cases, lambda c: reached(c, 2))
+    printed = examine(
+        "the exponent is at least 2α_B", made, cases, lambda c: reached(c, 2),
+        lambda c: c[2] * (10 - c[2]) * c[1] >= 100 * 3 * log(c[0] * c[1]),
+    )  # fmt: skip
     corrected = examine("it is at least α_B", made, cases, lambda c: reached(c, wanted))
     return corrected_evidence(
         printed, corrected, verify_exponent,
@@ -201,11 +207,9 @@ CLAIMS = (
         source="BF-IO paper, Lemma 3 (appendix C.2)",
         title="Concentration of the spread before admission",
         statement="The spread of the loads before admission exceeds (1 − p) times the last gap by "
-        "more "
-        "than u_A with probability at most 2G·e^{−α_B}.",
+        "more than u_A with probability at most 2G·e^{−α_B}.",
         formula="P(A_pre(k) − (1−p)·D(k−1) > u_A) ≤ 2G·e^{−α_B} ≤ 2G^{−2}B^{−3},  α_B = 3 "
-        "log(GB),  "
-        "u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}",
+        "log(GB),  u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}",
         hypotheses=_HYPOTHESES,
         kind=Kind.FINITE,
         check=partial(_concentration_check, bound=bernstein3, largest_increment=1),
@@ -223,8 +227,7 @@ CLAIMS = (
         source="BF-IO paper, proof of Lemma 3 (appendix C.2)",
         title="The exponent at u_A",
         statement="With u = u_A both terms are at least α_B, so that the minimum in the exponent "
-        "is at "
-        "least 2α_B.",
+        "is at least 2α_B.",
         formula="min{(u_A/2)²/(16p(1−p)BΛ²), 3(u_A/2)/(8Λ)} ≥ 2α_B",
         hypotheses=("u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}",),
         kind=Kind.COUNTEREXAMPLE,
@@ -233,7 +236,10 @@ CLAIMS = (
             Mutation("12 in place of 8 in u_A", partial(_exponent_check, factor=12)),
             Mutation("more than α_B in the correction", partial(_exponent_check, wanted=1.2)),
         ),
-        correction="It is at least α_B, which is all the lemma uses. (A slip: 2α_B needs 8√2.)",
+        correction="It is at least α_B: so the two displays before it say, and the bound "
+        "2G·e^{−α_B} after it uses no more. (2α_B would need 8√2 in u_A.)",
+        defect=Defect.MISPRINT,
+        reading="where p(1 − p)B ≥ α_B, so that the square root in u_A is the larger term.",
         verify=verify_exponent,
     ),
     Claim(
@@ -242,8 +248,8 @@ CLAIMS = (
         title="Concentration of the spread under drift",
         statement="Lemma 3 holds with Λ + δ_max in place of Λ and some universal constant C_0 in "
         "u_A.",
-        formula="P(A_pre(k) − (1−p)·D(k−1) > u_A) ≤ 2G·e^{−α_B},  "
-        "u_A = C_0·(Λ + δ_max)·max{√(p(1−p)Bα_B), α_B}",
+        formula="P(A_pre(k) − (1−p)·D(k−1) > u_A) ≤ 2G·e^{−α_B},  u_A = C_0·(Λ + "
+        "δ_max)·max{√(p(1−p)Bα_B), α_B}",
         hypotheses=(*_HYPOTHESES, "a common increment 0 ≤ δ_k ≤ δ_max"),
         kind=Kind.FINITE,
         check=partial(_concentration_check, bound=bernstein6, largest_increment=3),

@@ -8,7 +8,7 @@ import numpy as np
 
 from formulations.arrays import integer_matrix, integer_vector
 from formulations.errors import InputError
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence, Tally
 from proofs_checks.search import Examination, examine, smallest_counterexample
 from proofs_checks.step_enumeration import (
@@ -116,8 +116,7 @@ def violations_by_program(context: Context, count: int) -> Tally:
     return Tally(
         "printed statement, by integer programs",
         "random rounds of two sizes on 3 or 4 workers with 2 or 3 slots; CP-SAT looks for an "
-        "optimal assignment "
-        "with a gap above s_max",
+        "optimal assignment with a gap above s_max",
         count,
         count,
         found,
@@ -207,6 +206,7 @@ CLAIMS = (
         correction="It holds for every assignment that is lexicographically smallest in (maximum "
         "load, number of workers at the maximum); the printed proof uses this tie-break and then "
         "claims the bound for every optimum. What the theorem needs survives: balance.eq12.",
+        defect=Defect.HYPOTHESIS,
         verify=verify,
     ),
     Claim(
@@ -214,8 +214,7 @@ CLAIMS = (
         source="BF-IO paper, eq. (12) (appendix C.1)",
         title="Imbalance of a round under BF-IO",
         statement="The imbalance of an optimal assignment of a round is at most (G − 1)·s_max, "
-        "for "
-        "every realisation of the sizes.",
+        "for every realisation of the sizes.",
         formula="Imb(BF-IO) ≤ (G − 1)·s_max",
         hypotheses=("G workers with B slots each", "a round of G·B sizes in 1..s_max, all placed"),
         kind=Kind.FINITE,

@@ -8,7 +8,7 @@ import numpy as np
 
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.run import Run
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.runs import random_requests, small_run, step_loads
 from proofs_checks.search import corrected_evidence, evidence_of, examine
@@ -65,7 +65,8 @@ def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Evid
 def verify_steps(data: Data) -> str | None:
     """Compare the sentence (o − 1 steps, the k-th needs s + k) with the printed profile."""
     prompt, output = data["prompt"], data["output"]
-    if prompt < 1 or output < 1:
+    # A request of one step would be a counterexample with nothing to see.
+    if prompt < 1 or output < 2:
         return None
     profile = [prompt + j for j in range(output)]
     sentence = [prompt + k for k in range(1, output)]
@@ -76,7 +77,7 @@ def verify_steps(data: Data) -> str | None:
 
 def _steps_check(context: Context, *, extra: int = 0) -> Evidence:
     largest = context.choose(4, 12, 40)
-    requests = [(s, o) for s in range(1, largest) for o in range(1, largest)]
+    requests = [(s, o) for s in range(1, largest) for o in range(2, largest)]
     printed = examine(
         "o − 1 steps with loads s + k agree with the profile",
         f"all prompts and outputs below {largest}",
@@ -151,7 +152,7 @@ def verify_drift(data: Data) -> str | None:
     """Compute the gains of two running requests at one step by the printed formula."""
     increments, starts = data["increments"], data["starts"]
     step = len(increments)
-    if len(starts) != 2 or min(starts) < 0 or max(starts) >= step or min(increments) < 0:
+    if len(starts) != 2 or min(starts) < 0 or max(starts) >= step or min(increments) < 1:
         return None
     # w(j + 1) − w(j) = δ_j; a request that started at x is in its (step − x)-th step before.
     gains = [increments[step - x - 1] for x in starts]
@@ -167,7 +168,7 @@ def _drift_check(
     cases = [
         (deltas, starts)
         for n in range(1, length + 1)
-        for deltas in product(range(3), repeat=n)
+        for deltas in product(range(1, 4), repeat=n)
         for starts in product(range(n), repeat=2)
         if not constant or len(set(deltas)) == 1
     ]
@@ -175,7 +176,7 @@ def _drift_check(
     def shared(case: tuple[tuple[int, ...], tuple[int, ...]], how: DriftReading) -> bool:
         return len(set(_weights(*case, how))) == 1
 
-    made = f"all sequences of up to {length} increments in 0..2 and two start steps"
+    made = f"all sequences of up to {length} increments in 1..3 and two start steps"
     printed = examine(
         "all running requests share the increment (printed formula)",
         made,
@@ -224,8 +225,7 @@ CLAIMS = (
         source="BF-IO paper, section 5, specialised workload model",
         title="Number of decode steps",
         statement="Once a request starts decoding it occupies exactly o − 1 consecutive steps, "
-        "and "
-        "its k-th step (k in 1..o−1) needs workload s + k; so its profile is (s, s+1, ..., "
+        "and its k-th step (k in 1..o−1) needs workload s + k; so its profile is (s, s+1, ..., "
         "s+o−1).",
         formula="steps k = 1..o−1 with loads s + k  ⇔  W = (s, s+1, ..., s+o−1)",
         hypotheses=("s ≥ 1, o ≥ 1",),
@@ -233,8 +233,9 @@ CLAIMS = (
         check=_steps_check,
         mutations=(Mutation("one step more in the correction", partial(_steps_check, extra=1)),),
         correction="The profile is right: o steps, the j-th with load s + j − 1, as section 3 "
-        "says. "
-        "The sentence drops the first step.",
+        "says. The sentence drops the first step.",
+        defect=Defect.MISPRINT,
+        reading="shown for o ≥ 2; at o = 1 the sentence leaves no step at all.",
         verify=verify_steps,
     ),
     Claim(
@@ -242,8 +243,7 @@ CLAIMS = (
         source=f"{_SECTION3}, eq. (2)",
         title="Two forms of the imbalance",
         statement="The sum of what each worker lacks to the maximum is G times the maximum less "
-        "the "
-        "sum of the loads.",
+        "the sum of the loads.",
         formula="Σ_g (max_h L_h − L_g) = G·max_g L_g − Σ_g L_g",
         hypotheses=(),
         kind=Kind.IDENTITY,
@@ -257,8 +257,7 @@ CLAIMS = (
         source="BF-IO paper, appendix C.2, step 1.C",
         title="Imbalance is at most (G − 1) gaps",
         statement="At every step and under every policy the imbalance is at most G − 1 times the "
-        "gap "
-        "between the most and the least loaded worker.",
+        "gap between the most and the least loaded worker.",
         formula="Imbalance(k) ≤ (G − 1)·D(k)",
         hypotheses=(),
         kind=Kind.IDENTITY,
@@ -270,8 +269,7 @@ CLAIMS = (
         source="BF-IO paper, Definition 2 (section 5.1)",
         title="Drift by age or by global step",
         statement="With w(j) = s + δ_1 + ... + δ_{j−1} for every request, all alive requests "
-        "share "
-        "the same increment δ_k at global step k.",
+        "share the same increment δ_k at global step k.",
         formula="w_i(j) = s_i + Σ_{t<j} δ_t  ⇒  every request alive at step k gains δ_k",
         hypotheses=("0 ≤ δ_t ≤ δ_max",),
         kind=Kind.COUNTEREXAMPLE,
@@ -285,10 +283,9 @@ CLAIMS = (
             ),
         ),
         correction="The formula indexes δ by the request's age, the sentence below it by the "
-        "cluster's "
-        "step. The proof of Theorem 3 needs the latter: w_i at step k is s_i + Σ δ_t over the "
-        "global "
-        "steps t = x_i..k−1. All claims on drift here take that reading.",
+        "cluster's step. The proof of Theorem 3 needs the latter: w_i at step k is s_i + Σ δ_t "
+        "over the global steps t = x_i..k−1. All claims on drift here take that reading.",
+        defect=Defect.MISPRINT,
         verify=verify_drift,
     ),
 )

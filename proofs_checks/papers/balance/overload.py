@@ -117,8 +117,7 @@ CLAIMS = (
         source="BF-IO paper, Definition 1 (section 5)",
         title="Overloaded instances",
         statement="The pool without the requests of any one length holds at least C_k requests; "
-        "in "
-        "words: even without the most numerous length it can fill all free slots.",
+        "in words: even without the most numerous length it can fill all free slots.",
         formula="min_l |R_k \\ R_k(l)| ≥ C_k",
         hypotheses=("lengths in 1..s_max",),
         kind=Kind.FINITE,
@@ -132,8 +131,7 @@ CLAIMS = (
         source="BF-IO paper, Definition 1 (our generator)",
         title="A generator of overloaded instances",
         statement="The toolkit's generator gives workloads that are overloaded for the promised "
-        "number "
-        "of steps under every policy.",
+        "number of steps under every policy.",
         formula="n − max_l n_l ≥ A_k + C_k for k < K",
         hypotheses=("the whole workload in the pool from the start",),
         kind=Kind.FINITE,

@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.runs import small_run, step_loads
 from proofs_checks.search import corrected_evidence, evidence_of, examine
@@ -46,53 +46,66 @@ def _lockstep_check(context: Context, *, equal: bool = True) -> Evidence:
 # Who is admitted.
 
 
-def law_of_pairs(values: int, count: int, by_program: bool) -> dict[bool, Fraction]:
-    """Law of whether the pair that enters a round is of one size.
+def overloaded(counts: tuple[int, ...], free: int) -> bool:
+    """Definition 1 for a pool with ``counts[v]`` requests of each size."""
+    return sum(counts) - max(counts) >= free
 
-    Parameters
-    ----------
-    values, count : int
-        Prompts are uniform on 1..values; the pool holds ``count`` of them.
-    by_program : bool
-        Whether (IO) chooses the pair for two workers of one slot, or arrival order.
+
+def perfect(pool: Sequence[int], workers: int, slots: int) -> bool:
+    """Whether some assignment of a pool to empty workers has no imbalance."""
+    return 0 in map(imbalance, reachable_loads([0] * workers, [slots] * workers, pool))
+
+
+def perfect_chances(workers: int, slots: int, values: int) -> tuple[Fraction, Fraction]:
+    """Probability of a round without imbalance, under (IO) and for independent draws.
+
+    Prompts are uniform on 1..values and arrive one by one until the pool is overloaded; (IO)
+    chooses from the pool, arrival order takes the first G·B.
     """
-    pools = list(product(range(1, values + 1), repeat=count))
+    free = workers * slots
 
-    def alike(pool: tuple[int, ...]) -> bool:
-        if not by_program:
-            return pool[0] == pool[1]
-        return 0 in map(imbalance, reachable_loads([0, 0], [1, 1], pool))
+    def chosen(counts: tuple[int, ...]) -> Fraction:
+        # G·B requests of one size stay in the pool and balance perfectly.
+        if max(counts) >= free:
+            return Fraction(1)
+        if overloaded(counts, free):
+            pool = [v + 1 for v, count in enumerate(counts) for _ in range(count)]
+            return Fraction(int(perfect(pool, workers, slots)))
+        after = [(*counts[:v], counts[v] + 1, *counts[v + 1 :]) for v in range(values)]
+        return sum(map(chosen, after), Fraction(0)) / values
 
-    share = Fraction(sum(map(alike, pools)), len(pools))
-    return {True: share, False: 1 - share}
+    rounds = list(product(range(1, values + 1), repeat=free))
+    drawn = sum(perfect(sizes, workers, slots) for sizes in rounds)
+    return chosen((0,) * values), Fraction(drawn, len(rounds))
 
 
 def verify_selection(data: Data) -> str | None:
-    """Compare the law of the admitted pair under (IO) with that of two independent draws."""
-    values, count = data["values"], data["pool"]
-    if values < 2 or count < 2:
+    """Compare rounds under (IO), from an overloaded pool, with rounds of independent draws."""
+    workers, slots, values = data["workers"], data["slots"], data["values"]
+    if workers < 2 or slots < 1 or values < 2 or values ** (workers * slots) > 10**4:
         return None
-    program = law_of_pairs(values, count, by_program=True)
-    independent = law_of_pairs(values, count, by_program=False)
+    program, independent = perfect_chances(workers, slots, values)
     if program == independent:
         return None
     return (
-        f"prompts uniform on 1..{values}, {count} in the pool, two workers with one slot: (IO) "
-        f"admits two equal prompts with probability {program[True]}, independent draws are equal "
-        f"with probability {independent[True]}"
+        f"prompts uniform on 1..{values}, {workers} workers with {slots} slot(s), arrivals until "
+        f"the pool is overloaded: the {workers * slots} prompts that (IO) admits can be balanced "
+        f"perfectly with probability {program}, independent draws with probability {independent}"
     )
 
 
-def _selection_check(
-    context: Context, *, pools: Sequence[int] = (2, 3, 4), factor: int = 1
-) -> Evidence:
-    largest = context.choose(3, 4, 5)
+def _selection_check(context: Context, *, by_program: bool = True, factor: int = 1) -> Evidence:
+    shapes = [(2, 1, 2), (2, 1, 3), (2, 2, 2), (3, 1, 2)]
+    shapes += context.choose([], [(3, 1, 3), (2, 3, 2)], [(3, 1, 3), (2, 3, 2), (4, 1, 3)])
     printed = examine(
         "the sizes in a round are independent draws",
-        f"exact laws for prompts uniform on 1..2 to 1..{largest} and pools of {tuple(pools)}",
-        list(product(range(2, largest + 1), pools)),
-        lambda case: verify_selection({"values": case[0], "pool": case[1]}) is None,
+        f"exact probabilities for (workers, slots, largest prompt) in {shapes}; the pool holds "
+        "the arrivals until it is overloaded",
+        shapes,
+        # FCFS admits the first arrivals, which are independent draws by definition.
+        lambda case: not by_program or verify_selection(_selection_data(case)) is None,
     )
+    largest = context.choose(3, 4, 5)
     cases = [
         (slots, pool)
         for slots in ((1, 1), (1, 1, 1), (2, 2))
@@ -115,9 +128,14 @@ def _selection_check(
         printed,
         corrected,
         verify_selection,
-        lambda case: {"values": case[0], "pool": case[1]},
-        "With a pool to choose from (IO) prefers sets that divide evenly; the bound needs no law.",
+        _selection_data,
+        "With a pool to choose from (IO) prefers sets that divide evenly; an overloaded pool of "
+        "two sizes always has one (own.overloaded-rounds). The bound needs no law.",
     )
+
+
+def _selection_data(case: tuple[int, int, int]) -> Data:
+    return dict(zip(("workers", "slots", "values"), case, strict=True))
 
 
 CLAIMS = (
@@ -142,21 +160,24 @@ CLAIMS = (
         source="BF-IO paper, proof of Theorem 1 (appendix C.1), reduction",
         title="A round holds independent draws",
         statement="Given any overloaded instance, the multiset of prefill lengths entering each "
-        "round "
-        "consists of G·B independent draws, for each policy.",
+        "round consists of G·B independent draws, for each policy.",
         formula="multiset of a round ~ 𝒟_prefill^{G·B} under π ∈ {FCFS, BF-IO}",
-        hypotheses=("prompts independent", "a pool with more requests than slots (Definition 1)"),
+        hypotheses=(
+            "prompts independent",
+            "overloaded pool (Definition 1) at the beginning of each round",
+        ),
         kind=Kind.COUNTEREXAMPLE,
         check=_selection_check,
         mutations=(
-            Mutation("a pool of exactly the round", partial(_selection_check, pools=(2,))),
+            Mutation("FCFS in place of BF-IO", partial(_selection_check, by_program=False)),
             Mutation("half the bound in the correction", partial(_selection_check, factor=2)),
         ),
         correction="It is true of FCFS, which does not look at sizes. (IO) chooses from the pool, "
-        "and "
-        "what it leaves behind is not independent either. The theorem needs only Imb ≤ (G − "
-        "1)·s_max, "
-        "which holds for every realisation and whoever is admitted.",
+        "and what it leaves behind is not independent either. The theorem needs only Imb ≤ (G − "
+        "1)·s_max, which holds for every realisation and whoever is admitted.",
+        defect=Defect.RESULT,
+        reading="the adversary lets requests arrive until Definition 1 holds, as it may. Compared "
+        "is how often the admitted prompts balance perfectly, which does not depend on ties.",
         verify=verify_selection,
     ),
 )

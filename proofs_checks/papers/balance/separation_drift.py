@@ -42,7 +42,8 @@ def _drift_steps(context: Context) -> Iterator[DriftStep]:
     for _ in range(context.choose(150, 1500, 20_000)):
         G = int(rng.integers(2, 4))
         B, done = 3, int(rng.integers(1, 3)) if G == 2 else 1
-        sizes = rng.integers(1, 9, (G, B)).tolist()
+        # Sizes far above the pool's leave gaps that one admission cannot close.
+        sizes = rng.integers(1, 25, (G, B)).tolist()
         pattern = tuple(i < done for i in range(B))
         pool = rng.integers(1, 4, G * done + 3).tolist()
         increment = int(rng.integers(0, 4))

@@ -155,9 +155,8 @@ CLAIMS = (
         source=f"{_APPENDIX2} 2.B, eq. (25) and (26)",
         title="Stationary law of a slot under FCFS",
         statement="A slot that grows by one token a step and is refilled with probability p is, "
-        "in the "
-        "long run, a prompt plus an independent geometric age: mean μ_s + (1 − p)/p, variance "
-        "σ_s² + (1 − p)/p².",
+        "in the long run, a prompt plus an independent geometric age: mean μ_s + (1 − p)/p, "
+        "variance σ_s² + (1 − p)/p².",
         formula="U = S + A,  P(A = a) = p(1−p)^a,  E U = μ_s + (1−p)/p,  Var U = σ_s² + (1−p)/p²",
         hypotheses=("outputs geometric with p", "a pool that never runs dry", "FCFS"),
         kind=Kind.FINITE,
@@ -172,8 +171,7 @@ CLAIMS = (
         source=f"{_APPENDIX3} eq. (39), and the tail sum in the proof of Lemma 8",
         title="Tails of the age",
         statement="At every step the age of a slot is n or more with probability at most (1 − "
-        "p)^n, and "
-        "E[A³] is at most three times the sum of n²·P(A ≥ n).",
+        "p)^n, and E[A³] is at most three times the sum of n²·P(A ≥ n).",
         formula="P(A(k) ≥ n) ≤ (1−p)^n;  E[A(k)³] ≤ 3·Σ_n n²·P(A(k) ≥ n)",
         hypotheses=("completions independent with probability p", "age counted from step 0"),
         kind=Kind.IDENTITY,

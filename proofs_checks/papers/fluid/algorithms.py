@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import combinations, pairwise, product
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.search import corrected_evidence, examine
 
@@ -30,16 +30,25 @@ def keeps_prompts(case: tuple[tuple[int, ...], int], *, printed: bool) -> bool:
     return after == [s + b for s, b in zip([*stays, 0], [0, *batch], strict=True)]
 
 
+def is_served(case: tuple[tuple[int, ...], int]) -> bool:
+    """Whether the type is in the batch: ``n_j0 >= n_j``."""
+    counts, threshold = case
+    return counts[0] >= threshold
+
+
 def verify_algorithm1(data: Data) -> str | None:
-    """Confirm that lines 9 and 10 lose or duplicate prompts."""
+    """Confirm that lines 9 and 10 misplace prompts of a type that is in the batch."""
     counts, threshold = tuple(data["counts"]), data["threshold"]
-    if not counts or min(counts) < 0 or threshold < 1:
+    # Stage 0 and one decode at least; nobody has a negative number of prompts.
+    if len(counts) < 2 or min(counts) < 0 or threshold < 1 or not is_served((counts, threshold)):
         return None
     if keeps_prompts((counts, threshold), printed=True):
         return None
     after = advanced(counts, threshold, printed=True)
+    right = advanced(counts, threshold, printed=False)
     return (
-        f"{sum(counts)} prompts {list(counts)} become {sum(after)}: {after[:-1]}, {after[-1]} done"
+        f"n_j = {threshold}, prompts at the stages {list(counts)}: lines 9 and 10 make of it "
+        f"{after[:-1]} and {after[-1]} done, not {right[:-1]} and {right[-1]}"
     )
 
 
@@ -50,16 +59,20 @@ def _algorithm1_check(
     cases = list(product(product(range(most + 1), repeat=3), range(1, most + 1)))
     made = f"up to {most} prompts at each of 3 stages, thresholds 1..{most}"
     return corrected_evidence(
-        examine("lines 9 and 10", made, cases, lambda c: keeps_prompts(c, printed=recount)),
+        examine(
+            "lines 9 and 10", made, cases, lambda c: keeps_prompts(c, printed=recount), is_served
+        ),
         examine(
             "with the batch's own counts",
             made,
             cases,
             lambda c: keeps_prompts(c, printed=not snapshot),
+            is_served,
         ),
         verify_algorithm1,
         lambda c: {"counts": list(c[0]), "threshold": c[1]},
-        "Line 9 takes the batch out, line 10 moves as many of those that stayed.",
+        "Line 9 takes the batch out, line 10 counts anew and moves as many of those that stayed: "
+        "none, where none stayed.",
     )
 
 
@@ -84,7 +97,7 @@ def cuts_well(outputs: Sequence[int], segments: Sequence[range]) -> bool:
 def verify_algorithm2(data: Data) -> str | None:
     """Confirm that the printed stages are no segments of section 5.1."""
     outputs = data["outputs"]
-    if not outputs or outputs[0] < 1 or sorted(set(outputs)) != outputs:
+    if len(outputs) < 2 or outputs[0] < 1 or sorted(set(outputs)) != outputs:
         return None
     if cuts_well(outputs, printed_stages(outputs)):
         return None
@@ -96,10 +109,10 @@ def _algorithm2_check(context: Context, *, first: int = 0) -> Evidence:
     longest = context.choose(6, 9, 12)
     cases = [
         list(outputs)
-        for number in range(1, 5)
+        for number in range(2, 5)
         for outputs in combinations(range(1, longest + 1), number)
     ]
-    made = f"every set of up to 4 output lengths in 1..{longest}"
+    made = f"every set of 2 to 4 output lengths in 1..{longest}"
 
     def shifted(outputs: Sequence[int]) -> list[range]:
         return [range(s.start + first, s.stop + first) for s in corrected_stages(outputs)]
@@ -121,7 +134,10 @@ CLAIMS = (
         statement="For each stage, line 9 takes min{n_j, n_jk} prompts off and line 10 moves "
         "min{n_j, n_jk} from stage k to k + 1.",
         formula="n_jk ← n_jk − min{n_j, n_jk};  move min{n_j, n_jk} from k to k+1",
-        hypotheses=("every prompt of the batch ends up one stage further, no other moves",),
+        hypotheses=(
+            "type j is in the batch: n_j0 ≥ n_j",
+            "meant: each prompt of the batch advances one stage, no other moves",
+        ),
         kind=Kind.COUNTEREXAMPLE,
         check=_algorithm1_check,
         mutations=(
@@ -134,6 +150,9 @@ CLAIMS = (
         ),
         correction="Both lines must use the counts of the moment when the batch was formed. "
         "(Lines 13 to 17 also need a guard: no batch is formed while the GPU is busy.)",
+        defect=Defect.MISPRINT,
+        reading="one line after the other, as pseudo-code runs. That both lines mean the same "
+        "number is plain from section 4.1; taken once, it may be taken at the batch's end.",
         verify=verify_algorithm1,
     ),
     Claim(
@@ -142,13 +161,14 @@ CLAIMS = (
         title="Stages of the segments",
         statement="Segment i has the stages from Σ_{j<i} l'_j to Σ_{j≤i} l'_j − 1.",
         formula="k ∈ {Σ_{j=1}^{i−1} l'_j, ..., Σ_{j=1}^i l'_j − 1}",
-        hypotheses=("l'_1 < ... < l'_m", "segments as section 5.1 describes them"),
+        hypotheses=("m ≥ 2, l'_1 < ... < l'_m", "segments as section 5.1 describes them"),
         kind=Kind.COUNTEREXAMPLE,
         check=_algorithm2_check,
         mutations=(Mutation("segments begin at stage 1", partial(_algorithm2_check, first=1)),),
         correction="Segment 1 has the stages 0..l'_1, segment i the stages l'_{i−1}+1..l'_i, as "
         "section 5.1 says and line 13 uses. (Line 15 must free the caches of every segment's "
         "completed prompts, not only of the last segment's.)",
+        defect=Defect.MISPRINT,
         verify=verify_algorithm2,
     ),
 )

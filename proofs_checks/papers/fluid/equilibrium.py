@@ -1,63 +1,28 @@
-"""Equations (2) to (8) and appendix A.2: the equilibrium of the fluid model."""
+"""Equations (2), (3), (6) and (7): the equilibrium of the fluid model."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
 from formulations.fluid import equilibrium
-from formulations.fluid.printed import printed_active, printed_balance, printed_throughput
 from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Evidence
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases, stage_sum
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import evidence_of, examine
 
 Equation = Callable[[Case], bool]
-_MADE = "every case of 1 or 2 classes with small lengths, at three loads; random ones of up to 4"
+MADE = "every case of 1 or 2 classes with small lengths, at three loads; random ones of up to 4"
 
 
-def _cases(context: Context) -> list[Case]:
+def equilibrium_cases(context: Context) -> list[Case]:
+    """Return stable cases, all small ones and some random ones."""
     longest, number = context.choose((2, 20), (3, 300), (4, 3000))
     return [*all_cases(1, longest, 2), *random_cases(context.rng, number)]
 
 
 def _holds_check(context: Context, *, equation: Equation, what: str) -> Evidence:
-    seen = examine(what, _MADE, _cases(context), equation)
+    seen = examine(what, MADE, equilibrium_cases(context), equation)
     return evidence_of(seen, "Exact; counts come from arrivals = completions by elimination.")
-
-
-@dataclass(frozen=True)
-class Verifier:
-    """Tells whether data are a case in which an equation fails."""
-
-    equation: Equation
-    why: Callable[[Case], str]
-
-    def __call__(self, data: Data) -> str | None:
-        """Say why, or None."""
-        case = Case.of(data)
-        return None if case is None or self.equation(case) else self.why(case)
-
-
-def _corrected_check(
-    context: Context,
-    *,
-    printed: Equation,
-    corrected: Equation,
-    verify: Verifier,
-    summary: str,
-) -> Evidence:
-    cases = _cases(context)
-    return corrected_evidence(
-        examine("as printed", _MADE, cases, printed),
-        examine("as corrected", _MADE, cases, corrected),
-        verify,
-        lambda case: case.data,
-        summary,
-    )
-
-
-# Equations (2), (3), (6), (7): as printed.
 
 
 def eq3(case: Case, *, extra: int = 1) -> bool:
@@ -93,121 +58,7 @@ def eq7(case: Case, *, power: int = 1) -> bool:
     return case.time == case.fixed / (1 - case.d1 * case.work_rate) ** power
 
 
-# Equations (4), (5), (8), appendix A.2: refuted as printed.
-
-
-def eq4(case: Case, *, printed: bool = True) -> bool:
-    """``n*/ΔT*`` against the completions per second times what each one counts."""
-    _, _, output = case.rows[0]
-    alone = Case(case.rows[:1], case.fixed, case.inverse)
-    (count,) = alone.counts
-    completions = count / (output + 1) / alone.time
-    return count / alone.time == completions * (output if printed else output + 1)
-
-
-def _balance(case: Case, *, printed: bool = True) -> bool:
-    stages = [1 if printed else output + 1 for _, _, output in case.rows]
-    counts = case.balanced(stages)
-    as_implemented = printed_balance(case.classes, case.worker())
-    return case.memory(counts) == equilibrium(case.classes, case.worker()).memory and (
-        not printed or tuple(counts) == as_implemented
-    )
-
-
-def _why_balance(case: Case) -> str:
-    memory = case.memory(case.balanced([1] * len(case.rows)))
-    return f"the printed balance and (5) give M* = {memory}, (6) gives {case.memory(case.counts)}"
-
-
-def eq8(case: Case, *, printed: bool = True) -> bool:
-    """Compare the middle of (8) with its end."""
-    end = sum(rate * (output + 1) for rate, _, output in case.rows)
-    if printed:
-        return printed_throughput(case.classes, case.worker()) == end
-    return sum(case.counts) * (1 - case.d1 * case.work_rate) / case.fixed == end
-
-
-def _why_eq8(case: Case) -> str:
-    middle = printed_throughput(case.classes, case.worker())
-    end = sum(rate * (output + 1) for rate, _, output in case.rows)
-    return f"the middle of (8) is {middle}, its end {end}"
-
-
-def _active(case: Case, *, printed: bool = True) -> bool:
-    if printed:
-        counts = list(printed_active(case.classes, case.worker()))
-    else:
-        counts = [case.time * rate * (output + 1) for rate, _, output in case.rows]
-    return case.memory(counts) == case.memory(case.counts)
-
-
-def _why_active(case: Case) -> str:
-    counts = printed_active(case.classes, case.worker())
-    return f"with A.2's counts (5) gives {case.memory(counts)}, not {case.memory(case.counts)}"
-
-
-def _benchmark(case: Case, *, counted: int = 0) -> bool:
-    return sum(r * (o + counted) for r, _, o in case.rows) == sum(case.counts) / case.time
-
-
-def _why_benchmark(case: Case) -> str:
-    decoded = sum(rate * output for rate, _, output in case.rows)
-    return f"Σ λ_j l'_j = {decoded}, but Σ n_j*/ΔT* = {sum(case.counts) / case.time}"
-
-
-def _intuition(case: Case, *, printed: bool = True) -> bool:
-    factor = Fraction(case.fixed) if printed else case.d1
-    return all(
-        factor * stage_sum(p, o) == case.d1 * (o + 1) * (p + Fraction(o, 2))
-        for _, p, o in case.rows
-    )
-
-
-_STABLE = ("rates, prompts and outputs are positive integers", "d1·A < 1")
-
-
-def _refuted(
-    claim_id: str,
-    source: str,
-    title: str,
-    statement: str,
-    formula: str,
-    *,
-    equation: Callable[..., bool],
-    why: Callable[[Case], str],
-    correction: str,
-    summary: str,
-    reading: str | None = None,
-    corrected: Equation | None = None,
-) -> Claim:
-    """Return a claim on an equation that takes ``printed`` to choose its form."""
-    fixed = corrected or partial(equation, printed=False)
-    check = partial(
-        _corrected_check,
-        printed=equation,
-        corrected=fixed,
-        verify=Verifier(equation, why),
-        summary=summary,
-    )
-    return Claim(
-        id=claim_id,
-        source=source,
-        title=title,
-        statement=statement,
-        formula=formula,
-        hypotheses=_STABLE,
-        kind=Kind.IDENTITY,
-        check=check,
-        mutations=(
-            Mutation(
-                "the printed form in place of the correction", partial(check, corrected=equation)
-            ),
-            Mutation("the correction in place of the printed form", partial(check, printed=fixed)),
-        ),
-        correction=correction,
-        reading=reading,
-        verify=Verifier(equation, why),
-    )
+STABLE = ("rates, prompts and outputs are positive integers", "d1·A < 1")
 
 
 def _valid(
@@ -221,19 +72,19 @@ def _valid(
         title=title,
         statement=statement,
         formula=formula,
-        hypotheses=_STABLE,
+        hypotheses=STABLE,
         kind=Kind.IDENTITY,
         check=check,
         mutations=(Mutation(mutation, partial(check, equation=broken)),),
     )
 
 
-_PAPER = "WAIT paper"
+PAPER = "WAIT paper"
 
 CLAIMS = (
     _valid(
         "fluid.eq3",
-        f"{_PAPER}, eq. (2) and (3) (section 3.1)",
+        f"{PAPER}, eq. (2) and (3) (section 3.1)",
         "Equilibrium of one class",
         "In equilibrium the active prompts and the memory of one class are the given fractions.",
         "n* = d0λ(l'+1)/(1 − d1λ(l'+1)(l+l'/2)),  M* = n*(l + l'/2)",
@@ -243,7 +94,7 @@ CLAIMS = (
     ),
     _valid(
         "fluid.eq6",
-        f"{_PAPER}, eq. (6) (section 3.2)",
+        f"{PAPER}, eq. (6) (section 3.2)",
         "Memory in equilibrium",
         "The memory of all classes in equilibrium is d0·A/(1 − d1·A).",
         "M* = d0·A/(1 − d1·A),  A = Σ_j λ_j(l'_j+1)(l_j+l'_j/2)",
@@ -253,89 +104,12 @@ CLAIMS = (
     ),
     _valid(
         "fluid.eq7",
-        f"{_PAPER}, eq. (7) (section 3.2)",
+        f"{PAPER}, eq. (7) (section 3.2)",
         "Time of an iteration in equilibrium",
         "An iteration in equilibrium takes d0/(1 − d1·A).",
         "d0 + d1·M* = d0/(1 − d1·A)",
         eq7,
         "the square of the denominator",
         partial(eq7, power=2),
-    ),
-    _refuted(
-        "fluid.eq4",
-        f"{_PAPER}, eq. (4) (section 3.1)",
-        "Throughput of one class",
-        "The throughput, tokens generated in decode per unit time, is n*/ΔT*, as each completed "
-        "prompt generates l' tokens.",
-        "Thr* = n*/(d0 + d1·n*(l + l'/2)) = (completions per unit time)·l'",
-        equation=eq4,
-        why=lambda case: (
-            f"n*/ΔT* is {case.rows[0][0]}·(l'+1) a second, completions times l' are "
-            f"{case.rows[0][0] * case.rows[0][2]}"
-        ),
-        correction="n*/ΔT* counts l' + 1 for each completed prompt, its prefill included; in "
-        "decode tokens, the throughput of section 2.3, the benchmark is λl'.",
-        summary="Both counts are kept apart throughout this toolkit; like is compared with like.",
-    ),
-    _refuted(
-        "fluid.eq5",
-        f"{_PAPER}, eq. (5) and the balance after it (section 3.2)",
-        "Balance of several classes",
-        "Substituting the balance (d0 + d1·M*)λ_j = n_j* into (5) yields (6).",
-        "(d0 + d1·M*)·λ_j = n_j*  ⇒  M* = d0·A/(1 − d1·A)",
-        equation=_balance,
-        why=_why_balance,
-        correction="Completions per iteration are n_j*/(l'_j + 1): only the prompts of the last "
-        "stage complete. With (d0 + d1·M*)λ_j = n_j*/(l'_j + 1), as in section 3.1, (6) follows.",
-        summary="The system of printed balances is solved exactly and differs from (6) in each "
-        "case.",
-    ),
-    _refuted(
-        "fluid.eq8",
-        f"{_PAPER}, eq. (8) (section 3.2)",
-        "Throughput in equilibrium",
-        "The throughput in equilibrium is (1/d0)·(Σ n_j*)·(1 − A) = Σ λ_j(l'_j + 1).",
-        "(1/d0)·(Σ_j n_j*)·(1 − Σ_j λ_j(l'_j+1)(l_j+l'_j/2)) = Σ_j λ_j(l'_j+1)",
-        equation=eq8,
-        why=_why_eq8,
-        correction="The factor is 1 − d1·A; then both sides agree.",
-        summary="The end of (8) is right, its middle lacks d1 (and its first sum runs to n, "
-        "read m).",
-    ),
-    _refuted(
-        "fluid.a2-active",
-        f"{_PAPER}, proof of Proposition 2 (appendix A.2)",
-        "Active prompts in equilibrium",
-        "n_j* = ΔT·λ_j(l'_j + 1)(l_j + l'_j/2) is the number of prompts of type j in the batch.",
-        "n_j* = ΔT*·λ_j(l'_j+1)(l_j+l'_j/2)",
-        equation=_active,
-        why=_why_active,
-        correction="n_j* = ΔT*·λ_j(l'_j + 1); the printed value is the memory of type j.",
-        summary="With the printed counts (5) is not M*.",
-    ),
-    _refuted(
-        "fluid.a2-throughput",
-        f"{_PAPER}, proof of Proposition 2 (appendix A.2)",
-        "What arrives is the benchmark",
-        "The arrivals per unit time, each times l'_j, are Throughput* of (8).",
-        "Σ_j λ_j l'_j = Thr*",
-        equation=_benchmark,
-        why=_why_benchmark,
-        corrected=partial(_benchmark, counted=1),
-        correction="(8) counts l'_j + 1: Σ λ_j(l'_j + 1) = Thr*. The proposition is true in "
-        "either count, if both sides use the same (fluid.proposition2).",
-        reading="with the sum over j that the display drops once.",
-        summary="The proof counts decode tokens, the statement iterations.",
-    ),
-    _refuted(
-        "fluid.proposition1-intuition",
-        f"{_PAPER}, after Proposition 1 (section 3.1)",
-        "Processing time of a prompt",
-        "Completing a prompt takes d0·Σ_k(l + k) = d1·(l'+1)(l + l'/2) of processing time.",
-        "d0·Σ_{k=0}^{l'} (l+k) = d1·(l'+1)(l+l'/2)",
-        equation=_intuition,
-        why=lambda case: f"d0 = {case.fixed} and d1 = 1/{case.inverse} differ",
-        correction="d1·Σ_k(l + k) = d1·(l'+1)(l + l'/2).",
-        summary="A slip of the index, which returns in Proposition 1.",
     ),
 )

@@ -8,7 +8,7 @@ from math import exp, log
 
 from formulations.thresholds import drift_exponent
 from formulations.thresholds.printed import printed_exponent_bound
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence, agreed
 from proofs_checks.search import corrected_evidence, evidence_of, examine
 
@@ -185,6 +185,7 @@ CLAIMS = (
         check=_bound_check,
         mutations=(Mutation("both denominators swapped", partial(_bound_check, swapped=True)),),
         correction="The denominator is n_{j−1}, as Lemma 8 and (18) have it.",
+        defect=Defect.MISPRINT,
         verify=verify_bound,
     ),
     Claim(

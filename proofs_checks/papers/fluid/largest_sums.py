@@ -5,7 +5,7 @@ from functools import partial
 from itertools import accumulate, product
 from math import exp, lgamma, log, pi, prod, sqrt
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence, agreed
 from proofs_checks.papers.fluid.queues import (
     mean_path,
@@ -187,7 +187,9 @@ CLAIMS = (
         ),
         correction="It behaves as 2√(λT). With the factor 1/2 that E[S^+] = E|S|/2 gives, √(λT) "
         "bounds it for every T; E[Y^T] itself behaves as √(2λT/π).",
-        reading="~ as a ratio that tends to 1.",
+        defect=Defect.FORMULA,
+        reading="~ as a ratio that tends to 1, as appendix B.0.2 uses it: it concludes E[W^S] ≤ "
+        "λ + √(λS). As an order of growth it is right.",
         verify=verify_constant,
     ),
 )

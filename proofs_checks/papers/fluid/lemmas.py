@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence, agreed
 from proofs_checks.papers.fluid.queues import (
     mean_path,
@@ -239,6 +239,7 @@ CLAIMS = (
             Mutation("the sum from r = 1 as corrected", partial(_display_check, still=True)),
         ),
         correction="The sum begins at r = k.",
+        defect=Defect.MISPRINT,
         verify=verify_display,
     ),
 )

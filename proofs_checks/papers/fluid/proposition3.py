@@ -16,6 +16,7 @@ from bfio.wait.run import StageRun
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claim, Context, Kind, Mutation
 from proofs_checks.evidence import Evidence, Verdict, accepted
+from proofs_checks.papers.fluid.propositions import INSTANCE
 from proofs_checks.papers.fluid.replicas import exponent_estimate, wait_replicas
 from proofs_checks.papers.fluid.runs import canonical, reference
 from proofs_checks.search import examine
@@ -143,9 +144,6 @@ def _proposition3_check(context: Context, *, speed: int = 1, load: float = 1.0) 
     )
 
 
-_INSTANCE = ("l = (1, 1), l' = (1, 2), λ = (1, 1), d0 + 9·d1 = 1, C = M* = 9", "Poisson arrivals")
-
-
 CLAIMS = (
     Claim(
         id="fluid.proposition3",
@@ -154,12 +152,14 @@ CLAIMS = (
         statement="There is an instance with C = M* on which latency and TTFT of any "
         "non-predictive policy are Ω((ζT)^{1/2}).",
         formula="C = M*  ⇒  E[Latency], E[TTFT] = Ω((ζT)^{1/2})",
-        hypotheses=_INSTANCE,
+        hypotheses=INSTANCE,
         kind=Kind.ASYMPTOTIC,
         check=_proposition3_check,
         mutations=(
             Mutation("an engine half as fast in the bound", partial(_proposition3_check, speed=2)),
             Mutation("four fifths of the load", partial(_proposition3_check, load=0.8)),
         ),
+        reading="prompts that have not completed count with their age: a policy that never serves "
+        "some would otherwise hide them.",
     ),
 )

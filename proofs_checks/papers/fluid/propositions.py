@@ -2,10 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
-from itertools import product
-from math import exp, factorial
 
 import numpy as np
 
@@ -15,52 +12,10 @@ from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.policy import StagePolicy, StageState
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation
-from proofs_checks.evidence import Estimate, Evidence, Verdict, accepted
+from proofs_checks.evidence import Estimate, Evidence, accepted
 from proofs_checks.papers.fluid.replicas import wait_replicas
 from proofs_checks.papers.fluid.runs import canonical, reference
-from proofs_checks.search import examine
 from proofs_checks.statistics import mean_estimate
-
-
-def overflows_within_two(first: int, second: int, *, prompts: int = 1) -> bool:
-    """Whether arrivals (X_1, X_2) next to the equilibrium batch exceed 9 tokens soon.
-
-    After the equilibrium batch one of type 1 stands before stage 1, two of type 2 before stages 1
-    and 2: 2 + 2 + 3 tokens. The iteration after it brings (1, 1), as it does on average.
-    """
-    at_once = 2 + 2 + 3 + prompts * (first + second)
-    then = 3 + 2 * first + 2 * second + 2 * prompts
-    after = 2 + 2 + 3 * second + 2 * prompts
-    return max(at_once, then, after) > 9
-
-
-def _overflow_check(context: Context, *, prompts: int = 1) -> Evidence:
-    most = context.choose(12, 12, 20)
-    safe = [
-        pair
-        for pair in product(range(most), repeat=2)
-        if not overflows_within_two(*pair, prompts=prompts)
-    ]
-    printed = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]
-    seen = examine(
-        "safe are (0,0), (1,0), (0,1), (1,1), (2,0) only",
-        f"all pairs below {most}, three iterations ahead",
-        product(range(most), repeat=2),
-        lambda pair: (pair in safe) == (pair in printed),
-    )
-    weight = sum(Fraction(1, factorial(a) * factorial(b)) for a, b in safe)
-    chance = 1 - float(weight) * exp(-2)
-    value = examine("p = 1 − (9/2)·e^{−2} ≈ 0.391", "from the safe pairs", [weight], lambda w: (
-        w == Fraction(9, 2) and round(chance, 3) == 0.391
-    ))  # fmt: skip
-    holds = seen.tally.verdict() is value.tally.verdict() is Verdict.HOLDS
-    return Evidence(
-        Verdict.HOLDS if holds else Verdict.REFUTED,
-        summary="(0,2) is safe at once and in two iterations; it overflows in the third. The "
-        "text says two.",
-        tallies=(seen.tally, value.tally),
-        numbers={"p": chance},
-    )
 
 
 @dataclass(frozen=True)
@@ -130,8 +85,7 @@ def _proposition4_check(
     return Evidence(
         accepted(*estimates),
         summary="On overflow FCFS evicts the last to have arrived, which starts anew. Its gap "
-        "does not fall with T; WAIT's does, with the same memory. (The printed 'queue of type 2 "
-        "≥ 0.3t' is not tested: its constant is not derived.)",
+        "does not fall with T; WAIT's does, with the same memory.",
         estimates=tuple(estimates),
     )
 
@@ -160,31 +114,21 @@ def _proposition5_check(context: Context, *, memory: int = 9) -> Evidence:
     )
 
 
-_INSTANCE = ("l = (1, 1), l' = (1, 2), λ = (1, 1), d0 + 9·d1 = 1, C = M* = 9", "Poisson arrivals")
+INSTANCE = (
+    "l = (1, 1), l' = (1, 2), λ = (1, 1), d0 + 9·d1 = 1, C = M* = 9",
+    "Poisson arrivals",
+    "the KV cache of paused prompts counts toward C",
+)
 
 
 CLAIMS = (
-    Claim(
-        id="fluid.proposition4-overflow",
-        source="WAIT paper, proof of Proposition 4 (appendix A.3)",
-        title="Chance that FCFS overflows",
-        statement="From the equilibrium batch, memory 9 is exceeded unless the arrivals are one "
-        "of five pairs; the chance is 0.391.",
-        formula="p = 1 − (9/2)·e^{−2} ≈ 0.391",
-        hypotheses=_INSTANCE,
-        kind=Kind.FINITE,
-        check=_overflow_check,
-        mutations=(Mutation("prompts of 2 tokens", partial(_overflow_check, prompts=2)),),
-        reading="the iteration after brings one prompt of each type, and three iterations are "
-        "looked at.",
-    ),
     Claim(
         id="fluid.proposition4",
         source="WAIT paper, Proposition 4 (section 4.3)",
         title="First come, first served never reaches the fluid throughput",
         statement="With C = M* there is an instance on which FCFS has a throughput gap of Ω(1).",
         formula="Thr* − E[Thr^T] = Ω(1)",
-        hypotheses=_INSTANCE,
+        hypotheses=INSTANCE,
         kind=Kind.STATISTICAL,
         check=_proposition4_check,
         mutations=(
@@ -204,7 +148,7 @@ CLAIMS = (
         statement="With C = M* there is an instance on which any policy unaware of types has a "
         "throughput gap of Ω(1).",
         formula="Thr* − E[Thr^(ζ,π)] = Ω(1)",
-        hypotheses=(*_INSTANCE, "the policy does not read the type"),
+        hypotheses=(*INSTANCE, "the policy does not read the type"),
         kind=Kind.STATISTICAL,
         check=_proposition5_check,
         mutations=(Mutation("memory of 60", partial(_proposition5_check, memory=60)),),

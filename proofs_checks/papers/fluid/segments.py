@@ -13,7 +13,7 @@ from formulations.thresholds import (
     equal_plans,
 )
 from formulations.thresholds.printed import printed_segment_memory
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence, agreed
 from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.search import corrected_evidence, evidence_of, examine
@@ -44,7 +44,7 @@ def _as_problem(merged: Merged) -> NestedProblem:
 def verify_eq14(data: Data) -> str | None:
     """Confirm that the printed memory is not that of a full batch."""
     merged: Merged = (data["prompt"], data["width"], tuple(data["thresholds"]))
-    if not merged[2] or min(merged[0], merged[1], *merged[2]) < 1:
+    if len(merged[2]) < 2 or min(merged[0], merged[1], *merged[2]) < 1:
         return None
     printed = printed_segment_memory(*merged)
     if printed == exact_memory(merged):
@@ -58,7 +58,7 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ev
         (
             int(rng.integers(1, 70)),
             int(rng.integers(1, 12)),
-            tuple(rng.integers(1, 20, int(rng.integers(1, 6))).tolist()),
+            tuple(rng.integers(1, 20, int(rng.integers(2, 6))).tolist()),
         )
         for _ in range(context.choose(60, 600, 6000))
     ]
@@ -81,6 +81,13 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ev
         own = problem.with_boundaries(problem.outputs)
         return problem.conditions == own.conditions
 
+    def too_small(merged: Merged) -> bool:
+        _, width, thresholds = merged
+        lacking = Fraction(exact_memory(merged)) - printed_segment_memory(*merged)
+        terms = (n * width * ((i * width) + 1) for i, n in enumerate(thresholds))
+        return lacking == thresholds[0] * merged[0] + Fraction(sum(terms), 2)
+
+    lacks = examine("what (14) lacks", "the same", cases, too_small)
     same = examine(
         "with L = m and l'_j = j, (14) is (10)", "the same sizes", cases, alike,
     )  # fmt: skip
@@ -96,12 +103,12 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ev
         examine("the corrected form", "the same", cases, corrected),
         verify_eq14,
         lambda c: {"prompt": c[0], "width": c[1], "thresholds": list(c[2])},
-        "The mean stage of segment i is (i − 1/2)Δ + 1/2, not iΔ/2, and stage 0 is missing: too "
-        "small from two segments on.",
+        "The mean stage of segment i is (i − 1/2)ΔL + 1/2, not iΔL/2, and stage 0 is missing: "
+        "always too small, by n_1·l + Σ_i n_i·ΔL·((i − 1)·ΔL + 1)/2.",
     )
     return Evidence(
         evidence.as_printed, evidence.as_corrected, evidence.summary,
-        (*evidence.tallies, same.tally), counterexample=evidence.counterexample,
+        (*evidence.tallies, lacks.tally, same.tally), counterexample=evidence.counterexample,
     )  # fmt: skip
 
 
@@ -183,14 +190,16 @@ CLAIMS = (
         title="Memory of a full batch with merged segments",
         statement="With L segments of ΔL = m/L types each, a full batch has M^π tokens.",
         formula="M^π = Σ_{i=1}^L n_i·(l + (i/2)·ΔL)·ΔL",
-        hypotheses=("l'_j = j", "L divides m"),
+        hypotheses=("l'_j = j", "L divides m, L ≥ 2"),
         kind=Kind.IDENTITY,
         check=_eq14_check,
         mutations=(
             Mutation("stage 0 left out of the correction", partial(_eq14_check, first=0)),
             Mutation("the exact memory as printed", partial(_eq14_check, second=True)),
         ),
-        correction="M^π = n_1·l + Σ_i n_i·ΔL·(l + (i − 1/2)·ΔL + 1/2).",
+        correction="M^π = n_1·l + Σ_i n_i·ΔL·(l + (i − 1/2)·ΔL + 1/2): the printed value is too "
+        "small, whatever the thresholds.",
+        defect=Defect.FORMULA,
         verify=verify_eq14,
     ),
     Claim(

@@ -1,14 +1,11 @@
-"""The constants in the proof of Theorem 1: bounds on queues, gap and latency."""
+"""The queues in the proof of Theorem 1, and how their bound scales (appendix B)."""
 
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 from itertools import product
 from math import sqrt
 
-import numpy as np
-
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.papers.fluid.queues import (
     mean_path,
@@ -16,8 +13,7 @@ from proofs_checks.papers.fluid.queues import (
     queue_laws,
     reflected_laws,
 )
-from proofs_checks.papers.fluid.runs import Setting, random_setting, reference
-from proofs_checks.papers.fluid.structure import waiting_at
+from proofs_checks.papers.fluid.single_class import SingleClass, mean_queues
 from proofs_checks.search import corrected_evidence, evidence_of, examine
 
 _MARGIN = 1e-9
@@ -26,84 +22,106 @@ _MARGIN = 1e-9
 # The critical case.
 
 
-def queue_after_batches(threshold: int, batches: int) -> list[float]:
-    """Mean queue after each batch of one class, d1 = 0 and ``λ·ΔT = n``.
-
-    The first batch takes the first n; n arrive during it on average, and so on: after the first
-    batch a batch starts at once if n are there, or as soon as they are.
-    """
-    arrival = poisson_law(threshold)
-    # Waiting for the n-th arrival leaves none: W' = max(W, n) − n + X.
-    laws = reflected_laws([arrival] * batches, threshold)
-    return [mean + threshold for mean in mean_path(laws)][:batches]
-
-
-def critical_bound(threshold: int, duration: int, batches: int, *, printed: bool) -> float:
-    """``λ + √(λS)`` as printed, ``2n + √(nS)`` as corrected."""
+def critical_bound(single: SingleClass, batches: int, *, printed: bool) -> float:
+    """``λ + √(λS)`` with ``λ = n/ΔT`` as printed, ``2n + √(nS)`` as corrected."""
+    n = single.threshold
     if printed:
-        rate = threshold / duration
+        rate = n / single.longest
         return rate + sqrt(rate * batches)
-    return 2 * threshold + sqrt(threshold * batches)
+    return 2 * n + sqrt(n * batches)
 
 
 def verify_critical(data: Data) -> str | None:
     """Confirm that the mean queue after so many batches exceeds ``λ + √(λS)``."""
-    threshold, duration, batches = data["threshold"], data["duration"], data["batches"]
-    if min(threshold, duration, batches) < 1:
+    single, batches = SingleClass.of(data), data["batches"]
+    if single is None or not 1 <= batches <= 1000:
         return None
-    mean = queue_after_batches(threshold, batches)[-1]
-    bound = critical_bound(threshold, duration, batches, printed=True)
+    mean = mean_queues(single, batches)[-1]
+    bound = critical_bound(single, batches, printed=True)
     if mean <= bound + _MARGIN:
         return None
     return (
-        f"one class, d1 = 0, ΔT = {duration}, n = {threshold}, λ = "
-        f"{Fraction(threshold, duration)}: after {batches} batches {mean:.4f} wait on average, "
-        f"more than {bound:.4f} (each batch brings λ·ΔT = {threshold})"
+        f"one class, ΔT = {single.longest}, n = {single.threshold}, λ = "
+        f"{Fraction(single.threshold, single.longest)}: after {batches} batches {mean:.4f} wait "
+        f"on average, more than {bound:.4f} (a full batch sees λ·ΔT = {single.threshold} come)"
     )
 
 
 def _critical_check(
-    context: Context, *, durations: tuple[int, ...] = (1, 2, 4, 16, 100), base: int = 2
+    context: Context, *, fixed: tuple[int, ...] = (1, 20, 100), unit: bool = False, base: int = 2
 ) -> Evidence:
     batches = context.choose(40, 200, 1000)
-    cases = list(product((1, 2, 3, 5), durations))
-    made = (
-        f"one class, d1 = 0, n = 1, 2, 3, 5, ΔT in {durations}, S up to {batches}; laws by "
-        "convolution"
-    )
+    cases = [
+        SingleClass(1, output, n, d0, 1) for output, n, d0 in product((1, 2), (1, 2, 3, 5), fixed)
+    ]
+    made = f"one class, l' = 1, 2, n = 1, 2, 3, 5, d0 in {fixed}, d1 = 1, S up to {batches}"
 
-    def below(case: tuple[int, int], *, printed: bool) -> bool:
-        threshold, duration = case
-        missing = 0 if printed else (2 - base) * threshold
+    def bound(single: SingleClass, s: int) -> float:
+        if unit:
+            return single.threshold + sqrt(single.threshold * s)
+        return critical_bound(single, s, printed=True)
+
+    def first_failure(single: SingleClass) -> int | None:
+        means = mean_queues(single, batches)
+        return next((s for s, m in enumerate(means, 1) if m > bound(single, s) + _MARGIN), None)
+
+    def corrected(single: SingleClass) -> bool:
+        missing = (2 - base) * single.threshold
+        walk = mean_path(
+            reflected_laws([poisson_law(single.threshold)] * batches, single.threshold)
+        )
         return all(
-            mean <= critical_bound(threshold, duration, s, printed=printed) - missing + _MARGIN
-            for s, mean in enumerate(queue_after_batches(threshold, batches), 1)
-        )
-
-    def as_data(case: tuple[int, int]) -> Data:
-        means = queue_after_batches(case[0], batches)
-        first = next(
-            s
-            for s, mean in enumerate(means, 1)
-            if mean > critical_bound(*case, s, printed=True) + _MARGIN
-        )
-        return {"threshold": case[0], "duration": case[1], "batches": first}
-
-    def dominator(case: tuple[int, int]) -> bool:
-        threshold, _ = case
-        means = mean_path(reflected_laws([poisson_law(threshold)] * batches, threshold))
-        return below(case, printed=False) and all(
-            mean <= sqrt(threshold * s) + _MARGIN for s, mean in enumerate(means)
+            max(queue, 2 * single.threshold + above)
+            <= critical_bound(single, s, printed=False) - missing + _MARGIN
+            for s, (queue, above) in enumerate(
+                zip(mean_queues(single, batches), walk[1:], strict=True), 1
+            )
         )
 
     return corrected_evidence(
-        examine("E[W^S] ≤ λ + √(λS)", made, cases, lambda c: below(c, printed=True)),
-        examine("E[W^S] and E[W̃^S] ≤ 2n + √(nS)", made, cases, dominator),
+        examine("E[W^S] ≤ λ + √(λS)", made, cases, lambda c: first_failure(c) is None),
+        examine("E[W^S] and E[W̃^S] ≤ 2n + √(nS)", made, cases, corrected),
         verify_critical,
-        as_data,
+        lambda c: {**c.data, "batches": first_failure(c)},
         "Lemma 5 counts steps of length 1 with λ served; the theorem has steps of ΔT with n = "
-        "λ·ΔT.",
+        "λ·ΔT. Laws by convolution; the first l' batches are shorter than ΔT.",
     )
+
+
+def verify_walk(data: Data) -> str | None:
+    """Confirm that ``2n``, below which W̃ never is, exceeds ``λ + √(λS)`` with λ = n."""
+    rate, batches = data["rate"], data["batches"]
+    # 2λ > λ + √(λS) if and only if λ > S.
+    if batches < 1 or rate <= batches:
+        return None
+    return (
+        f"ΔT = 1, λ = n = {rate}, S = {batches}: W̃ is never below 2n = {2 * rate}, but λ + √(λS) "
+        f"= {rate + sqrt(rate * batches):.4f}"
+    )
+
+
+def _walk_check(context: Context, *, base: int = 2, allowed: int = 2) -> Evidence:
+    most = context.choose(6, 12, 20)
+    steps = context.choose(40, 200, 1000)
+    cases = list(product(range(1, most + 1), range(1, most + 1)))
+    means = {n: mean_path(reflected_laws([poisson_law(n)] * steps, n)) for n in range(1, most + 1)}
+    return corrected_evidence(
+        examine(
+            "E[W̃^S] ≤ λ + √(λS)", f"ΔT = 1, λ = n and S up to {most}", cases,
+            lambda c: base * c[0] <= c[0] + sqrt(c[0] * c[1]),
+        ),
+        examine(
+            "E[W̃^S] ≤ 2n + √(nS)", f"ΔT = 1, λ = n up to {most}, S up to {steps}; laws by "
+            "convolution", means,
+            lambda n: all(
+                2 * n + above <= allowed * n + sqrt(n * s) + _MARGIN
+                for s, above in enumerate(means[n])
+            ),
+        ),
+        verify_walk,
+        lambda c: {"rate": c[0], "batches": c[1]},
+        "Lemma 5 takes λ off: E[W^T] ≤ E[W̃^T] − λ. The display drops that λ in the middle.",
+    )  # fmt: skip
 
 
 # The strict case.
@@ -131,91 +149,53 @@ def _kingman_check(
     return evidence_of(seen, "Kingman's bound; the mean of W̃ only grows towards its limit.")
 
 
-# Gap and latency.
-
-#: Output, threshold, clock units between arrivals on average, and d0; d1 = 0.
-Single = tuple[int, int, int, int]
-_NAMES = ("output", "threshold", "interval", "fixed")
+# How the bound scales, appendix B.0.1.
 
 
-def strict_bound(case: Single) -> Fraction:
-    """``2n + λΔT/(2(n − λΔT))`` with ΔT = d0."""
-    _, threshold, interval, fixed = case
-    come = Fraction(fixed, interval)
-    return 2 * threshold + come / (2 * (threshold - come))
-
-
-def gap_possible(case: Single) -> bool:
-    """Whether the printed gap, in prompts, leaves room for those that cannot be through yet.
-
-    Every prompt takes l' + 1 batches of d0. So of those that arrive in the last (l' + 1)·d0 before
-    T, ``λ(l' + 1)·d0`` on average, none completes; the printed bound times T is ``ΔT·E[W]``.
-    """
-    output, _, interval, fixed = case
-    return Fraction(fixed * (output + 1), interval) <= fixed * strict_bound(case)
-
-
-def verify_gap(data: Data) -> str | None:
-    """Confirm that the printed gap is too small for the prompts under way."""
-    case: Single = tuple(data[name] for name in _NAMES)
-    output, threshold, interval, fixed = case
-    if min(case) < 1 or fixed >= threshold * interval or gap_possible(case):
+def verify_scaled(data: Data) -> str | None:
+    """Confirm that ``E[W^{ζT}]/(ζT)`` exceeds the display with powers of ζ."""
+    rate, horizon, scale = data["rate"], data["horizon"], data["scale"]
+    if min(rate, scale) < 1 or horizon <= rate or scale * horizon > 400:
+        return None
+    mean, printed = scaled_gap(rate, horizon, scale), power_bound(rate, horizon, scale)
+    if mean <= printed + _MARGIN:
         return None
     return (
-        f"d0 = {fixed}, d1 = 0, λ = 1/{interval}: T times the printed gap is "
-        f"{fixed * strict_bound(case)}, but {Fraction(fixed * (output + 1), interval)} prompts "
-        "arrive too late to complete, whatever the policy"
+        f"λ = {rate}, T = {horizon}, ζ = {scale}: E[W^(ζT)]/(ζT) = {mean:.4f}, more than "
+        f"(λ/T)^ζ + λ^(ζ/2)·T^(−ζ/2) = {printed:.4f}"
     )
 
 
-def _unfinished_is_bounded(case: tuple[Setting, list[int]], slack: int) -> bool:
-    """Whether at most n_j·l'_j of type j are beyond stage 0 after each batch."""
-    setting, thresholds = case
-    run = reference(setting.instance(), setting.wait(thresholds), setting.requests[-1][0] + 60)
-    instance, events = run.instance, run.log.events()
-    for (prompt, output), n in zip(setting.classes, thresholds, strict=True):
-        mine = (instance.prompt == prompt) & (instance.output == output)
-        members = [i for i, own in enumerate(mine.tolist()) if own]
-        there = np.zeros(len(run.batches), dtype=np.int64)
-        for stage in range(1, output + 1):
-            there += waiting_at(run, np.flatnonzero(mine), stage)
-        # Those in the last stage of their last batch are through when it ends.
-        begun = [events.batch[events.request == i] for i in members]
-        if max((len(b) for b in begun), default=0) > output + 1:
-            return False
-        if int(there.max(initial=0)) > n * (output + 1 - slack):
-            return False
-    return True
+def scaled_gap(rate: int, horizon: int, scale: int) -> float:
+    """``E[W^{ζT}]/(ζT)`` of Lemma 1's queue."""
+    steps = scale * horizon
+    return mean_path(queue_laws([poisson_law(rate)] * steps, rate))[-1] / steps
 
 
-def _gap_check(context: Context, *, longest: int = 12, slack: int = 1) -> Evidence:
-    cases = [
-        case
-        for case in product(range(1, longest + 1), (1, 2, 3), (1, 2, 4), (1, 2))
-        if case[3] < case[1] * case[2]
-    ]
+def power_bound(rate: int, horizon: int, scale: int) -> float:
+    """``(λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}``."""
+    return float((rate / horizon) ** scale + (rate / horizon) ** (scale / 2))
 
-    def settings() -> Iterator[tuple[Setting, list[int]]]:
-        for _ in range(context.choose(15, 150, 1500)):
-            setting = random_setting(context.rng, 25)
-            yield setting, context.rng.integers(1, 4, len(setting.classes)).tolist()
+
+def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> Evidence:
+    cases = list(product((1, 2), (4, 16), context.choose((2, 4), (2, 4, 8), (2, 4, 8, 16))))
+
+    def linear(case: tuple[int, int, int]) -> float:
+        rate, horizon, scale = case
+        return part * (rate / (scale * horizon) + sqrt(rate / (scale * horizon)))
+
+    def printed(case: tuple[int, int, int]) -> bool:
+        bound = power_bound(*case) if power else linear(case)
+        return scaled_gap(*case) <= bound + _MARGIN
 
     return corrected_evidence(
+        examine("with powers of ζ", "λ = 1, 2, T = 4, 16; laws by convolution", cases, printed),
         examine(
-            "(1/S)·Σ E[W] bounds the gap in prompts",
-            f"one class, d1 = 0, l' up to {longest}; exactly",
-            cases,
-            gap_possible,
+            "with factors ζ", "the same", cases, lambda c: scaled_gap(*c) <= linear(c) + _MARGIN
         ),
-        examine(
-            "beyond stage 0 there are at most n_j·l'_j of type j",
-            "runs of WAIT on random small engines",
-            settings(),
-            lambda c: _unfinished_is_bounded(c, slack),
-        ),
-        verify_gap,
-        lambda c: dict(zip(_NAMES, c, strict=True)),
-        "The display counts the prompts that wait for their prefill and forgets those under way.",
+        verify_scaled,
+        lambda c: dict(zip(("rate", "horizon", "scale"), c, strict=True)),
+        "A gap that fell as a power of ζ in the exponent would contradict Lemma 5's √T.",
     )
 
 
@@ -226,19 +206,38 @@ CLAIMS = (
         id="fluid.theorem1-critical",
         source=_APPENDIX,
         title="Queue with equality in (9)",
-        statement="If ΔT = n_j/λ_j then the mean queue of type j after S batches, and its "
-        "dominator's, are at most λ_j + √(λ_j S).",
-        formula="E[W_j^S] ≤ E[W̃_j^S] ≤ λ_j + √(λ_j·S)",
-        hypotheses=("ΔT = n_j/λ_j",),
+        statement="If ΔT = n_j/λ_j then the mean queue of type j after S batches is at most λ_j + "
+        "√(λ_j S).",
+        formula="E[W_j^S] ≤ λ_j + √(λ_j·S)",
+        hypotheses=("ΔT = n_j/λ_j", "d0, d1 > 0"),
         kind=Kind.COUNTEREXAMPLE,
         check=_critical_check,
         mutations=(
-            Mutation("unit steps, ΔT = 1", partial(_critical_check, durations=(1,))),
+            Mutation("steps of length 1, λ = n", partial(_critical_check, unit=True)),
             Mutation("no buffer in the correction", partial(_critical_check, base=0)),
         ),
         correction="With steps of ΔT the walk serves n_j, so that Lemma 5 gives 2n_j + √(n_j S).",
-        reading="prompts leave the queue when their batch starts; one class is an instance.",
+        defect=Defect.FORMULA,
+        reading="at the end of the S-th batch; one class is an instance.",
         verify=verify_critical,
+    ),
+    Claim(
+        id="fluid.theorem1-critical-walk",
+        source=_APPENDIX,
+        title="Dominator with equality in (9)",
+        statement="If ΔT = n_j/λ_j then the mean of W̃_j^S is at most λ_j + √(λ_j S).",
+        formula="E[W̃_j^S] ≤ λ_j + √(λ_j·S)",
+        hypotheses=("ΔT = n_j/λ_j", "W̃^0 = 2n_j, W̃' = max{2n_j, W̃ + X − n_j}"),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_walk_check,
+        mutations=(
+            Mutation("a walk reflected at n_j", partial(_walk_check, base=1)),
+            Mutation("n_j in place of 2n_j in the correction", partial(_walk_check, allowed=1)),
+        ),
+        correction="E[W̃_j^S] ≤ 2n_j + √(n_j S): W̃ is never below 2n_j.",
+        defect=Defect.FORMULA,
+        reading="with ΔT = 1 and λ = n, the unit steps of Lemma 5, which favour the display.",
+        verify=verify_walk,
     ),
     Claim(
         id="fluid.theorem1-strict",
@@ -250,28 +249,30 @@ CLAIMS = (
         hypotheses=("λ_j·ΔT < n_j", "steps of ΔT"),
         kind=Kind.FINITE,
         check=_kingman_check,
+        reading="W with a batch in every step of ΔT; WAIT's own batches follow by Lemma 6 "
+        "(fluid.lemma6).",
         mutations=(
             Mutation("half of Kingman's term", partial(_kingman_check, part=0.5)),
             Mutation("no slack: λ·ΔT = n, any constant", partial(_kingman_check, shares=(1.0,))),
         ),
     ),
     Claim(
-        id="fluid.theorem1-gap",
-        source=_APPENDIX,
-        title="Gap of WAIT in terms of its queues",
-        statement="The expected throughput gap is at most (1/S)·Σ_j E[W_j^S].",
-        formula="Thr* − E[Thr] ≤ (1/S)·Σ_j (2n_j + λ_jΔT/(2(n_j − λ_jΔT)))",
-        hypotheses=("strict (9)", "S = T/ΔT steps"),
+        id="fluid.appendix-b-scaling",
+        source="WAIT paper, last display of appendix B.0.1",
+        title="Gap of one class under the scaling",
+        statement="In conventional heavy traffic the gap is at most (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}.",
+        formula="E[W^{T,ζ}]/T^ζ = (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}",
+        hypotheses=("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ < T integers, X^t Poisson(λ)"),
         kind=Kind.COUNTEREXAMPLE,
-        check=_gap_check,
+        check=_scaled_check,
         mutations=(
-            Mutation("outputs of 1 only", partial(_gap_check, longest=1)),
-            Mutation("one stage less in the correction", partial(_gap_check, slack=2)),
+            Mutation("factors as printed", partial(_scaled_check, power=False)),
+            Mutation("a quarter of the correction", partial(_scaled_check, part=0.25)),
         ),
-        correction="Prompts under way must be added: T·gap ≤ Σ_j (l'_j + 1)(E[W_j] + n_j(l'_j + "
-        "1)) in stage tokens, since at most n_j prompts are at each stage. Of order 1/T all the "
-        "same.",
-        reading="counted in prompts per unit time, the most favourable unit.",
-        verify=verify_gap,
+        correction="λ/(ζT) + √(λ/(ζT)): ζ is a factor of T, as in the display of appendix B.0.2. "
+        "It tends to 0 as ζ^{−1/2}.",
+        defect=Defect.MISPRINT,
+        reading="'=' as '≤', and the left side at the horizon ζT.",
+        verify=verify_scaled,
     ),
 )

@@ -60,8 +60,7 @@ def _monotone_check(context: Context, *, saturated: bool = True) -> Evidence:
     larger_pool = examine(
         "one more waiting request does not raise the optimum",
         f"two workers with 1 or 2 slots, loads up to {spread}, sizes up to {largest}, pools that "
-        "fill "
-        "all slots",
+        "fill all slots",
         pools,
         lambda c: all(
             optimum(c[0], c[1], (*c[2], extra)) <= optimum(*c) for extra in range(1, largest + 1)
@@ -101,8 +100,7 @@ def _sharp_check(context: Context, *, tie_break: bool = True, shift: int = 0) ->
     return Evidence(
         agreed(spread.tally, bound.tally),
         summary="A swap moves the difference of two sizes, so the spread of sizes takes the place "
-        "of "
-        "the largest. Equal sizes give perfect balance.",
+        "of the largest. Equal sizes give perfect balance.",
         tallies=(spread.tally, bound.tally),
     )
 
@@ -153,8 +151,7 @@ CLAIMS = (
         source="BF-IO paper, section 3 (our consequence)",
         title="Total work does not depend on the policy",
         statement="Summed over steps and workers, the load of a run that ends empty is the sum of "
-        "the "
-        "profiles of all requests.",
+        "the profiles of all requests.",
         formula="Σ_k Σ_g L_g(k) = Σ_i (s_i·o_i + o_i(o_i − 1)/2)",
         hypotheses=("the run drains",),
         kind=Kind.FINITE,
@@ -166,8 +163,7 @@ CLAIMS = (
         source="BF-IO paper, (IO) (our consequence)",
         title="A larger pool never hurts a step",
         statement="If the pool already fills all slots, one more waiting request does not raise "
-        "the "
-        "optimum of (IO).",
+        "the optimum of (IO).",
         formula="R ⊆ R′, |R| ≥ Σ cap_g  ⇒  J*(R′) ≤ J*(R)",
         hypotheses=("|R| ≥ Σ_g cap_g",),
         kind=Kind.FINITE,
@@ -182,8 +178,7 @@ CLAIMS = (
         title="The spread of sizes bounds the gap",
         statement="For the optimum that is lexicographically smallest in (maximum load, number of "
         "workers at it) the gap is at most s_max − s_min, and every optimum's imbalance at most G "
-        "− 1 "
-        "times that.",
+        "− 1 times that.",
         formula="M − m ≤ s_max − s_min,  Imb ≤ (G − 1)(s_max − s_min)",
         hypotheses=("G workers with B slots each", "a round of G·B sizes in s_min..s_max"),
         kind=Kind.FINITE,
@@ -198,8 +193,7 @@ CLAIMS = (
         source="KV-cache paper, section 4, checkpoints (with the candidate's own)",
         title="Completions are the only times to check",
         statement="A set of requests stays within the memory at all times if and only if it does "
-        "in the "
-        "last batch of each of its requests.",
+        "in the last batch of each of its requests.",
         formula="max_t memory(t) = max over completions of memory",
         hypotheses=("memory per request grows by one a batch until it completes",),
         kind=Kind.FINITE,

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.wait.chains import nested_policy
+from bfio.wait.queues import queue_lengths
 from formulations.fluid import equilibrium
 from formulations.thresholds import drift_exponent
 from proofs_checks.papers.fluid.cases import Case, solved, stage_sum
@@ -16,7 +18,7 @@ from proofs_checks.papers.fluid.examples import trace
 from proofs_checks.papers.fluid.exponents import cumulant
 from proofs_checks.papers.fluid.full_batch import closed_form, full_batch
 from proofs_checks.papers.fluid.largest_sums import positive_part
-from proofs_checks.papers.fluid.nested_memory import TwoSegments
+from proofs_checks.papers.fluid.overflow_chances import TwoSegments
 from proofs_checks.papers.fluid.proposition3 import ReservingCoins, least_backlog, work_left
 from proofs_checks.papers.fluid.propositions import BlindReservation
 from proofs_checks.papers.fluid.queues import (
@@ -30,10 +32,17 @@ from proofs_checks.papers.fluid.queues import (
 )
 from proofs_checks.papers.fluid.region import best_admission
 from proofs_checks.papers.fluid.replicas import exponent_estimate, wait_replicas
-from proofs_checks.papers.fluid.runs import canonical, instance_of, random_setting, reference
+from proofs_checks.papers.fluid.runs import (
+    Setting,
+    canonical,
+    instance_of,
+    random_setting,
+    reference,
+)
+from proofs_checks.papers.fluid.single_class import SingleClass, mean_queues
 from proofs_checks.papers.fluid.structure import waiting_at
 from proofs_checks.papers.fluid.theorem1 import agrees_with_engine
-from proofs_checks.papers.fluid.theorem1_bounds import queue_after_batches
+from proofs_checks.papers.fluid.theorem4_memory import merged_case
 
 rows = st.lists(
     st.tuples(st.integers(1, 10**6), st.integers(1, 10**4), st.integers(1, 10**4)),
@@ -122,10 +131,23 @@ def test_the_mean_of_the_largest_partial_sum() -> None:
 
 
 def test_the_critical_queue_of_one_class() -> None:
-    """After the first batch λ·ΔT = n wait; after the second n and what exceeds n of the first."""
-    means = queue_after_batches(1, 2)
-    # X Poisson(1): E[max(X, 1) − 1] = E[X] − 1 + P(X = 0) = 1/e.
-    assert np.allclose(means, [1, 1 + exp(-1)])
+    """L = l' = 1, n = 1, d0 = d1 = 1: batches of 2 and then ΔT = 1 + (1 + 2) = 4, λ = 1/4."""
+    single = SingleClass(1, 1, 1, 1, 1)
+    assert [single.duration(s) for s in (1, 2, 3)] == [2, 4, 4]
+    # 1/2 come on average in the first; E[max(X, 1) − 1] = 1/2 − 1 + P(X = 0); then 1 comes.
+    assert np.allclose(mean_queues(single, 2), [0.5, 0.5 + exp(-0.5)])
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 5), st.integers(0, 10**6))
+def test_mean_queues_are_those_of_runs(output: int, threshold: int, fixed: int, seed: int) -> None:
+    """With arrivals as drawn: batches of the engine last as `SingleClass.duration` says."""
+    single = SingleClass(2, output, threshold, fixed, 1)
+    times = np.sort(np.random.default_rng(seed).integers(0, 40, 12)).tolist()
+    instance = instance_of([(t, 2, output) for t in times], fixed, 1)
+    run = reference(instance, Setting(((2, output),), (), fixed, 1).wait([threshold]), 10**4)
+    lengths = run.batches.duration.tolist()
+    assert lengths == [single.duration(s) for s in range(1, len(lengths) + 1)]
+    assert max(lengths, default=0) <= single.longest
 
 
 @given(st.integers(2, 60), st.integers(1, 60), st.integers(1, 99))
@@ -148,20 +170,45 @@ def test_full_batches_by_hand() -> None:
 
 def test_overflow_chances_by_enumeration() -> None:
     """P(W_2 > limit) over all transfers of 5 batches, n = (2, 1), P_2 = 1/3."""
-    case = TwoSegments(1, 1, (2, 1), (2, 1), 7, 10)
-    for limit in range(4):
-        left = served = 0.0
-        for moved in product(range(3), repeat=5):
-            chance = prod(comb(2, y) * (1 / 3) ** y * (2 / 3) ** (2 - y) for y in moved)
-            path = queue_path(moved, 1)
-            left += chance * any(w > limit for w in path)
-            # Segment 2 is served after each step with a transfer or a rest: W + Y >= 1.
-            served += chance * any(
-                w > limit and before + y >= 1
-                for before, y, w in zip(path, moved, path[1:], strict=False)
-            )
-        assert isclose(case.exceeds(limit, when_served=False), left, abs_tol=1e-12)
-        assert isclose(case.exceeds(limit, when_served=True), served, abs_tol=1e-12)
+    for width in (1, 2):
+        case = TwoSegments(1, 1, width, (2, 1), ((2, 1),), 7, 10)
+        for limit in range(-1, 4):
+            left = full = 0.0
+            for moved in product(range(3), repeat=5):
+                chance = prod(comb(2, y) * (1 / 3) ** y * (2 / 3) ** (2 - y) for y in moved)
+                path = queue_path(moved, 1)
+                left += chance * any(w > limit for w in path)
+                # Segment 2 is served where W + Y >= 1, and full from its width-th service on.
+                served = [
+                    w for before, y, w in zip(path, moved, path[1:], strict=False) if before + y
+                ]
+                full += chance * any(w > limit for w in served[width - 1 :])
+            if limit >= 0:
+                assert isclose(case.exceeds(limit, when_full=False), left, abs_tol=1e-12)
+            assert isclose(case.exceeds(limit, when_full=True), full, abs_tol=1e-12)
+
+
+def test_overflow_chances_with_rates_in_turns() -> None:
+    """With nothing in the second turn, the chance of seven batches is that of fourteen."""
+    one = TwoSegments(1, 1, 1, (2, 1), ((2, 1),), 9, 10)
+    both = TwoSegments(1, 1, 1, (2, 1), ((2, 1), (10**9, 1)), 16, 10)
+    for limit in range(3):
+        first, second = (c.exceeds(limit, when_full=False) for c in (one, both))
+        assert isclose(first, second, abs_tol=1e-6)
+
+
+@given(st.lists(st.sampled_from((2, 4)), min_size=12, max_size=45))
+def test_merged_segments_are_full_when_warm(outputs: list[int]) -> None:
+    """L = 1, l'_j = j ≤ 4, n = (3, 2), types 2 and 4 only: 36 tokens and 3 for each that waits."""
+    case = merged_case(1, 2, (3, 2), 5)
+    assert case.full == 3 * (1 + 2 + 3) + 2 * (4 + 5) == 36
+    policy = nested_policy((2, 4), (3, 2))
+    requests = [(1000 * (i // 3), 1, output) for i, output in enumerate(outputs)]
+    run = reference(instance_of(requests, 3, 1), policy, 10**6)
+    queues = queue_lengths(run, policy)
+    # Segment 2 is full from its second batch on: its width is 2.
+    warm = np.flatnonzero(queues.served[:, 1])[1:]
+    assert (run.batches.memory[warm] == 36 + 3 * queues.waiting[warm, 1]).all()
 
 
 def test_runs_as_arrays_are_the_engines() -> None:

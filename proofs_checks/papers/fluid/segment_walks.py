@@ -1,0 +1,291 @@
+"""Lemmas 7 and 9: walks that dominate the queues between segments (appendices C and D)."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import partial
+from itertools import accumulate, product
+from math import comb, prod
+
+import numpy as np
+
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence
+from proofs_checks.papers.fluid.nested_queues import APPENDIX, BINOMIAL, QUEUE
+from proofs_checks.papers.fluid.queues import poisson_law, queue_path, reflected_path
+from proofs_checks.search import corrected_evidence, evidence_of, examine
+
+#: Transfers of each step, ``n_{k−1}`` and ``n_k``.
+Path = tuple[tuple[int, ...], int, int]
+
+
+def _paths(context: Context) -> Iterator[Path]:
+    for before in range(2, context.choose(4, 5, 6)):
+        for threshold in range(1, before + 1):
+            for moved in product(range(before + 1), repeat=context.choose(5, 6, 7)):
+                yield moved, before, threshold
+
+
+def _made(context: Context) -> str:
+    return (
+        f"every sequence of {context.choose(5, 6, 7)} transfers, n_(k−1) below "
+        f"{context.choose(4, 5, 6)}"
+    )
+
+
+def _lemma7_check(context: Context, *, base: int = 1) -> Evidence:
+    def holds(path: Path) -> bool:
+        moved, _, threshold = path
+        walk = reflected_path(moved, threshold, base * threshold)
+        return all(v >= w for v, w in zip(walk, queue_path(moved, threshold), strict=True))
+
+    seen = examine("W̃_k^s ≥ W_k^s for all s", _made(context), _paths(context), holds)
+    return evidence_of(seen, "Path by path, whatever is moved.")
+
+
+def walk_dominates(path: Path, service: int) -> bool:
+    """Whether the walk with ``X = Y − service``, reflected at n_k, stays above the queue."""
+    moved, _, threshold = path
+    walk = reflected_path(moved, service, threshold)
+    return all(v >= w for v, w in zip(walk, queue_path(moved, threshold), strict=True))
+
+
+def verify_lemma9(data: Data) -> str | None:
+    """Confirm that the walk with ``X = Y − n_1`` falls below the queue."""
+    moved, first, threshold = tuple(data["moved"]), data["first"], data["threshold"]
+    if min(first, threshold) < 1 or min(moved, default=0) < 0 or max(moved, default=0) > first:
+        return None
+    # Segment 2 after segment 1: (10) wants n_2 > p·n_1, which some p < 1 allows.
+    if threshold > first or walk_dominates((moved, first, threshold), first):
+        return None
+    queue = queue_path(moved, threshold)
+    walk = reflected_path(moved, first, threshold)
+    return f"transfers {list(moved)}: W = {queue}, W̃ = {walk} with X = Y − {first}"
+
+
+def _lemma9_check(context: Context, *, printed: bool = True, corrected: bool = True) -> Evidence:
+    return corrected_evidence(
+        examine(
+            "X = Y − n_1", _made(context), _paths(context),
+            lambda p: walk_dominates(p, p[1] if printed else p[2]),
+        ),
+        examine(
+            "X = Y − n_k", _made(context), _paths(context),
+            lambda p: walk_dominates(p, p[2] if corrected else p[1]),
+        ),
+        verify_lemma9,
+        lambda p: {"moved": list(p[0]), "first": p[1], "threshold": p[2]},
+        "A slip of the index: segment k serves n_k.",
+    )  # fmt: skip
+
+
+#: ``n_{k−1}``, ``n_k``, ``P_k`` and s.
+Walk = tuple[int, int, Fraction, int]
+
+
+def laws_of(walk: Walk, *, sums: int) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
+    """Return the laws of ``W̃^{s+1}`` and of ``n_k + max{0, S^1, ..., S^sums}``."""
+    before, threshold, share, s = walk
+    weights = [comb(before, y) * share**y * (1 - share) ** (before - y) for y in range(before + 1)]
+    reached: dict[int, Fraction] = {}
+    most: dict[int, Fraction] = {}
+    for moved in product(range(before + 1), repeat=s + 1):
+        chance = prod((weights[y] for y in moved), start=Fraction(1))
+        end = reflected_path(moved, threshold, threshold)[-1]
+        top = threshold + max(0, *accumulate(y - threshold for y in moved[:sums]), 0)
+        reached[end] = reached.get(end, Fraction(0)) + chance
+        most[top] = most.get(top, Fraction(0)) + chance
+    return reached, most
+
+
+def drifts_down(walk: Walk) -> bool:
+    """Whether ``n_{k−1} > n_k > n_{k−1}P_k``, of appendix C."""
+    before, threshold, share, _ = walk
+    return 0 < share < 1 and before > threshold > before * share
+
+
+def verify_maximum(data: Data) -> str | None:
+    """Confirm that ``W̃^{s+1}`` is not ``n_k + max{0, S^1, ..., S^s}`` in law."""
+    walk: Walk = (data["before"], data["threshold"], Fraction(*data["share"]), data["s"])
+    before, threshold, share, s = walk
+    if not drifts_down(walk) or not 0 <= s <= 3 or before > 4:
+        return None
+    reached, most = laws_of(walk, sums=s)
+    if reached == most:
+        return None
+    more, printed = (
+        sum((chance for value, chance in law.items() if value > threshold), Fraction(0))
+        for law in (reached, most)
+    )
+    return (
+        f"n_(k−1) = {before}, n_k = {threshold}, P_k = {share}: W̃^{s + 1} exceeds n_k with "
+        f"probability {more}, the printed maximum of {s} sums with probability {printed}"
+    )
+
+
+def _maximum_check(context: Context, *, late: int = 0) -> Evidence:
+    cases: list[Walk] = [
+        (before, n, share, s) for before in (2, 3) for n in range(1, before)
+        for share in (Fraction(1, 4), Fraction(1, 2)) for s in range(context.choose(3, 4, 5))
+    ]  # fmt: skip
+
+    def agree(walk: Walk, sums: int) -> bool:
+        reached, most = laws_of(walk, sums=sums)
+        return reached == most
+
+    return corrected_evidence(
+        examine(
+            "W̃^{s+1} = n_k + max{0, S^1, ..., S^s}",
+            "small n, P = 1/4 and 1/2, all transfers; in fractions",
+            cases,
+            lambda c: agree(c, c[3]),
+            drifts_down,
+        ),
+        examine(
+            "W̃^s = n_k + max{0, S^1, ..., S^s}",
+            "the same",
+            cases,
+            lambda c: agree(c, c[3] + 1 - late),
+            drifts_down,
+        ),
+        verify_maximum,
+        lambda c: {
+            "before": c[0], "threshold": c[1], "share": list(c[2].as_integer_ratio()), "s": c[3]
+        },
+        "In law, not path by path: the steps are reversed. The printed index is one step behind.",
+    )  # fmt: skip
+
+
+# Longer batches, appendices C and D.
+
+#: Arrivals of each step, those of longer batches, and ``n_1``.
+Pair = tuple[tuple[int, ...], tuple[int, ...], int]
+
+
+def longer_dominate(pair: Pair, *, reflected: bool) -> bool:
+    """Whether the queue stays below that with more arrivals, or below its reflected walk."""
+    few, many, threshold = pair
+    above = (
+        reflected_path(many, threshold, 2 * threshold)
+        if reflected
+        else queue_path(many, threshold)
+    )
+    return all(w <= v for w, v in zip(queue_path(few, threshold), above, strict=True))
+
+
+def verify_domination(data: Data) -> str | None:
+    """Confirm that a queue with fewer arrivals exceeds the one with more."""
+    few, many = (tuple(row) for row in data["arrivals"])
+    threshold = data["threshold"]
+    if not few or len(few) != len(many) or threshold < 1 or min(few) < 0:
+        return None
+    if any(a > b for a, b in zip(few, many, strict=True)):
+        return None
+    if longer_dominate((few, many, threshold), reflected=False):
+        return None
+    return (
+        f"n_1 = {threshold}, Y = {list(few)} ≤ Ȳ = {list(many)}: W = "
+        f"{queue_path(few, threshold)}, W̄ = {queue_path(many, threshold)}"
+    )
+
+
+def mean_after_one(threshold: int, rate: float) -> float:
+    """``E[W^1] = E[Y − n·1{Y ≥ n}]`` with Y Poisson."""
+    law = poisson_law(rate)
+    numbers = np.arange(len(law))
+    return float(law @ np.where(numbers >= threshold, numbers - threshold, numbers))
+
+
+def _domination_check(
+    context: Context, *, reflected: bool = False, still_queue: bool = False
+) -> Evidence:
+    steps = context.choose(2, 3, 4)
+    cases = [
+        (few, many, threshold)
+        for threshold in (1, 2, 3)
+        for few in product(range(4), repeat=steps)
+        for many in product(range(4), repeat=steps)
+        if all(a <= b for a, b in zip(few, many, strict=True))
+    ]
+    made = f"every pair of sequences of {steps} arrivals up to 3, n_1 = 1, 2, 3"
+    shorter, longer = (mean_after_one(6, rate) for rate in (4.0, 5.0))
+    return corrected_evidence(
+        examine("W ≤ W̄", made, cases, lambda c: longer_dominate(c, reflected=reflected)),
+        examine(
+            "W ≤ the walk reflected at 2n_1 with Ȳ", made, cases,
+            lambda c: longer_dominate(c, reflected=not still_queue),
+        ),
+        verify_domination,
+        lambda c: {"arrivals": [list(c[0]), list(c[1])], "threshold": c[2]},
+        "One arrival more may complete a cohort. The means do not obey either: with n_1 = 6 a "
+        "first batch that sees 4 come on average leaves more than one that sees 5.",
+        **{"E[W^1], n_1 = 6, 4 come": shorter, "E[W̄^1], n_1 = 6, 5 come": longer},
+    )  # fmt: skip
+
+
+CLAIMS = (
+    Claim(
+        id="fluid.lemma7",
+        source="WAIT paper, Lemma 7 (appendices C and E.4)",
+        title="A reflected walk dominates a segment's queue",
+        statement="The walk reflected at n_k is at least the queue before segment k.",
+        formula="W̃^0 = n_k, W̃' = max{n_k, W̃ + Y − n_k}  ⇒  W̃^s ≥ W^s",
+        hypotheses=QUEUE,
+        kind=Kind.FINITE,
+        check=_lemma7_check,
+        mutations=(Mutation("reflected at 0", partial(_lemma7_check, base=0)),),
+    ),
+    Claim(
+        id="fluid.lemma7-maximum",
+        source=f"{APPENDIX}, after Lemma 7",
+        title="The walk as a maximum of partial sums",
+        statement="The walk is equivalent to n_k plus the largest of 0 and the sums of X^1 to "
+        "X^i, i ≤ s.",
+        formula="W̃^{s+1} = n_k + max{0, S^1, ..., S^s}",
+        hypotheses=BINOMIAL,
+        kind=Kind.IDENTITY,
+        check=_maximum_check,
+        mutations=(Mutation("one sum less in the correction", partial(_maximum_check, late=1)),),
+        correction="W̃^s = n_k + max{0, S^1, ..., S^s} in law; bounds for every s are the same.",
+        defect=Defect.MISPRINT,
+        reading="'equivalent' as equal in law; path by path it fails in either form.",
+        verify=verify_maximum,
+    ),
+    Claim(
+        id="fluid.lemma9",
+        source="WAIT paper, Lemma 9 (appendix D)",
+        title="The walk under time-varying rates",
+        statement="With X = Y − n_1, the walk reflected at n_k is at least the queue before "
+        "segment k.",
+        formula="W̃' = max{n_k, W̃ + X}, X = Y − n_1  ⇒  W̃^s ≥ W^s",
+        hypotheses=(*QUEUE, "transfers of any law"),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_lemma9_check,
+        mutations=(
+            Mutation("n_k as printed", partial(_lemma9_check, printed=False)),
+            Mutation("n_1 in the correction", partial(_lemma9_check, corrected=False)),
+        ),
+        correction="X = Y − n_k, as in Lemma 7 and as the proof goes on.",
+        defect=Defect.MISPRINT,
+        verify=verify_lemma9,
+    ),
+    Claim(
+        id="fluid.theorem2-domination",
+        source=f"{APPENDIX}, and of Theorem 3 (appendix D): W ≤ W̄",
+        title="Longer batches in the first segment",
+        statement="With the arrivals of the longest batch in place of its own, the queue of "
+        "segment 1 becomes a process that dominates it.",
+        formula="Y^s ≤ Ȳ^s, W' = W + Y − n_1·1{W + Y ≥ n_1}, W̄ likewise with Ȳ  ⇒  W^s ≤ W̄^s",
+        hypotheses=("W^0 = W̄^0 = 0", "Y^s ≤ Ȳ^s: batches last ΔT at most"),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_domination_check,
+        mutations=(
+            Mutation("the reflected walk as printed", partial(_domination_check, reflected=True)),
+            Mutation("the queue in the correction", partial(_domination_check, still_queue=True)),
+        ),
+        correction="The reflected walk max{2n_1, W̃ + Ȳ − n_1} dominates both: it is monotone in "
+        "what comes. The proof needs no more, so that its bounds stand.",
+        defect=Defect.RESULT,
+        reading="path by path, as the chain of inequalities in appendix D has it.",
+        verify=verify_domination,
+    ),
+)

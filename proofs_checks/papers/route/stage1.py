@@ -1,0 +1,133 @@
+"""Stage 1 of BR-0: which request it sends to which worker."""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import partial
+from itertools import combinations_with_replacement, product
+
+from bfio.policies.fscore import ScoreWeights, score
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence
+from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.step_enumeration import multisets
+
+
+def emptiest(data: Data) -> int | None:
+    """Return the worker with most free slots; None if there are several."""
+    counts = [len(requests) for requests in data["active"]]
+    return counts.index(min(counts)) if counts.count(min(counts)) == 1 else None
+
+
+def best_single(waiting: Sequence[int], margin: int, workers: int) -> set[int]:
+    """Return the sizes of highest F-score for a worker with this margin."""
+    weights = ScoreWeights.of(Fraction(1), Fraction(workers), (1,))
+    scores = {size: score([size], [margin], weights) for size in waiting}
+    return {size for size, value in scores.items() if value == max(scores.values())}
+
+
+def verify_stage1(data: Data) -> str | None:
+    """Confirm that stage 1 sends a request that is not safe, and not as the sentence says."""
+    active, waiting, slots = data["active"], data["waiting"], data["slots"]
+    if len(active) < 2 or len(waiting) < 2 or min(waiting) < 1 or data["threshold"] < 1:
+        return None
+    if any(not 1 <= len(requests) <= slots or min(requests) < 1 for requests in active):
+        return None
+    free = sum(slots - len(requests) for requests in active)
+    worker = emptiest(data)
+    if worker is None or free <= data["threshold"]:
+        return None
+    loads = [sum(requests) for requests in active]
+    margin = max(loads) - loads[worker]
+    sent = best_single(waiting, margin, len(active))
+    # Every part of the sentence must fail: safe, largest request, lightest worker.
+    if min(sent) <= margin or max(waiting) in sent or loads[worker] == min(loads):
+        return None
+    return (
+        f"loads {loads}, {[slots - len(r) for r in active]} free slots, θ = {data['threshold']}, "
+        f"sizes {waiting} waiting: the worker with most free slots has the load {loads[worker]} "
+        f"and the margin {margin}, and the request of highest score for it has the size "
+        f"{min(sent)}"
+    )
+
+
+def _states(context: Context) -> Iterator[Data]:
+    """Yield small clusters with active requests, with one emptiest worker."""
+    largest, slots = context.choose((3, 3), (4, 3), (4, 4))
+    rows = [
+        list(row)
+        for count in range(1, slots + 1)
+        for row in combinations_with_replacement(range(1, largest + 1), count)
+    ]
+    for active in product(rows, repeat=2):
+        for waiting in multisets(2, largest):
+            data = {
+                "slots": slots,
+                "threshold": 1,
+                "active": list(active),
+                "waiting": list(waiting),
+            }
+            if len(active[0]) != len(active[1]) and sum(map(len, active)) < 2 * slots - 1:
+                yield data
+
+
+def _stage1_check(context: Context, *, alike: bool = False, fits: bool = False) -> Evidence:
+    cases = [
+        data
+        for data in _states(context)
+        # Where all requests are of one size, fewer requests are a smaller load.
+        if not alike
+        or len({size for row in (*data["active"], data["waiting"]) for size in row}) == 1
+    ]
+    made = "two workers with a few active requests, two waiting, small sizes"
+    printed = examine(
+        "stage 1 sends a safe request, or the largest one, or to the lightest worker", made, cases,
+        lambda data: verify_stage1(data) is None,
+    )  # fmt: skip
+
+    def corrected_holds(data: Data) -> bool:
+        loads = [sum(row) for row in data["active"]]
+        margin = max(loads) - loads[emptiest(data) or 0]
+        safe = [size for size in data["waiting"] if size <= margin]
+        over = [size for size in data["waiting"] if size > margin]
+        candidates = {*([max(safe)] if safe else []), *([min(over)] if over and not fits else [])}
+        sent = best_single(data["waiting"], margin, len(loads))
+        return bool(candidates) and sent <= candidates and (bool(over) or sent == {max(safe)})
+
+    corrected = examine(
+        "it sends the largest request up to the margin or the smallest above; if all are up to "
+        "the margin, the largest",
+        made, cases, corrected_holds,
+    )  # fmt: skip
+    return corrected_evidence(
+        printed, corrected, verify_stage1, lambda data: data,
+        "A worker with few but long requests can have most free slots and the highest load; then "
+        "its margin is 0, every request overflows, and the smallest does least harm. An empty "
+        "cluster is another case.",
+    )  # fmt: skip
+
+
+CLAIMS = (
+    Claim(
+        id="route.stage1",
+        source="BalanceRoute paper, section 3.2, stage 1",
+        title="The safe regime of stage 1",
+        statement="While more than θ slots are free, the worker with most free slots admits the "
+        "single request of highest score. Because it has the largest spare capacity it is in the "
+        "safe regime, F = s_i: the largest waiting request goes to the lightest worker with most "
+        "free slots.",
+        formula="g* = argmax_g cap_g  ⇒  s_i ≤ m_{g*},  i = argmax s_i,  L_{g*} = min_g L_g",
+        hypotheses=("Σ_g cap_g > θ", "BR-0"),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_stage1_check,
+        mutations=(
+            Mutation("all requests of one size", partial(_stage1_check, alike=True)),
+            Mutation("safe requests only in the correction", partial(_stage1_check, fits=True)),
+        ),
+        correction="Free slots count requests, margins count tokens. Stage 1 sends the largest "
+        "request that fits the margin of g* or the smallest that does not, whichever scores "
+        "higher; the largest one if all fit, and the smallest one if none does.",
+        defect=Defect.RESULT,
+        reading="a counterexample breaks all three parts, and every worker in it is at work.",
+        verify=verify_stage1,
+    ),
+)
