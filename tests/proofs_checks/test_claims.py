@@ -69,7 +69,7 @@ def test_a_refuted_claim_has_a_minimal_stored_counterexample(claim: Claim) -> No
 
 @pytest.mark.parametrize("claim", ALL, ids=lambda claim: claim.id)
 def test_a_claim_says_what_its_verdicts_need(claim: Claim) -> None:
-    """A defect and a correction where the printed statement fails; a reason where none can be had."""
+    """Defect and correction where the printed statement fails; a reason where none can be had."""
     entry = recorded(claim.id.split(".")[0])[claim.id]
     assert (claim.correction is not None) == (entry["as_corrected"] is not None)
     assert (claim.defect is not None) == (entry["as_printed"] == Verdict.REFUTED)

@@ -39,7 +39,7 @@ def test_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "balance.round-robin", *_QUICK]) == 0
     shown = capsys.readouterr().out
     assert "refuted" in shown
-    assert "H/⌈H/G⌉ = 1/1 < 2" in shown
+    assert "H/⌈H/G⌉ = 3/2 < 2" in shown
 
 
 def test_claims_are_listed_without_being_checked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Theorem 6.2, Remark 6.3 and the Ω(√n) bound: one long request, then many short ones.
+"""Theorem 6.2 and the Ω(√n) bound: one long request, then many short ones.
 
 Exact in the convention of section 3 (C): a short request of one token fills one slot, so once the
 start of the long request is fixed, starting short ones as soon as they fit is best, and the least
@@ -148,46 +148,6 @@ def _theorem_check(
     )
 
 
-# Remark 6.3.
-def _remark_check(context: Context, *, early: bool = False) -> Evidence:
-    steps, prompt = context.choose((10, 100), (10, 1000), (20, 5000))
-    memory = steps * prompt
-
-    def ratio(num: int) -> Fraction:
-        attack = Attack(memory, prompt, num, 0 if early else memory - 2 * prompt)
-        return Fraction(attack.with_long_at(0), attack.best())
-
-    counts = [1, *(max(1, prompt * k // 20) for k in range(1, 80)), 1000 * prompt]
-    ratios = {num: ratio(num) for num in dict.fromkeys(counts)}
-    worst = max(ratios, key=lambda num: ratios[num])
-
-    def shaped(where: str) -> bool:
-        return {
-            "one": ratios[1] <= Fraction(23, 20),
-            "εM": ratios[prompt] >= 2,
-            "1000·εM": ratios[1000 * prompt] <= Fraction(23, 20),
-        }[where]
-
-    seen = examine(
-        "ratio at most 1.15 with one short request and with 1000·εM, at least 2 with εM",
-        f"ε = 1/{steps}, M = {memory}, Algorithm 2 at t′ = 0",
-        ("one", "εM", "1000·εM"),
-        shaped,
-    )
-    return evidence_of(
-        seen,
-        "Both ends are as the remark says. The number need not be precisely balanced: the ratio "
-        "is high over a wide range, and the worst number is not εM; with about √M of them, it "
-        "grows without bound in M even for a fixed ε (kv.square-root).",
-        ratio_at_one=float(ratios[1]),
-        ratio_at_eps_M=float(ratios[prompt]),
-        ratio_at_1000_eps_M=float(ratios[1000 * prompt]),
-        worst_count=worst,
-        eps_M=prompt,
-        worst_ratio=float(ratios[worst]),
-    )
-
-
 # The later bound.
 def square_root(memory: int, start: int) -> Attack:
     """Return M/2 short requests released √M/2 rounds before the long one's memory peaks."""
@@ -228,7 +188,7 @@ def _square_root_check(context: Context, *, short: int | None = None) -> Evidenc
     )
 
 
-_ADVERSARY = (
+ADVERSARY = (
     "arrivals may answer the algorithm",
     "no clearing: a delayed request keeps its memory",
 )
@@ -242,7 +202,7 @@ CLAIMS = (
         statement="Under adversarial arrivals no deterministic algorithm has a constant "
         "competitive ratio independent of M.",
         formula="for every c some M: sup_I TEL(I; A)/OPT(I) > c",
-        hypotheses=_ADVERSARY,
+        hypotheses=ADVERSARY,
         kind=Kind.ASYMPTOTIC,
         check=_theorem_check,
         mutations=(
@@ -254,25 +214,12 @@ CLAIMS = (
         "fits beside.",
     ),
     Claim(
-        id="kv.remark6.3",
-        source="KV-cache paper, Remark 6.3 (section 6)",
-        title="The number of short requests",
-        statement="The number εM of short requests is crucial: with far fewer the delay is "
-        "negligible, with far more their own processing dominates and the ratio goes to 1.",
-        formula="ratio(m) → 1 for m ≪ εM and for m ≫ εM",
-        hypotheses=_ADVERSARY,
-        kind=Kind.FINITE,
-        check=_remark_check,
-        mutations=(Mutation("released at 0", partial(_remark_check, early=True)),),
-        reading="far fewer: one; far more: 1000·εM.",
-    ),
-    Claim(
         id="kv.square-root",
         source="KV-cache paper, later version, deterministic lower bound",
         title="Ω(√n)",
         statement="Every deterministic algorithm has a competitive ratio of order √n at least.",
         formula="sup_I TEL(I; A)/OPT(I) = Ω(√n)",
-        hypotheses=_ADVERSARY,
+        hypotheses=ADVERSARY,
         kind=Kind.ASYMPTOTIC,
         check=_square_root_check,
         mutations=(

@@ -6,7 +6,7 @@ from functools import partial
 
 from bfio.kvcache.lower_bounds import costs_6_2, long_and_short
 from formulations.hindsight_latency import Convention, total_latency
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence, agreed
 from proofs_checks.papers.kv.model import algorithm, jobs
 from proofs_checks.search import corrected_evidence, examine
@@ -170,6 +170,7 @@ CLAIMS = (
         correction="The terms in M² are right, and the totals at most M off. Under Equation (1) "
         "or section 3 a short request holds εM + 1 tokens, so 1/ε − 1 run at a time, and for "
         "two rounds under (1).",
+        defect=Defect.FORMULA,
         verify=verify_costs,
     ),
     Claim(
@@ -185,6 +186,7 @@ CLAIMS = (
             Mutation("1.01/ε in the correction", partial(_ratio_check, goal=Fraction(101, 100))),
         ),
         correction="It tends to 1/ε from below as M grows: any smaller number is exceeded.",
+        defect=Defect.FORMULA,
         verify=verify_ratio,
     ),
 )

@@ -7,7 +7,7 @@ from formulations.hindsight_latency import (
     LatencyProblem,
     violations,
 )
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.papers.kv.model import (
     algorithm,
@@ -118,6 +118,7 @@ CLAIMS = (
         correction="Of the step, o_k ≤ o_j is true, and without pausing case 2 never occurs, "
         "since A starts as many as possible. What fails is the equation: j and k need not take "
         "each other's place, and a swap may exceed M later.",
+        defect=Defect.RESULT,
         verify=verify_exchange,
     ),
 )

@@ -10,7 +10,7 @@ from formulations.hindsight_latency import (
     LatencyProblem,
     violations,
 )
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence, agreed
 from proofs_checks.papers.kv.model import (
     Jobs,
@@ -213,10 +213,13 @@ CLAIMS = (
             Mutation("(1) taken for B.1 with the same o", partial(_rules_check, longer=0)),
             Mutation("section 3 taken for B.1 with the same s", partial(_rules_check, larger=0)),
         ),
+        reading="implied, not printed as a statement: the paper gives the limit three times, as "
+        "one. A schedule is allowed by a rule if it keeps M at every round.",
         correction="They are three conventions: a request started at p holds s + t − p tokens "
         "for p ≤ t ≤ p + o in (1), for p + 1 ≤ t ≤ p + o in section 3, for p ≤ t ≤ p + o − 1 in "
         "B.1. (1) for (s, o) is B.1 for (s, o + 1), section 3 is B.1 for (s + 1, o), and OPT of "
         "B.1 ≤ OPT of section 3 ≤ OPT of (1).",
+        defect=Defect.FORMULA,
         verify=verify_rules,
     ),
 )

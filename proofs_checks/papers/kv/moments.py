@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from bfio.kvcache.off_couple import Coupling, off_couple
-from formulations.hindsight_latency import LatencyProblem
+from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.claim import Context
 from proofs_checks.evidence import Data
 from proofs_checks.papers.kv.model import (
@@ -58,21 +58,32 @@ class Moment:
         """Return the requests that start at ``now``."""
         return {job for job, start in enumerate(starts) if start == self.now}
 
+    def pending(self, starts: Sequence[int], now: int) -> int:
+        """Return how many requests have arrived by round ``now`` and not completed."""
+        columns = zip(self.data.arrival, starts, self.problem.output.tolist(), strict=True)
+        return sum(arrival <= now < start + output for arrival, start, output in columns)
+
     def coupled(self, offline: Sequence[int]) -> Coupling:
         """Return the schedule of Off-Couple against an optimum."""
         online = [start if start <= self.now else None for start in self.online]
         return off_couple(self.problem, online, offline, self.now)
 
 
-def small_problems(context: Context, count: int) -> Iterator[LatencyProblem]:
+def small_problems(
+    context: Context, count: int, convention: Convention | None = None
+) -> Iterator[LatencyProblem]:
     """Draw instances of 4 requests with a prompt of 1 that arrive in rounds 0 to 3."""
     for _ in range(count):
-        yield random_problem(context.rng, least=4, most=4, memory=6, prompt=1, rounds=3)
+        yield random_problem(
+            context.rng, least=4, most=4, memory=6, prompt=1, rounds=3, convention=convention
+        )
 
 
-def moments(context: Context, count: int) -> Iterator[Moment]:
+def moments(
+    context: Context, count: int, convention: Convention | None = None
+) -> Iterator[Moment]:
     """Yield the rounds of random runs that are not optimal; elsewhere there is nothing to see."""
-    for problem in small_problems(context, count):
+    for problem in small_problems(context, count, convention):
         data = jobs(problem)
         online = algorithm(data)
         if sum(online) > sum(data.arrival) and least_latency(data) < sum(online):
@@ -84,7 +95,7 @@ MADE = "every round of random runs of Algorithm 2 on 4 requests that are not opt
 
 def draws(context: Context) -> int:
     """Return how many instances the rare failures need."""
-    return context.choose(260, 2000, 30_000)
+    return context.choose(260, 1200, 30_000)
 
 
 # The decomposition of the regret.

@@ -53,9 +53,8 @@ CLAIMS = (
         "No randomized algorithm has a competitive ratio independent of M.",
         "sup_M inf_R sup_I E[TEL(I; R)]/OPT(I) = ∞",
         "It speaks of all randomized algorithms. Its proof does not establish it: the "
-        "distribution does not add up (kv.theorem6.4-distribution), and an algorithm that "
-        "starts at once stays below the bound that is claimed for every algorithm "
-        "(kv.theorem6.4-bound).",
+        "distribution does not add up (kv.theorem6.4-distribution), and its last display leaves "
+        "out algorithms that start early, for which the bound fails (kv.theorem6.4-bound).",
     ),
     _claim(
         "figure5",

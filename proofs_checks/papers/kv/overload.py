@@ -12,7 +12,7 @@ from formulations.hindsight_latency import (
     lower_bound,
     total_latency,
 )
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Estimate, Evidence, accepted, agreed
 from proofs_checks.papers.kv import equal_streams
 from proofs_checks.papers.kv.equal_streams import mean_wait, saturated_rate, started, stream
@@ -38,8 +38,6 @@ def kind_of(data: Data) -> equal_streams.Kind:
 
 
 # Theorem 5.3.
-
-
 def excesses(kind: equal_streams.Kind, per_round: int) -> list[Fraction]:
     """Return AEL of Algorithm 2 less that of the steady start, for each horizon."""
     found = []
@@ -141,8 +139,6 @@ def _regret_check(
 
 
 # Stability.
-
-
 def verify_stability(data: Data) -> str | None:
     """Compare the rates that Algorithm 2 and a steady start sustain."""
     kind = kind_of(data)
@@ -194,8 +190,6 @@ def _stability_check(context: Context, *, share: Fraction = Fraction(1, 2)) -> E
 
 
 # Remark 5.2 and the order of OPT.
-
-
 def _growth_check(context: Context, *, every: int = 1) -> Evidence:
     points: list[tuple[float, float, float]] = []
     for rounds in context.choose((10, 20, 40), (15, 30, 60), (20, 40, 80, 160, 320)):
@@ -260,6 +254,7 @@ CLAIMS = (
         "constant regret.",
         reading="latency counted until all have completed; an excess of AEL over a feasible "
         "schedule that doubles as T doubles refutes any constant.",
+        defect=Defect.RESULT,
         verify=verify_regret,
     ),
     Claim(
@@ -279,20 +274,23 @@ CLAIMS = (
         correction="With equal requests Algorithm 2 sustains more than half of M/area requests "
         "a round, the most that any schedule can (area: tokens times rounds of a request); the "
         "half is nearly reached for long outputs.",
+        defect=Defect.RESULT,
         verify=verify_stability,
     ),
     Claim(
         id="kv.remark5.2",
         source="KV-cache paper, Remark 5.2 and section 5 (overloaded systems)",
         title="Latency in an overloaded system",
-        statement="In an overloaded system total latencies grow like T², averages like T, for "
-        "Algorithm 2 and the optimum.",
-        formula="TEL, OPT = Θ(T²);  AEL, OPT/n = Θ(T)",
+        statement="In an overloaded system TEL of Algorithm 2 and OPT scale as O(T²), so AEL and "
+        "OPT/n are O(T).",
+        formula="TEL, OPT = O(T²);  AEL, OPT/n = O(T)",
         hypotheses=(*_STREAM, "3 to 5 arrivals a round, outputs 1 to 3, M = 6, s = 1: overloaded"),
         kind=Kind.STATISTICAL,
         check=_growth_check,
         mutations=(
             Mutation("a thirtieth of the rounds with arrivals", partial(_growth_check, every=30)),
         ),
+        reading="as an exact order, Θ(T²) and Θ(T): the remark goes on to compare leading "
+        "coefficients of T, and the upper bound alone holds in a stable system too.",
     ),
 )

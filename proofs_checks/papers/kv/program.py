@@ -12,7 +12,7 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence, agreed
 from proofs_checks.papers.kv.memory_rules import Schedule
 from proofs_checks.papers.kv.model import (
@@ -29,7 +29,7 @@ def _program_problems(context: Context) -> Iterator[LatencyProblem]:
     longest, largest = context.choose((2, 2), (3, 3), (4, 4))
     for prompt, memory in product(range(1, largest + 1), range(1, largest + longest + 1)):
         for outputs in product(range(1, longest + 1), repeat=2):
-            if prompt + max(outputs) - 1 <= memory:
+            if prompt + max(outputs) <= memory:
                 for arrivals in ((0, 0), (0, 1)):
                     yield problem_of(memory, [prompt] * 2, outputs, Convention.PRINTED, arrivals)
 
@@ -61,6 +61,8 @@ def _read_schedule(data: Data) -> Schedule:
     starts = tuple(row[3] for row in data["requests"])
     if any(p < a for p, a in zip(starts, problem.arrival.tolist(), strict=True)):
         raise ValueError("a start before its arrival")
+    if any(s + o > problem.memory for _, s, o in rows):
+        raise ValueError("a request that never fits")
     return problem, starts
 
 
@@ -144,8 +146,7 @@ def _round_0_check(context: Context, *, first: int = 0) -> Evidence:
         examine("rows of rounds 0..T do", _MADE, schedules, legal, lambda s: fits_from(s, first)),
         verify_round_0,
         _with_starts,
-        "Requests that arrive and start at 0 with o = 1 are gone by round 1, so nothing limits "
-        "them.",
+        "Requests that start at 0 with o = 1 are gone by round 1, so no row limits them.",
     )
 
 
@@ -231,11 +232,13 @@ CLAIMS = (
         title="The objective of the program",
         statement="The objective Σ (p_i + o_i) is the total end-to-end latency.",
         formula="Σ_i (Σ_t t·x_{i,t} + o_i) = Σ_i (c_i − a_i)",
-        hypotheses=("c_i = p_i + o_i",),
+        hypotheses=("c_i = p_i + o_i", "o_i ≤ M − s"),
         kind=Kind.COUNTEREXAMPLE,
         check=_objective_check,
         mutations=(Mutation("Σ a_i taken off twice", partial(_objective_check, share=2)),),
-        correction="It exceeds the total latency by Σ a_i.",
+        correction="It exceeds the total latency by Σ a_i, a constant of the instance: what "
+        "minimizes the one minimizes the other.",
+        defect=Defect.FORMULA,
         verify=verify_objective,
     ),
     Claim(
@@ -244,13 +247,18 @@ CLAIMS = (
         title="Memory rows for t in [T]",
         statement="With constraint 3 for every t ∈ [T] the memory is never exceeded.",
         formula="Σ_i (s + t − p_i)·y_{i,t} ≤ M for t = 1..T",
-        hypotheses=("starts from round 0 on, as p_i = Σ_{t=0}^T t·x_{i,t} has them",),
+        hypotheses=(
+            "starts from round 0 on, as p_i = Σ_{t=0}^T t·x_{i,t} has them",
+            "o_i ≤ M − s",
+        ),
         kind=Kind.COUNTEREXAMPLE,
         check=_round_0_check,
         mutations=(
             Mutation("rows from round 1 on in the correction", partial(_round_0_check, first=1)),
         ),
-        correction="Rows are needed from t = 0 on, for the requests of the semi-online model.",
+        correction="Rows are needed from t = 0 on. That is what is meant: the same appendix sums "
+        "p_i from t = 0, and the requests of the semi-online model arrive at 0.",
+        defect=Defect.MISPRINT,
         verify=verify_round_0,
     ),
     Claim(

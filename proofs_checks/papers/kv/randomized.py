@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.papers.kv.adversary import Attack
 from proofs_checks.search import corrected_evidence, evidence_of, examine
@@ -240,6 +240,7 @@ CLAIMS = (
         check=_distribution_check,
         mutations=(Mutation("ε/c in the correction", partial(_distribution_check, extra=0)),),
         correction="There are c/ε + 1 values, so each needs probability ε/(c + ε).",
+        defect=Defect.FORMULA,
         verify=verify_distribution,
     ),
     Claim(
@@ -254,6 +255,7 @@ CLAIMS = (
         check=_conditional_check,
         mutations=(Mutation("one value missing only", partial(_conditional_check, missing=1)),),
         correction="(1 − 2ε)/c, and less for k′ near the end.",
+        defect=Defect.FORMULA,
         verify=verify_conditional,
     ),
     Claim(
@@ -266,8 +268,9 @@ CLAIMS = (
         kind=Kind.COUNTEREXAMPLE,
         check=_room_check,
         mutations=(Mutation("without the prompt", partial(_room_check, prompts=0)),),
-        correction="(k′ + 1 − k)M − s. The printed bounds that follow use (k′ + 1 − k)M, which "
-        "is safe.",
+        correction="(k′ + 1 − k)M − s. The next paragraphs of the proof have (k′ + 1 − k)M, which "
+        "is a safe bound, so that is what is meant.",
+        defect=Defect.MISPRINT,
         verify=verify_room,
     ),
 )

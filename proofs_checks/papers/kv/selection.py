@@ -1,12 +1,12 @@
 """Which requests start: Equations (1) and (2), and the break."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import LatencyProblem
 from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence, agreed
+from proofs_checks.evidence import Evidence, agreed
 from proofs_checks.papers.kv.model import (
     Jobs,
     Test,
@@ -23,11 +23,8 @@ from proofs_checks.papers.kv.states import (
     State,
     most_together,
     random_state,
-    read_state,
-    worded,
-    write_state,
 )
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import evidence_of, examine
 
 
 # Equation (1) keeps the memory.
@@ -116,62 +113,6 @@ def breaking_is_scanning_on(state: State) -> bool:
     return selected(*columns) == selected(*columns, scan_on=True)
 
 
-def verify_largest(data: Data) -> str | None:
-    """Compare the ascending scan with every subset."""
-    state = read_state(data)
-    greedy, most = len(selected(state.memory, state.running, state.waiting)), most_together(state)
-    return None if greedy == most else f"{worded(state)}: the scan starts {greedy}, {most} fit"
-
-
-def verify_break(data: Data) -> str | None:
-    """Compare the scan that breaks with the one that goes on."""
-    state = read_state(data)
-    if breaking_is_scanning_on(state):
-        return None
-    on = selected(state.memory, state.running, state.waiting, scan_on=True)
-    return f"{worded(state)}: going on starts those at {on}, breaking fewer"
-
-
-def _mixed_check(
-    context: Context,
-    *,
-    holds: Callable[[State], bool],
-    verify: Callable[[Data], str | None],
-    printed: str = "mixed",
-    corrected: str = "agreeable",
-    what: str = "",
-) -> Evidence:
-    count = context.choose(250, 3000, 50_000)
-    draws = {
-        kind: [random_state(context.rng, kind) for _ in range(count)]
-        for kind in (printed, corrected)
-    }
-    return corrected_evidence(
-        examine(
-            f"{what}, any prompts",
-            "random states",
-            draws[printed],
-            holds,
-            lambda state: bool(state.waiting),
-        ),
-        examine(
-            f"{what}, prompts that grow with the outputs",
-            "random states",
-            draws[corrected],
-            holds,
-            lambda state: bool(state.waiting),
-        ),
-        verify,
-        write_state,
-        "A short output with a large prompt blocks longer ones with small prompts.",
-    )
-
-
-def largest_is_found(state: State) -> bool:
-    """Whether the ascending scan starts as many as any subset."""
-    return len(selected(state.memory, state.running, state.waiting)) == most_together(state)
-
-
 CLAIMS = (
     Claim(
         id="kv.eq1",
@@ -215,37 +156,6 @@ CLAIMS = (
         ),
     ),
     Claim(
-        id="kv.eq2-mixed",
-        source="KV-cache paper, Equation (2) with the prompts s_i of section 7",
-        title="Ascending outputs with mixed prompts",
-        statement="Where prompts differ, as in the experiments, the ascending scan still solves "
-        "(2).",
-        formula="|U_greedy| = max {|U| : (1) with s_i in place of s}",
-        hypotheses=("a prompt s_i for each request", "outputs known"),
-        kind=Kind.COUNTEREXAMPLE,
-        check=partial(
-            _mixed_check, holds=largest_is_found, verify=verify_largest, what="|U| is the largest"
-        ),
-        mutations=(
-            Mutation(
-                "common prompts only",
-                partial(
-                    _mixed_check, holds=largest_is_found, verify=verify_largest, printed="common"
-                ),
-            ),
-            Mutation(
-                "any prompts in the correction",
-                partial(
-                    _mixed_check, holds=largest_is_found, verify=verify_largest, corrected="mixed"
-                ),
-            ),
-        ),
-        correction="It does if prompts agree with outputs (a longer output, no smaller prompt): "
-        "then an earlier request needs no more at any slot. In general (2) is a program of its "
-        "own.",
-        verify=verify_largest,
-    ),
-    Claim(
         id="kv.break",
         source="KV-cache paper, Algorithms 1 and 2 (`Break the for loop`)",
         title="Break and continue are one with a common prompt",
@@ -255,43 +165,5 @@ CLAIMS = (
         kind=Kind.FINITE,
         check=_break_check,
         mutations=(Mutation("each its own prompt", partial(_break_check, prompts="mixed")),),
-    ),
-    Claim(
-        id="kv.break-mixed",
-        source="KV-cache paper, Algorithm 2 with the prompts s_i of section 7",
-        title="Break and continue with mixed prompts",
-        statement="Where prompts differ, stopping at the first failure still loses nothing.",
-        formula="U(break) = U(continue) with s_i in place of s",
-        hypotheses=("a prompt s_i for each request", "outputs known"),
-        kind=Kind.COUNTEREXAMPLE,
-        check=partial(
-            _mixed_check,
-            holds=breaking_is_scanning_on,
-            verify=verify_break,
-            what="break = continue",
-        ),
-        mutations=(
-            Mutation(
-                "common prompts only",
-                partial(
-                    _mixed_check,
-                    holds=breaking_is_scanning_on,
-                    verify=verify_break,
-                    printed="common",
-                ),
-            ),
-            Mutation(
-                "any prompts in the correction",
-                partial(
-                    _mixed_check,
-                    holds=breaking_is_scanning_on,
-                    verify=verify_break,
-                    corrected="mixed",
-                ),
-            ),
-        ),
-        correction="It loses nothing if prompts agree with outputs (a longer output, no smaller "
-        "prompt).",
-        verify=verify_break,
     ),
 )

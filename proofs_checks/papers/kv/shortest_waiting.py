@@ -4,7 +4,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.papers.kv.arrivals import ARRIVALS
 from proofs_checks.papers.kv.model import Jobs, algorithm
@@ -121,6 +121,7 @@ CLAIMS = (
         "2 leaves over are longer; where short ones are served as they come, the shortest does "
         "not get shorter as the queue grows.",
         reading="given |R(t)|.",
+        defect=Defect.RESULT,
         verify=verify_minimum,
     ),
 )

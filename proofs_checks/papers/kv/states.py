@@ -1,4 +1,4 @@
-"""The worker before a slot, drawn at random or read from a counterexample."""
+"""The worker before a slot, drawn at random."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,6 @@ from itertools import combinations
 
 import numpy as np
 
-from proofs_checks.evidence import Data
 from proofs_checks.papers.kv.model import (
     Load,
     equation_1,
@@ -62,38 +61,6 @@ def most_together(state: State) -> int:
             if equation_1(state.memory, state.running, chosen):
                 return size
     return 0
-
-
-def read_state(data: Data) -> State:
-    """Read a state from plain data, and refuse one that no run could reach alone."""
-    running = tuple((int(t), int(n)) for t, n in data["running"])
-    waiting = tuple((int(t), int(n)) for t, n in data["waiting"])
-    state = State(data["memory"], running, waiting)
-    if min((v for load in (*running, *waiting) for v in load), default=0) < 1:
-        raise ValueError("a load below 1")
-    if any(t + n - 1 > state.memory for t, n in waiting) or not fits(state.memory, running):
-        raise ValueError("a request that never fits")
-    # Ties by prompt, the best a scan by output can do.
-    if list(waiting) != sorted(waiting, key=lambda load: load[::-1]):
-        raise ValueError("not in ascending order of length")
-    return state
-
-
-def write_state(state: State) -> Data:
-    """Return a state as plain data."""
-    return {
-        "memory": state.memory,
-        "running": [list(load) for load in state.running],
-        "waiting": [list(load) for load in state.waiting],
-    }
-
-
-def worded(state: State) -> str:
-    """Return a state in words."""
-    return (
-        f"M = {state.memory}, running (tokens, slots) {list(state.running)}, waiting "
-        f"{list(state.waiting)}"
-    )
 
 
 COMMON = ("a common prompt s", "outputs known")

@@ -21,6 +21,7 @@ from proofs_checks.papers.kv.adversary import Attack
 from proofs_checks.papers.kv.adversary_costs import program_costs
 from proofs_checks.papers.kv.arrivals import Window, binomial_law
 from proofs_checks.papers.kv.equal_streams import Kind, mean_wait, saturated_rate, started, stream
+from proofs_checks.papers.kv.later import better_starts, least_share
 from proofs_checks.papers.kv.memory_rules import RULES, within
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -34,7 +35,10 @@ from proofs_checks.papers.kv.model import (
 )
 from proofs_checks.papers.kv.optimum import optima, prefix
 from proofs_checks.papers.kv.randomized_bound import expected_ratio
+from proofs_checks.papers.kv.regret_sums import least_left
 from proofs_checks.papers.kv.semi_online import least_for_equal
+from proofs_checks.papers.kv.semi_online_limit import area_bound, totals
+from proofs_checks.papers.kv.short_counts import attack, ratio
 from proofs_checks.papers.kv.shortest_waiting import waiting_law
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -236,3 +240,64 @@ def test_rules_of_the_paper_are_the_conventions(seed: int) -> None:
         other = problem_of(problem.memory, *columns, Convention(convention))
         allowed = within(problem.memory, *columns, starts, RULES[rule])
         assert allowed == (not violations(other, starts))
+
+
+@given(st.integers(3, 8), st.integers(1, 6), st.integers(1, 30))
+def test_the_ratio_of_the_attack_is_that_of_its_runs(steps: int, prompt: int, num: int) -> None:
+    """Nothing fits beside the long request, so the closed form is exact."""
+    case = attack(steps, prompt, num)
+    assert ratio(steps, prompt, num) == Fraction(case.with_long_at(0), case.best())
+
+
+def test_equal_requests_as_the_prompt_gets_negligible() -> None:
+    """M = 6, 30 requests with s = o = 1 under (1), each of 1, then 2 tokens.
+
+    Three every other round: starts 3·(0 + 2 + ... + 18) = 270. Two every round: 2·(0 + ... + 14)
+    = 210. Each ends a round after its start.
+    """
+    data = {"memory": 6, "prompt": 1, "output": 1, "requests": 30}
+    assert totals(data, 1, Convention.CLOSED) == (300, 240)
+    assert totals(data, 10, Convention.CLOSED) == (3000, 2400)
+
+
+@given(EQUAL, st.integers(1, 4))
+def test_no_schedule_ends_before_the_areas_allow(
+    kind: tuple[int, int, int, Convention], num: int
+) -> None:
+    """The bound is at most the optimum's sum of last slots, counted from 1."""
+    prompt, output, extra, convention = kind
+    memory = prompt + output + extra
+    data = jobs(problem_of(memory, [prompt] * num, [output] * num, convention))
+    ends = sum(optima(data)[0]) + num * data.length[0]
+    assert area_bound(Kind.of(memory, prompt, output, convention), num) <= ends
+
+
+@given(SEEDS)
+def test_what_is_left_at_the_start_is_the_optimum(seed: int) -> None:
+    """And nothing is left once all have completed."""
+    problem = drawn(seed, most=4)
+    path = optima(jobs(problem))[0]
+    end = max(p + o for p, o in zip(path, problem.output.tolist(), strict=True))
+    assert least_left(problem, path, 0) == total_latency(problem, list(path))
+    assert least_left(problem, path, end) == 0
+
+
+@given(SEEDS, st.booleans())
+def test_better_starts_are_feasible_and_no_worse(seed: int, mixed: bool) -> None:
+    """Never below the optimum, never above the starts given."""
+    problem = drawn(seed, most=4, mixed=mixed)
+    starts = algorithm(jobs(problem))
+    found = better_starts(problem, starts, 20, np.random.default_rng(seed))
+    assert not violations(problem, found)
+    assert brute_force(problem)[0] <= total_latency(problem, found)
+    assert sum(found) <= sum(starts)
+
+
+@pytest.mark.parametrize(
+    # 0.025^(1/12) = 0.7354; with one success in two, 1 − 0.975^(1/2) = 0.0126.
+    ("successes", "trials", "share"),
+    [(12, 12, 0.735), (1, 2, 0.012), (0, 5, 0.0)],
+)
+def test_the_least_share_is_exact(successes: int, trials: int, share: float) -> None:
+    """Rounded down to thousandths."""
+    assert least_share(successes, trials) == share

@@ -1,0 +1,156 @@
+"""Remark 6.3: how the ratio of Theorem 6.2 depends on the number of short requests."""
+
+from fractions import Fraction
+from functools import partial
+
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.evidence import Data, Evidence, agreed
+from proofs_checks.papers.kv.adversary import ADVERSARY, Attack
+from proofs_checks.search import corrected_evidence, examine
+
+
+def attack(steps: int, prompt: int, num: int) -> Attack:
+    """Return the instance for a long request started at 0; ``ε = 1/steps``, ``s = εM``."""
+    return Attack(steps * prompt, prompt, num, steps * prompt - 2 * prompt)
+
+
+def ratio(steps: int, prompt: int, num: int) -> Fraction:
+    """Return what keeping the long request costs over what waiting with it does.
+
+    Nothing fits beside the long request after the release, so both are sums.
+    """
+    case = attack(steps, prompt, num)
+    long_output, short = case.memory - prompt, case.batches(num)
+    keep = long_output + num * prompt + short
+    wait = case.release - (-num // case.together) + long_output + short
+    return Fraction(keep, min(keep, wait))
+
+
+# The ends.
+def _ends_check(context: Context, *, far: Fraction = Fraction(1000)) -> Evidence:
+    sizes = context.choose((5, 10, 100), (5, 10, 20, 50, 100), range(3, 201))
+
+    def negligible(steps: int) -> bool:
+        # At ε = 1/3 the long request alone takes 2s rounds of the s that the short one waits.
+        return ratio(steps, 10**6, 1) <= 1 + Fraction(2, steps)
+
+    def near_one(steps: int) -> bool:
+        return ratio(steps, 10**6, int(far * steps * 10**6)) <= Fraction(101, 100)
+
+    def by_attack(steps: int) -> bool:
+        cases = [attack(steps, prompt, num) for prompt in (2, 7) for num in (1, 3, 20)]
+        return all(
+            ratio(steps, case.prompt, case.num) == Fraction(case.with_long_at(0), case.best())
+            for case in cases
+        )
+
+    made = f"1/ε in {list(sizes)}"
+    few = examine(
+        "one short request: ratio at most 1 + 2ε", f"{made}, M = 10^6/ε", sizes, negligible
+    )
+    many = examine(
+        f"{far}·M short requests: ratio at most 1.01",
+        f"{made}, M = 10^6/ε",
+        sizes,
+        near_one,
+    )
+    sums = examine("the sums are those of the runs", f"{made}, small M", sizes, by_attack)
+    return Evidence(
+        agreed(few.tally, many.tally, sums.tally),
+        summary="Both ends are as the remark says.",
+        tallies=(few.tally, many.tally, sums.tally),
+    )
+
+
+# Between them.
+def verify_balance(data: Data) -> str | None:
+    """Compare the ratio at εM with that at half and twice the number."""
+    steps, half = data["steps"], data["half"]
+    if steps < 3 or half < 1:
+        return None
+    less, same, more = (ratio(steps, 2 * half, half * times) for times in (1, 2, 4))
+    if 2 * less < 3 * same or 2 * more < same:
+        return None
+    return (
+        f"ε = 1/{steps}, M = {2 * half * steps}: with εM/2, εM, 2εM = {half}, {2 * half}, "
+        f"{4 * half} short requests the ratio is "
+        f"{', '.join(f'{float(value):.3f}' for value in (less, same, more))}"
+    )
+
+
+def _balance_check(
+    context: Context, *, largest: Fraction = Fraction(10), power: int = 1
+) -> Evidence:
+    cases = [
+        {"steps": n, "half": h}
+        for n in range(5, context.choose(12, 40, 200))
+        for h in (10, 1000, 10**5)
+    ]
+    shares = [Fraction(k, 10) for k in (1, 2, 5, 10, 20, 50)] + [largest]
+
+    def formula(case: tuple[int, Fraction]) -> bool:
+        steps, share = case
+        found = ratio(steps, 10**10, int(share * 10**10))
+        expected = 1 + Fraction(2 * (steps - 1)) / share**power
+        return abs(found - expected) <= expected / 50
+
+    return corrected_evidence(
+        examine(
+            "at εM/2 the ratio is below 3/2, or at 2εM below 1/2, of that at εM",
+            "1/ε = 5, 6, ..., M = 2h/ε for h = 10, 1000, 10^5",
+            cases,
+            lambda case: verify_balance(case) is None,
+        ),
+        examine(
+            "with x·εM short requests the ratio is 1 + 2(1/ε − 1)/x within 2 %",
+            f"the same ε, x = {', '.join(map(str, shares))}, M = 10^10/ε",
+            [(n, share) for n in range(5, context.choose(12, 40, 200)) for share in shares],
+            formula,
+        ),
+        verify_balance,
+        lambda case: case,
+        "The fewer short requests, the greater the ratio, down to some √M of them; there it grows "
+        "without bound in M even for a fixed ε (kv.square-root).",
+    )
+
+
+_REMARK = "KV-cache paper, Remark 6.3 (section 6)"
+_READING = (
+    "the rule of section 3 (C), Algorithm 2, which starts at once and is the best answer here: "
+    "after the release no short request fits beside the long one, paused or not."
+)
+
+CLAIMS = (
+    Claim(
+        id="kv.remark6.3",
+        source=_REMARK,
+        title="Too few or too many short requests",
+        statement="If the number of short requests is too small, the total delay is negligible; "
+        "if it is too large, the delay is dominated by the processing time and the ratio goes "
+        "to 1.",
+        formula="ratio(m) → 1 for m ≪ εM and for m ≫ εM",
+        hypotheses=ADVERSARY,
+        kind=Kind.FINITE,
+        check=_ends_check,
+        mutations=(Mutation("M/5 for far more", partial(_ends_check, far=Fraction(1, 5))),),
+        reading=f"far fewer: one; far more: 1000·M; {_READING}",
+    ),
+    Claim(
+        id="kv.remark6.3-balance",
+        source=_REMARK,
+        title="Is the number precisely balanced?",
+        statement="The choice of εM is crucial, as the number of short requests must be precisely "
+        "balanced.",
+        formula="ratio(m) is large for m ≈ εM only",
+        hypotheses=(*ADVERSARY, "M large, ε < 1/2"),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_balance_check,
+        mutations=(Mutation("1/x² in the correction", partial(_balance_check, power=2)),),
+        correction="For M large, with x·εM short requests the ratio tends to 1 + 2(1/ε − 1)/x: it "
+        "is of order 1/ε for every fixed x, and greater for fewer short requests.",
+        defect=Defect.RESULT,
+        reading="refuted where half the number gives at least 3/2 of the ratio, and twice the "
+        f"number at least half of it; {_READING}",
+        verify=verify_balance,
+    ),
+)
