@@ -98,12 +98,14 @@ def run_claims(
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_ignore_interrupts)
     try:
         yield from pool.map(_run_by_id, tasks)
-    finally:
+    except BaseException:
         # After an interruption nobody wants to wait for the checks that still run.
         pool.shutdown(wait=False, cancel_futures=True)
         for child in active_children():
             if child not in before:
                 child.terminate()
+        raise
+    pool.shutdown()
 
 
 def report_document(claim: Claim, report: Report) -> dict[str, Any]:
