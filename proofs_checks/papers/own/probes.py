@@ -8,36 +8,14 @@ from itertools import product
 from bfio.policies.fscore import ScoreWeights
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
+from proofs_checks.papers.route.probes import two_probes_check
 from proofs_checks.papers.route.subsets import (
     best_by_enumeration,
     best_by_probes,
     best_near,
-    choices,
-    discounted,
     reachable_sums,
 )
-from proofs_checks.search import corrected_evidence, evidence_of, examine
-
-# Two probes around the peak.
-
-
-def _probe_check(context: Context, *, probes: int = 2) -> Evidence:
-    seen = examine(
-        "the better of two reachable sums is the best subset",
-        "random sizes, capacities, margins over windows up to H = 4, penalties 1 to 4; all "
-        "subsets enumerated",
-        choices(context, 4),
-        lambda c: (
-            best_by_probes(*c[:3], discounted(*c[2:]), probes)
-            == best_by_enumeration(*c[:3], discounted(*c[2:]))
-        ),
-    )
-    return evidence_of(
-        seen,
-        "The score is concave in Δ: no sum below the largest one up to its peak is better, none "
-        "above the next one either.",
-    )
-
+from proofs_checks.search import corrected_evidence, examine
 
 # Two probes around the margin of the current step.
 
@@ -101,8 +79,10 @@ CLAIMS = (
         formula="max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)},  Δ⁻ ≤ D* < Δ⁺ next to D*",
         hypotheses=("contributions constant over the window", "D* the right end of argmax F_H"),
         kind=Kind.FINITE,
-        check=_probe_check,
-        mutations=(Mutation("the lower probe alone", partial(_probe_check, probes=1)),),
+        check=partial(two_probes_check, horizon=4),
+        mutations=(
+            Mutation("the lower probe alone", partial(two_probes_check, horizon=4, probes=1)),
+        ),
     ),
     Claim(
         id="own.kinks",

@@ -19,7 +19,8 @@ _MADE = (
 )
 
 
-def _two_probes_check(context: Context, *, probes: int = 2, horizon: int = 0) -> Evidence:
+def two_probes_check(context: Context, *, probes: int = 2, horizon: int = 0) -> Evidence:
+    """Compare the better of so many reachable sums next to the peak with all subsets."""
     seen = examine(
         "the better of two reachable sums is the best subset",
         _MADE.format(horizon),
@@ -68,8 +69,8 @@ CLAIMS = (
         formula="max_S F(S, g) = max{F(Δ⁻), F(Δ⁺)}",
         hypotheses=("H = 0",),
         kind=Kind.FINITE,
-        check=_two_probes_check,
-        mutations=(Mutation("the lower probe alone", partial(_two_probes_check, probes=1)),),
+        check=two_probes_check,
+        mutations=(Mutation("the lower probe alone", partial(two_probes_check, probes=1)),),
     ),
     Claim(
         id="route.margin-probes",
