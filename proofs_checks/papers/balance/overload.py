@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from itertools import product
+from itertools import combinations, pairwise
 
 from bfio.workloads.lengths import Empirical, Geometric
 from bfio.workloads.overload import overload_violations, overloaded
@@ -87,8 +87,11 @@ def _generator_check(
 
 def _popoviciu_check(context: Context, *, denominator: int = 4) -> Evidence:
     largest, total = context.choose((5, 6), (7, 8), (9, 10))
+    # Where the bars stand among stars and bars.
+    bars = combinations(range(total + largest - 1), largest - 1)
     cases = (
-        weights for weights in product(range(total + 1), repeat=largest) if sum(weights) == total
+        tuple(b - a - 1 for a, b in pairwise((-1, *places, total + largest - 1)))
+        for places in bars
     )
 
     def holds(weights: tuple[int, ...]) -> bool:

@@ -57,7 +57,8 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
         for law in _laws(triple, steps):
             seen = np.convolve(law, arrival) if before_service else law
             tails = tail(seen)
-            bounds = np.exp(-theta * (np.arange(len(tails)) - threshold))
+            # Above 1 a bound says nothing.
+            bounds = np.exp(np.minimum(theta * (threshold - np.arange(len(tails))), 0.0))
             if (tails > bounds + _MARGIN).any():
                 return False
         return True
