@@ -39,6 +39,8 @@ class Defect(StrEnum):
     FORMULA = "wrong formula"
     #: The result itself is false; what the correction says is another or a weaker one.
     RESULT = "false result"
+    #: Nothing that is printed: what one might infer from it, or a question of our own.
+    INFERENCE = "false inference"
 
 
 class Effort(StrEnum):

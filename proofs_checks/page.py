@@ -34,7 +34,8 @@ them.
 "Refuted" speaks of the printed words and says little about a theory, so what is wrong is told
 apart: a **misprint** (the source itself shows what is meant), a **missing hypothesis**, a **wrong
 formula** (with the right one the result stands), or a **false result** (what the correction says
-is another or a weaker one).
+is another or a weaker one). A **false inference** is nothing that is printed: what one might infer
+from it, or a question of our own.
 """
 
 
