@@ -23,6 +23,10 @@ class InputError(ValueError):
         self.what = what
         self.remedy = remedy
 
+    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
+        """Be copied between processes by the three parts."""
+        return type(self), (self.where, self.what, self.remedy)
+
 
 class CapabilityError(InputError):
     """A valid problem that the chosen solver cannot take (remedy: one that can)."""

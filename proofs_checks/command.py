@@ -1,7 +1,7 @@
 """``bfio check``: every claim of the papers, checked."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.list:
         return _list(claims, args.json)
     reports: list[Report] = []
-    status = DONE
+    status, failure = DONE, None
     try:
         for report in _reports(claims, effort, seed, jobs):
             reports.append(report)
@@ -68,7 +68,13 @@ def _run(args: argparse.Namespace) -> int:
         if not reports:
             raise
         status = INTERRUPTED
+    except InputError as error:
+        if not reports:
+            raise
+        failure = error
     _show(args, claims, reports)
+    if failure is not None:
+        raise failure
     if status == DONE and not all(report.reproduced for report in reports):
         return NOT_REPRODUCED
     return status
@@ -171,9 +177,13 @@ def _trouble(document: dict[str, Any]) -> str:
     if document["error"]:
         return str(document["error"])
     if document["stored_counterexample"] == "broken":
-        return "the stored counterexample is none"
-    found = [document["as_printed"], document["as_corrected"]]
-    return f"verdicts {found}, on record {document['recorded']}"
+        return "the stored counterexample is none, or breaks the statement otherwise than it says"
+    found = (document["as_printed"], document["as_corrected"])
+    return f"verdicts {_both(found)}, on record {_both(document['recorded'])}"
+
+
+def _both(verdicts: "Sequence[str | None]") -> str:
+    return " and ".join(verdict or "none" for verdict in verdicts)
 
 
 COMMAND = Command(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import isfinite
 from typing import Any, TypeAlias
 
 #: Plain data, as JSON holds them: what counterexamples are made of.
@@ -20,6 +21,10 @@ class Verdict(StrEnum):
 
 class VacuousCheckError(AssertionError):
     """A check found no instance that meets the hypotheses, so it says nothing."""
+
+
+class ContradictoryEvidenceError(AssertionError):
+    """Evidence contradicts itself, or the verdict that it comes with."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,11 @@ class Tally:
     tried: int
     applied: int
     failed: int
+
+    def __post_init__(self) -> None:
+        """Refuse counts that cannot be."""
+        if not 0 <= self.failed <= self.applied <= self.tried:
+            raise ContradictoryEvidenceError(f"{self.what}: {self.failed} of {self.applied} fail")
 
     def verdict(self) -> Verdict:
         """Return holds or refuted.
@@ -84,6 +94,11 @@ class Estimate:
     samples: int
     rule: str
     accepted: bool
+
+    def __post_init__(self) -> None:
+        """Refuse what is no estimate."""
+        if self.samples < 1 or not all(map(isfinite, (self.value, self.low, self.high))):
+            raise ContradictoryEvidenceError(f"{self.name}: no finite estimate from samples")
 
 
 @dataclass(frozen=True)
@@ -131,6 +146,8 @@ class Evidence:
     VacuousCheckError
         If it rests on nothing: neither on an instance that applies nor on an estimate nor a
         figure.
+    ContradictoryEvidenceError
+        If something is refuted and nothing fails, or nothing is and something does.
     """
 
     as_printed: Verdict
@@ -152,6 +169,11 @@ class Evidence:
             raise VacuousCheckError("supported, but by no estimate")
         if Verdict.REFUTED in verdicts and not self.tallies + self.estimates:
             raise VacuousCheckError("refuted, but by nothing")
+        fails = any(tally.failed for tally in self.tallies)
+        fails = fails or not all(estimate.accepted for estimate in self.estimates)
+        if fails != (Verdict.REFUTED in verdicts):
+            what = "something fails, and nothing is refuted" if fails else "refuted, and all holds"
+            raise ContradictoryEvidenceError(what)
 
     @property
     def verdicts(self) -> tuple[Verdict, Verdict | None]:

@@ -2,14 +2,18 @@
 
     python -m proofs_checks.record [CLAIM ...]
 
-Run it after adding or changing a claim, and look at the difference it makes. Without a checkout
-there is no page to write, and the record goes into the installed package.
+Run it after adding or changing a claim, and look at the difference it makes. A claim with a
+mutation that its check does not catch is not recorded. Without a checkout there is no page to
+write, and the record goes into the installed package.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from formulations.errors import InputError
 from proofs_checks.claim import Claim, Effort
+from proofs_checks.evidence import ContradictoryEvidenceError, VacuousCheckError
 from proofs_checks.page import page
 from proofs_checks.registry import chosen, claims
 from proofs_checks.run import run_check
@@ -19,10 +23,21 @@ _DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def record_claims(selected: tuple[Claim, ...]) -> None:
-    """Run these claims and record their evidence and counterexamples."""
+    """Run these claims and record their evidence and counterexamples.
+
+    Raises
+    ------
+    InputError
+        If a check catches not all of its mutations.
+    """
     for claim in selected:
         paper = claim.id.split(".")[0]
         evidence = run_check(claim.id, claim.check, Effort.QUICK, 0)
+        for mutation in claim.mutations:
+            broken = run_check(claim.id, mutation.check, Effort.QUICK, 0)
+            if broken.verdicts == evidence.verdicts:
+                what = f"the mutation {mutation.name!r} is not caught"
+                raise InputError(f"claim {claim.id}", what, "let the check fail on it")
         entry = {
             "as_printed": evidence.as_printed.value,
             "as_corrected": evidence.as_corrected and evidence.as_corrected.value,
@@ -47,8 +62,18 @@ def write_page() -> None:
         (_DOCS / "claims.md").write_text(page(claims()), encoding="utf-8")
 
 
+def main(names: Sequence[str]) -> int:
+    """Record the claims of these names and write the page; return the exit status."""
+    try:
+        selected = chosen(names)
+        record_claims(selected)
+        forget_others(selected)
+        write_page()
+    except (InputError, VacuousCheckError, ContradictoryEvidenceError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
 if __name__ == "__main__":
-    to_record = chosen(sys.argv[1:])
-    record_claims(to_record)
-    forget_others(to_record)
-    write_page()
+    sys.exit(main(sys.argv[1:]))

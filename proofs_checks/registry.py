@@ -5,6 +5,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 
 import proofs_checks.papers
@@ -56,22 +57,27 @@ def _built_in() -> Iterator[Claim]:
     package = proofs_checks.papers
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if not module.ispkg:
-            found = importlib.import_module(module.name)
+            with _of_module(module.name):
+                found = importlib.import_module(module.name)
             yield from _flat(getattr(found, "CLAIMS", ()))
 
 
 def _installed() -> Iterator[Claim]:
     for point in entry_points(group=GROUP):
-        try:
+        with _of_module(point.value):
             loaded = point.load()
-        # Whatever another package raises while it is imported is its author's to mend.
-        except Exception as error:
-            raise InputError(
-                f"claims of {point.value}",
-                f"cannot be loaded ({type(error).__name__}: {error})",
-                "repair or remove the package that adds them",
-            ) from error
         yield from _flat(loaded)
+
+
+@contextmanager
+def _of_module(name: str) -> Iterator[None]:
+    """Say in one line whatever a module raises while it is imported: its author's to mend."""
+    try:
+        yield
+    except Exception as error:
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        remedy = "mend the module, or remove it"
+        raise InputError(f"claims of {name}", f"cannot be loaded ({what})", remedy) from error
 
 
 def _flat(loaded: object) -> Iterator[Claim]:

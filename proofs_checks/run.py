@@ -1,20 +1,25 @@
 """Run checks, compare their verdicts with the recorded ones, verify stored counterexamples."""
 
+import os
 import signal
+import threading
 import time
 import zlib
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from typing import Any
 
 import numpy as np
 
+from formulations.errors import InputError
 from proofs_checks.claim import Check, Claim, Context, Effort
 from proofs_checks.evidence import Evidence, VacuousCheckError
 from proofs_checks.registry import claims
-from proofs_checks.store import recorded, stored_counterexample
+from proofs_checks.store import recorded_verdicts, stored_counterexample
 
 #: Below this many claims a second process costs more than it saves.
 _LEAST_TO_SHARE = 4
@@ -50,7 +55,7 @@ class Report:
     @property
     def reproduced(self) -> bool:
         """Whether the verdicts are those on record and the stored counterexample is one."""
-        if self.evidence is None or self.stored == "broken":
+        if self.error is not None or self.evidence is None or self.stored == "broken":
             return False
         return self.recorded is None or self.recorded == self.evidence.verdicts
 
@@ -65,21 +70,18 @@ def run_check(claim_id: str, check: Check, effort: Effort, seed: int) -> Evidenc
 def run_claim(claim: Claim, effort: Effort, seed: int) -> Report:
     """Check one claim."""
     began = time.perf_counter()
-    evidence, error = None, None
+    evidence, error = _evidence(claim, effort, seed)
+    on_record, stored = None, "none"
     try:
-        evidence = run_check(claim.id, claim.check, effort, seed)
-    except VacuousCheckError as vacuous:
-        error = f"vacuous: {vacuous}"
-    # One broken check must not take the others with it; it counts as not reproduced.
-    except Exception as failure:
-        error = f"{type(failure).__name__}: {failure}"
-    entry = recorded(claim.id.split(".")[0]).get(claim.id)
+        on_record, stored = recorded_verdicts(claim.id), _stored(claim)
+    except InputError as damaged:
+        error = error or str(damaged)
     return Report(
         claim_id=claim.id,
         evidence=evidence,
         error=error,
-        recorded=None if entry is None else (entry["as_printed"], entry["as_corrected"]),
-        stored=_stored(claim),
+        recorded=on_record,
+        stored=stored,
         seconds=time.perf_counter() - began,
     )
 
@@ -87,7 +89,13 @@ def run_claim(claim: Claim, effort: Effort, seed: int) -> Report:
 def run_claims(
     chosen: Sequence[Claim], effort: Effort, seed: int, jobs: int = 1
 ) -> Generator[Report, None, None]:
-    """Check claims, in order, on up to ``jobs`` processes."""
+    """Check claims, in order, on up to ``jobs`` processes.
+
+    Raises
+    ------
+    InputError
+        If one of the processes is killed.
+    """
     if jobs == 1 or len(chosen) < _LEAST_TO_SHARE:
         for claim in chosen:
             yield run_claim(claim, effort, seed)
@@ -95,17 +103,25 @@ def run_claims(
     tasks = [(claim.id, effort, seed) for claim in chosen]
     before = active_children()
     # Forked children of a process with solver threads could hang.
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_end_with_parent)
     try:
-        yield from pool.map(_run_by_id, tasks)
+        with _interrupts_blocked():
+            # Not `map`: it cancels what is left, and a pool whose processes ended stumbles on it.
+            reports = [pool.submit(_run_by_id, task) for task in tasks]
+        for report in reports:
+            yield report.result()
+    except BrokenProcessPool:
+        raise InputError(
+            "claims", "a process was killed", "check fewer, or use --jobs 1"
+        ) from None
     except BaseException:
         # After an interruption nobody wants to wait for the checks that still run.
-        pool.shutdown(wait=False, cancel_futures=True)
         for child in active_children():
             if child not in before:
                 child.terminate()
         raise
-    pool.shutdown()
+    finally:
+        pool.shutdown()
 
 
 def report_document(claim: Claim, report: Report) -> dict[str, Any]:
@@ -145,15 +161,48 @@ def _run_by_id(task: tuple[str, Effort, int]) -> Report:
     return run_claim(claim, effort, seed)
 
 
-def _ignore_interrupts() -> None:
-    # Ctrl-C reaches the whole group; the parent alone decides what to do about it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Keep Ctrl-C from the processes started meanwhile: the parent alone decides what to do."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is gone, killed even."""
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _evidence(claim: Claim, effort: Effort, seed: int) -> tuple[Evidence | None, str | None]:
+    """Run the check; what goes wrong in it must not take the other claims with it."""
+    try:
+        evidence = run_check(claim.id, claim.check, effort, seed)
+    except VacuousCheckError as vacuous:
+        return None, f"vacuous: {vacuous}"
+    except (Exception, SystemExit) as failure:
+        return None, " ".join(f"{type(failure).__name__}: {failure}".split())
+    if not isinstance(evidence, Evidence):
+        return None, f"it returned {type(evidence).__name__}, no Evidence"
+    return evidence, None
 
 
 def _stored(claim: Claim) -> str:
     stored = stored_counterexample(claim.id)
     if stored is None:
         return "none"
-    if claim.verify is None or claim.verify(stored["data"]) is None:
-        return "broken"
-    return "verified"
+    try:
+        said = None if claim.verify is None else claim.verify(stored["data"])
+    # Data from a file may be anything, and a verifier is made for those that are an instance.
+    except Exception:
+        said = None
+    return "verified" if said is not None and said == stored["why"] else "broken"

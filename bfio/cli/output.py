@@ -30,8 +30,14 @@ def console() -> "Console":
     """Return the console that tables go to (stdout)."""
     from rich.console import Console
 
+    class PipedConsole(Console):
+        """Leaves a reader that has gone to `bfio.cli.main`: rich would exit with status 1."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     asked = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(width=None if asked else _PLAIN_WIDTH, highlight=False)
+    return PipedConsole(width=None if asked else _PLAIN_WIDTH, highlight=False)
 
 
 def print_table(

@@ -2,6 +2,7 @@
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,12 +18,18 @@ ALL = claims()
 MUTATIONS = [(claim, mutation) for claim in ALL for mutation in claim.mutations]
 
 
+def _entry(claim: Claim) -> dict[str, Any]:
+    entry: dict[str, Any] | None = recorded(claim.id.split(".")[0]).get(claim.id)
+    assert entry is not None, f"run python -m proofs_checks.record {claim.id}"
+    return entry
+
+
 @pytest.mark.parametrize("claim", ALL, ids=lambda claim: claim.id)
 def test_a_claim_gives_the_verdicts_on_record(claim: Claim) -> None:
     """And its stored counterexample, if there is one, is one."""
     report = run_claim(claim, Effort.QUICK, seed=0)
     assert report.error is None
-    assert report.recorded is not None, "run python -m proofs_checks.record"
+    assert report.recorded is not None, f"run python -m proofs_checks.record {claim.id}"
     assert report.reproduced, (report.evidence, report.recorded, report.stored)
 
 
@@ -34,7 +41,7 @@ def test_a_claim_gives_the_verdicts_on_record(claim: Claim) -> None:
 def test_a_mutation_is_caught(claim: Claim, mutation: Mutation) -> None:
     """With one part broken a check gives other verdicts, and not for want of instances."""
     broken = run_check(claim.id, mutation.check, Effort.QUICK, seed=0)
-    entry = recorded(claim.id.split(".")[0])[claim.id]
+    entry = _entry(claim)
     assert broken.verdicts != (entry["as_printed"], entry["as_corrected"])
 
 
@@ -50,7 +57,7 @@ def test_verdicts_do_not_depend_on_the_seed(claim: Claim, seed: int) -> None:
 @pytest.mark.parametrize("claim", ALL, ids=lambda claim: claim.id)
 def test_a_refuted_claim_has_a_minimal_stored_counterexample(claim: Claim) -> None:
     """An exact refutation is stored with data that no single move makes smaller."""
-    entry = recorded(claim.id.split(".")[0])[claim.id]
+    entry = _entry(claim)
     stored = stored_counterexample(claim.id)
     if entry["as_printed"] != Verdict.REFUTED:
         assert stored is None
@@ -67,10 +74,26 @@ def test_a_refuted_claim_has_a_minimal_stored_counterexample(claim: Claim) -> No
     assert verify(stored["data"]) == stored["why"]
 
 
+@pytest.mark.parametrize(
+    "claim", [claim for claim in ALL if claim.verify is not None], ids=lambda claim: claim.id
+)
+def test_a_verifier_accepts_no_empty_data(claim: Claim) -> None:
+    """Nothing at all, and the stored data emptied, are none; it may raise for them."""
+    stored = stored_counterexample(claim.id)
+    keys = {} if stored is None else stored["data"]
+    for data in ({}, dict.fromkeys(keys, 0), {key: [] for key in keys}):
+        try:
+            assert claim.verify is not None
+            said = claim.verify(data)
+        except (ValueError, IndexError, KeyError, ArithmeticError, TypeError):
+            continue
+        assert said is None, data
+
+
 @pytest.mark.parametrize("claim", ALL, ids=lambda claim: claim.id)
 def test_a_claim_says_what_its_verdicts_need(claim: Claim) -> None:
     """Defect and correction where the printed statement fails; a reason where none can be had."""
-    entry = recorded(claim.id.split(".")[0])[claim.id]
+    entry = _entry(claim)
     assert (claim.correction is not None) == (entry["as_corrected"] is not None)
     assert (claim.defect is not None) == (entry["as_printed"] == Verdict.REFUTED)
     if claim.defect is not None:

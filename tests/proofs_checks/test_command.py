@@ -4,16 +4,19 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bfio.cli import main
-from proofs_checks import claims, registry
+from formulations.errors import InputError
+from proofs_checks import claims, record, registry
 from proofs_checks.claim import Claim, Context, Effort, Mutation
 from proofs_checks.command import COMMAND
 from proofs_checks.evidence import Evidence, Tally, Verdict
 from proofs_checks.page import page
 from proofs_checks.run import run_claim, run_claims
+from proofs_checks.store import stored_counterexample
 
 ROOT = Path(__file__).resolve().parents[2]
 _QUICK = ["--effort", "quick", "--jobs", "1"]
@@ -84,7 +87,15 @@ def _refuting(context: Context) -> Evidence:
 
 
 def _failing(context: Context) -> Evidence:
-    raise RuntimeError("broken check")
+    raise RuntimeError("broken\ncheck")
+
+
+def _leaving(context: Context) -> Evidence:
+    raise SystemExit(3)
+
+
+def _empty(context: Context) -> Evidence:
+    return None  # type: ignore[return-value]
 
 
 def _interrupted(context: Context) -> Evidence:
@@ -92,7 +103,13 @@ def _interrupted(context: Context) -> Evidence:
 
 
 @pytest.mark.parametrize(
-    ("check", "words"), [(_refuting, "on record"), (_failing, "RuntimeError: broken check")]
+    ("check", "words"),
+    [
+        (_refuting, "verdicts refuted and none, on record holds and none"),
+        (_failing, "RuntimeError: broken check"),
+        (_leaving, "SystemExit: 3"),
+        (_empty, "it returned NoneType, no Evidence"),
+    ],
 )
 def test_what_is_not_reproduced_exits_1(
     check: Callable[[Context], Evidence],
@@ -119,15 +136,82 @@ def test_a_claim_without_a_record_is_compared_with_nothing(
     assert claim["as_printed"] == "refuted"
 
 
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        ({"groups": [[2, 2], [2, 2]]}, "balanced"),
+        ({"groups": "abc"}, "no lists"),
+        ({}, "no groups"),
+        (None, "another reason"),
+    ],
+)
 def test_a_broken_stored_counterexample_exits_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What is stored is verified again, by the statement alone."""
+    data: Any, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """What is stored is verified again, by the statement alone, to the word."""
+    genuine = stored_counterexample("balance.lemma1")
+    assert genuine is not None
     monkeypatch.setattr("proofs_checks.store.COUNTEREXAMPLES", tmp_path)
-    text = json.dumps({"data": {"groups": [[2, 2], [2, 2]]}, "why": "", "found": ""})
+    text = json.dumps({"data": data or genuine["data"], "why": why, "found": ""})
     (tmp_path / "balance.lemma1.json").write_text(text)
     assert main(["check", "balance.lemma1", *_QUICK]) == 1
     assert "the stored counterexample is none" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{", b"{}", b'{"data": 3, "why": ""}', b"\xff\xfe", b'{"data": {}}']
+)
+@pytest.mark.parametrize("folder", ["COUNTEREXAMPLES", "RECORDED"])
+def test_a_damaged_file_is_named_and_costs_no_other_claim(
+    content: bytes, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Its claim is not reproduced; the others are."""
+    place = tmp_path / folder.lower()
+    place.mkdir()
+    name = "balance.lemma1.json" if folder == "COUNTEREXAMPLES" else "balance.json"
+    (place / name).write_bytes(content)
+    monkeypatch.setattr(f"proofs_checks.store.{folder}", place)
+    status = main(["check", "balance.lemma1", "own.work", "--json", *_QUICK])
+    lemma, work = json.loads(capsys.readouterr().out)["claims"]
+    assert work["error"] is None
+    if folder == "RECORDED" and content == b"{}":
+        assert (status, lemma["recorded"]) == (0, None)
+        return
+    assert (status, lemma["reproduced"]) == (1, False)
+    assert f"{place.name}/{name}: damaged (" in lemma["error"]
+    assert lemma["as_printed"] == "refuted"
+
+
+def test_a_claim_module_that_cannot_be_imported_is_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is named, with what it raises."""
+
+    def broken(name: str) -> None:
+        raise SyntaxError(f"no sense\nin {name}")
+
+    monkeypatch.setattr(registry.importlib, "import_module", broken)
+    message = (
+        r"claims of proofs_checks\.papers\.(\S+): cannot be loaded \(SyntaxError: no sense"
+    )
+    with pytest.raises(InputError, match=message):
+        registry.claims()
+
+
+def test_recording_refuses_what_is_unknown_or_misses_a_mutation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, status 2, and nothing is written."""
+    monkeypatch.setattr("proofs_checks.store.RECORDED", tmp_path)
+    assert record.main(["balance.eq"]) == 2
+    assert re.fullmatch("error: claim balance.eq: unknown; .*\n", capsys.readouterr().err)
+    (model,) = registry.chosen(["balance.eq2"])
+    monkeypatch.setattr(registry, "claims", lambda: (_claim("balance.eq2", model.check),))
+    assert record.main(["balance.eq2"]) == 2
+    assert "the mutation 'm' is not caught" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_interruption_keeps_what_there_is(

@@ -1,12 +1,21 @@
 """Searching, shrinking, evidence: the machinery below the claims."""
 
+from math import nan
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations.errors import InputError
 from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation
-from proofs_checks.evidence import Estimate, Evidence, Tally, VacuousCheckError, Verdict
+from proofs_checks.evidence import (
+    ContradictoryEvidenceError,
+    Estimate,
+    Evidence,
+    Tally,
+    VacuousCheckError,
+    Verdict,
+)
 from proofs_checks.run import run_check
 from proofs_checks.search import examine, smallest_counterexample
 from proofs_checks.shrink import shrink, size
@@ -84,6 +93,24 @@ def test_nothing_passes_without_an_instance() -> None:
         with pytest.raises(VacuousCheckError):
             Evidence(verdict)
     assert Evidence(Verdict.NOT_CHECKABLE, summary="why").as_printed is Verdict.NOT_CHECKABLE
+
+
+def test_evidence_that_contradicts_itself_is_refused() -> None:
+    """Counts and verdicts that cannot be: 4 failures and holds, none and refuted, -4, NaN."""
+    holding, failing = Tally("w", "m", 5, 5, 0), Tally("w", "m", 5, 5, 4)
+    rejected = Estimate("mean", 1.0, 0.5, 1.5, 9, "below 1", accepted=False)
+    for make in (
+        lambda: Evidence(Verdict.HOLDS, tallies=(failing,)),
+        lambda: Evidence(Verdict.REFUTED, Verdict.HOLDS, tallies=(holding,)),
+        lambda: Evidence(Verdict.SUPPORTED, estimates=(rejected,)),
+        lambda: Tally("w", "m", 5, 50, 0),
+        lambda: Tally("w", "m", 5, 5, -4),
+        lambda: Estimate("mean", nan, 0.5, 1.5, 9, "below 2", accepted=True),
+        lambda: Estimate("mean", 1.0, 0.5, 1.5, 0, "below 2", accepted=True),
+    ):
+        with pytest.raises(ContradictoryEvidenceError):
+            make()
+    assert Evidence(Verdict.REFUTED, Verdict.HOLDS, tallies=(failing, holding)).verdicts
 
 
 def _check(context: Context) -> Evidence:
