@@ -15,6 +15,7 @@ from proofs_checks.evidence import Data, Evidence
 from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.papers.fluid.nested_memory import Load
 from proofs_checks.papers.fluid.runs import random_setting
+from proofs_checks.papers.fluid.wait_gap import UNITS
 from proofs_checks.search import corrected_evidence, examine
 
 
@@ -260,7 +261,7 @@ CLAIMS = (
         "Thr* − E[Thr] ≤ (1/S)·Σ_k E[W_k^S]",
         "Σ_i n_i·(stages of segment i) prompts under way must be added to the queues. The order "
         "stays.",
-        "in steps of ΔT (S = T/ΔT), and counted in prompts, the most favourable unit.",
+        "in steps of ΔT (S = T/ΔT), and counted in prompts, the most favourable unit." + UNITS,
         _gap_check,
         _GAP,
         Mutation("outputs of 1 only", partial(_gap_check, outputs=(1,))),

@@ -128,14 +128,15 @@ def verify_overflow(data: Data, *, varying: bool) -> str | None:
     chance = printed_chance(case)
     if chance <= 2 / case.inverse:
         return None
-    held = case.prompt + case.output
-    memory = float(_printed(case)) + held * case.allowance(2)
+    queue = (case.prompt + case.output) * case.allowance(2)
+    by_the_words = case.exceeds(case.allowance(2), when_full=True)
     shares = ", ".join(map(str, case.shares))
     return (
         f"l' = ({case.output}, {case.output + 1}), P_2 = {shares}, n = {case.thresholds}, δ = "
-        f"1/{case.inverse}: (12) with (11) gives {memory:.2f}; a full batch alone has "
-        f"{case.full}, and within {case.batches} batches more than the memory is needed with "
-        f"probability {chance:.3f} at least"
+        f"1/{case.inverse}: (12) with (11) gives {float(_printed(case)) + queue:.2f}; a full "
+        f"batch alone has {case.full}, and within {case.batches} batches more than the memory is "
+        f"needed with probability {chance:.3f} at least (more than {case.full + queue:.2f}, which "
+        f"is (12) with a full batch for M^π, with probability {by_the_words:.1g})"
     )
 
 
@@ -246,7 +247,9 @@ def _claim(
         correction=_RIGHT.replace("{}", equation),
         defect=Defect.FORMULA,
         reading="S batches, few enough for [0, T]; arrivals slow enough for the first part of "
-        f"{condition}."
+        f"{condition}. The refutation is of the sum (11), which appendix C repeats. By the words "
+        "before it, 'exactly n_i prompts per stage', M^π is that of a full batch, and the "
+        "statement holds, as corrected."
         + (
             ""
             if number == 2

@@ -283,8 +283,9 @@ CLAIMS = (
             Mutation("the queue in the correction", partial(_domination_check, still_queue=True)),
         ),
         correction="The reflected walk max{2n_1, W̃ + Ȳ − n_1} dominates both: it is monotone in "
-        "what comes. The proof needs no more, so that its bounds stand.",
-        defect=Defect.RESULT,
+        "what comes. The proof needs no more, so that its bounds stand; only the link by W̄ is "
+        "to be left out.",
+        defect=Defect.FORMULA,
         reading="path by path, as the chain of inequalities in appendix D has it.",
         verify=verify_domination,
     ),

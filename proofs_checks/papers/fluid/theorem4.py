@@ -166,7 +166,10 @@ CLAIMS = (
         correction="With M^π the memory of a full batch (fluid.eq14) and < in (14), as in (10) "
         "(fluid.theorem4-equality).",
         defect=Defect.FORMULA,
-        reading=READING.format("theorem4-memory"),
+        reading=READING.format("theorem4-memory") + " The refutation is of the sum for M^π after "
+        "(14), which section 7.2 repeats for its figures. By the words before it, 'n_i at each "
+        "stage', M^π is that of a full batch, and the statement with < in (14) is the corrected "
+        "one.",
         verify=verify,
     ),
 )

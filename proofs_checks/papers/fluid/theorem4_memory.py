@@ -1,5 +1,6 @@
 """Equation (15): the memory that Theorem 4 prints for merged segments."""
 
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -17,17 +18,34 @@ def merged_case(prompt: int, width: int, thresholds: tuple[int, int], batches: i
     return TwoSegments(prompt, width, width, thresholds, ((1, 1),), batches, _INVERSE)
 
 
-def merged_chance(case: TwoSegments, often: int) -> float:
-    """Return a lower bound on the chance that the memory of (15) is exceeded.
+def merged_memory(case: TwoSegments, *, index: bool = False, full: bool = False) -> float:
+    """Return the memory of (15) for two segments.
+
+    Parameters
+    ----------
+    case : TwoSegments
+        Segments.
+    index : bool
+        Whether ``l'_{(j−1)ΔL} = ΔL`` replaces ``l'_{j−1}``, which is ``l'_1 = 1``.
+    full : bool
+        Whether M^π is the memory of a full batch, as its words have it, and not the sum.
+    """
+    width = case.output
+    printed = printed_segment_memory(case.prompt, width, case.thresholds)
+    held = case.prompt + (width if index else 1)
+    # m = 2·ΔL types: ln(mS/δ).
+    return float(case.full if full else printed) + held * case.allowance(2 * width)
+
+
+def merged_chance(case: TwoSegments, often: int, memory: float) -> float:
+    """Return a lower bound on the chance that a memory is exceeded.
 
     Types Δ and 2Δ come ``often`` times as often as each other one. As long as only they come,
     nobody leaves within a segment, so that batches are full.
     """
     width, (first, _) = case.output, case.thresholds
-    printed = printed_segment_memory(case.prompt, width, case.thresholds)
-    # l'_{j−1} is l'_1 = 1 in (15), though segment 2 begins after l'_Δ = Δ.
-    allowed = float(printed) + (case.prompt + 1) * case.allowance(2 * width)
-    limit = (allowed - case.full) / (case.prompt + width)
+    # Segment 2 begins after l'_Δ = Δ.
+    limit = (memory - case.full) / (case.prompt + width)
     only_two = (often / (often + width - 1)) ** (first * case.batches)
     return case.exceeds(limit, when_full=True) - (1 - only_two)
 
@@ -40,12 +58,10 @@ def verify_merged(data: Data) -> str | None:
         return None
     if not case.applies or case.batches > 400:
         return None
-    chance = merged_chance(case, often)
+    memory = merged_memory(case)
+    chance = merged_chance(case, often, memory)
     if chance <= 2 / case.inverse:
         return None
-    printed = printed_segment_memory(prompt, width, case.thresholds)
-    # m = 2·ΔL types: ln(mS/δ).
-    memory = float(printed) + (prompt + 1) * case.allowance(2 * width)
     return (
         f"l = {prompt}, l'_j = j ≤ {2 * width}, L = 2, types {width} and {2 * width} {often} "
         f"times as frequent as the others, n = {case.thresholds}, δ = 1/10: (15) gives "
@@ -67,15 +83,14 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
     ]
     made = "l = 1, 5, ΔL = 2, 4, three pairs of thresholds, P_2 = 1/2; by convolution"
 
-    def printed(case: TwoSegments) -> bool:
-        if exact:
-            return case.exceeds(case.allowance(2 * case.output), when_full=True) <= 0.1
-        return merged_chance(case, often) <= 2 / case.inverse
+    def seldom(case: TwoSegments, *, index: bool = False, full: bool = False) -> bool:
+        memory = merged_memory(case, index=index or exact, full=full or exact)
+        return merged_chance(case, often, memory) <= 2 / case.inverse
 
     suffices = partial(buffer_suffices, buffer=buffer)
-    return corrected_evidence(
+    evidence = corrected_evidence(
         examine(
-            "exceeded with probability at most δ, or even 2δ", made, cases, printed,
+            "exceeded with probability at most δ, or even 2δ", made, cases, seldom,
             lambda c: c.applies,
         ),
         examine("with the corrected memory", made, cases, suffices, lambda c: c.applies),
@@ -85,8 +100,41 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
             "batches": c.batches, "often": often,
         },
         "Before segment j prompts hold l + l'_{(j−1)ΔL} tokens; (15) has l'_{j−1}, the length of "
-        "type j − 1. And its M^π lacks much of a full batch (fluid.eq14).",
+        "type j − 1. And its M^π lacks much of a full batch (fluid.eq14). Either error alone is "
+        "enough.",
+        **_one_error_each(),
     )  # fmt: skip
+    single = [
+        examine(
+            what,
+            "the same",
+            cases,
+            partial(seldom, index=index, full=not index),
+            lambda c: c.applies,
+        ).tally
+        for what, index in _MENDED.items()
+    ]
+    return replace(evidence, tallies=(*evidence.tallies, *single))
+
+
+#: What (15) becomes with one of its two errors mended, and whether it is the index.
+_MENDED = {
+    "the same with l'_{(j−1)ΔL} in place of l'_{j−1}, M^π as printed": True,
+    "the same with the memory of a full batch, l'_{j−1} as printed": False,
+}
+
+
+def _one_error_each() -> dict[str, float]:
+    """Return two chances that exceed δ = 1/10, one for each error alone; l = 1, ΔL = 2."""
+    sum_only, index_only = merged_case(1, 2, (3, 2), 20), merged_case(1, 2, (10, 9), 30)
+    return {
+        "l'_{(j−1)ΔL} and the sum, n = (3, 2), S = 20: P(exceeded)": merged_chance(
+            sum_only, 10**9, merged_memory(sum_only, index=True)
+        ),
+        "l'_{j−1} and a full batch, n = (10, 9), S = 30: P(exceeded)": merged_chance(
+            index_only, 10**9, merged_memory(index_only, full=True)
+        ),
+    }
 
 
 CLAIMS = (
@@ -115,7 +163,9 @@ CLAIMS = (
         "batch: before segment j a prompt has passed stage l'_{(j−1)ΔL}.",
         defect=Defect.FORMULA,
         reading="S batches, few enough for [0, T]; arrivals slow enough for the first part of "
-        "(14).",
+        "(14). M^π as the sum after (14), which the figures repeat. By the words before it, "
+        "'n_i at each stage', it is the memory of a full batch. Either error alone makes (15) "
+        "fail: that sum, with l'_{(j−1)ΔL}; or a full batch, with l'_{j−1} as printed.",
         verify=verify_merged,
     ),
 )

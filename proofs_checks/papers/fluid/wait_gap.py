@@ -207,6 +207,11 @@ _COUNTS = (
     "in steps of ΔT (S = T/ΔT), as in appendix B.0.1, where the step is the unit of time; "
     "counted in prompts, the most favourable unit."
 )
+#: Also of the display in the proof of Theorem 2.
+UNITS = (
+    " Read literally it could not be meant: halve the unit of time, and the throughput per unit "
+    "of time halves, but neither S nor the queues change."
+)
 _STRICT = "(1/S)·Σ_j (2n_j + λ_jΔT/(2(n_j − λ_jΔT)))"
 _EQUAL = "(1/S)·Σ_j λ_j + Σ_j √(λ_j/S)"
 
@@ -238,7 +243,7 @@ def _claim(name: str, title: str, statement: str, formula: str, *, critical: boo
         mutations=tuple(mutations),
         correction=right,
         defect=Defect.FORMULA,
-        reading="'Ω' as the 'O' of an upper bound; " + _COUNTS if latency else _COUNTS,
+        reading="'Ω' as the 'O' of an upper bound; " + _COUNTS if latency else _COUNTS + UNITS,
         verify=partial(verify_latency if latency else verify_gap, critical=critical),
     )
 
