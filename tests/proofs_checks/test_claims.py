@@ -8,7 +8,7 @@ import pytest
 
 from proofs_checks import claims
 from proofs_checks.claim import Claim, Effort, Kind, Mutation
-from proofs_checks.evidence import Verdict
+from proofs_checks.evidence import Data, Verdict
 from proofs_checks.run import run_check, run_claim
 from proofs_checks.shrink import shrink, size
 from proofs_checks.store import COUNTEREXAMPLES, recorded, stored_counterexample
@@ -81,7 +81,8 @@ def test_a_verifier_accepts_no_empty_data(claim: Claim) -> None:
     """Nothing at all, and the stored data emptied, are none; it may raise for them."""
     stored = stored_counterexample(claim.id)
     keys = {} if stored is None else stored["data"]
-    for data in ({}, dict.fromkeys(keys, 0), {key: [] for key in keys}):
+    emptied: tuple[Data, ...] = ({}, dict.fromkeys(keys, 0), {key: [] for key in keys})
+    for data in emptied:
         try:
             assert claim.verify is not None
             said = claim.verify(data)

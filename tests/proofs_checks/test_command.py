@@ -1,5 +1,6 @@
 """``bfio check``: documents, exit statuses, words."""
 
+import importlib
 import json
 import re
 from collections.abc import Callable
@@ -192,7 +193,7 @@ def test_a_claim_module_that_cannot_be_imported_is_one_line(
     def broken(name: str) -> None:
         raise SyntaxError(f"no sense\nin {name}")
 
-    monkeypatch.setattr(registry.importlib, "import_module", broken)
+    monkeypatch.setattr(importlib, "import_module", broken)
     message = (
         r"claims of proofs_checks\.papers\.(\S+): cannot be loaded \(SyntaxError: no sense"
     )
