@@ -21,12 +21,25 @@ from proofs_checks.laws import (
     snapshot_law,
     sum_law,
 )
-from proofs_checks.papers.balance import lemma7, lemma8, lemma8_proof, maximum, rounds, theorem2
+from proofs_checks.papers.balance import (
+    baselines,
+    drift,
+    first_come,
+    lemma7,
+    lemma8,
+    lemma8_proof,
+    maximum,
+    rounds,
+    step_time,
+    theorem2,
+)
+from proofs_checks.papers.balance.estimates import bounded_mean, room
 from proofs_checks.papers.balance.lemma1 import fewest_maximisers, optimal_rounds
 from proofs_checks.papers.balance.separation import Step
 from proofs_checks.papers.balance.separation_program import verify_objective, verify_program
 from proofs_checks.papers.own.probes import verify_kinks
 from proofs_checks.papers.own.rounds import is_perfect, smallest_overloaded
+from proofs_checks.papers.route import br0
 from proofs_checks.papers.route.stage1 import verify_stage1
 from proofs_checks.separation_search import violating_step
 from proofs_checks.statistics import mean_estimate, slope_estimate
@@ -221,6 +234,66 @@ def test_smallest_overloaded_pools_lie_within_all_others(workers: int, counts: l
     within = any(all(a <= b for a, b in zip(c, counts, strict=True)) for c in found)
     assert within == rounds.overloaded(tuple(counts), workers)
     assert all(is_perfect((workers, 2, c)) for _, _, c in smallest_overloaded(workers, 2, 2))
+
+
+def test_fcfs_by_hand() -> None:
+    """Two workers, one slot: request 1 ends first, so request 2 joins worker 1."""
+    for rule in (first_come.most_free, first_come.lowest_index):
+        assert first_come.placements(rule, [2, 1, 1, 1], 2, 1) == [0, 1, 1, 0]
+    # Two slots: the emptiest by turns; by index two on each; the fullest as by index.
+    for rule, placed in (
+        (first_come.most_free, [0, 1, 0, 1]),
+        (first_come.lowest_index, [0, 0, 1, 1]),
+        (first_come.least_free, [0, 0, 1, 1]),
+    ):
+        assert first_come.placements(rule, [1] * 4, 2, 2) == placed
+
+
+def test_the_shortest_queue_by_hand() -> None:
+    """Three workers, two rounds: two short requests fill the others to 1, and the tie is lost."""
+    assert baselines.heavies_by_counts(3, 2) == [2, 0, 0]
+    assert baselines.heavies_by_counts(3, 2, burst=1) == [1, 0, 1]
+
+
+def test_weights_under_drift_by_hand() -> None:
+    """Increments 1, 2, 4, prompt 5, steps 1 to 3: 5 + 1 + 2 by age, 5 + 2 + 4 by step."""
+    arguments = ((1, 2, 4), 5, 1, 3)
+    assert drift.weight_by_age(*arguments) == 8
+    assert drift.weight_by_step(*arguments) == 11
+    assert drift.late_weight(*arguments) == 9
+
+
+def test_the_released_constants_of_a_step() -> None:
+    """(0.0006·72 + 0.035)/16 s = 4.8875 ms and 1.5·2·576·61 µs/2^20 = 0.1005 µs per token."""
+    assert float(step_time.RELEASED[0]) == pytest.approx(4.8875e-3)
+    assert float(step_time.RELEASED[1]) == pytest.approx(1.00525e-7, rel=1e-5)
+
+
+def test_a_mean_that_cannot_be_negative_has_no_negative_interval() -> None:
+    """0, 0, 0, 4: mean 1, half width 3.18·2/2; the bound of 8.36 is twice the upper end."""
+    measured = bounded_mean("m", [0, 0, 0, 4], "b", 8.364)
+    assert (measured.estimate.low, measured.estimate.accepted) == (0, True)
+    assert measured.estimate.high == pytest.approx(4.182, abs=1e-3)
+    assert "by a factor of 2:" in room([measured])
+    assert not bounded_mean("m", [0, 0, 0, 4], "b", 4).estimate.accepted
+
+
+def test_br_0_by_hand() -> None:
+    """A step of three workers with J = 2, by stage 2 alone: 30 and 5 fill the margin, then 18."""
+    step = ((1, 2, 0), (40, 25, 60), (18, 9, 30, 22, 5))
+    assert br0.decisions(*step, br0.Rules(3, 5)) == {((18,), (5, 30), ())}
+    # Two slots, margin 10: stage 1 sends 8 and is left with 5; stage 2 sends 5 and 5.
+    for threshold, sizes in ((1, (5, 8)), (2, (5, 5))):
+        found = br0.decisions((2, 0), (0, 10), (8, 5, 5), br0.Rules(threshold, 3))
+        assert found == {(sizes, ())}
+    # With one candidate, the largest, stage 2 goes one by one.
+    assert br0.decisions((2, 0), (0, 10), (8, 5, 5), br0.Rules(2, 1)) == {((5, 8), ())}
+
+
+def test_br_0_follows_all_choices_among_equal_scores() -> None:
+    """Two workers, margin 2: sizes 1 and 3 both score 1 (3 − 2·1); either may go."""
+    both = br0.decisions((0, 1), (4, 2), (1, 3), br0.Rules(0, 2))
+    assert both == {((), (1,)), ((), (3,))}
 
 
 _STEP = {"workers": [{"base": 0, "slots": 1}] * 3, "pool": [6, 4, 4, 1, 1]}

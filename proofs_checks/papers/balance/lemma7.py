@@ -10,6 +10,7 @@ from proofs_checks.ample_pool import Admission, Cell, blind_sizes, level_sizes
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence, accepted
 from proofs_checks.papers.balance.average_gap import AVERAGE, gap_estimates
+from proofs_checks.papers.balance.estimates import room
 from proofs_checks.search import corrected_evidence, examine
 
 #: Universal constant of eq. (32): the one that Bernstein's inequality gives (balance.lemma6).
@@ -24,11 +25,12 @@ def _lemma_check(context: Context, *, admission: Admission = level_sizes) -> Evi
     more = ((1,), (2,), (2, 0, 1), (0, 3))
     drifts = context.choose(((2,), (0, 3)), more, more)
     cells = [Cell(4, 64, 0.2, 10, drift) for drift in drifts]
-    estimates = gap_estimates(context, cells, admission)
+    measured = gap_estimates(context, cells, admission)
+    estimates = tuple(m.estimate for m in measured)
     return Evidence(
         accepted(*estimates),
         summary="BF-IO's optimum in closed form, as for balance.lemma4. The proof needs one more "
-        "factor δ_max (balance.lemma7-step).",
+        f"factor δ_max (balance.lemma7-step). {room(measured)}",
         estimates=estimates,
     )
 

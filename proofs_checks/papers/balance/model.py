@@ -1,12 +1,9 @@
-"""Section 3 and the beginning of section 5: profiles, loads, imbalance, drift."""
+"""Section 3 and the beginning of section 5: profiles, loads, imbalance."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import product
 
-import numpy as np
-
-from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.drift import Drift
 from bfio.decode.run import Run
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
@@ -134,71 +131,6 @@ def _gap_check(context: Context, *, fewer: int = 1) -> Evidence:
     )
 
 
-# Definition 2: what indexes the increments.
-
-
-def _weights(increments: Sequence[int], starts: Sequence[int], reading: DriftReading) -> list[int]:
-    """Gain of each request between the last two of ``len(increments) + 1`` steps."""
-    drift = Drift((*increments, increments[-1]), reading)
-    zeros = np.zeros(1, dtype=np.int64)
-    now = len(increments)
-    return [
-        int((drift.weights(zeros, zeros + x, now) - drift.weights(zeros, zeros + x, now - 1))[0])
-        for x in starts
-    ]
-
-
-def verify_drift(data: Data) -> str | None:
-    """Compute the gains of two running requests at one step by the printed formula."""
-    increments, starts = data["increments"], data["starts"]
-    step = len(increments)
-    if len(starts) != 2 or min(starts) < 0 or max(starts) >= step or min(increments) < 1:
-        return None
-    # w(j + 1) − w(j) = δ_j; a request that started at x is in its (step − x)-th step before.
-    gains = [increments[step - x - 1] for x in starts]
-    if gains[0] == gains[1]:
-        return None
-    return f"with δ = {increments} requests started at steps {starts} gain {gains} at step {step}"
-
-
-def _drift_check(
-    context: Context, *, constant: bool = False, reading: DriftReading = DriftReading.GLOBAL_STEP
-) -> Evidence:
-    length = context.choose(3, 4, 5)
-    cases = [
-        (deltas, starts)
-        for n in range(1, length + 1)
-        for deltas in product(range(1, 4), repeat=n)
-        for starts in product(range(n), repeat=2)
-        if not constant or len(set(deltas)) == 1
-    ]
-
-    def shared(case: tuple[tuple[int, ...], tuple[int, ...]], how: DriftReading) -> bool:
-        return len(set(_weights(*case, how))) == 1
-
-    made = f"all sequences of up to {length} increments in 1..3 and two start steps"
-    printed = examine(
-        "all running requests share the increment (printed formula)",
-        made,
-        cases,
-        lambda case: shared(case, DriftReading.AGE),
-    )
-    corrected = examine(
-        "the same with increments indexed by the global step",
-        made,
-        cases,
-        lambda case: shared(case, reading),
-    )
-    return corrected_evidence(
-        printed,
-        corrected,
-        verify_drift,
-        lambda case: {"increments": list(case[0]), "starts": list(case[1])},
-        "With a constant increment both readings agree; otherwise the formula gives requests of "
-        "different age different increments.",
-    )
-
-
 _SECTION3 = "BF-IO paper, section 3"
 
 CLAIMS = (
@@ -263,29 +195,5 @@ CLAIMS = (
         kind=Kind.IDENTITY,
         check=_gap_check,
         mutations=(Mutation("G − 2 in place of G − 1", partial(_gap_check, fewer=2)),),
-    ),
-    Claim(
-        id="balance.definition2",
-        source="BF-IO paper, Definition 2 (section 5.1)",
-        title="Drift by age or by global step",
-        statement="With w(j) = s + δ_1 + ... + δ_{j−1} for every request, all alive requests "
-        "share the same increment δ_k at global step k.",
-        formula="w_i(j) = s_i + Σ_{t<j} δ_t  ⇒  every request alive at step k gains δ_k",
-        hypotheses=("0 ≤ δ_t ≤ δ_max",),
-        kind=Kind.COUNTEREXAMPLE,
-        check=_drift_check,
-        mutations=(
-            Mutation(
-                "constant increments only, where both agree", partial(_drift_check, constant=True)
-            ),
-            Mutation(
-                "the correction indexed by age", partial(_drift_check, reading=DriftReading.AGE)
-            ),
-        ),
-        correction="The formula indexes δ by the request's age, the sentence below it by the "
-        "cluster's step. The proof of Theorem 3 needs the latter: w_i at step k is s_i + Σ δ_t "
-        "over the global steps t = x_i..k−1. All claims on drift here take that reading.",
-        defect=Defect.MISPRINT,
-        verify=verify_drift,
     ),
 )

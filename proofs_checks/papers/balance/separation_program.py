@@ -198,7 +198,7 @@ CLAIMS = (
         "is as printed. So under (IO) too the gap contracts, to within a constant that does not "
         "depend on B, and once γBp outweighs it the imbalance is at most (G − 1)·s_max on the "
         "event: Lemma 4's recursion goes through, and with it Theorem 2, with a larger B_0.",
-        defect=Defect.FORMULA,
+        defect=Defect.INFERENCE,
         reading="an outcome is looked at, not its probability: where the probability in Lemma 2 "
         "says something, 2G·exp(−δ²Bp/3) < 1, more than 3·log(2G)·(2·s_max − 1)² slots get free "
         "per worker, and whether the printed bound can fail there is open. The minimisers tried "

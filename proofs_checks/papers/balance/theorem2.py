@@ -19,6 +19,7 @@ from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence, accepted
 from proofs_checks.laws import deviation, expected_imbalance, snapshot_law
 from proofs_checks.papers.balance.constants import LEAST_G, C, prompt_laws
+from proofs_checks.papers.balance.estimates import room
 from proofs_checks.papers.balance.theorems23 import (
     OVERLOADED,
     growth,
@@ -123,9 +124,10 @@ def _check(
         stationary_cells(context),
         holds,
     )
+    measured = improvement_estimates(context, cells, admission)
     estimates = (
         growth(context, "p = 1/2", snapshot_law(prompt_laws()["uniform on 1..10"], 0.5)),
-        *improvement_estimates(context, cells, admission),
+        *(m.estimate for m in measured),
     )
     extreme = dict(zip(_NAMES, (LEAST_G, 400, 2, 10**6, 67), strict=True))
     return Evidence(
@@ -135,7 +137,7 @@ def _check(
         "B, but the ratio tends to 1, since nobody can rebalance what does not end. For every c "
         "and G some B and p do it, so no B_0(G) helps: it must depend on p. As corrected, the "
         "FCFS side is exact; the side of BF-IO, imbalance at most (G − 1)·s_max/p, is measured, "
-        "since its proof starts at batch sizes out of reach (own.condition19).",
+        f"since its proof starts at batch sizes out of reach (own.condition19). {room(measured)}",
         (printed.tally, seen.tally),
         estimates,
         {

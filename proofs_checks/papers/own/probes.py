@@ -101,7 +101,7 @@ CLAIMS = (
         correction="Around the right end D* of the maximising interval of F_H two probes are "
         "exact (own.two-probes). The paper enumerates subsets for BR-H, or probes around every "
         "margin (route.margin-probes); both are exact, neither is needed.",
-        defect=Defect.RESULT,
+        defect=Defect.INFERENCE,
         verify=verify_kinks,
     ),
 )

@@ -6,8 +6,6 @@ from functools import partial
 from itertools import product
 
 from bfio.policies.fscore import ScoreWeights, score
-from bfio.policies.two_stage import TwoStageParameters, two_stage_reference
-from formulations.arrays import IntArray
 from proofs_checks.claim import Claim, Context, Kind, Mutation
 from proofs_checks.evidence import Evidence
 from proofs_checks.papers.route.subsets import discounted
@@ -44,43 +42,6 @@ def _eq1_check(context: Context, *, penalty: int = 0) -> Evidence:
         holds,
     )
     return evidence_of(seen, "An identity; the two regimes meet at the margin.")
-
-
-# BR-0 as a special case of BR-H.
-
-
-def _family_check(context: Context, *, beta: int = 0) -> Evidence:
-    rng = context.rng
-    cases = []
-    for _ in range(context.choose(40, 400, 5000)):
-        G, N = int(rng.integers(1, 4)), int(rng.integers(1, 7))
-        cases.append(
-            (
-                rng.integers(0, 4, G),
-                rng.integers(0, 30, (G, 1)),
-                rng.integers(1, 12, (N, 1)),
-                int(rng.integers(0, 5)),
-            )
-        )
-
-    def holds(case: tuple[IntArray, IntArray, IntArray, int]) -> bool:
-        capacity, base, sizes, threshold = case
-        default = TwoStageParameters(threshold=threshold)
-        explicit = TwoStageParameters(
-            threshold=threshold, alpha=Fraction(1), beta=Fraction(len(capacity) + beta)
-        )
-        # A discount is immaterial where there is one step.
-        return two_stage_reference(capacity, base, sizes, (1,), default) == two_stage_reference(
-            capacity, base, sizes, (7,), explicit
-        )
-
-    seen = examine(
-        "both routers decide alike",
-        "random steps of up to 3 workers and 6 requests, any threshold",
-        cases,
-        holds,
-    )
-    return evidence_of(seen, "With H = 0, α = 1, β = G the score of BR-H is that of BR-0.")
 
 
 # The score over a window, eq. (2).
@@ -143,18 +104,6 @@ CLAIMS = (
         kind=Kind.IDENTITY,
         check=_eq1_check,
         mutations=(Mutation("G + 1 in place of G", partial(_eq1_check, penalty=1)),),
-    ),
-    Claim(
-        id="route.family",
-        source=f"{_PAPER}, section 4 and contributions",
-        title="BR-0 is BR-H with H = 0",
-        statement="With H = 0, α = 1 and β = G the two-stage algorithm of BR-H takes the "
-        "decisions of BR-0, whatever the discount.",
-        formula="F_0(S, g; α = 1, β = G) = F(S, g)",
-        hypotheses=("the same threshold and candidates",),
-        kind=Kind.FINITE,
-        check=_family_check,
-        mutations=(Mutation("β = G + 3", partial(_family_check, beta=3)),),
     ),
     Claim(
         id="route.regimes",

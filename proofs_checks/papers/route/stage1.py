@@ -5,9 +5,13 @@ from fractions import Fraction
 from functools import partial
 from itertools import combinations_with_replacement, product
 
-from bfio.policies.fscore import ScoreWeights, score
+import numpy as np
+
+from bfio.policies.two_stage import TwoStageParameters, two_stage_reference
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
+from proofs_checks.papers.balance.toolkit import confirmed
+from proofs_checks.papers.route.br0 import Rules, decision, decisions, f_score
 from proofs_checks.search import corrected_evidence, examine
 from proofs_checks.step_enumeration import multisets
 
@@ -20,8 +24,7 @@ def emptiest(data: Data) -> int | None:
 
 def best_single(waiting: Sequence[int], margin: int, workers: int) -> set[int]:
     """Return the sizes of highest F-score for a worker with this margin."""
-    weights = ScoreWeights.of(Fraction(1), Fraction(workers), (1,))
-    scores = {size: score([size], [margin], weights) for size in waiting}
+    scores = {size: f_score(size, margin, workers) for size in waiting}
     return {size for size, value in scores.items() if value == max(scores.values())}
 
 
@@ -70,7 +73,24 @@ def _states(context: Context) -> Iterator[Data]:
                 yield data
 
 
-def _stage1_check(context: Context, *, alike: bool = False, fits: bool = False) -> Evidence:
+def _as_toolkit(data: Data, penalty: int | None) -> bool:
+    """Whether the toolkit's BR-0 takes one of the decisions that BR-0 by hand may take."""
+    waiting = data["waiting"]
+    free = [data["slots"] - len(row) for row in data["active"]]
+    loads = [sum(row) for row in data["active"]]
+    chosen = two_stage_reference(
+        np.array(free), np.array(loads)[:, None], np.array(waiting)[:, None], (1,),
+        TwoStageParameters(
+            threshold=data["threshold"], beta=None if penalty is None else Fraction(penalty)
+        ),
+    )  # fmt: skip
+    by_hand = decisions(free, loads, waiting, Rules(data["threshold"], len(waiting)))
+    return decision(chosen, waiting, len(free)) in by_hand
+
+
+def _stage1_check(
+    context: Context, *, alike: bool = False, fits: bool = False, penalty: int | None = None
+) -> Evidence:
     cases = [
         data
         for data in _states(context)
@@ -98,12 +118,17 @@ def _stage1_check(context: Context, *, alike: bool = False, fits: bool = False) 
         "the margin, the largest",
         made, cases, corrected_holds,
     )  # fmt: skip
-    return corrected_evidence(
+    toolkit = examine(
+        "the toolkit's BR-0 takes a decision of BR-0 by hand", "a part of the same",
+        cases[:: context.choose(4, 2, 1)], lambda data: _as_toolkit(data, penalty),
+    )  # fmt: skip
+    evidence = corrected_evidence(
         printed, corrected, verify_stage1, lambda data: data,
         "A worker with few but long requests can have most free slots and the highest load; then "
         "its margin is 0, every request overflows, and the smallest does least harm. An empty "
         "cluster is another case.",
     )  # fmt: skip
+    return confirmed(evidence, toolkit)
 
 
 CLAIMS = (
@@ -122,6 +147,7 @@ CLAIMS = (
         mutations=(
             Mutation("all requests of one size", partial(_stage1_check, alike=True)),
             Mutation("safe requests only in the correction", partial(_stage1_check, fits=True)),
+            Mutation("the toolkit's BR-0 without a penalty", partial(_stage1_check, penalty=0)),
         ),
         correction="Free slots count requests, margins count tokens. Stage 1 sends the largest "
         "request that fits the margin of g* or the smallest that does not, whichever scores "
