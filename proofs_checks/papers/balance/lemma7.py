@@ -171,7 +171,8 @@ CLAIMS = (
         correction="With x* = δ_max·⌈(3/p)·log(GB)⌉ the step holds with y* = ⌈(3/p)·log(GB)⌉ and "
         "the remainder vanishes; U_B grows by the factor δ_max at most, and with it the B that "
         "(32) asks for. As printed the step holds for δ_max ≤ 1, and in the limit up to δ_max = "
-        "−log(1 − p)/p.",
+        "−log(1 − p)/p. For 0 < δ_max < 1 the indicator of Λ > s_max + x* just before it needs a "
+        "factor 1/δ_max on (Λ + δ_max − s_max − x*)₊; the order stays.",
         defect=Defect.FORMULA,
         reading="C_2 = 8 in (32), which is enough for Lemma 6; the result fails for the left-hand "
         "side already, exp(−p·y*) is left out.",

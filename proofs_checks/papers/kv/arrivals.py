@@ -246,8 +246,8 @@ CLAIMS = (
         source=f"{_55} and of Lemma 5.6 (appendix B.4)",
         title="The choice δ = 1/T",
         statement="With δ = 1/T Hoeffding's bound on Pr(N ≥ (1 + 1/T)λCF) is about 1 − O(1/T). "
-        "Consequently, with probability at least 1 − O(1/T), fewer shorter requests arrive, and "
-        "the optimum has served all of S_ON ∪ U by t + C.",
+        "Consequently the optimum has served all of S_ON ∪ U by t + C with probability at least 1 "
+        "− O(1/T).",
         formula="Pr(N ≥ (1+1/T)·λCF) = O(1/T) for a constant C",
         hypotheses=ARRIVALS,
         kind=Kind.COUNTEREXAMPLE,
@@ -257,13 +257,14 @@ CLAIMS = (
                 "a twentieth of the window in the correction", partial(_tail_check, factor=0.05)
             ),
         ),
-        correction="The bound on the bad event tends to 1 and says nothing; its probability "
-        "tends to a positive number. A fixed δ and a window C = B²·log T/(2δ²λ²F²), which grows "
-        "with T, give 1/T.",
+        correction="The conclusion needs that fewer shorter requests arrive with probability 1 − "
+        "O(1/T), and the displays do not give it. The bound on the bad event tends to 1 and says "
+        "nothing; its probability tends to a positive number. A fixed δ and a window C = "
+        "B²·log T/(2δ²λ²F²), which grows with T, give 1/T.",
         reading="the display bounds the bad event by a number near 1; that its probability is "
         "O(1/T) for some constant C is implied by the conclusion, not printed. Refuted where for "
         "every C tried the probability at T = 1000 is at least half of that at T = 10.",
-        defect=Defect.RESULT,
+        defect=Defect.INFERENCE,
         verify=verify_tail,
     ),
 )

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from formulations.hindsight_latency import Convention, LatencyProblem
-from proofs_checks.papers.kv.model import jobs, problem_of
+from proofs_checks.evidence import Data
+from proofs_checks.papers.kv.model import CONVENTIONS, jobs, problem_of
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,14 @@ class Kind:
     def steady(self) -> int:
         """Requests that can start in every round for ever: ``⌊M / area⌋``."""
         return self.memory // self.area
+
+
+def kinds_of(data: Data) -> dict[Convention, Kind]:
+    """Read the kind of request of a counterexample, under each convention."""
+    memory, prompt, output = (data[key] for key in ("memory", "prompt", "output"))
+    if prompt + output > memory:
+        raise ValueError("a request that never fits")
+    return {c: Kind.of(memory, prompt, output, c) for c in CONVENTIONS}
 
 
 def greedy(kind: Kind, recent: Sequence[int]) -> int:

@@ -219,7 +219,7 @@ CLAIMS = (
         "for p ≤ t ≤ p + o in (1), for p + 1 ≤ t ≤ p + o in section 3, for p ≤ t ≤ p + o − 1 in "
         "B.1. (1) for (s, o) is B.1 for (s, o + 1), section 3 is B.1 for (s + 1, o), and OPT of "
         "B.1 ≤ OPT of section 3 ≤ OPT of (1).",
-        defect=Defect.FORMULA,
+        defect=Defect.INFERENCE,
         verify=verify_rules,
     ),
 )

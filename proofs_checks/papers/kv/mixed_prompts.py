@@ -122,10 +122,10 @@ def _claim(name: str, texts: tuple[str, ...], holds: Statement, verify: Verifier
             Mutation("any prompts in the correction", partial(check, corrected="mixed")),
         ),
         correction=correction,
-        defect=Defect.HYPOTHESIS,
-        reading="implied: section 4 states it for a common prompt, section 7 uses the algorithm "
-        "with a prompt for each request. A counterexample is one under every convention and has "
-        "no two equal outputs.",
+        defect=Defect.INFERENCE,
+        reading="implied, not printed: section 4 states it for a common prompt, section 7 uses "
+        "the algorithm with a prompt for each request. A counterexample is one under every "
+        "convention and has no two equal outputs.",
         verify=verify,
     )
 

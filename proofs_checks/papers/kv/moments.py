@@ -14,6 +14,9 @@ from proofs_checks.papers.kv.model import (
     from_data,
     jobs,
     random_problem,
+    running_loads,
+    selected,
+    shortest_first,
 )
 from proofs_checks.papers.kv.optimum import least_latency, optima, prefix
 
@@ -67,6 +70,25 @@ class Moment:
         """Return the schedule of Off-Couple against an optimum."""
         online = [start if start <= self.now else None for start in self.online]
         return off_couple(self.problem, online, offline, self.now)
+
+    def coupled_by_text(self, offline: Sequence[int]) -> Coupling:
+        """Return the same by the text of Algorithm 3, apart from `bfio.kvcache.off_couple`."""
+        starts = prefix(self.online, self.now + 1)
+        outputs = self.problem.output.tolist()
+        t_hat = max((offline[job] + outputs[job] for job in starts), default=self.now + 1)
+        now, jobs_left = self.now, set(range(len(outputs))) - set(starts)
+        while jobs_left:
+            now += 1
+            running = running_loads(self.data, starts, now)
+            copied = [job for job in jobs_left if now >= t_hat and offline[job] == now]
+            running += [self.data.load(job) for job in copied]
+            behind = [job for job in jobs_left if offline[job] <= now and job not in copied]
+            behind.sort(key=lambda job: shortest_first(self.data, job))
+            loads = [self.data.load(job) for job in behind]
+            chosen = selected(self.data.memory, running, loads)
+            starts |= dict.fromkeys([*copied, *(behind[k] for k in chosen)], now)
+            jobs_left -= set(starts)
+        return Coupling(tuple(starts[job] for job in range(len(outputs))), t_hat)
 
 
 def small_problems(

@@ -114,10 +114,13 @@ CLAIMS = (
         kind=Kind.COUNTEREXAMPLE,
         check=_margin_check,
         mutations=(Mutation("ô − δ in the correction", partial(_margin_check, sign=-1)),),
-        correction="ô + δ, the upper bound, does. The text calls the margin overly conservative, "
-        "which ô + δ is.",
-        defect=Defect.FORMULA,
-        reading="a counterexample has ô − δ ≥ 1 and exceeds M under every convention.",
+        correction="ô + δ, the upper bound, does. Its purpose (no overflow) and the next sentence "
+        "(overly conservative, inefficient for a large δ) fit ô + δ only, so that is what is "
+        "meant; the printed words, the lower bound on output length, speak against it, so the "
+        "slip is in both the sign and the word.",
+        defect=Defect.MISPRINT,
+        reading="the sentence to the letter. A counterexample has ô − δ ≥ 1 and exceeds M under "
+        "every convention.",
         verify=verify_margin,
     ),
 )

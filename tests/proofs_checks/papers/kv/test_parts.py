@@ -1,14 +1,13 @@
 """What the claims of the KV-cache paper compute with, against the engines and enumeration."""
 
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.kvcache.lower_bounds import limit_6_4
+from bfio.kvcache.off_couple import Coupling
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import (
     Convention,
@@ -17,9 +16,8 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.papers.kv.adversary import Attack
-from proofs_checks.papers.kv.adversary_costs import program_costs
 from proofs_checks.papers.kv.arrivals import Window, binomial_law
+from proofs_checks.papers.kv.beaten import best_placed
 from proofs_checks.papers.kv.equal_streams import Kind, mean_wait, saturated_rate, started, stream
 from proofs_checks.papers.kv.later import better_starts, least_share
 from proofs_checks.papers.kv.memory_rules import RULES, within
@@ -33,12 +31,11 @@ from proofs_checks.papers.kv.model import (
     problem_of,
     random_problem,
 )
+from proofs_checks.papers.kv.moments import Moment
 from proofs_checks.papers.kv.optimum import optima, prefix
-from proofs_checks.papers.kv.randomized_bound import expected_ratio
 from proofs_checks.papers.kv.regret_sums import least_left
-from proofs_checks.papers.kv.semi_online import least_for_equal
+from proofs_checks.papers.kv.semi_online_equal import least_for_equal
 from proofs_checks.papers.kv.semi_online_limit import area_bound, totals
-from proofs_checks.papers.kv.short_counts import attack, ratio
 from proofs_checks.papers.kv.shortest_waiting import waiting_law
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -113,6 +110,43 @@ def test_optimum_from_a_state_by_hand() -> None:
     assert sum(optima(data, {0: 0, 1: 0}, 1)[0]) == 6
 
 
+@pytest.mark.parametrize(
+    ("memory", "outputs", "convention"),
+    [
+        (4, [1, 1, 2, 2], Convention.CLOSED),
+        (4, [2, 2, 3, 3], Convention.PRINTED),
+        (5, [1, 1, 3, 3], Convention.HALF_OPEN),
+        (6, [2, 2, 2, 2, 2], Convention.CLOSED),
+    ],
+)
+def test_few_requests_suffice_for_one_convention(
+    memory: int, outputs: list[int], convention: Convention
+) -> None:
+    """Four break Theorem 4.2 under each of A, B and C alone, and five equal ones do under A."""
+    problem = problem_of(memory, [1] * len(outputs), outputs, convention)
+    assert brute_force(problem)[0] < total_latency(problem, algorithm(jobs(problem)))
+
+
+@given(SEEDS)
+def test_placing_gives_schedules(seed: int) -> None:
+    """Feasible, no worse than one after the other, and not below the optimum."""
+    problem = drawn(seed, most=4)
+    starts = best_placed(jobs(problem))
+    assert not violations(problem, starts)
+    assert brute_force(problem)[0] <= total_latency(problem, starts)
+
+
+def test_off_couple_by_hand() -> None:
+    """M = 4, s = 1, under (1): o = 3 at 0 (1, 2, 3, 4 tokens), o = 1 arrives at 1 (1, 2).
+
+    Algorithm 2 starts the long one at 0, OFF both at 1 (2, 4, 3, 4). So t̂ = 1 + 3 = 4; next to
+    the long one in slots 1 to 3 there is no room for 1, then 2, and OC starts the short one at 4.
+    """
+    moment = Moment(problem_of(4, [1, 1], [3, 1], arrivals=[0, 1]), 0)
+    assert moment.offline == [(1, 1)]
+    assert moment.coupled_by_text((1, 1)) == moment.coupled((1, 1)) == Coupling((0, 4), 4)
+
+
 @given(EQUAL, st.integers(1, 5))
 def test_least_for_equal_is_the_optimum(kind: tuple[int, int, int, Convention], num: int) -> None:
     """Trying starts in order only loses nothing with equal requests."""
@@ -162,54 +196,6 @@ def test_the_smallest_linear_regret_by_hand() -> None:
     assert kind.steady == 2
 
 
-@given(
-    st.integers(3, 7), st.integers(1, 2), st.integers(0, 2), st.integers(0, 6), st.integers(0, 6)
-)
-def test_sums_of_the_attack_are_optima(
-    memory: int, prompt: int, num: int, release: int, start: int
-) -> None:
-    """With the long request fixed, no schedule of the short ones costs less."""
-    attack = Attack(memory, prompt, num, release)
-    data = jobs(attack.problem())
-    starts = (range(release, release + 16) for _ in range(num))
-    schedules = ((start, *short) for short in product(*starts))
-    costs = (
-        total_latency(attack.problem(), list(p)) for p in schedules if peak(data, p) <= memory
-    )
-    if num == 0:
-        assert attack.with_long_at(start) == start + memory - prompt
-    elif start <= release:
-        assert attack.with_long_at(start) == min(costs)
-
-
-@pytest.mark.parametrize(("steps", "multiple"), [(3, 1), (4, 1), (5, 2)])
-def test_costs_of_keeping_and_waiting_are_simulated(steps: int, multiple: int) -> None:
-    """Under appendix B.1: Algorithm 2 keeps; the schedule that waits is rebuilt here."""
-    prompt = steps * multiple
-    memory = steps * prompt
-    release = memory - 2 * prompt
-    problem = problem_of(
-        memory,
-        [prompt] * (prompt + 1),
-        [memory - prompt, *[1] * prompt],
-        Convention.PRINTED,
-        [0, *[release] * prompt],
-    )
-    keep, _, wait = program_costs(steps, prompt)
-    assert total_latency(problem, algorithm(jobs(problem))) == keep
-    waiting = [release + multiple, *(release + k // steps for k in range(prompt))]
-    assert not violations(problem, waiting, wait)
-
-
-@pytest.mark.parametrize(("steps", "constant"), [(4, 1), (10, 2), (25, 3)])
-def test_expected_ratios_tend_to_the_limit(steps: int, constant: int) -> None:
-    """From below, as M grows."""
-    limit = limit_6_4(Fraction(1, steps), constant, Convention.HALF_OPEN)
-    found = [expected_ratio(steps, constant, prompt) for prompt in (1, 100, 10**4)]
-    assert found == sorted(found)
-    assert found[-1] < limit < found[-1] + Fraction(1, 4)
-
-
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(2, 4), st.integers(2, 4))
 def test_laws_of_arrivals_are_laws(rounds: int, most: int, longest: int, below: int) -> None:
     """They add up to 1 and have the mean of independent draws."""
@@ -240,13 +226,6 @@ def test_rules_of_the_paper_are_the_conventions(seed: int) -> None:
         other = problem_of(problem.memory, *columns, Convention(convention))
         allowed = within(problem.memory, *columns, starts, RULES[rule])
         assert allowed == (not violations(other, starts))
-
-
-@given(st.integers(3, 8), st.integers(1, 6), st.integers(1, 30))
-def test_the_ratio_of_the_attack_is_that_of_its_runs(steps: int, prompt: int, num: int) -> None:
-    """Nothing fits beside the long request, so the closed form is exact."""
-    case = attack(steps, prompt, num)
-    assert ratio(steps, prompt, num) == Fraction(case.with_long_at(0), case.best())
 
 
 def test_equal_requests_as_the_prompt_gets_negligible() -> None:

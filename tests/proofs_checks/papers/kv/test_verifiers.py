@@ -7,13 +7,14 @@ import pytest
 from proofs_checks.evidence import Data
 from proofs_checks.papers.kv.adversary_costs import verify_costs, verify_ratio
 from proofs_checks.papers.kv.arrivals import verify_mean, verify_tail
+from proofs_checks.papers.kv.beaten import verify_optimality
 from proofs_checks.papers.kv.checkpoints import verify_count, verify_listed
 from proofs_checks.papers.kv.exchange import verify_exchange
 from proofs_checks.papers.kv.experiments import verify_cap, verify_limit
 from proofs_checks.papers.kv.figure import verify_figure
 from proofs_checks.papers.kv.memory_rules import verify_rules
 from proofs_checks.papers.kv.mixed_prompts import verify_break, verify_largest
-from proofs_checks.papers.kv.overload import verify_regret, verify_stability
+from proofs_checks.papers.kv.overload import verify_regret
 from proofs_checks.papers.kv.predictions import verify_margin
 from proofs_checks.papers.kv.program import verify_objective, verify_round_0
 from proofs_checks.papers.kv.randomized import (
@@ -25,41 +26,76 @@ from proofs_checks.papers.kv.randomized_bound import verify_bound
 from proofs_checks.papers.kv.regret import verify_subset
 from proofs_checks.papers.kv.regret_sums import verify_decomposition
 from proofs_checks.papers.kv.regret_terms import verify_expectation
-from proofs_checks.papers.kv.semi_online import verify_optimality
 from proofs_checks.papers.kv.semi_online_limit import verify_limit as verify_negligible_prompt
 from proofs_checks.papers.kv.short_counts import verify_balance
 from proofs_checks.papers.kv.shortest_waiting import verify_minimum
+from proofs_checks.papers.kv.stability import verify_stability
 from proofs_checks.registry import chosen
 
-OPTIMAL = {
+#: Five requests, each with its output and with starts under A, B and C. They add up to 14, 6, 13;
+#: those of Algorithm 1, (0, 0, 2, 3, 10), (0, 0, 0, 1, 6), (0, 0, 2, 3, 9), to 15, 7, 14.
+BEATEN: Data = {
+    "memory": 7,
+    "prompt": 1,
+    "requests": [[2, 3, 0, 3], [2, 0, 0, 0], [3, 0, 1, 0], [6, 9, 5, 8], [6, 2, 0, 2]],
+}
+#: The same of Algorithm 1, in order of the outputs.
+OWN = [[2, 0, 0, 0], [2, 0, 0, 0], [3, 2, 0, 2], [6, 3, 1, 3], [6, 10, 6, 9]]
+
+
+def test_better_schedules_are_ones() -> None:
+    """One less than Algorithm 1 under each convention, and the text names all three."""
+    why = verify_optimality(BEATEN)
+    assert why is not None
+    for name in ("A: Algorithm 1", "B: Algorithm 1", "C: Algorithm 1"):
+        assert name in why
+
+
+@pytest.mark.parametrize("column", [1, 2, 3])
+def test_every_convention_is_needed(column: int) -> None:
+    """With the starts of Algorithm 1 under one of them there is no counterexample."""
+    rows = [row.copy() for row in BEATEN["requests"]]
+    for row, own in zip(rows, OWN, strict=True):
+        row[column] = own[column]
+    assert verify_optimality(BEATEN | {"requests": rows}) is None
+
+
+@pytest.mark.parametrize("column", [1, 2, 3])
+def test_a_schedule_that_exceeds_the_memory_is_none(column: int) -> None:
+    """All five at 0 hold at least 5, 10, ... of 7 tokens."""
+    rows = [row.copy() for row in BEATEN["requests"]]
+    for row in rows:
+        row[column] = 0
+    assert verify_optimality(BEATEN | {"requests": rows}) is None
+
+
+@pytest.mark.parametrize("rows", [[], [[1, 0, 0]], [[1, 0, 0, 0], [1, 0, 0]]])
+def test_three_starts_for_each_request(rows: list[list[int]]) -> None:
+    """What has no request, or not three starts for one, is refused."""
+    with pytest.raises(ValueError, match="no request"):
+        verify_optimality(BEATEN | {"requests": rows})
+
+
+def test_a_request_that_never_fits_is_none() -> None:
+    """One token more than M in its last slot."""
+    assert verify_optimality(BEATEN | {"requests": [[7, 0, 0, 0]]}) is None
+
+
+EXCHANGE: Data = {
     "memory": 4,
-    "requests": [[0, 1, 1, 0], [0, 1, 1, 1], [0, 1, 2, 1], [0, 1, 2, 3]],
+    "requests": [[0, 1, 1, 0], [0, 1, 1, 2], [0, 1, 2, 0], [0, 1, 2, 3]],
     "convention": "A",
 }
 
 
 def with_rows(*rows: list[int]) -> Data:
-    """Return the theorem's counterexample with other requests."""
-    return OPTIMAL | {"requests": list(rows)}
+    """Return the exchange's counterexample with other requests."""
+    return EXCHANGE | {"requests": list(rows)}
 
 
-def test_a_better_schedule_is_one() -> None:
-    """Total 11 against 12, by hand in `test_parts`."""
-    assert verify_optimality(OPTIMAL) is not None
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        # As good as Algorithm 1, not better.
-        with_rows([0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 2, 2], [0, 1, 2, 4]),
-        # Exceeds the memory.
-        with_rows([0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 2, 0], [0, 1, 2, 0]),
-    ],
-)
-def test_no_better_schedule(data: Data) -> None:
-    """Neither is a counterexample to Theorem 4.2."""
-    assert verify_optimality(data) is None
+def test_an_exchange_that_fails() -> None:
+    """A starts at (0, 0, 2, 4): at 0 S has the third for the second; 0 + 2 is not 2 + 1."""
+    assert verify_exchange(EXCHANGE) is not None
 
 
 @pytest.mark.parametrize(
@@ -75,7 +111,7 @@ def test_no_better_schedule(data: Data) -> None:
 def test_hypotheses_are_asked_for(data: Data) -> None:
     """Data outside the theorem's hypotheses are refused."""
     with pytest.raises(ValueError, match=r"prompts differ|exceeds the memory|no request"):
-        verify_optimality(data)
+        verify_exchange(data)
 
 
 #: A verifier, and data that meet the hypotheses and do not break the statement.
@@ -93,7 +129,7 @@ FINE: list[tuple[Callable[[Data], str | None], Data]] = [
     # It ends when the running one does, and exceeds M then: a time on the list.
     (verify_listed, {"memory": 4, "prompt": 1, "running": [[1, 2]], "candidate": 1}),
     (verify_count, {"memory": 2, "prompt": 1, "output": 1, "requests": 3}),
-    (verify_exchange, OPTIMAL | {"requests": [[0, 1, 1, 0], [0, 1, 1, 0]]}),
+    (verify_exchange, with_rows([0, 1, 1, 0], [0, 1, 1, 0])),
     (verify_decomposition, {"memory": 9, "longest": 2, "per_round": 2, "rounds": 2}),
     (verify_expectation, {"usual": 5, "slope": 1, "horizon": 3}),
     (verify_negligible_prompt, {"memory": 6, "prompt": 1, "output": 1, "requests": 3}),
@@ -105,6 +141,10 @@ FINE: list[tuple[Callable[[Data], str | None], Data]] = [
     (verify_regret, {"memory": 6, "prompt": 1, "output": 1, "per_round": 1}),
     (verify_regret, {"memory": 2, "prompt": 1, "output": 1, "per_round": 3}),
     (verify_stability, {"memory": 2, "prompt": 1, "output": 1}),
+    # Under A only: a request of one token holds one slot under B and C, and no start is bad.
+    (verify_stability, {"memory": 6, "prompt": 1, "output": 1}),
+    (verify_regret, {"memory": 6, "prompt": 1, "output": 1, "per_round": 3}),
+    (verify_negligible_prompt, {"memory": 6, "prompt": 1, "output": 1, "requests": 30}),
     (verify_mean, {"rounds": 1, "most": 2, "longest": 2, "below": 2}),
     (verify_tail, {"tenths": 10}),
     (verify_minimum, {"memory": 3, "longest": 2, "per_round": 2, "now": 0}),
