@@ -1,11 +1,13 @@
 """The page ``docs/claims.md``, written from the claims and the evidence on record."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from proofs_checks.claim import Claim
+from proofs_checks.claim import Claim, Defect
+from proofs_checks.evidence import Verdict
 from proofs_checks.store import recorded
 
 #: Chapters by the first part of an id; others follow under their own name.
@@ -41,7 +43,7 @@ from it, or a question of our own.
 
 def page(claims: Sequence[Claim]) -> str:
     """Return the whole page."""
-    parts = [_HEAD, _overview(claims)]
+    parts = [_HEAD, _counts(claims), _overview(claims)]
     for paper, group in groupby(claims, key=_paper):
         parts.append(f"## {CHAPTERS.get(paper, paper)}\n")
         entries = recorded(paper)
@@ -66,6 +68,20 @@ def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
 
 def _paper(claim: Claim) -> str:
     return claim.id.split(".")[0]
+
+
+def _counts(claims: Sequence[Claim]) -> str:
+    """Return how many claims of each paper are what, as printed."""
+    kinds = [Verdict.HOLDS, Verdict.SUPPORTED, *Defect, Verdict.NOT_CHECKABLE]
+    rows = [f"| claims of | all | {' | '.join(kinds)} |", "|---" * (len(kinds) + 2) + "|"]
+    for paper, group in groupby(claims, key=_paper):
+        entries = recorded(paper)
+        found = Counter(
+            claim.defect or entries.get(claim.id, {}).get("as_printed") for claim in group
+        )
+        counts = " | ".join(str(found[kind]) for kind in kinds)
+        rows.append(f"| {paper} | {found.total()} | {counts} |")
+    return "\n".join([*rows, ""])
 
 
 def _overview(claims: Sequence[Claim]) -> str:
