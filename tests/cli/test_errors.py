@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from formulations.errors import CapabilityError, InputError
 from tests.cli.conftest import Bfio, Done
 
 VALID = {"capacity": [1, 0], "base": [[5], [7]], "contribution": [[3]]}
@@ -314,3 +316,24 @@ def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
         ["sh", "-c", command], capture_output=True, text=True, cwd=tmp_path, timeout=60
     )
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("traces", "list"), ("check", "--list")])
+def test_a_reader_that_has_gone_is_no_failure(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """A table for nobody: status 0, and not a word."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as nobody:
+        done = subprocess.run(
+            [sys.executable, "-m", "bfio", *arguments],
+            stdout=nobody, stderr=subprocess.PIPE, cwd=tmp_path, timeout=60, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("kind", [InputError, CapabilityError])
+def test_an_error_passes_between_processes(kind: type[InputError]) -> None:
+    """Its three parts survive."""
+    error = pickle.loads(pickle.dumps(kind("here", "wrong", "mend it")))
+    assert type(error) is kind
+    assert (error.where, error.what, error.remedy) == ("here", "wrong", "mend it")
