@@ -171,10 +171,21 @@ def test_optimal_up_to_three_requests(data: LatencyProblem) -> None:
 
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.integers(0, 6))
 def test_optimal_for_equal_outputs(num: int, prompt: int, output: int, extra: int) -> None:
-    """So it is for up to four requests if all outputs are equal too; with five it is not."""
+    """So it is for four requests with equal outputs up to 3; longer ones break it."""
     for convention in Convention:
         data = problem(prompt + output + extra, [(0, prompt, output)] * num, convention)
         assert serve(data, "semi-online").total_latency == oracles.optimum(data)
+
+
+def test_not_optimal_for_four_equal_requests() -> None:
+    """Four requests that hold 1 to 6 tokens each, at their ages 0 to 5, under a memory of 11.
+
+    Algorithm 1 starts them at 0, 1, 6, 7 and they end 5 later: 5 + 6 + 11 + 12 = 34. With starts
+    0, 2, 5, 6 the sum is 5 + 7 + 10 + 11 = 33.
+    """
+    data = problem(11, [(0, 1, 5)] * 4, Convention.CLOSED)
+    assert serve(data, "semi-online").total_latency == 34
+    assert oracles.optimum(data) == 33
 
 
 def test_not_optimal_for_five_equal_requests() -> None:

@@ -9,7 +9,14 @@ from formulations.hindsight_latency import Convention, violations
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Verifier
 from proofs_checks.evidence import Data, Evidence, agreed
 from proofs_checks.papers.kv.model import CONVENTIONS, Jobs, as_data
-from proofs_checks.papers.kv.moments import FROM_STATE, PROOF, Moment, moments, read_common
+from proofs_checks.papers.kv.moments import (
+    FROM_STATE,
+    PROOF,
+    Moment,
+    filling_problems,
+    read_common,
+    rounds_to_see,
+)
 from proofs_checks.search import examine, smallest_counterexample
 
 #: A moment and the single optimum from there.
@@ -70,6 +77,11 @@ def decides_alike(moment: Moment, offline: Sequence[int]) -> bool:
     return moment.started(offline) == moment.started(moment.online)
 
 
+def puts_off(moment: Moment, offline: Sequence[int]) -> bool:
+    """Whether OFF starts nothing at t but what Algorithm 2 starts: V ⊂ S_ON ∪ U."""
+    return moment.started(offline) <= moment.started(moment.online)
+
+
 def same_state(moment: Moment, offline: Sequence[int]) -> bool:
     """Whether OC has completed by t̂ what OFF has, and what runs then runs in both alike."""
     coupled, outputs = moment.coupled(offline), moment.problem.output.tolist()
@@ -95,7 +107,7 @@ def _verifier(part: Part, broken: str) -> Verifier:
             return None
         moment = Moment(problem, now)
         offline = moment.offline[0]
-        if len(moment.offline) > 1 or part(moment, offline):
+        if len(moment.offline) > 1 or not puts_off(moment, offline) or part(moment, offline):
             return None
         coupled = moment.coupled(offline)
         return (
@@ -109,13 +121,15 @@ def _verifier(part: Part, broken: str) -> Verifier:
 
 
 def _cases(context: Context) -> list[Case]:
-    """Return moments with a single optimum at which Algorithm 2 starts something."""
-    count = context.choose(700, 2000, 30_000)
+    """Return moments at which Algorithm 2 starts something, and the one optimum no more."""
+    problems = filling_problems(context, context.choose(600, 2000, 30_000))
     return [
         (moment, moment.offline[0])
-        for moment in moments(context, count)
+        for moment in rounds_to_see(problems)
         # Where it starts nothing, nothing fits, and OFF decides alike.
-        if moment.started(moment.online) and len(moment.offline) == 1
+        if moment.started(moment.online)
+        and len(moment.offline) == 1
+        and puts_off(moment, moment.offline[0])
     ]
 
 
@@ -129,8 +143,9 @@ def _couple_check(
 ) -> Evidence:
     cases = _cases(context)
     made = (
-        "rounds in which Algorithm 2 starts something, with a single optimum from there, of "
-        "random runs on 4 requests that are not optimal, conventions A, B, C"
+        "rounds in which Algorithm 2 starts something, with a single optimum from there that "
+        "starts nothing else then, of random runs on 4 requests that are not optimal, s = 1, M = "
+        "6, A for three of four, else A, B, C in turn"
     )
     printed = examine("the statement", made, cases, lambda case: part(*case), keep=len(cases))
     corrected = examine(
@@ -166,7 +181,8 @@ def _couple_check(
 _READING = (
     "Algorithm 3 as printed, t̂ the round in which OFF completes the last request of S_ON ∪ U. "
     "Looked at where OFF is the only optimum, so that nothing depends on which one is taken, and "
-    "under A, B and C: the figures count the failures under each; the counterexample shown is "
+    "starts at t only what Algorithm 2 starts, as the text before the lemma has it (V ⊂ S_ON ∪ "
+    "U); under A, B and C: the figures count the failures under each; the counterexample shown is "
     "under A, the convention of Equation (1)."
 )
 _LEMMA = "KV-cache paper, Lemma 5.4 (section 5.1, proof in appendix B.2)"
@@ -185,7 +201,7 @@ def _claim(name: str, texts: tuple[str, ...], part: Part, alike: Part, reading: 
         title=title,
         statement=statement,
         formula=formula,
-        hypotheses=FROM_STATE,
+        hypotheses=(*FROM_STATE, "OFF starts at t only some of what Algorithm 2 starts"),
         kind=Kind.COUNTEREXAMPLE,
         check=partial(check, alike=alike),
         mutations=(
@@ -242,8 +258,10 @@ CLAIMS = (
         no_more_memory,
         decides_alike,
         " Memory at t̂ is that of the slot after the completions of t̂: by the proof OFF then "
-        "holds only what it has begun after the last of them. (In slot t̂ itself, where what "
-        "completes still holds its memory, no failure is known while OFF is the only optimum.)",
+        "holds only what it has begun after the last of them. (In slot t̂ itself, where under A "
+        "and C what completes still holds its memory, no failure is known while V ⊂ S_ON ∪ U. "
+        "Without that there is one under C: M = 4, (arrival, s, o) = (0, 1, 2), (0, 1, 3), (2, 1, "
+        "3), (3, 1, 1), (4, 1, 1), t = 0.)",
     ),
     _claim(
         "coupling-inequality",

@@ -1,18 +1,22 @@
 """Rounds of runs of Algorithm 2, with the optimum from the state it has reached."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
 
 from bfio.kvcache.off_couple import Coupling, off_couple
 from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.claim import Context
 from proofs_checks.evidence import Data
 from proofs_checks.papers.kv.model import (
+    CONVENTIONS,
     Jobs,
     algorithm,
     from_data,
     jobs,
+    problem_of,
     random_problem,
     running_loads,
     selected,
@@ -101,11 +105,25 @@ def small_problems(
         )
 
 
+def filling_problems(context: Context, count: int) -> Iterator[LatencyProblem]:
+    """Draw 4 requests for M = 6, s = 1 that arrive in rounds 0 to 4, mostly under A."""
+    for draw in range(count):
+        convention = Convention.CLOSED if draw % 4 else CONVENTIONS[draw // 4 % 3]
+        outputs = context.rng.integers(1, 6, 4).tolist()
+        arrivals = np.sort(context.rng.integers(0, 5, 4)).tolist()
+        yield problem_of(6, [1] * 4, outputs, convention, arrivals)
+
+
 def moments(
     context: Context, count: int, convention: Convention | None = None
 ) -> Iterator[Moment]:
-    """Yield the rounds of random runs that are not optimal; elsewhere there is nothing to see."""
-    for problem in small_problems(context, count, convention):
+    """Yield the rounds of `small_problems` whose runs are not optimal."""
+    return rounds_to_see(small_problems(context, count, convention))
+
+
+def rounds_to_see(problems: Iterable[LatencyProblem]) -> Iterator[Moment]:
+    """Yield the rounds of runs that are not optimal; elsewhere there is nothing to see."""
+    for problem in problems:
         data = jobs(problem)
         online = algorithm(data)
         if sum(online) > sum(data.arrival) and least_latency(data) < sum(online):

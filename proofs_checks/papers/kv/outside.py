@@ -54,7 +54,8 @@ CLAIMS = (
         "sup_M inf_R sup_I E[TEL(I; R)]/OPT(I) = ∞",
         "It speaks of all randomized algorithms. Its proof does not establish it: the "
         "distribution does not add up (kv.theorem6.4-distribution), and its last display leaves "
-        "out algorithms that start early, for which the bound fails (kv.theorem6.4-bound).",
+        "out algorithms that start early, for which the bound fails. Where nothing is cleared, "
+        "another distribution of the same kind mends it (kv.theorem6.4-bound).",
     ),
     _claim(
         "figure5",

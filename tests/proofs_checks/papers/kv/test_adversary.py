@@ -21,7 +21,14 @@ from proofs_checks.papers.kv.model import (
     peak,
     problem_of,
 )
-from proofs_checks.papers.kv.randomized_bound import expected_ratio, last_display, without_one
+from proofs_checks.papers.kv.randomized_bound import (
+    expected_ratio,
+    last_display,
+    mended_bound,
+    mended_limit,
+    mended_ratio,
+    without_one,
+)
 from proofs_checks.papers.kv.short_counts import attack, ratio
 
 
@@ -29,6 +36,19 @@ def test_the_last_display_by_hand() -> None:
     """ε = 1/4: 1/4·(4/3 + 2) = 5/6 = H_3 − 1; with c = 2 it is 1/2 + 5/12 = 11/12."""
     assert last_display(4, 2) == printed_bound_6_4(Fraction(1, 4), 2) == Fraction(11, 12)
     assert without_one(Fraction(1, 4), 2) == Fraction(17, 12)
+
+
+def test_the_mended_distribution_by_hand() -> None:
+    """ε = 1/4, c = 1: k = 1/4, ..., 6/4.
+
+    A start at 0 leaves M/2 and M/4 at the first two: 2 and 1 at a time in place of 3, so 3/2 and
+    3, and 1 at four more: ½ + ½·(17/2)/6. A start at 2 costs 2 + 3/4 over 3/4 where nothing comes.
+    The bound is 1 + ½·(5/6 − 1)/2. With ε = 1/100, c = 1.35 it is about 1.68.
+    """
+    assert mended_ratio(4, 1, Fraction(0)) == Fraction(29, 24)
+    assert mended_ratio(4, 1, Fraction(2)) == (Fraction(11, 3) + 1) / 2
+    assert mended_bound(4, 1) == Fraction(23, 24)
+    assert mended_limit(100) == pytest.approx(1.676, abs=1e-3)
 
 
 @given(

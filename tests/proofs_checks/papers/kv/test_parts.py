@@ -117,12 +117,14 @@ def test_optimum_from_a_state_by_hand() -> None:
         (4, [2, 2, 3, 3], Convention.PRINTED),
         (5, [1, 1, 3, 3], Convention.HALF_OPEN),
         (6, [2, 2, 2, 2, 2], Convention.CLOSED),
+        (11, [5, 5, 5, 5], Convention.CLOSED),
+        (11, [6, 6, 6, 6], Convention.PRINTED),
     ],
 )
 def test_few_requests_suffice_for_one_convention(
     memory: int, outputs: list[int], convention: Convention
 ) -> None:
-    """Four break Theorem 4.2 under each of A, B and C alone, and five equal ones do under A."""
+    """Four break Theorem 4.2 under A, B and C alone; four equal ones do under A and B."""
     problem = problem_of(memory, [1] * len(outputs), outputs, convention)
     assert brute_force(problem)[0] < total_latency(problem, algorithm(jobs(problem)))
 

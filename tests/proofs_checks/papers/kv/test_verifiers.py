@@ -9,11 +9,14 @@ from proofs_checks.papers.kv.adversary_costs import verify_costs, verify_ratio
 from proofs_checks.papers.kv.arrivals import verify_mean, verify_tail
 from proofs_checks.papers.kv.beaten import verify_optimality
 from proofs_checks.papers.kv.checkpoints import verify_count, verify_listed
+from proofs_checks.papers.kv.coupling import within_memory
 from proofs_checks.papers.kv.exchange import verify_exchange
 from proofs_checks.papers.kv.experiments import verify_cap, verify_limit
 from proofs_checks.papers.kv.figure import verify_figure
 from proofs_checks.papers.kv.memory_rules import verify_rules
 from proofs_checks.papers.kv.mixed_prompts import verify_break, verify_largest
+from proofs_checks.papers.kv.model import from_data
+from proofs_checks.papers.kv.moments import Moment
 from proofs_checks.papers.kv.overload import verify_regret
 from proofs_checks.papers.kv.predictions import verify_margin
 from proofs_checks.papers.kv.program import verify_objective, verify_round_0
@@ -205,6 +208,35 @@ def test_off_couple_lags_behind(name: str) -> None:
     assert claim.verify(WAITING | {"convention": "C"}) is None
     # Two requests alike: two optima, and nothing is said.
     assert claim.verify(WAITING | {"requests": [[0, 1, 3], [0, 1, 3]]}) is None
+
+
+#: M = 5: at 3 Algorithm 2 starts the third, the only optimum the last one in its place.
+ANOTHER: Data = {
+    "memory": 5,
+    "requests": [[0, 1, 3], [0, 1, 4], [2, 1, 1], [0, 1, 3]],
+    "convention": "A",
+    "now": 3,
+}
+#: M = 7: at 1 Algorithm 2 starts the third, the only optimum nothing. OC keeps to it, follows OFF
+#: with the last one at 8, and holds 6 + 2 > 7 in slot 9.
+NOTHING: Data = {
+    "memory": 7,
+    "requests": [[0, 1, 3], [0, 1, 5], [1, 1, 3], [4, 1, 5]],
+    "convention": "A",
+    "now": 1,
+}
+
+
+def test_off_starts_nothing_else() -> None:
+    """OC exceeds M in both, and only where V ⊂ S_ON ∪ U it counts."""
+    (claim,) = chosen(["kv.lemma5.4-i"])
+    assert claim.verify is not None
+    assert claim.verify(NOTHING) is not None
+    assert claim.verify(ANOTHER) is None
+    moment = Moment(from_data(ANOTHER), ANOTHER["now"])
+    assert moment.started(moment.online) == {2}
+    assert [moment.started(off) for off in moment.offline] == [{3}]
+    assert not within_memory(moment, moment.offline[0])
 
 
 @pytest.mark.parametrize("verify", [verify_distribution, verify_conditional])
