@@ -194,9 +194,7 @@ def test_a_claim_module_that_cannot_be_imported_is_one_line(
         raise SyntaxError(f"no sense\nin {name}")
 
     monkeypatch.setattr(importlib, "import_module", broken)
-    message = (
-        r"claims of proofs_checks\.papers\.(\S+): cannot be loaded \(SyntaxError: no sense"
-    )
+    message = r"claims of proofs_checks\.papers\.(\S+): cannot be loaded \(SyntaxError: no sense"
     with pytest.raises(InputError, match=message):
         registry.claims()
 
