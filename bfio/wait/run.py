@@ -144,6 +144,8 @@ class StageRun:
         Who was evicted when.
     log : EventLog
         Who was in which batch.
+    statistics : mapping
+        What the policy says of itself.
     """
 
     instance: StageInstance
