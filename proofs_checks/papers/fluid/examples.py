@@ -8,7 +8,8 @@ from typing import Any
 
 from bfio.wait.chains import nested_policy
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence, Verdict
+from proofs_checks.evidence import Data, Evidence
+from proofs_checks.outside import outside_claim
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import instance_of, reference
 from proofs_checks.search import corrected_evidence, evidence_of, examine
@@ -123,29 +124,6 @@ def _reservation_check(context: Context, *, longest: int = 10_000) -> Evidence:
     )
 
 
-# What cannot be checked.
-
-
-def _not_checkable(context: Context, *, why: str) -> Evidence:
-    del context
-    return Evidence(Verdict.NOT_CHECKABLE, summary=why)
-
-
-def _outside(
-    claim_id: str, source: str, title: str, statement: str, formula: str, why: str
-) -> Claim:
-    return Claim(
-        id=claim_id,
-        source=source,
-        title=title,
-        statement=statement,
-        formula=formula,
-        hypotheses=(),
-        kind=Kind.OUTSIDE,
-        check=partial(_not_checkable, why=why),
-    )
-
-
 CLAIMS = (
     Claim(
         id="fluid.figure6",
@@ -184,7 +162,7 @@ CLAIMS = (
         ),
         reading="the utilization of what a short prompt reserves; not an average.",
     ),
-    _outside(
+    outside_claim(
         "fluid.figure3",
         "WAIT paper, figure 3 (section 2.2)",
         "Batch times are linear in tokens",
@@ -192,7 +170,7 @@ CLAIMS = (
         "measured τ ≈ d0 + d1·X",
         "It is a measurement on a GPU; neither data nor coefficients are printed.",
     ),
-    _outside(
+    outside_claim(
         "fluid.figures7-14",
         "WAIT paper, figures 7, 8 and 11 to 14 (section 6)",
         "WAIT and Nested WAIT against vLLM and Sarathi",

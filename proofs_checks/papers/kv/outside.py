@@ -1,27 +1,11 @@
 """What the paper states and no finite computation here can decide, with the reason."""
 
-from functools import partial
-
-from proofs_checks.claim import Claim, Context, Kind
-from proofs_checks.evidence import Evidence, Verdict
+from proofs_checks.claim import Claim
+from proofs_checks.outside import outside_claim
 
 
-def _not_checkable(context: Context, *, why: str) -> Evidence:
-    del context
-    return Evidence(Verdict.NOT_CHECKABLE, summary=why)
-
-
-def _claim(name: str, source: str, title: str, statement: str, formula: str, why: str) -> Claim:
-    return Claim(
-        id=f"kv.{name}",
-        source=f"KV-cache paper, {source}",
-        title=title,
-        statement=statement,
-        formula=formula,
-        hypotheses=(),
-        kind=Kind.OUTSIDE,
-        check=partial(_not_checkable, why=why),
-    )
+def _claim(name: str, source: str, *texts: str) -> Claim:
+    return outside_claim(f"kv.{name}", f"KV-cache paper, {source}", *texts)
 
 
 CLAIMS = (
