@@ -51,9 +51,16 @@ def solve(
         CP-SAT's, or the combinatorial one of `formulations.step.bound`.
     """
     # Weights such as 750,000 and 500,000 have led floating-point solvers to wrong optima.
-    factor = math.gcd(*problem.weights) or 1
-    reduced = replace(problem, weights=tuple(w // factor for w in problem.weights))
-    result = _settled(reduced, backend) or _solved(reduced, backend, time_limit, hint, seed)
+    factor = math.gcd(*problem.weights)
+    if factor > 1:
+        reduced = replace(problem, weights=tuple(w // factor for w in problem.weights))
+        found = solve(reduced, backend=backend, time_limit=time_limit, hint=hint, seed=seed)
+        return _multiplied(found, factor)
+    return _settled(problem, backend) or _solved(problem, backend, time_limit, hint, seed)
+
+
+def _multiplied(result: StepResult, factor: int) -> StepResult:
+    """Return the result in units smaller by a factor."""
     return replace(
         result,
         objective=None if result.objective is None else factor * result.objective,
