@@ -2,7 +2,7 @@
 
 import sys
 
-from bfio.provenance import use_one_thread
+from bfio.common.provenance import use_one_thread
 
 
 def _main() -> int:

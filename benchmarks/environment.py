@@ -4,8 +4,14 @@ import os
 from functools import cache
 from typing import Any
 
-from bfio import provenance
-from bfio.provenance import ROOT, THREAD_VARIABLES, computing_sources, is_dirty, source_digest
+from bfio.common import provenance
+from bfio.common.provenance import (
+    ROOT,
+    THREAD_VARIABLES,
+    computing_sources,
+    is_dirty,
+    source_digest,
+)
 
 
 @cache

@@ -6,7 +6,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from bfio.plots import STYLE
+from bfio.decode.plots import STYLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

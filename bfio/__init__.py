@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING
 from formulations.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from bfio.comparison import Comparison, compare
     from bfio.decode.cluster import Cluster
+    from bfio.decode.comparison import Comparison, compare
+    from bfio.decode.gap import GapReport, measure_gap
+    from bfio.decode.simulation import simulate
     from bfio.decode.state import DecodeState
-    from bfio.gap import GapReport, measure_gap
-    from bfio.simulation import simulate
-    from bfio.solving import solve_step
+    from bfio.step.solve import solve_step
     from bfio.workloads import Workload, read_trace, synthetic
     from formulations.step import StepProblem
 
 _HOMES = {
     "Cluster": "bfio.decode.cluster",
-    "Comparison": "bfio.comparison",
+    "Comparison": "bfio.decode.comparison",
     "DecodeState": "bfio.decode.state",
-    "GapReport": "bfio.gap",
+    "GapReport": "bfio.decode.gap",
     "StepProblem": "formulations.step",
     "Workload": "bfio.workloads",
-    "compare": "bfio.comparison",
-    "measure_gap": "bfio.gap",
+    "compare": "bfio.decode.comparison",
+    "measure_gap": "bfio.decode.gap",
     "read_trace": "bfio.workloads",
-    "simulate": "bfio.simulation",
-    "solve_step": "bfio.solving",
+    "simulate": "bfio.decode.simulation",
+    "solve_step": "bfio.step.solve",
     "synthetic": "bfio.workloads",
 }
 

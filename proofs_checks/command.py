@@ -116,7 +116,7 @@ def _show(args: argparse.Namespace, claims: "tuple[Claim, ...]", reports: "list[
     # After an interruption there are fewer reports than claims; they come in the same order.
     documents = [report_document(c, r) for c, r in zip(claims, reports, strict=False)]
     if args.json:
-        from bfio.provenance import versions
+        from bfio.common.provenance import versions
 
         print_json(
             {

@@ -8,7 +8,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift
 from bfio.decode.policy import Policy
 from bfio.decode.run import Run
-from bfio.simulation import simulate
+from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray, integer_vector
 

@@ -62,7 +62,7 @@ def groups_with_loads(
 
 
 def imbalance(loads: Sequence[int]) -> int:
-    """``G·max − Σ`` of the loads (paper A, eq. 2) [tokens]."""
+    """``G·max − Σ`` of the loads (BF-IO, eq. 2) [tokens]."""
     return len(loads) * max(loads) - sum(loads)
 
 

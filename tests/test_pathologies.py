@@ -1,11 +1,11 @@
-"""Paper A, appendix A.1.1, on the real engine: instances on which JSQ and round-robin are bad."""
+"""BF-IO, appendix A.1.1, on the real engine: instances on which JSQ and round-robin are bad."""
 
 import math
 
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.simulation import simulate
+from bfio.decode.simulation import simulate
 from bfio.workloads import jsq_bad, round_robin_bad
 
 #: Only the load makes a step long, so that ratios of step times are ratios of peak loads.

@@ -26,7 +26,7 @@ class _Scale:
     decisions: int
 
     def pool(self, workers: int) -> int:
-        """R = 128 as in paper A, and 4G (the released simulator) where that is more."""
+        """R = 128 as in BF-IO, and 4G (the released simulator) where that is more."""
         return max(128 if self.slots == 72 else 8, 4 * workers)
 
 

@@ -7,12 +7,12 @@ from typing import Any
 from benchmarks.case import DEFAULT_DATA
 from benchmarks.summary import median, p99
 from benchmarks.workloads import SYNTHETIC, draw
+from bfio.decode import policy_registry as registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
 from bfio.decode.policy import Policy
+from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
-from bfio.policies import registry
-from bfio.simulation import simulate
 from formulations.errors import InputError
 
 

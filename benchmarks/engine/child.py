@@ -16,7 +16,7 @@ from benchmarks.engine.simulation import ENGINE_KEYWORD, SimulationSpec, engines
 from benchmarks.workloads import SYNTHETIC, draw
 from bfio.decode.cluster import Cluster
 from bfio.decode.run import Run
-from bfio.simulation import simulate
+from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 

@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any
 
 from benchmarks.case import ROOT
-from bfio import simulation
+from bfio.decode import simulation
 
 #: The keyword through which the engine lets one choose its implementation.
 ENGINE_KEYWORD = "engine"

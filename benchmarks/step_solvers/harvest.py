@@ -12,9 +12,9 @@ from typing import Any
 from benchmarks.workloads import draw
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
+from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.decode.step_problem import step_problem
-from bfio.simulation import simulate
 from formulations.errors import InputError
 from formulations.step.problem import StepProblem
 

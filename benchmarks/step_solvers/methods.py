@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from benchmarks.step_solvers.instances import digest
-from bfio.exact import solve_exact
-from bfio.policies.two_stage import TwoStageParameters, two_stage
+from bfio.step.exact import solve_exact
+from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from formulations.backends import Limits
 from formulations.backends.highs import Highs
 from formulations.errors import InputError

@@ -100,7 +100,7 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         """Print and leave."""
-        from bfio.provenance import versions
+        from bfio.common.provenance import versions
 
         print(", ".join(f"{name} {number}" for name, number in versions().items()))
         parser.exit()

@@ -8,7 +8,7 @@ from formulations.rationals import exact_rational
 if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster
     from bfio.decode.energy import EnergyModel
-    from bfio.policies.options import PolicyOptions
+    from bfio.decode.policy_options import PolicyOptions
     from bfio.workloads.workload import Workload
 
 #: Part of help texts; written out, because asking the registry would import numpy.
@@ -233,7 +233,7 @@ def add_policy_options(parser: argparse.ArgumentParser) -> None:
 
 def policy_options_from(args: argparse.Namespace) -> "PolicyOptions":
     """Return the options of all policies."""
-    from bfio.policies.options import PolicyOptions
+    from bfio.decode.policy_options import PolicyOptions
 
     return PolicyOptions(
         threshold=args.threshold,

@@ -1,4 +1,4 @@
-"""The tables of paper A from run documents."""
+"""The tables of BF-IO from run documents."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

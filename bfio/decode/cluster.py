@@ -20,7 +20,7 @@ MAX_TOTAL_SLOTS = 4_000_000
 
 @dataclass(frozen=True)
 class Cluster:
-    """Barrier-synchronised decode workers (paper A, section 3 and eq. 6).
+    """Barrier-synchronised decode workers (BF-IO, section 3 and eq. 6).
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Cluster:
     token_time_s : float
         ``t_l``, time per token of the most loaded worker [s/token].
     mean_time_s : float
-        Time per token of the mean load [s/token], an overhead every worker shares; 0 in paper A.
+        Time per token of the mean load [s/token], an overhead every worker shares; 0 in BF-IO.
     """
 
     workers: int = 16

@@ -1,4 +1,4 @@
-"""How the load of a running request grows: the drift models of paper A, definition 2.
+"""How the load of a running request grows: the drift models of BF-IO, definition 2.
 
 A request with prompt ``s`` that starts at step ``x`` has load ``w(1) = s`` at step ``x`` and gains
 a non-negative increment per step. The paper indexes the increments in two ways, which agree only

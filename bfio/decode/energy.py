@@ -1,4 +1,4 @@
-"""Energy of a run (paper A, eqs. 10-11 and 55-58), in two readings.
+"""Energy of a run (BF-IO, eqs. 10-11 and 55-58), in two readings.
 
 The power of a worker is ``P(mfu) = P_idle + (P_max - P_idle)·(min(mfu, mfu_sat)/mfu_sat)^γ`` with
 ``mfu = tokens/s · 6·parameters / peak_flops``. Eq. 58 leaves open which tokens/s holds inside a
@@ -46,7 +46,7 @@ class EnergyModel:
     Parameters
     ----------
     idle_power_w, max_power_w : float
-        ``P_idle`` and ``P_max`` [W]; 100 and 400 in paper A, appendix on energy.
+        ``P_idle`` and ``P_max`` [W]; 100 and 400 in BF-IO, appendix on energy.
     saturation : float
         ``mfu_sat``, the utilisation at which power no longer rises; 0.45 there.
     exponent : float

@@ -1,4 +1,4 @@
-"""The barrier-synchronised decode engine (paper A, section 6.2): a loop of named phases.
+"""The barrier-synchronised decode engine (BF-IO, section 6.2): a loop of named phases.
 
 One step, in this order: *reveal* new requests, *decide* who goes where, *admit*, *run* (loads are
 measured, the step lasts as long as its most loaded worker needs, every active request emits one
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bfio.common.users_code import users_code
+from bfio.decode import predictor_registry as predictors
 from bfio.decode.decisions import checked_decision
 from bfio.decode.drift import LLM, Drift
 from bfio.decode.observers import Observer, StepView, TrajectoryObserver
 from bfio.decode.projection import Projection, Projector
 from bfio.decode.run import Arrivals, Dispatch, Run, RunOptions
 from bfio.decode.state import DecodeState
-from bfio.loading import users_code
-from bfio.predict import registry as predictors
 from formulations.arrays import FloatArray, IntArray, frozen, integer
 from formulations.errors import InputError
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from bfio.decode.cluster import Cluster
     from bfio.decode.policy import Policy
-    from bfio.predict.predictor import Predictor
+    from bfio.decode.predictor import Predictor
     from bfio.workloads.workload import Workload
 
     Choice = TypeVar("Choice", bound=StrEnum)

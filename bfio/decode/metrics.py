@@ -56,7 +56,7 @@ class RunPart:
 
     @cached_property
     def imbalance(self) -> IntArray:
-        """``G·max load - total load`` of each step (paper A eq. 2) [tokens]."""
+        """``G·max load - total load`` of each step (BF-IO eq. 2) [tokens]."""
         run = self.run
         whole: IntArray = run.cluster.workers * run.max_load - run.total_load
         return whole[self.steps]
@@ -69,7 +69,7 @@ class RunPart:
 
     @cached_property
     def times_per_token(self) -> FloatArray:
-        """``(finish - start)/o_i`` of each completed request (paper A eq. 9) [s]."""
+        """``(finish - start)/o_i`` of each completed request (BF-IO eq. 9) [s]."""
         run, ids = self.run, self.completed
         lengths = run.finish_step[ids] - run.start_step[ids] + 1
         return (self._finish_s - run.start_s[run.start_step[ids]]) / lengths
@@ -190,12 +190,12 @@ def _idle_time(part: RunPart) -> Value:
     return float(part.run.idle_before_s[part.steps].sum())
 
 
-@metric("avg_imbalance", "tokens", "mean over steps of G·max load - total load (A eq. 7)")
+@metric("avg_imbalance", "tokens", "mean over steps of G·max load - total load (BF-IO eq. 7)")
 def _avg_imbalance(part: RunPart) -> Value:
     return _sum_per_step(part.imbalance)
 
 
-@metric("avg_gap", "tokens", "mean over steps of max load - min load (paper B's tables)")
+@metric("avg_gap", "tokens", "mean over steps of max load - min load (BalanceRoute's tables)")
 def _avg_gap(part: RunPart) -> Value:
     return _sum_per_step((part.run.max_load - part.run.min_load)[part.steps])
 
@@ -224,13 +224,13 @@ def _max_waiting(part: RunPart) -> Value:
     return int(part.run.waiting[part.steps].max()) if len(part.steps) else None
 
 
-@metric("throughput_tokens_per_s", "tokens/s", "tokens over step time (A eq. 8)")
+@metric("throughput_tokens_per_s", "tokens/s", "tokens over step time (BF-IO eq. 8)")
 def _throughput(part: RunPart) -> Value:
     tokens = exact_sum(part.run.active[part.steps])
     return tokens / float(part.run.duration_s[part.steps].sum()) if len(part.steps) else None
 
 
-@metric("tpot_mean_s", "s/token", "mean time per output token (A eq. 9)")
+@metric("tpot_mean_s", "s/token", "mean time per output token (BF-IO eq. 9)")
 def _tpot_mean(part: RunPart) -> Value:
     return _mean(part.times_per_token)
 
@@ -270,7 +270,7 @@ def _latency_p95(part: RunPart) -> Value:
     return _percentile(part.latencies, 95)
 
 
-@metric("energy_j", "J", "energy, two-phase reading (A eqs. 10-11)")
+@metric("energy_j", "J", "energy, two-phase reading (BF-IO eqs. 10-11)")
 def _energy(part: RunPart) -> Value:
     account = energy_account(
         part.run, part.energy_model, EnergyReading.TWO_PHASE, steps=part.steps

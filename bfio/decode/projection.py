@@ -1,4 +1,4 @@
-"""Projected loads over the look-ahead window (paper A section 4, paper B eq. 7).
+"""Projected loads over the look-ahead window (BF-IO section 4, BalanceRoute eq. 7).
 
 Two independent choices make a projection:
 
@@ -14,7 +14,7 @@ from enum import StrEnum
 import numpy as np
 
 from bfio.decode.drift import Drift
-from bfio.predict.predictor import Predictor
+from bfio.decode.predictor import Predictor
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 

@@ -5,7 +5,7 @@ from itertools import islice
 
 import numpy as np
 
-from bfio.loading import users_code
+from bfio.common.users_code import users_code
 from formulations.errors import InputError
 
 _REMEDY = "return positions in state.waiting, each once"

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bfio.common.users_code import policy_statistics, users_code
 from bfio.kvcache.decisions import checked_positions
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.policy import CachePolicy, Clearing, clearing_of
 from bfio.kvcache.record import Journal
 from bfio.kvcache.run import CacheRun, Limits, StayEnd, Verdict
 from bfio.kvcache.state import CacheState, Waiting
-from bfio.loading import policy_statistics, users_code
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention

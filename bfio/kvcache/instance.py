@@ -7,8 +7,8 @@ from math import ceil
 
 import numpy as np
 
+from bfio.common.memory_fit import refuse_oversized
 from bfio.kvcache.batch_time import PUBLISHED, UNIT_ROUNDS, BatchTime
-from bfio.memory_fit import refuse_oversized
 from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError

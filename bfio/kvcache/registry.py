@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TypeAlias
 
+from bfio.common.option_text import NamedSpec, SpecTable, whole_option
 from bfio.kvcache.look_ahead import LookAhead, Order, Scan
 from bfio.kvcache.policy import CachePolicy, Clearing
 from bfio.kvcache.protection import Admission, Protection
-from bfio.option_text import NamedSpec, SpecTable, whole_option
 from formulations.errors import InputError
 from formulations.rationals import exact_rational
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bfio.delays import summary_of
+from bfio.common.delays import summary_of
 from bfio.kvcache.instance import CacheInstance
 from formulations.arrays import IntArray
 

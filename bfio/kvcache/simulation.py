@@ -5,7 +5,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bfio.engine_choice import Engine, takes_compiled
+from bfio.common.engine_choice import Engine, takes_compiled
+from bfio.common.users_code import call_check
 from bfio.kvcache.engine import run_reference
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.look_ahead import LookAhead
@@ -13,7 +14,6 @@ from bfio.kvcache.policy import CachePolicy, delta_of
 from bfio.kvcache.protection import Protection
 from bfio.kvcache.registry import build
 from bfio.kvcache.run import CacheRun, Limits
-from bfio.loading import call_check
 from formulations.arrays import IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem

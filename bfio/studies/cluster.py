@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from bfio.provenance import environment
+from bfio.common.provenance import environment
 from bfio.studies.limits import Limits
 from bfio.studies.messages import Order, Report
 from bfio.studies.row import Row, Status, Task

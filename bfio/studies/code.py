@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from bfio.provenance import computing_sources, source_digest
+from bfio.common.provenance import computing_sources, source_digest
 
 #: Packages whose sources the toolkit's own digest covers.
 _OURS = ("bfio", "formulations")

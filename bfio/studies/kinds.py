@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, cast
 
 import bfio.studies.row_kinds
-from bfio.loading import load_object
+from bfio.common.users_code import load_object
 from bfio.studies.row import Compute, Context, Instance
 from formulations.errors import InputError, use_one_of
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bfio.loading import load_object
+from bfio.common.users_code import load_object
 from bfio.studies.limits import Limits
 from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Statistic, Table
 from bfio.studies.study import Grid, Smoke, Study, Value

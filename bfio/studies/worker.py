@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from bfio.provenance import environment
+from bfio.common.provenance import environment
 from bfio.studies.code import code_version
 from bfio.studies.kinds import find
 from bfio.studies.messages import Order, Report

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bfio.loading import policy_statistics, users_code
+from bfio.common.users_code import policy_statistics, users_code
 from bfio.wait.instance import MAX_CLOCK, StageInstance
 from bfio.wait.policy import Answer, Decision, StagePolicy, StageState
 from bfio.wait.run import Batches, Events, Evictions, StageRun, Verdict

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from bfio.memory_fit import refuse_oversized
+from bfio.common.memory_fit import refuse_oversized
 from bfio.wait.instance import StageInstance
 from bfio.wait.policy import Decision, StageState
 from formulations.arrays import integer

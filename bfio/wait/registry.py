@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from bfio.option_text import MAX_DIGITS, NamedSpec, SpecTable, whole_option
+from bfio.common.option_text import MAX_DIGITS, NamedSpec, SpecTable, whole_option
 from bfio.wait.chains import Chain, grouped_policy, nested_policy, wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
 from bfio.wait.policy import StagePolicy

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bfio.delays import summary_of
+from bfio.common.delays import summary_of
 from bfio.wait.instance import StageInstance
 from formulations.arrays import BoolArray, FloatArray, IntArray
 

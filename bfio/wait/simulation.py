@@ -5,8 +5,8 @@ from fractions import Fraction
 from functools import partial
 from typing import TypeAlias
 
-from bfio.engine_choice import Engine, takes_compiled
-from bfio.loading import call_check
+from bfio.common.engine_choice import Engine, takes_compiled
+from bfio.common.users_code import call_check
 from bfio.wait.chains import ThresholdPolicy
 from bfio.wait.engine import Ending, run_reference
 from bfio.wait.fcfs import FirstComeFirstServed

@@ -1,4 +1,4 @@
-"""Instances on which common routing rules fail (paper A, appendix A.1.1).
+"""Instances on which common routing rules fail (BF-IO, appendix A.1.1).
 
 Both put all heavy requests on worker 0, so that the slowest worker of every step holds k heavy
 requests where an even spread would leave ``ceil(k / G)`` on each. [The paper prints the ratio

@@ -41,7 +41,7 @@ class LengthDistribution(Protocol):
 class Geometric:
     """``P(o = k) = p (1 - p)^(k - 1)``, k = 1, 2, ..., with ``p = 1 / mean``.
 
-    The output law of paper A, section 5: at every step a request ends with probability p.
+    The output law of BF-IO, section 5: at every step a request ends with probability p.
     """
 
     mean: float
@@ -149,7 +149,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Homogeneous:
-    """Every request equally long: the warm-up setting of paper A (Theorem 1)."""
+    """Every request equally long: the warm-up setting of BF-IO (Theorem 1)."""
 
     value: int
 

@@ -1,4 +1,4 @@
-"""The overloaded family of paper A, Definition 1: a generator that guarantees it and a checker.
+"""The overloaded family of BF-IO, Definition 1: a generator that guarantees it and a checker.
 
 An instance is overloaded if at every step k, for every prompt length l, the pool without the
 requests of length l still holds at least as many requests as there are free slots:

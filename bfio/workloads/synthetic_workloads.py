@@ -129,7 +129,7 @@ _RECIPES: dict[str, _Recipe] = {
         _independent(_CHAT_PROMPTS, _CHAT_OUTPUTS, OnOff(1000, 20, 2.0, 5.0)),
     ),
     "overloaded": _Recipe(
-        "paper A, Definition 1: certified for provenance['overloaded_steps'] steps; use pool",
+        "BF-IO, Definition 1: certified for provenance['overloaded_steps'] steps; use pool",
         _overloaded,
     ),
     "jsq-bad": _Recipe(

@@ -40,7 +40,7 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True)
 class StepProblem:
-    """One step of the integer program (IO), paper A section 4.
+    """One step of the integer program (IO), BF-IO section 4.
 
     ``G`` workers, ``N`` waiting requests in arrival order, look-ahead steps ``h = 0..H``. All data
     are integers, so the optimum is one too.

@@ -11,9 +11,9 @@ Variables
     m[h]   integer  time of the least loaded worker at step h (objective "gap" only)
 with the load L_g(h) = b_g(h) + Σ_i v_i(h) x[i,g]
 Objective
-    imbalance  min Σ_h w_h (G·M[h] − Σ_g τ_g L_g(h))         paper A section 4, (IO)
+    imbalance  min Σ_h w_h (G·M[h] − Σ_g τ_g L_g(h))         BF-IO section 4, (IO)
     max-load   min Σ_h w_h M[h]
-    gap        min Σ_h w_h (M[h] − m[h])                      paper B's D
+    gap        min Σ_h w_h (M[h] − m[h])                      BalanceRoute's D
 Constraints
     (1) admit_once[i]         Σ_g x[i,g] ≤ 1
     (2) capacity[g]           Σ_i x[i,g] ≤ cap_g

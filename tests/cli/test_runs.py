@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from bfio.cli.command import commands
-from bfio.compiled.scope import is_worthwhile
 from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S
+from bfio.decode.compiled.scope import is_worthwhile
 from bfio.decode.metrics import metrics
-from bfio.policies.registry import names
+from bfio.decode.policy_registry import names
 from tests.cli.conftest import Bfio
 
 SMALL = ("--workers", "4", "--slots", "8", "--requests", "150", "--pool", "16")

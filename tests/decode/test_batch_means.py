@@ -7,7 +7,7 @@ import pytest
 
 from bfio.decode.batch_means import BATCHES, MIN_STEPS, half_width, half_widths
 from bfio.decode.cluster import Cluster
-from bfio.simulation import simulate
+from bfio.decode.simulation import simulate
 from bfio.workloads.synthetic_workloads import synthetic
 from formulations.arrays import FloatArray
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.decode import policy_registry as registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.engine import simulate
+from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.replay import run_violations, total_work
-from bfio.policies import registry
-from bfio.policies.spec import PolicySpec
 from bfio.workloads.workload import Workload
 from tests.decode.cases import Scenario, first_come, least_projected, scenarios
 

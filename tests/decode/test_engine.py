@@ -12,9 +12,9 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.engine import ranks_in_queue, simulate
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
+from bfio.decode.policy_registry import build
+from bfio.decode.predictors.none import NoPredictor
 from bfio.decode.state import DecodeState
-from bfio.policies.registry import build
-from bfio.predict.none import NoPredictor
 from bfio.workloads import synthetic
 from formulations.errors import InputError
 from tests.decode.cases import EXACT, Scenario, first_come, nobody, scenarios, workload

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bfio.decode.drift import LLM, Drift, DriftReading
+from bfio.decode.predictors.none import NoPredictor
+from bfio.decode.predictors.oracle import OraclePredictor
 from bfio.decode.projection import Projection, Projector
-from bfio.predict.none import NoPredictor
-from bfio.predict.oracle import OraclePredictor
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from tests.decode.cases import workload

@@ -5,7 +5,7 @@ import numpy as np
 from bfio.decode.cluster import Cluster
 from bfio.decode.metrics import measure_steady
 from bfio.decode.saturated import measure_saturated, saturated_mask
-from bfio.simulation import simulate
+from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 
 

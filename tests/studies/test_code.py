@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bfio.provenance import computing_sources
+from bfio.common.provenance import computing_sources
 from bfio.studies.code import code_version
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.engine_choice import Engine
+from bfio.common.engine_choice import Engine
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.instance import StageInstance

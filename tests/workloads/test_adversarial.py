@@ -1,4 +1,4 @@
-"""The known bad instances of JSQ and round-robin do what paper A, appendix A.1.1 says."""
+"""The known bad instances of JSQ and round-robin do what BF-IO, appendix A.1.1 says."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Definition 1 of paper A: the guarantee holds under hostile policies, and the checker checks."""
+"""Definition 1 of BF-IO: the guarantee holds under hostile policies, and the checker checks."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -10,16 +10,16 @@ from bfio.cli.output import plot_folder, print_json, progress_bar
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from bfio.comparison import Comparison
+    from bfio.decode.comparison import Comparison
     from bfio.decode.run import Run
     from bfio.workloads.workload import Workload
 
 DEFAULT_POLICIES = "fcfs,jsq-tokens,br-0,br-h,bf-io"
 
 _DESCRIPTION = """\
-Run several policies on the same requests and print the table of paper A: imbalance, gap, idle
+Run several policies on the same requests and print the table of BF-IO: imbalance, gap, idle
 share, throughput, time per output token (TPOT) and energy, over the whole run and over its steady
-part. Writes the load trajectories (paper A, fig. 6) and idle fractions (fig. 1) as plots.
+part. Writes the load trajectories (BF-IO, fig. 6) and idle fractions (fig. 1) as plots.
 
   bfio compare
   bfio compare --trace azure.csv.gz --pool 64 --policies fcfs,br-0,bf-io,bf-io:horizon=20
@@ -63,7 +63,7 @@ def _run_policies(
     args: argparse.Namespace, workload: "Workload", policies: list[str]
 ) -> "tuple[Comparison, InputError | None]":
     """Run the policies under a progress bar; interrupted or failing, keep those that are done."""
-    from bfio.comparison import Comparison, compare_each
+    from bfio.decode.comparison import Comparison, compare_each
 
     energy_model = options.energy_from(args)
     runs: list[Run] = []
@@ -96,7 +96,7 @@ def _show(
     args: argparse.Namespace, workload: "Workload", comparison: "Comparison", plots: list[Path]
 ) -> None:
     from bfio.cli.tables import print_comparison
-    from bfio.provenance import versions
+    from bfio.common.provenance import versions
 
     documents = comparison.documents()
     if args.json:
@@ -112,7 +112,7 @@ def _show(
 
 
 def _write_plots(folder: Path, comparison: "Comparison") -> list[Path]:
-    from bfio.plots import idle_fraction_figure, save, trajectory_figure
+    from bfio.decode.plots import idle_fraction_figure, save, trajectory_figure
 
     return [
         save(trajectory_figure(comparison), folder / "load_trajectory.png"),

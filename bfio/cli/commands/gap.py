@@ -17,7 +17,7 @@ from bfio.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from bfio.gap import GapObserver, GapReport
+    from bfio.decode.gap import GapObserver, GapReport
     from bfio.workloads.workload import Workload
 
 _DESCRIPTION = """\
@@ -67,7 +67,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _observer(args: argparse.Namespace) -> "GapObserver":
-    from bfio.gap import GapObserver
+    from bfio.decode.gap import GapObserver
     from formulations.arrays import integer
     from formulations.step import Objective
 
@@ -85,8 +85,8 @@ def _observer(args: argparse.Namespace) -> "GapObserver":
 def _replay(
     args: argparse.Namespace, workload: "Workload", observer: "GapObserver", report: Any
 ) -> None:
+    from bfio.decode.gap import measure_gap
     from bfio.decode.observers import ProgressObserver
-    from bfio.gap import measure_gap
 
     measure_gap(
         workload,
@@ -108,7 +108,7 @@ def _show(
     if folder is not None and report.regrets():
         plots = [_write_plot(folder, args.policy, report)]
     if args.json:
-        from bfio.provenance import versions
+        from bfio.common.provenance import versions
 
         head = {"policy": args.policy, "method": args.method, "horizon": args.gap_horizon}
         tail = {"workload": dict(workload.provenance), "plots": [str(p) for p in plots]}
@@ -151,7 +151,7 @@ def _print(policy: str, horizon: int, document: dict[str, Any]) -> None:
 
 
 def _write_plot(folder: Path, policy: str, report: "GapReport") -> Path:
-    from bfio.plots import regret_figure, save
+    from bfio.decode.plots import regret_figure, save
 
     return save(regret_figure(report, policy), folder / "regret.png")
 

@@ -23,11 +23,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def compile_group(group: str) -> str:
     """Compile one group of kernels, in this process."""
     if group == "exact":
-        from bfio.exact import prepare
+        from bfio.step.exact import prepare
 
         prepare()
     elif group == "two-stage":
-        from bfio.policies.two_stage import compile_kernels
+        from bfio.step.two_stage.heuristic import compile_kernels
 
         compile_kernels()
     elif group == "kv-cache":
@@ -47,7 +47,7 @@ def compile_group(group: str) -> str:
 
         prepare_makespan()
     else:
-        from bfio.compiled.plan import compile_kernel
+        from bfio.decode.compiled.plan import compile_kernel
 
         compile_kernel(group)
     return group

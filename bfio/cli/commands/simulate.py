@@ -28,9 +28,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from bfio.common.provenance import versions
     from bfio.decode.observers import ProgressObserver
-    from bfio.provenance import versions
-    from bfio.simulation import describe_run, simulate
+    from bfio.decode.simulation import describe_run, simulate
 
     energy_model = options.energy_from(args)
     workload = options.workload_from(args)

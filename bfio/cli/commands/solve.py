@@ -61,7 +61,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _solve(text: str, where: str, args: argparse.Namespace) -> "StepResult":
-    from bfio.solving import solve_step
+    from bfio.step.solve import solve_step
     from formulations.step import StepProblem
 
     try:

@@ -107,7 +107,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     check_arguments(args)
     from bfio.cli.wait_table import fluid_limits
-    from bfio.loading import call_check
+    from bfio.common.users_code import call_check
     from bfio.wait.registry import build
 
     problem = _problem(args)
@@ -136,7 +136,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _plot(runs: "list[StageRun]", path: Path) -> None:
-    from bfio.plots import save
+    from bfio.decode.plots import save
     from bfio.wait.figure import run_figure
 
     try:
@@ -275,7 +275,7 @@ def _show(
     from bfio.cli.wait_table import print_runs
 
     if args.json:
-        from bfio.provenance import versions
+        from bfio.common.provenance import versions
 
         source = None if workload is None else dict(workload.provenance)
         run = {"runs": documents, "fluid": fluid, "seed": args.seed}

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfio.exact.compiled import compiled
 from bfio.hindsight.latency.cells import Cells, Windows, open_windows
 from bfio.hindsight.latency.configurations import dearest, losses
 from bfio.hindsight.latency.normal_form import NormalForm
+from bfio.step.exact.compiled import compiled
 from formulations.arrays import FloatArray, IntArray
 
 #: Prices are multiples of one waiting round over this.

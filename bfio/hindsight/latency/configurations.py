@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from bfio.exact.compiled import compiled
+from bfio.step.exact.compiled import compiled
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 #: Weight of the empty set; keeps products clear of the smallest and largest doubles.

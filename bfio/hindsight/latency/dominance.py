@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from bfio.exact.compiled import compiled
 from bfio.hindsight.latency.states import States
 from bfio.hindsight.latency.tables import Tables
-from bfio.policies.kernels.machine_code import in_place
+from bfio.step.exact.compiled import compiled
+from bfio.step.two_stage.kernels.machine_code import in_place
 from formulations.arrays import BoolArray, IntArray
 
 #: Rounds looked back at, in longest requests; more finds nothing more in practice.

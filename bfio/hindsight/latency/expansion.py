@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.exact.compiled import compiled
 from bfio.hindsight.latency.bound import SCALE
 from bfio.hindsight.latency.states import MARK_BITS, States
 from bfio.hindsight.latency.tables import Tables
-from bfio.policies.kernels.machine_code import in_place
+from bfio.step.exact.compiled import compiled
+from bfio.step.two_stage.kernels.machine_code import in_place
 from formulations.arrays import IntArray
 
 #: Choices looked at for all children there is room for, and for one parent.

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bfio.exact.compiled import compiled
 from bfio.hindsight.latency.bound import PricedBound
 from bfio.hindsight.latency.cells import Cells, Windows
 from bfio.hindsight.latency.configurations import (
@@ -24,6 +23,7 @@ from bfio.hindsight.latency.configurations import (
     offer,
 )
 from bfio.hindsight.latency.normal_form import NormalForm
+from bfio.step.exact.compiled import compiled
 from formulations.arrays import IntArray
 
 #: Most entries of the tables of all rounds.

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfio.exact.compiled import compiled
 from bfio.hindsight.latency.cells import Cells, arrival_windows
 from bfio.hindsight.latency.configurations import soft_dearest
 from bfio.hindsight.latency.normal_form import NormalForm
 from bfio.hindsight.latency.quasi_newton import QuasiNewton
+from bfio.step.exact.compiled import compiled
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from bfio.exact.compiled import compiled
-from bfio.policies.kernels.machine_code import in_place
+from bfio.step.exact.compiled import compiled
+from bfio.step.two_stage.kernels.machine_code import in_place
 from formulations.arrays import FloatArray, IntArray
 
 #: Steps remembered.

@@ -10,9 +10,9 @@ import time
 
 import numpy as np
 
-from bfio.exact.compiled import compiled
 from bfio.hindsight.latency.normal_form import NormalForm
 from bfio.kvcache.simulation import serve
+from bfio.step.exact.compiled import compiled
 from formulations.arrays import IntArray
 from formulations.hindsight_latency import Convention, LatencyProblem
 

@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-from bfio.exact.compiled import compiled
 from bfio.hindsight.makespan.kernel import (
     HEAD,
     LEFT_BITS,
@@ -24,6 +23,7 @@ from bfio.hindsight.makespan.store import (
     Store,
     place_of,
 )
+from bfio.step.exact.compiled import compiled
 from formulations.arrays import IntArray
 
 

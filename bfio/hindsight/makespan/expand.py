@@ -6,7 +6,6 @@ occurs once; every prefix is an addition of its own. Lanes that look alike are f
 
 import numpy as np
 
-from bfio.exact.compiled import compiled
 from bfio.hindsight.makespan.advance import Parent, Room, advance
 from bfio.hindsight.makespan.kernel import HEAD, LEFT_BITS
 from bfio.hindsight.makespan.store import (
@@ -22,6 +21,7 @@ from bfio.hindsight.makespan.store import (
     Data,
     Store,
 )
+from bfio.step.exact.compiled import compiled
 from formulations.arrays import BoolArray, IntArray
 
 #: Successors between two looks at the clock: a fraction of a second.

@@ -8,7 +8,7 @@ and the lanes are sorted, since neither has a name.
 
 import numpy as np
 
-from bfio.exact.compiled import compiled
+from bfio.step.exact.compiled import compiled
 from formulations.arrays import IntArray
 
 #: Bits of a slot that hold the steps left.

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.exact.compiled import compiled
 from bfio.hindsight.makespan.kernel import find
+from bfio.step.exact.compiled import compiled
 from formulations.arrays import IntArray
 
 #: What a state is.

@@ -19,7 +19,7 @@ from bfio.kvcache.kernel.state import (
     Work,
     needed,
 )
-from bfio.policies.kernels.machine_code import in_place
+from bfio.step.two_stage.kernels.machine_code import in_place
 from formulations.arrays import IntArray
 
 

@@ -42,10 +42,10 @@ from bfio.kvcache.kernel.state import (
     needed,
     new_work,
 )
-from bfio.policies.kernels import tables
-from bfio.policies.kernels.machine_code import entry_point, in_place, kernel
-from bfio.policies.kernels.on_disk import fingerprint
-from bfio.policies.kernels.tables import new_table, with_room
+from bfio.step.two_stage.kernels import tables
+from bfio.step.two_stage.kernels.machine_code import entry_point, in_place, kernel
+from bfio.step.two_stage.kernels.on_disk import fingerprint
+from bfio.step.two_stage.kernels.tables import new_table, with_room
 from formulations.arrays import IntArray
 
 #: How a run ended, its state, and the tables of batches and stays.

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.policies.kernels.machine_code import in_place, kernel
+from bfio.step.two_stage.kernels.machine_code import in_place, kernel
 from formulations.arrays import IntArray
 
 #: Rows of ``active``: request, its first batch, the batch after its believed last one, and the

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from bfio.plots import STYLE
+from bfio.decode.plots import STYLE
 from bfio.studies.report.traced import DataTable, Phrase
 
 #: Resolution of PNG files [dots per inch].

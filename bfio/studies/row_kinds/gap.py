@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from bfio.decode.gap import GapObserver, GapReport, StepRegret
 from bfio.decode.replay import run_violations
-from bfio.exact import prepare
-from bfio.gap import GapObserver, GapReport, StepRegret
-from bfio.simulation import simulate
+from bfio.decode.simulation import simulate
+from bfio.step.exact import prepare
 from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kinds.arguments import Arguments

@@ -10,7 +10,7 @@ from bfio.decode.metrics import Value, measure, measure_steady
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.saturated import measure_saturated, saturated_mask
-from bfio.simulation import simulate
+from bfio.decode.simulation import simulate
 from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kinds.arguments import Arguments
@@ -76,7 +76,7 @@ def ratio_values(baseline: Run, policy: Run, warm_up: int = 0) -> dict[str, Valu
     -------
     dict
         ``sqrt_b_log_g``, and for the whole run and under ``steady.`` and ``saturated.``:
-        ``iir`` (AvgImbalance of the baseline over that of the policy, paper A, section 5; None if
+        ``iir`` (AvgImbalance of the baseline over that of the policy, BF-IO, section 5; None if
         the latter is 0 or missing), ``iir_over_sqrt_b_log_g``, its inverse
         ``relative_imbalance``, 0 for perfect balance, and both imbalances [tokens]; for the parts
         also ``iir.half_width``.

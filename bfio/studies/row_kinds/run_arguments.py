@@ -8,17 +8,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from bfio.common.users_code import load_object
+from bfio.decode import predictor_registry as predictors
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, parse_drift
 from bfio.decode.energy import EnergyModel
 from bfio.decode.engine import run_options
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_parsing import parse_policy
+from bfio.decode.policy_registry import find
+from bfio.decode.simulation import ENGINES
 from bfio.decode.state import DecodeState
-from bfio.loading import load_object
-from bfio.policies.options import PolicyOptions
-from bfio.policies.parsing import parse_policy
-from bfio.policies.registry import find
-from bfio.predict import registry as predictors
-from bfio.simulation import ENGINES
 from bfio.studies.row_kinds.arguments import Arguments
 from formulations.errors import InputError
 from formulations.rationals import exact_rational
@@ -50,7 +50,7 @@ class RunPlan:
     policy_options : PolicyOptions
         Options of named policies.
     options : dict
-        Keywords of `bfio.simulation.simulate`.
+        Keywords of `bfio.decode.simulation.simulate`.
     energy : EnergyModel
         Constants of the energy metrics.
     warm_up : int

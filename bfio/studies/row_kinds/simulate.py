@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bfio.decode.replay import run_violations
-from bfio.simulation import simulate
+from bfio.decode.simulation import simulate
 from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kinds.arguments import Arguments

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from bfio.loading import call_check
+from bfio.common.users_code import call_check
 from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kinds.arguments import Arguments

@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from bfio.policies.kernels.machine_code import entry_point, in_place, kernel
-from bfio.policies.kernels.tables import new_table, with_room
+from bfio.step.two_stage.kernels.machine_code import entry_point, in_place, kernel
+from bfio.step.two_stage.kernels.tables import new_table, with_room
 from bfio.wait.kernels.run_state import (
     BATCH,
     CLOCK,

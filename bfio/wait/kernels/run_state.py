@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.policies.kernels import tables
-from bfio.policies.kernels.machine_code import in_place, kernel
-from bfio.policies.kernels.on_disk import fingerprint
+from bfio.step.two_stage.kernels import tables
+from bfio.step.two_stage.kernels.machine_code import in_place, kernel
+from bfio.step.two_stage.kernels.on_disk import fingerprint
 from formulations.arrays import IntArray
 
 #: How a run ended; GO_ON: it has not.

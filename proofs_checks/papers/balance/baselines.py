@@ -4,7 +4,7 @@ from functools import partial
 from itertools import product
 
 from bfio.decode.cluster import Cluster
-from bfio.simulation import simulate
+from bfio.decode.simulation import simulate
 from bfio.workloads.adversarial import Lengths, jsq_bad, round_robin_bad
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence, agreed

@@ -10,9 +10,9 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy import EnergyModel
+from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.saturated import measure_saturated
-from bfio.policies.options import PolicyOptions
-from bfio.simulation import simulate
+from bfio.decode.simulation import simulate
 from bfio.workloads.generators import generate
 from bfio.workloads.lengths import Empirical, Geometric
 from formulations.arrays import FloatArray

@@ -9,7 +9,7 @@ import numpy as np
 from bfio.decode.cluster import Cluster
 from bfio.decode.policy import Policy
 from bfio.decode.run import Run
-from bfio.simulation import simulate
+from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from proofs_checks.claim import Context
 from proofs_checks.evidence import Evidence, agreed

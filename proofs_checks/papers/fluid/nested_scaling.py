@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from bfio.engine_choice import Engine
+from bfio.common.engine_choice import Engine
 from bfio.wait.arrivals import poisson_instance, varying_instance
 from bfio.wait.chains import ThresholdPolicy, nested_policy
 from bfio.wait.instance import StageInstance

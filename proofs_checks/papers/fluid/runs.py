@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from bfio.engine_choice import Engine
+from bfio.common.engine_choice import Engine
 from bfio.wait.chains import ThresholdPolicy, nested_policy, wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
 from bfio.wait.instance import StageClock, StageInstance

@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 
-from bfio.policies.fscore import ScoreWeights
+from bfio.step.two_stage.fscore import ScoreWeights
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.papers.route.probes import two_probes_check

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from bfio.policies.two_stage import TwoStageParameters, two_stage_reference
+from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation
 from proofs_checks.evidence import Evidence, agreed
@@ -101,7 +101,7 @@ def _routers(context: Context) -> Iterator[tuple[str, Router]]:
     yield "readable", two_stage_reference
     if context.effort is not Effort.QUICK:
         # Loading the compiled kernels takes too long for quick effort, and for listing claims.
-        from bfio.policies.kernels.decide import two_stage_compiled
+        from bfio.step.two_stage.kernels.decide import two_stage_compiled
 
         yield "compiled", two_stage_compiled
 

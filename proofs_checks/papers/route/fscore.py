@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 
-from bfio.policies.fscore import ScoreWeights, score
+from bfio.step.two_stage.fscore import ScoreWeights, score
 from proofs_checks.claim import Claim, Context, Kind, Mutation
 from proofs_checks.evidence import Evidence
 from proofs_checks.papers.route.subsets import discounted

@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 
-from bfio.policies.two_stage import TwoStageParameters, two_stage_reference
+from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.papers.balance.toolkit import confirmed

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations
 
-from bfio.policies.fscore import ScoreWeights, right_end, score
+from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
 from proofs_checks.claim import Context
 
 

@@ -46,7 +46,7 @@ TABLES = (
                 "trace": "burstgpt",
                 "policy": "bf-io",
                 "avg_imbalance": 1834.5,
-                "source": "paper A, Table 1",
+                "source": "BF-IO, Table 1",
             },
         ),
         note="Windows do not overlap.",

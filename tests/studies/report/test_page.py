@@ -160,7 +160,7 @@ def test_what_a_reader_must_know_is_there(written: Written) -> None:
         "its process died five times (signal 11)",
         "unknown: the process of these rows ended",
         "mean over steps of G·max load - total load",
-        "paper A, Table 1",
+        "BF-IO, Table 1",
         "slots",
     ):
         assert text in page, text

@@ -71,14 +71,14 @@ def test_words_are_counted() -> None:
 def test_published_lines_stand_below_ours() -> None:
     """With their source, as printed; those about no line of ours, or several, come last."""
     published = (
-        {"policy": "br-0", "y": 7, "source": "paper A"},
+        {"policy": "br-0", "y": 7, "source": "BF-IO"},
         {"policy": "else", "y": "7.10"},
         {"y": 8},
     )
     plan = Table("t", ("policy",), ("y",), published=published)
     view = build(plan, results([{"y": 1}, {"y": 3}, {"y": 5}]))
     found = lines(view)
-    assert found[2] == ["br-0 | paper A", "published", "7"]
+    assert found[2] == ["br-0 | BF-IO", "published", "7"]
     assert found[4] == ["else | published", "published", "7.10"]
     assert [line.is_published for line in view.data.lines] == [
         False,

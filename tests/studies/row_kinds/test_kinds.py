@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
+from bfio.decode.gap import GapReport, StepRegret, measure_gap
 from bfio.decode.metrics import measure, metrics
 from bfio.decode.saturated import measure_saturated
-from bfio.gap import GapReport, StepRegret, measure_gap
-from bfio.simulation import simulate
+from bfio.decode.simulation import simulate
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
 from bfio.studies.row import Context, RowResult
@@ -174,7 +174,7 @@ def test_gap_values_without_any_decision_are_none() -> None:
 @pytest.mark.parametrize("options", [{}, {"gap_horizon": 5, "projection": "growing"}])
 def test_a_gap_row_is_what_the_gap_command_measures(options: dict[str, Any]) -> None:
     """The same regrets in the same order, of every tenth decision."""
-    from bfio.gap import GapObserver
+    from bfio.decode.gap import GapObserver
 
     row = compute("gap", policy="br-0", every=10, **options, **SMALL)
     report = measure_gap(

@@ -1,0 +1,1 @@
+"""What all simulators and commands share: options, users' code, statistics, provenance."""

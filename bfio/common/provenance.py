@@ -1,0 +1,135 @@
+"""Where a number comes from: package versions, machine, commit, and a digest of the sources."""
+
+import hashlib
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+#: The folder that holds ``bfio`` and ``formulations``.
+ROOT = Path(__file__).resolve().parents[2]
+#: What the numerical libraries below us read once, when they are first imported.
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+_SHOWING = ("bfio/cli/", "bfio/studies/", "bfio/decode/plots.py")
+_ROW_KINDS = "bfio/studies/row_kinds/"
+_PACKAGES = ("bfio", "numpy", "scipy", "numba", "ortools", "highspy", "pyomo")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a number depends on."""
+    return {"python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def use_one_thread() -> None:
+    """Ask every numerical library for one thread; call it before numpy is imported."""
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+
+
+def computing_sources() -> Iterator[Path]:
+    """Yield the source files of this package that decide what a computation returns.
+
+    Commands, plots, the study runner and its reports show results, but do not make them.
+    """
+    for package in ("formulations", "bfio"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            place = path.relative_to(ROOT).as_posix()
+            if not place.startswith(_SHOWING) or place.startswith(_ROW_KINDS):
+                yield path
+
+
+def source_digest(files: Iterable[Path]) -> str:
+    """Return a digest of source files under `ROOT`, and of their places there.
+
+    Unlike a commit it also tells two dirty trees apart, and is the same for two commits that
+    differ in documents only.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(path.relative_to(ROOT).as_posix().encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def environment() -> dict[str, Any]:
+    """Return machine, versions, commit and whether the sources differ from it; read once.
+
+    That is the code the process runs: a later change on disk does not reach it.
+    """
+    return {
+        "machine": machine(),
+        "versions": versions(),
+        "commit": commit(),
+        "dirty": is_dirty("formulations", "bfio"),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Return system, processor, cores and memory of this machine."""
+    return {
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": _memory_gib(),
+    }
+
+
+def commit() -> str | None:
+    """Return the commit of the checkout, or None outside one."""
+    return _git("rev-parse", "HEAD")
+
+
+def is_dirty(*folders: str) -> bool | None:
+    """Return whether the checkout differs from its commit in these folders."""
+    changed = _git("status", "--porcelain", "--", *folders)
+    return None if changed is None else bool(changed)
+
+
+def _processor() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or None
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else None
+
+
+def _memory_gib() -> int | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
+    except (ValueError, OSError):
+        return None
+
+
+def _git(*arguments: str) -> str | None:
+    """Return what git says of the checkout this package runs from, or None if it is none."""
+    if not (ROOT / ".git").exists():
+        return None
+    try:
+        # Optional locks off: this only looks, also while someone else commits.
+        done = subprocess.run(
+            ["git", "--no-optional-locks", "-C", str(ROOT), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

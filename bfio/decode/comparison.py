@@ -1,0 +1,159 @@
+"""Several policies on the same requests: the main job."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.energy import EnergyModel
+from bfio.decode.observers import ProgressObserver, StepView
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_parsing import parse_policy
+from bfio.decode.policy_registry import find
+from bfio.decode.run import Run
+from bfio.decode.simulation import describe_run, simulate
+from bfio.workloads.workload import Workload
+from formulations.arrays import integer
+from formulations.errors import InputError
+
+#: Called with a policy's label and the number of requests it has completed so far.
+Progress = Callable[[str, int], None]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The runs of several policies on one workload, in the order asked for.
+
+    Parameters
+    ----------
+    labels : tuple of str
+        Policies as they were named, options included.
+    runs : tuple of Run
+        Their records.
+    energy_model : EnergyModel
+        Constants of the energy metrics.
+    """
+
+    labels: tuple[str, ...]
+    runs: tuple[Run, ...]
+    energy_model: EnergyModel = field(default_factory=EnergyModel)
+
+    def documents(self) -> list[dict[str, Any]]:
+        """Return one JSON document per policy; see `bfio.decode.simulation.describe_run`."""
+        return [
+            describe_run(run, label, self.energy_model)
+            for label, run in zip(self.labels, self.runs, strict=True)
+        ]
+
+
+def compare(
+    workload: Workload,
+    policies: Sequence[str],
+    cluster: Cluster | None = None,
+    *,
+    policy_options: PolicyOptions | None = None,
+    energy_model: EnergyModel | None = None,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Comparison:
+    """Simulate each policy on the same requests.
+
+    Parameters
+    ----------
+    workload : Workload
+        The requests.
+    policies : sequence of str
+        Names as `bfio.simulate` takes them, each once.
+    cluster : Cluster, optional
+        The machine; by default 16 workers of 72 slots.
+    policy_options : PolicyOptions, optional
+        Options of all policies that do not state their own.
+    energy_model : EnergyModel, optional
+        Constants of the energy metrics.
+    jobs : int
+        Processes; wall-clock times are comparable only with 1.
+    progress : callable, optional
+        Called now and then with a label and its completed requests.
+    **options
+        Those of `bfio.decode.engine.simulate`.
+
+    Returns
+    -------
+    Comparison
+        One run per policy.
+    """
+    runs = compare_each(
+        workload,
+        policies,
+        cluster,
+        policy_options=policy_options,
+        jobs=jobs,
+        progress=progress,
+        **options,
+    )
+    return Comparison(tuple(policies), tuple(runs), energy_model or EnergyModel())
+
+
+def compare_each(
+    workload: Workload,
+    policies: Sequence[str],
+    cluster: Cluster | None = None,
+    *,
+    policy_options: PolicyOptions | None = None,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Iterator[Run]:
+    """Yield the run of each policy as soon as it and those before it are done; see `compare`."""
+    _check_names(policies)
+    integer(jobs, "jobs", minimum=1, maximum=1024)
+    task = _Task(workload, cluster, policy_options, options)
+    if jobs == 1:
+        for label in policies:
+            yield task.run(label, progress)
+        return
+    with ProcessPoolExecutor(max_workers=jobs) as pool:
+        for label, run in zip(policies, pool.map(task.run, policies), strict=True):
+            if progress is not None:
+                progress(label, run.completed)
+            yield run
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What every policy is run on."""
+
+    workload: Workload
+    cluster: Cluster | None
+    policy_options: PolicyOptions | None
+    options: dict[str, Any]
+
+    def run(self, label: str, progress: Progress | None = None) -> Run:
+        """Simulate one policy."""
+        observers = []
+        if progress is not None:
+            observers.append(ProgressObserver(_reporter(label, progress)))
+        return simulate(
+            self.workload,
+            label,
+            self.cluster,
+            policy_options=self.policy_options,
+            observers=observers,
+            **self.options,
+        )
+
+
+def _reporter(label: str, progress: Progress) -> Callable[[StepView], None]:
+    return lambda view: progress(label, view.completed)
+
+
+def _check_names(policies: Sequence[str]) -> None:
+    if not policies:
+        raise InputError("policies", "none named", "name at least one, e.g. fcfs,br-0")
+    for label in policies:
+        if policies.count(label) > 1:
+            raise InputError("policies", f"{label} is named twice", "name each policy once")
+        # An unknown name is an error now, not after the policies before it have run.
+        find(parse_policy(label, PolicyOptions())[0])

@@ -1,0 +1,298 @@
+"""How far each decision of a policy is from the proven optimum of its step.
+
+A run is replayed unchanged; an observer states every step the policy decided as the integer
+program (IO) and solves it. The *regret* of a step is the objective of the decision minus the
+optimum, in tokens. Steps whose optimum is not proven are counted apart, with the interval in which
+their regret lies; they are never dropped.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.observers import StepView
+from bfio.decode.policy import Policy
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.simulation import simulate
+from bfio.decode.step_problem import step_problem
+from bfio.step.solve import solve_step
+from bfio.workloads.workload import Workload
+from formulations.errors import InputError
+from formulations.step import Objective, StepProblem, StepResult
+
+#: Methods of `bfio.solve_step` that prove optima.
+PROVING_METHODS = ("exact", "cp-sat", "brute-force")
+
+
+@dataclass(frozen=True)
+class StepRegret:
+    """One decision against the optimum of its step.
+
+    Objectives are scaled by ``GapReport.scale``; None where no bound or solution was found.
+
+    Parameters
+    ----------
+    step : int
+        Decode step.
+    waiting, admitted : int
+        Requests that waited, and that the policy admitted.
+    objective : int
+        What the decision costs.
+    optimum : int or None
+        Least cost of admitting as many requests, if proven.
+    bound : int or None
+        Proven lower bound on that least cost.
+    full_use_optimum : int or None
+        Least cost of filling every slot that can be filled, if proven.
+    seconds : float
+        Time of the solve itself [s].
+    """
+
+    step: int
+    waiting: int
+    admitted: int
+    objective: int
+    optimum: int | None
+    bound: int | None
+    full_use_optimum: int | None
+    seconds: float
+
+    @property
+    def regret(self) -> int | None:
+        """Objective minus optimum, None if unproven."""
+        return None if self.optimum is None else self.objective - self.optimum
+
+    @property
+    def full_use_regret(self) -> int | None:
+        """Objective minus the optimum with full use of slots; negative where refusing pays."""
+        return None if self.full_use_optimum is None else self.objective - self.full_use_optimum
+
+
+class GapObserver:
+    """Solves the step program behind every decision it sees.
+
+    Parameters
+    ----------
+    method : str
+        One of `PROVING_METHODS`.
+    horizon, gamma, objective
+        The program; see `bfio.decode.step_problem.step_problem`.
+    time_limit : float, optional
+        Limit of each solve [s], 1 by default; None for none.
+    every : int
+        Solve every ``every``-th decision.
+    on_solved : callable, optional
+        Called with each row, for progress.
+    """
+
+    def __init__(
+        self,
+        *,
+        method: str = "exact",
+        horizon: int = 0,
+        gamma: Fraction = Fraction(1),
+        objective: Objective = Objective.IMBALANCE,
+        time_limit: float | None = 1.0,
+        every: int = 1,
+        on_solved: Callable[[StepRegret], None] | None = None,
+    ) -> None:
+        if method not in PROVING_METHODS:
+            raise InputError(
+                "method",
+                f"{method!r} proves no optimum of a step",
+                f"use one of {', '.join(PROVING_METHODS)}",
+            )
+        self.rows: list[StepRegret] = []
+        self.num_decisions = 0
+        self._method, self._time_limit, self._every = method, time_limit, every
+        self.horizon = horizon
+        self._gamma, self._objective = gamma, objective
+        self._on_solved = on_solved
+        self._scale = 1
+
+    def on_step(self, view: StepView) -> None:
+        """Solve the step if the policy decided something."""
+        if view.state is None or view.decision is None:
+            return
+        self.num_decisions += 1
+        if (self.num_decisions - 1) % self._every:
+            return
+        admitted = sum(worker is not None for worker in view.decision)
+        problem = step_problem(
+            view.state,
+            horizon=self.horizon,
+            gamma=self._gamma,
+            objective=self._objective,
+            admit=admitted,
+        )
+        self._scale = problem.scale
+        self.rows.append(self._row(view, problem, admitted))
+        if self._on_solved is not None:
+            self._on_solved(self.rows[-1])
+
+    def report(self) -> "GapReport":
+        """Return what was measured so far."""
+        return GapReport(tuple(self.rows), self.num_decisions, self._scale)
+
+    def _row(self, view: StepView, problem: StepProblem, admitted: int) -> StepRegret:
+        assert view.state is not None
+        assert view.decision is not None
+        result = self._solve(problem)
+        full_use = result
+        if admitted < view.state.num_admissible:
+            full_use = self._solve(_with_full_use(problem))
+        return StepRegret(
+            step=view.step,
+            waiting=view.state.num_waiting,
+            admitted=admitted,
+            objective=problem.objective_value(view.decision),
+            optimum=_proven(result),
+            bound=result.bound,
+            full_use_optimum=_proven(full_use),
+            seconds=result.seconds,
+        )
+
+    def _solve(self, problem: StepProblem) -> StepResult:
+        return solve_step(problem, method=self._method, time_limit=self._time_limit)
+
+
+@dataclass(frozen=True)
+class GapReport:
+    """The regret of a policy's decisions.
+
+    Parameters
+    ----------
+    rows : tuple of StepRegret
+        One per solved decision.
+    num_decisions : int
+        Decisions taken; more than rows if not every one was solved.
+    scale : int
+        Factor in the objectives of the rows, from a fractional discount.
+    """
+
+    rows: tuple[StepRegret, ...]
+    num_decisions: int
+    scale: int = 1
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the JSON document: counts, distribution of the regret, and the rows.
+
+        Regrets, objectives and optima are in tokens, summed over the look-ahead window with the
+        discount weights; the two means are over the proven steps.
+        """
+        proven = [row for row in self.rows if row.optimum is not None]
+        return {
+            "decisions": self.num_decisions,
+            "solved": len(self.rows),
+            "proven": len(self.regrets()),
+            "unproven": len(self.rows) - len(self.regrets()),
+            "proven_share": _share(len(self.regrets()), len(self.rows)),
+            "scale": self.scale,
+            "regret_per_step": self._distribution(self.regrets()),
+            "regret_per_step_full_use": self._distribution(self.full_use_regrets()),
+            "unproven_regret_at_most": self._distribution(self._unproven_regrets()),
+            "objective_mean": _mean([row.objective / self.scale for row in proven]),
+            "optimum_mean": _mean([(row.optimum or 0) / self.scale for row in proven]),
+            "worst_step": self._worst_step(),
+            "solve_seconds": _spread([row.seconds for row in self.rows]),
+            "rows": [asdict(row) | {"regret": row.regret} for row in self.rows],
+        }
+
+    def regrets(self) -> list[int]:
+        """Return the scaled regret of every proven step, in order."""
+        return [row.regret for row in self.rows if row.regret is not None]
+
+    def full_use_regrets(self) -> list[int]:
+        """Return the scaled regret against full use of slots, where proven."""
+        return [row.full_use_regret for row in self.rows if row.full_use_regret is not None]
+
+    def _unproven_regrets(self) -> list[int]:
+        return [
+            row.objective - row.bound
+            for row in self.rows
+            if row.optimum is None and row.bound is not None
+        ]
+
+    def _distribution(self, regrets: list[int]) -> dict[str, float | int | None]:
+        """Describe regrets in tokens; None throughout if there is none."""
+        optimal = sum(regret == 0 for regret in regrets)
+        return _spread([regret / self.scale for regret in regrets]) | {
+            "share_optimal": _share(optimal, len(regrets))
+        }
+
+    def _worst_step(self) -> int | None:
+        proven = [(row.regret, -row.step) for row in self.rows if row.regret is not None]
+        return -max(proven)[1] if proven else None
+
+
+def _with_full_use(problem: StepProblem) -> StepProblem:
+    return replace(problem, admit=None)
+
+
+def _proven(result: StepResult) -> int | None:
+    return result.objective if result.is_optimal else None
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _mean(values: list[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def _spread(values: list[float]) -> dict[str, float | int | None]:
+    """Return count, mean, quantiles and extremes; None where there is no value."""
+    names = ("median", "p95", "p99")
+    if not values:
+        return {"count": 0, "mean": None, **dict.fromkeys(names), "min": None, "max": None}
+    quantiles = np.percentile(values, (50, 95, 99)).tolist()
+    return {
+        "count": len(values),
+        "mean": _mean(values),
+        **dict(zip(names, quantiles, strict=True)),
+        "min": min(values),
+        "max": max(values),
+    }
+
+
+def measure_gap(
+    workload: Workload,
+    policy: str | Policy,
+    cluster: Cluster | None = None,
+    *,
+    observer: GapObserver | None = None,
+    policy_options: PolicyOptions | None = None,
+    **options: Any,
+) -> GapReport:
+    """Replay a policy and measure the regret of its decisions.
+
+    Parameters
+    ----------
+    workload, policy, cluster, policy_options, **options
+        As `bfio.simulate` takes them.
+    observer : GapObserver, optional
+        Which program to solve and how; by default the imbalance of the current step, exactly.
+
+    Returns
+    -------
+    GapReport
+        One row per decision.
+    """
+    gaps = observer or GapObserver()
+    watching = [*options.pop("observers", ()), gaps]
+    options.setdefault("keep_trajectory", False)
+    simulate(
+        workload,
+        policy,
+        cluster,
+        policy_options=policy_options,
+        horizon=max(gaps.horizon, options.pop("horizon", 0)),
+        observers=watching,
+        **options,
+    )
+    return gaps.report()

@@ -1,0 +1,152 @@
+"""Plots of runs: load trajectories, idle fractions, regrets; matplotlib without a screen."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+from formulations.arrays import FloatArray
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bfio.decode.comparison import Comparison
+    from bfio.decode.gap import GapReport
+    from bfio.decode.run import Run
+
+#: Most points drawn along a trajectory; more cannot be seen.
+_MAX_POINTS = 1500
+#: Look of every figure, here and in the benchmarks.
+STYLE: dict[Any, Any] = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "legend.frameon": False,
+}
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Write a figure (the suffix chooses the format) and return its path.
+
+    Raises
+    ------
+    InputError
+        If the place cannot be written.
+    """
+    try:
+        figure.savefig(path, dpi=150)
+    except OSError as error:
+        raise InputError(
+            str(path), f"cannot be written ({error.strerror})", "choose another --output"
+        ) from None
+    return path
+
+
+def trajectory_figure(comparison: "Comparison") -> Figure:
+    """Draw the load of every worker over the steps, one panel per policy (BF-IO, fig. 6)."""
+    num_panels = len(comparison.runs)
+    columns = min(num_panels, 2 if num_panels == 4 else 3)
+    rows = math.ceil(num_panels / columns)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(max(4.2 * columns, 7), 2.6 * rows + 0.6), layout="constrained")
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        panels = list(grid.flat)
+        for panel, label, run in zip(panels, comparison.labels, comparison.runs, strict=False):
+            _draw_trajectory(panel, label, run)
+        # The panels share their axes; bounded earlier, the later ones would be cut off.
+        panels[0].set_ylim(bottom=0)
+        panels[0].legend(loc="upper right")
+        for panel in panels[num_panels:]:
+            panel.set_visible(False)
+        figure.suptitle("Load of each worker; black: the fullest, which sets the step's length")
+        figure.supxlabel("step (shaded: steady part)")
+        figure.supylabel("load [tokens]")
+    return figure
+
+
+def idle_fraction_figure(comparison: "Comparison") -> Figure:
+    """Draw the idle fraction of each step and its distribution (BF-IO, fig. 1)."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 3.8), layout="constrained")
+        over_time, spread = figure.subplots(1, 2, width_ratios=(2, 1), sharey=True)
+        for label, run in zip(comparison.labels, comparison.runs, strict=True):
+            _draw_idle(over_time, label, run)
+        _shade_steady(over_time, comparison.runs[0])
+        masks = [run.steady_mask() for run in comparison.runs]
+        part = "whole run" if any(mask is None for mask in masks) else "steady part"
+        idle = [
+            100 * (_idle_fractions(run) if part == "whole run" else _idle_fractions(run)[mask])
+            for run, mask in zip(comparison.runs, masks, strict=True)
+        ]
+        spread.boxplot(idle, tick_labels=comparison.labels, showfliers=False)
+        spread.tick_params(axis="x", labelrotation=30)
+        spread.set_title(f"{part}: quartiles over steps")
+        over_time.set_title("idle fraction: 1 − mean load / max load (running mean)")
+        over_time.set_xlabel("step (shaded: steady part)")
+        over_time.set_ylabel("idle [%]")
+        over_time.set_ylim(bottom=0)
+        over_time.legend(loc="upper left", ncols=3)
+    return figure
+
+
+def regret_figure(report: "GapReport", label: str) -> Figure:
+    """Draw the distribution of the regret per step, optimal steps apart."""
+    regrets = np.array(report.regrets(), dtype=np.float64) / report.scale
+    positive = regrets[regrets > 0]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7, 3.4), layout="constrained")
+        axes = figure.subplots()
+        if len(positive):
+            edges = np.geomspace(positive.min(), positive.max() * 1.0001, 40)
+            axes.hist(positive, bins=edges.tolist(), color="C0")
+            axes.set_xscale("log")
+        share = 100 * np.mean(regrets == 0)
+        axes.set_title(
+            f"{label}: {share:.1f} % of {len(regrets)} proven steps decided optimally; the others:"
+        )
+        axes.set_xlabel("regret: objective minus optimum [tokens]")
+        axes.set_ylabel("steps")
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure
+
+
+def _draw_trajectory(panel: "Axes", label: str, run: "Run") -> None:
+    assert run.loads is not None
+    chosen = _chosen_steps(run.steps)
+    panel.plot(chosen, run.loads[chosen], linewidth=0.5, alpha=0.6)
+    panel.plot(chosen, run.max_load[chosen], color="black", linewidth=0.9, label="maximum")
+    panel.set_title(label)
+    panel.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    _shade_steady(panel, run)
+
+
+def _shade_steady(panel: "Axes", run: "Run") -> None:
+    steady = run.steady_mask()
+    if steady is not None:
+        steps = np.flatnonzero(steady)
+        panel.axvspan(float(steps[0]), float(steps[-1]), color="0.92", zorder=0)
+
+
+def _draw_idle(axes: "Axes", label: str, run: "Run") -> None:
+    idle = 100 * _idle_fractions(run)
+    window = max(1, run.steps // 100)
+    smooth = np.convolve(idle, np.ones(window) / window, mode="valid")
+    chosen = _chosen_steps(len(smooth))
+    axes.plot(chosen + window // 2, smooth[chosen], linewidth=1.2, label=label)
+
+
+def _idle_fractions(run: "Run") -> FloatArray:
+    fractions: FloatArray = 1 - run.total_load / (run.cluster.workers * run.max_load)
+    return fractions
+
+
+def _chosen_steps(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.unique(np.linspace(0, max(count - 1, 0), min(count, _MAX_POINTS)).astype(np.int64))

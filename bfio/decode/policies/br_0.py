@@ -1,0 +1,49 @@
+"""BR-0: the two-stage heuristic without look-ahead."""
+
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.state import DecodeState
+from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage
+
+
+class BR0:
+    """BalanceRoute without prediction (BalanceRoute, section 3): BR-H at H = 0, α = 1, β = G.
+
+    The score is then minus the change of this step's imbalance.
+
+    Attributes
+    ----------
+    weights : tuple of int
+        Weight of the step at hand, the only one.
+    parameters : TwoStageParameters
+        Threshold, candidates, factors, priority.
+    """
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self.weights = (1,)
+        self.parameters = TwoStageParameters(
+            threshold=options.threshold,
+            candidates=options.candidates,
+            alpha=options.alpha,
+            beta=options.beta,
+            key=options.key,
+        )
+        prepare_kernels()
+
+    def __call__(self, state: DecodeState) -> list[int | None]:
+        """Assign by the loads of this step alone."""
+        return two_stage(
+            state.free_slots,
+            state.projected_loads[:, :1],
+            state.contributions[:, :1],
+            self.weights,
+            self.parameters,
+        )
+
+
+SPEC = PolicySpec(
+    name="br-0",
+    factory=BR0,
+    summary="two-stage F-score heuristic without look-ahead",
+    source="BalanceRoute, section 3",
+)

@@ -1,0 +1,63 @@
+"""BR-H: the two-stage heuristic with a short look-ahead."""
+
+from fractions import Fraction
+
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.state import DecodeState
+from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage
+from formulations.step.problem import geometric_weights
+
+DEFAULT_HORIZON = 20
+#: Values of the simulator released with BF-IO.
+DEFAULT_BETA = Fraction(43)
+DEFAULT_GAMMA = Fraction(43, 50)
+
+
+class BRH:
+    """BalanceRoute with look-ahead ``H`` and discount ``γ`` (BalanceRoute, section 4).
+
+    Weights are ``round(γ^h·10^6)``. A state with fewer than ``H + 1`` columns shortens the window.
+
+    Attributes
+    ----------
+    horizon : int
+        ``H``.
+    weights : tuple of int
+        Discount weight of each look-ahead step.
+    parameters : TwoStageParameters
+        Threshold, candidates, factors, priority.
+    """
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self.horizon = DEFAULT_HORIZON if options.horizon is None else options.horizon
+        gamma = DEFAULT_GAMMA if options.gamma is None else options.gamma
+        self.weights, _ = geometric_weights(gamma, self.horizon + 1)
+        self.parameters = TwoStageParameters(
+            threshold=options.threshold,
+            candidates=options.candidates,
+            alpha=options.alpha,
+            beta=DEFAULT_BETA if options.beta is None else options.beta,
+            key=options.key,
+        )
+        prepare_kernels()
+
+    def __call__(self, state: DecodeState) -> list[int | None]:
+        """Assign by the loads projected over the window."""
+        columns = min(self.horizon + 1, state.projected_loads.shape[1])
+        return two_stage(
+            state.free_slots,
+            state.projected_loads[:, :columns],
+            state.contributions[:, :columns],
+            self.weights[:columns],
+            self.parameters,
+        )
+
+
+SPEC = PolicySpec(
+    name="br-h",
+    factory=BRH,
+    summary="two-stage F-score heuristic with look-ahead (--horizon, 20 by default)",
+    source="BalanceRoute, section 4",
+    uses_horizon=True,
+)

@@ -1,0 +1,113 @@
+"""Names to policies: the built-in ones, installed ones, and a user's own ``module:function``."""
+
+import importlib
+import pkgutil
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+import bfio.decode.policies
+from bfio.common.users_code import load_object, make_object
+from bfio.decode.policy import Policy
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
+from formulations.errors import InputError, use_one_of
+
+#: Entry-point group through which other packages add policies (a `PolicySpec` or a callable).
+GROUP = "bfio.policies"
+
+
+def names() -> list[str]:
+    """Names of all built-in and installed policies, sorted."""
+    return sorted({*_built_in(), *_installed()})
+
+
+def specs() -> list[PolicySpec]:
+    """Describe every built-in and installed policy, sorted by name."""
+    return [find(name) for name in names()]
+
+
+def find(name: str) -> PolicySpec:
+    """Return the policy called ``name``, or the one that ``module:function`` names.
+
+    A built-in name cannot be taken over by an installed package. A class named as
+    ``module:Class`` is called without arguments, once per run.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown (listing those known), or the module or function cannot be used.
+    """
+    if name in _built_in():
+        return _built_in()[name]
+    if name in _installed():
+        return _from_entry_point(_installed()[name])
+    if name.partition(":")[0] in _built_in():
+        raise InputError(name, "an option without a value", "write e.g. br-h:horizon=20")
+    if ":" in name:
+        return _as_spec(name, load_object(name, "policy"))
+    raise InputError(name, "unknown policy", use_one_of(name, names(), "or module:function"))
+
+
+def build(name: str, options: PolicyOptions | None = None) -> Policy:
+    """Make a fresh policy for one run.
+
+    Raises
+    ------
+    InputError
+        See `find`.
+    """
+    return find(name).factory(options if options is not None else PolicyOptions())
+
+
+@cache
+def _built_in() -> dict[str, PolicySpec]:
+    found = {}
+    for module in pkgutil.iter_modules(bfio.decode.policies.__path__, "bfio.decode.policies."):
+        spec = getattr(importlib.import_module(module.name), "SPEC", None)
+        if isinstance(spec, PolicySpec):
+            found[spec.name] = spec
+    return found
+
+
+def _installed() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _from_entry_point(point: EntryPoint) -> PolicySpec:
+    try:
+        return _as_spec(point.name, point.load())
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            point.name,
+            f"the installed policy {point.value} cannot be loaded ({error})",
+            "repair or remove the package that provides it",
+        ) from error
+
+
+def _as_spec(name: str, loaded: object) -> PolicySpec:
+    if isinstance(loaded, PolicySpec):
+        return loaded
+    if not callable(loaded):
+        raise InputError(
+            name, f"a {type(loaded).__name__} is not callable", "name a function of the state"
+        )
+
+    def factory(options: PolicyOptions) -> Policy:
+        policy = make_object(name, loaded) if isinstance(loaded, type) else loaded
+        if not callable(policy):
+            raise InputError(name, "its objects are not callable", "define __call__(self, state)")
+        return policy
+
+    return PolicySpec(
+        name=name,
+        factory=factory,
+        summary=_first_line(loaded.__doc__),
+        source=name,
+        dispatch=BOTH_DISPATCHES,
+        uses_horizon=hasattr(loaded, "horizon"),
+    )
+
+
+def _first_line(docstring: str | None) -> str:
+    lines = (docstring or "").strip().splitlines()
+    return lines[0] if lines else "user's policy"

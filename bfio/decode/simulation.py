@@ -1,0 +1,139 @@
+"""Run a policy, by name or as a function, on the decode engine, and describe what came out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.compiled.scope import is_worthwhile, may_compile
+from bfio.decode.energy import EnergyModel
+from bfio.decode.engine import simulate as run_engine
+from bfio.decode.metrics import measure, measure_steady
+from bfio.decode.policy import Policy
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_parsing import parse_policy
+from bfio.decode.policy_registry import find
+from bfio.decode.run import Run
+from bfio.workloads.workload import Workload
+from formulations.errors import InputError
+
+#: Engines of `simulate`.
+ENGINES = ("auto", "compiled", "reference")
+
+
+def simulate(
+    workload: Workload,
+    policy: str | Policy,
+    cluster: Cluster | None = None,
+    *,
+    policy_options: PolicyOptions | None = None,
+    engine: str = "auto",
+    **options: Any,
+) -> Run:
+    """Simulate one policy on one workload.
+
+    Parameters
+    ----------
+    workload : Workload
+        The requests.
+    policy : str or callable
+        A name of `bfio.decode.policy_registry` with options of its own (``"br-h:horizon=40"``), a
+        ``module:function``, or any callable from `DecodeState` to an assignment.
+    cluster : Cluster, optional
+        The machine; by default 16 workers of 72 slots.
+    policy_options : PolicyOptions, optional
+        Options of named policies.
+    engine : {"auto", "compiled", "reference"}
+        ``compiled`` runs whole runs of built-in policies as machine code, ``reference`` the
+        readable engine; both give the same run. ``auto`` takes the compiled one where there is
+        one, if its kernel is compiled already (``bfio prepare``) or the run is large.
+    **options
+        Those of `bfio.decode.engine.simulate`.
+
+    Returns
+    -------
+    Run
+        The record; `describe_run` turns it into metrics.
+
+    Raises
+    ------
+    InputError
+        If an option is out of its domain, the policy answers badly or stalls, or the engine is
+        ``compiled`` and cannot run this.
+    """
+    if engine not in ENGINES:
+        raise InputError("engine", f"{engine!r} is unknown", f"use one of {', '.join(ENGINES)}")
+    machine = cluster or Cluster()
+    if not isinstance(policy, str):
+        if engine == "compiled":
+            raise _not_compiled("a policy of your own")
+        return run_engine(workload, policy, machine, **options)
+    name, chosen = parse_policy(policy, policy_options or PolicyOptions())
+    spec = find(name)
+    if options.get("dispatch", "pooled") not in spec.dispatch:
+        raise InputError(
+            f"policy {name}", "cannot bind a request when it arrives", "use --dispatch pooled"
+        )
+    if spec.uses_horizon or ":" in name:
+        options.setdefault("horizon", chosen.horizon or 0)
+    wanted = engine == "compiled" or (engine == "auto" and is_worthwhile(name, len(workload)))
+    if wanted and may_compile(name, **options):
+        from bfio.decode.compiled.engine import run_compiled
+
+        run = run_compiled(workload, name, chosen, machine, **options)
+        if run is not None:
+            return run
+    if engine == "compiled":
+        raise _not_compiled(f"policy {name} with these options")
+    return run_engine(workload, spec.factory(chosen), machine, **options)
+
+
+def _not_compiled(what: str) -> InputError:
+    return InputError("engine", f"the compiled engine cannot run {what}", "use --engine auto")
+
+
+def describe_run(
+    run: Run, label: str | None = None, energy_model: EnergyModel | None = None
+) -> dict[str, Any]:
+    """Return the JSON document of a run: every metric, whole and steady, and how it was made."""
+    return {
+        "policy": label or run.policy,
+        **measure(run, energy_model),
+        "steady": measure_steady(run, energy_model),
+        "proven_share": proven_share(run.statistics),
+        "statistics": dict(run.statistics),
+        "wall_s": run.wall_s,
+        "decide_s": run.decide_s,
+        "options": _plain_options(run),
+    }
+
+
+def proven_share(statistics: Mapping[str, object]) -> float | None:
+    """Return the share of solved steps whose optimum was proven; None if nothing was solved."""
+    proven, unproven = statistics.get("proven_steps"), statistics.get("unproven_steps")
+    if not isinstance(proven, int) or not isinstance(unproven, int) or proven + unproven == 0:
+        return None
+    return proven / (proven + unproven)
+
+
+def _plain_options(run: Run) -> dict[str, Any]:
+    cluster, options = run.cluster, run.options
+    return {
+        "workers": cluster.workers,
+        "slots": cluster.slots,
+        "step_overhead_s": cluster.step_overhead_s,
+        "token_time_s": cluster.token_time_s,
+        "mean_time_s": cluster.mean_time_s,
+        "arrivals": options.arrivals.value,
+        "pool": options.pool,
+        "rate_scale": str(options.rate_scale),
+        "dispatch": options.dispatch.value,
+        "horizon": options.horizon,
+        "projection": options.projection.value,
+        "predictor": options.predictor,
+        "drift": {
+            "increments": list(options.drift.increments),
+            "reading": options.drift.reading.value,
+        },
+        "steps": options.steps,
+        "seed": options.seed,
+    }

@@ -1,1 +1,0 @@
-"""Predictions of how many decode steps a request still needs."""

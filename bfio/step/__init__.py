@@ -1,0 +1,1 @@
+"""One decode step: the exact method, the two-stage heuristic, and one door to all solvers."""

@@ -1,0 +1,451 @@
+"""Column generation: prices at which no worker's best subset improves the linear program.
+
+For any prices λ ≥ 0 on the requests, the admitted total under a peak M is at most
+
+    Σ_i λ_i + Σ_g max { Σ_{i ∈ S} (s_i − λ_i) : |S| = cap_g, Σ_{i ∈ S} s_i ≤ M − b_g },
+
+and the best prices are the duals of the program with one column for each worker and subset.
+"""
+
+import numpy as np
+
+from bfio.step.exact.compiled import RandomState
+from bfio.step.exact.cover import cover_workers, raise_bounds, worker_values
+from bfio.step.exact.fill import FillProblem
+from bfio.step.exact.master import improve_basis, start_basis
+from bfio.step.exact.subsets import (
+    SMALL_VALUE,
+    Table,
+    best_subsets,
+    collect_subsets,
+    fill_table,
+    prefix_values,
+)
+from bfio.step.exact.sums import UNREACHABLE
+from formulations.arrays import FloatArray, IntArray
+
+#: Prices are kept in integer multiples of 1/PRICE_SCALE token; duals are mostly simple fractions.
+PRICE_SCALE = 840
+#: Rounds of column generation, and pivots in each.
+_ROUNDS = 60
+_PIVOTS = 2000
+#: Requests looked at for the best subset of a worker, or for a first list of near-best ones.
+_SCANS = 20_000
+#: Most near-best subsets of one worker in it; if few workers have more, theirs are listed as well.
+_LISTED = 300
+_FEW_MISSING = 3
+#: Nodes of the search through them times subsets looked at in each, and fillings of the other
+#: workers tried at a leaf and in all.
+_COVER_WORK = 2_000_000
+_ATTEMPTS = 10
+_FILLINGS = 200
+
+
+class PricedSubsets:
+    """Subsets of requests at given prices.
+
+    Parameters
+    ----------
+    sizes : IntArray
+        Shape (N,), ascending.
+    most : int
+        Largest cardinality.
+    """
+
+    def __init__(self, sizes: IntArray, most: int) -> None:
+        self.sizes = sizes
+        self._most = most
+        self._buffer: Table = np.empty((most + 1, 0), dtype=np.int32)
+        self.cells = 0
+
+    def price(
+        self, prices: IntArray, capacity: IntArray, margins: IntArray, spread: int = 0
+    ) -> None:
+        """Take integer prices, and tabulate what workers need.
+
+        They have these margins, or up to ``spread`` less.
+        """
+        self.prices = prices
+        self.values: IntArray = PRICE_SCALE * self.sizes - prices
+        self.prefix: IntArray = prefix_values(self.values, self._most)
+        order = np.lexsort((self.sizes, -self.values))[: self._most]
+        self.order: IntArray = order
+        self.top_sum: IntArray = self._cumulated(self.sizes[order])
+        self.top_value: IntArray = self._cumulated(self.values[order])
+        self.reach: IntArray = self._reach(capacity, margins, spread)
+        self.cells += int(self.reach.sum()) * len(self.sizes)
+        small = self._most * int(np.abs(self.values).max(initial=0)) < SMALL_VALUE
+        if small:
+            self._buffer = self._allocated(np.zeros(0, dtype=np.int32))
+            fill_table(self.sizes, self.values.astype(np.int32), self.reach, self._buffer)
+        else:
+            self._buffer = self._allocated(np.zeros(0, dtype=np.int64))
+            fill_table(self.sizes, self.values, self.reach, self._buffer)
+
+    def _allocated(self, kind: Table) -> Table:
+        """Return the buffer, or a larger one, of the type of ``kind``."""
+        if self._buffer.shape[1] > self.reach[0] and self._buffer.dtype == kind.dtype:
+            return self._buffer
+        return np.empty((self._most + 1, int(self.reach[0]) + 1), dtype=kind.dtype)
+
+    @property
+    def table(self) -> tuple[Table, IntArray, IntArray, IntArray]:
+        """The arguments of `largest_value`."""
+        return self._buffer, self.reach, self.top_sum, self.top_value
+
+    def within(
+        self, count: int, limit: int, threshold: int, most: int, scans: int
+    ) -> tuple[IntArray, bool]:
+        """Return the subsets of value >= ``threshold``, and whether these are all."""
+        found = np.empty((most, count), dtype=np.int64)
+        number, complete = collect_subsets(
+            self.sizes,
+            self.values,
+            self.prefix,
+            *self.table,
+            count,
+            limit,
+            threshold,
+            scans,
+            found,
+        )
+        return found[:number], complete
+
+    def _cumulated(self, values: IntArray) -> IntArray:
+        sums = np.full(self._most + 1, UNREACHABLE, dtype=np.int64)
+        sums[0] = 0
+        sums[1 : len(values) + 1] = np.cumsum(values)
+        return sums
+
+    def _reach(self, capacity: IntArray, margins: IntArray, spread: int) -> IntArray:
+        """Last sum of interest of each cardinality: none where the most valuable fit anyway."""
+        loose = self.top_sum[capacity]
+        tight = margins - spread < loose
+        reach = np.zeros(self._most + 1, dtype=np.int64)
+        np.maximum.at(reach, capacity[tight], np.minimum(margins, loose)[tight])
+        suffix: IntArray = np.maximum.accumulate(reach[::-1])[::-1]
+        return suffix
+
+
+class ColumnGeneration:
+    """The linear program over subsets of one fill problem, peak after peak.
+
+    Parameters
+    ----------
+    core : FillProblem
+        Data.
+    largest_margin : int
+        Of any worker under any peak of interest; larger requests fit nowhere.
+    """
+
+    def __init__(self, core: FillProblem, largest_margin: int) -> None:
+        self._core = core
+        self._num_workers = len(core.base)
+        self.num_fitting = int(np.searchsorted(core.sizes, largest_margin, side="right"))
+        sizes = core.sizes[: self.num_fitting]
+        self._most = int(core.capacity.max())
+        self.subsets = PricedSubsets(sizes, self._most)
+        # Requests of one size are interchangeable: one row and one price serve them all.
+        _, kind, available = np.unique(sizes, return_inverse=True, return_counts=True)
+        self._kind: IntArray = kind
+        self._available: IntArray = available
+        rows = self._num_workers + len(self._available)
+        self._basis: IntArray = np.empty(rows, dtype=np.int64)
+        self._inverse: FloatArray = np.empty((rows, rows))
+        self._primal: FloatArray = np.empty(rows)
+        self.dual: FloatArray = np.zeros(rows)
+        self._count = 0
+        self._columns: IntArray = np.empty((256, self._most), dtype=np.int64)
+        self._owner: IntArray = np.empty(256, dtype=np.int64)
+        self._worth: FloatArray = np.empty(256)
+
+    @property
+    def prices(self) -> IntArray:
+        """The duals of the requests, in integer multiples of 1/PRICE_SCALE."""
+        scaled = np.rint(self.dual[self._num_workers :] * PRICE_SCALE)
+        return np.maximum(scaled, 0).astype(np.int64)[self._kind]
+
+    def start(self, peak: int, owner: IntArray) -> None:
+        """Begin under ``peak`` with what of a placement fits."""
+        self._discard_too_large(peak)
+        first = np.full(self._num_workers, -1, dtype=np.int64)
+        for g in range(self._num_workers):
+            subset = np.flatnonzero(owner[: self.num_fitting] == g)
+            total = int(self.subsets.sizes[subset].sum())
+            if len(subset) == self._core.capacity[g] and total <= peak - self._core.base[g]:
+                first[g] = self._count
+                self._add(g, subset)
+        start_basis(
+            self._num_workers,
+            self._available,
+            first,
+            self._columns,
+            self._worth,
+            4.0 * float(self.subsets.sizes[-1]),
+            self._basis,
+            self._inverse,
+            self._primal,
+            self.dual,
+        )
+
+    def bound_total(self, peak: int, enough: int) -> tuple[int, IntArray]:
+        """Bound the admitted total under a peak.
+
+        Parameters
+        ----------
+        peak : int
+            The peak.
+        enough : int
+            Bound at which to stop.
+
+        Returns
+        -------
+        tuple of (int, IntArray)
+            The bound and the prices behind it; -1 if some worker cannot be filled.
+        """
+        margins = peak - self._core.base
+        behind = self._first_prices()
+        least, _ = self._try(behind, margins)
+        if least <= enough:
+            return least, behind
+        for _ in range(_ROUNDS):
+            self._pivot()
+            added = False
+            # Averaged with the best so far, prices jump less; if that adds nothing, the duals do.
+            for prices in ((self.prices + behind) // 2, self.prices):
+                if not added and least > enough:
+                    total, added = self._try(prices, margins)
+                    if total < least:
+                        least, behind = total, prices
+            if least <= enough or not added:
+                break
+        return least, behind
+
+    def _first_prices(self) -> IntArray:
+        """Return prices that make all requests alike that are larger than the last admitted.
+
+        They are the best ones if no margin binds, and near the best if few do.
+        """
+        sizes = self.subsets.sizes
+        slots = int(self._core.capacity.sum())
+        last = int(sizes[max(0, len(sizes) - slots)])
+        prices: IntArray = PRICE_SCALE * np.maximum(sizes - last, 0)
+        return prices
+
+    def _try(self, prices: IntArray, margins: IntArray) -> tuple[int, bool]:
+        """Bound the total by these prices; add each worker's best subset if it may improve."""
+        self.subsets.price(prices, self._core.capacity, margins)
+        values = worker_values(margins, self._core.capacity, *self.subsets.table)
+        if values.min() <= UNREACHABLE // 2:
+            return -1, False
+        total = (int(prices.sum()) + int(values.sum())) // PRICE_SCALE
+        return total, self._add_best(margins, values)
+
+    def placement(self) -> IntArray | None:
+        """Return the owner of each size if the linear program's solution is integral."""
+        chosen = self._basis[self._primal > 0.5]
+        chosen = chosen[chosen >= 0]
+        if len(chosen) < self._num_workers:
+            return None
+        owner = np.full(len(self._core.sizes), -1, dtype=np.int64)
+        if not all(self._take(j, owner) for j in chosen.tolist()):
+            return None
+        return owner
+
+    def _take(self, j: int, owner: IntArray) -> bool:
+        """Give a column's worker free requests of its sizes; return whether all are left."""
+        g = int(self._owner[j])
+        free = owner[: self.num_fitting] < 0
+        members = []
+        for kind in self._columns[j, : self._core.capacity[g]].tolist():
+            of_kind = np.flatnonzero(free & (self._kind == kind))
+            if len(of_kind) == 0:
+                return False
+            members.append(int(of_kind[0]))
+            free[of_kind[0]] = False
+        owner[members] = g
+        return True
+
+    def clearest(self) -> IntArray:
+        """Return the owner of each size in the third of the columns that weigh most."""
+        order = np.argsort(-self._primal, kind="stable")
+        columns = self._basis[order][self._basis[order] >= 0]
+        owner = np.full(len(self._core.sizes), -1, dtype=np.int64)
+        taken = np.zeros(self._num_workers, dtype=np.bool_)
+        for j in columns.tolist():
+            g = int(self._owner[j])
+            if not taken[g]:
+                taken[g] = self._take(j, owner)
+            if 3 * int(taken.sum()) >= self._num_workers:
+                break
+        return owner
+
+    def raise_bounds(
+        self, first: int, prices: IntArray, bounds: IntArray, incumbent: int
+    ) -> IntArray:
+        """Raise the bounds of all peaks below ``incumbent``; return which were raised."""
+        core = self._core
+        open_peaks = first + np.flatnonzero(bounds < incumbent)
+        last = int(open_peaks[-1])
+        self.subsets.price(prices, core.capacity, last - core.base, last - int(open_peaks[0]))
+        raised = np.zeros(len(bounds), dtype=np.int64)
+        raise_bounds(
+            first,
+            core.num_workers,
+            core.total_base,
+            core.base,
+            core.capacity,
+            *self.subsets.table,
+            int(prices.sum()),
+            PRICE_SCALE,
+            bounds,
+            incumbent,
+            raised,
+        )
+        return raised
+
+    def search(
+        self, peak: int, prices: IntArray, needed: int, state: RandomState
+    ) -> tuple[IntArray | None, bool]:
+        """Look for a placement of total ``needed`` among the subsets that prices leave possible.
+
+        Returns
+        -------
+        tuple of (IntArray or None, bool)
+            The owner of each size, and whether None proves that there is no such placement.
+        """
+        core = self._core
+        margins = peak - core.base
+        self.subsets.price(prices, core.capacity, margins)
+        values = worker_values(margins, core.capacity, *self.subsets.table)
+        budget = int(prices.sum()) + int(values.sum()) - PRICE_SCALE * needed
+        if budget < 0:
+            return None, True
+        columns, owner, costs = self._near_best(margins, values, budget)
+        others = np.setdiff1d(np.arange(self._num_workers), owner)
+        others = others[np.argsort(core.capacity[others], kind="stable")]
+        found = np.full(len(core.sizes), -1, dtype=np.int64)
+        met, exhausted = cover_workers(
+            columns,
+            owner,
+            costs,
+            others,
+            PRICE_SCALE * margins,
+            core.capacity,
+            PRICE_SCALE * self.subsets.sizes,
+            prices,
+            budget,
+            PRICE_SCALE * needed,
+            _COVER_WORK // (len(columns) + 100),
+            _ATTEMPTS,
+            _FILLINGS,
+            found[: self.num_fitting],
+            state,
+        )
+        return (found if met else None), exhausted
+
+    def _near_best(
+        self, margins: IntArray, values: IntArray, budget: int
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """List the subsets within ``budget`` of their worker's best, by cost, where they are few.
+
+        A worker whose best subset lies within the budget has one at least; the rest have too many.
+        """
+        lists: dict[int, IntArray] = {}
+        self._list(lists, margins, values, budget, _LISTED, _SCANS)
+        missing = self._num_workers - len(lists)
+        if 0 < missing <= _FEW_MISSING:
+            self._list(lists, margins, values, budget, 10 * _LISTED, 20 * _SCANS)
+        parts = [np.empty((0, self._most), dtype=np.int64)]
+        owners = [np.empty(0, dtype=np.int64)]
+        for g, subsets in lists.items():
+            parts.append(_padded(subsets, self._most))
+            owners.append(np.full(len(subsets), g, dtype=np.int64))
+        columns = np.concatenate(parts)
+        owner = np.concatenate(owners)
+        worth = np.where(columns >= 0, self.subsets.values[columns], 0).sum(axis=1)
+        costs = values[owner] - worth
+        order = np.argsort(costs, kind="stable")
+        return columns[order], owner[order], costs[order]
+
+    def _list(
+        self,
+        lists: dict[int, IntArray],
+        margins: IntArray,
+        values: IntArray,
+        budget: int,
+        most: int,
+        scans: int,
+    ) -> None:
+        """List near-best subsets of each worker not yet listed that has at most ``most``."""
+        for g, count in enumerate(self._core.capacity.tolist()):
+            if g not in lists:
+                threshold = int(values[g]) - budget
+                found, complete = self.subsets.within(
+                    count, int(margins[g]), threshold, most, scans
+                )
+                if complete:
+                    lists[g] = found
+
+    def _pivot(self) -> None:
+        improve_basis(
+            self._num_workers,
+            self._count,
+            self._owner,
+            self._columns,
+            self._worth,
+            _PIVOTS,
+            self._basis,
+            self._inverse,
+            self._primal,
+            self.dual,
+        )
+
+    def _add_best(self, margins: IntArray, values: IntArray) -> bool:
+        """Add each worker's best subset if it improves the program; return whether any does."""
+        capacity = self._core.capacity
+        subsets = best_subsets(
+            self.subsets.sizes,
+            self.subsets.values,
+            self.subsets.prefix,
+            *self.subsets.table,
+            self.subsets.order,
+            capacity,
+            margins,
+            values,
+            _SCANS,
+        )
+        inside = subsets >= 0
+        rows = np.where(inside, subsets, 0)
+        worth = np.where(inside, self.subsets.sizes[rows], 0).sum(axis=1)
+        cost = np.where(inside, self.dual[self._num_workers + self._kind[rows]], 0.0).sum(axis=1)
+        improves = inside[:, 0] & (worth > cost + self.dual[: self._num_workers] + 1e-4)
+        for g in np.flatnonzero(improves).tolist():
+            self._add(g, subsets[g, : capacity[g]])
+        return bool(improves.any())
+
+    def _add(self, worker: int, subset: IntArray) -> None:
+        j = self._count
+        if j == len(self._owner):
+            self._columns = np.concatenate([self._columns, np.empty_like(self._columns)])
+            self._owner = np.concatenate([self._owner, np.empty_like(self._owner)])
+            self._worth = np.concatenate([self._worth, np.empty_like(self._worth)])
+        self._columns[j] = -1
+        self._columns[j, : len(subset)] = self._kind[subset]
+        self._owner[j] = worker
+        self._worth[j] = self.subsets.sizes[subset].sum()
+        self._count = j + 1
+
+    def _discard_too_large(self, peak: int) -> None:
+        """Drop the subsets that do not fit under ``peak``."""
+        j = self._count
+        keep = self._worth[:j] <= (peak - self._core.base)[self._owner[:j]]
+        self._count = int(keep.sum())
+        for array in (self._columns, self._owner, self._worth):
+            array[: self._count] = array[:j][keep]
+
+
+def _padded(subsets: IntArray, width: int) -> IntArray:
+    columns = np.full((len(subsets), width), -1, dtype=np.int64)
+    columns[:, : subsets.shape[1]] = subsets
+    return columns

@@ -1,0 +1,61 @@
+"""Dive into the linear program over subsets: settle its clearest columns, price the rest anew."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from bfio.step.exact.columns import ColumnGeneration
+from bfio.step.exact.compiled import RandomState
+from bfio.step.exact.fill import FillProblem
+from formulations.arrays import IntArray
+
+
+def dive(
+    core: FillProblem, peak: int, needed: int, state: RandomState, expired: Callable[[], bool]
+) -> IntArray | None:
+    """Look for a placement under ``peak`` whose total is at least ``needed``.
+
+    Parameters
+    ----------
+    core : FillProblem
+        Data; workers that are not yet settled.
+    peak, needed : int
+        See above [tokens].
+    state : IntArray
+        Of `random_below`.
+    expired : callable
+        Whether time is up.
+
+    Returns
+    -------
+    IntArray or None
+        The owner of each size; None if none was found.
+    """
+    margin = int(peak - core.base.min())
+    generation = ColumnGeneration(core, margin)
+    # What is settled may leave only requests that fit nowhere.
+    if generation.num_fitting < int(core.capacity.sum()):
+        return None
+    generation.start(peak, np.full(len(core.sizes), -1, dtype=np.int64))
+    total, prices = generation.bound_total(peak, needed - 1)
+    if total < needed:
+        return None
+    found, exhausted = generation.search(peak, prices, needed, state)
+    if found is not None or exhausted:
+        return found
+    owner = generation.clearest()
+    settled = np.zeros(len(core.base), dtype=np.bool_)
+    settled[owner[owner >= 0]] = True
+    if not settled.any() or settled.all() or expired():
+        return None
+    free = owner < 0
+    rest = replace(
+        core, base=core.base[~settled], capacity=core.capacity[~settled], sizes=core.sizes[free]
+    )
+    below = dive(rest, peak, needed - int(core.sizes[~free].sum()), state, expired)
+    if below is None:
+        return None
+    left = np.flatnonzero(~settled)
+    owner[free] = np.where(below >= 0, left[below], -1)
+    return owner

@@ -1,0 +1,355 @@
+"""The phases that solve a fill problem: bound, place, price, enumerate, residual program."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from bfio.step.exact.columns import PRICE_SCALE, ColumnGeneration
+from bfio.step.exact.cover import IMPOSSIBLE
+from bfio.step.exact.dive import dive
+from bfio.step.exact.enumerate import enumerate_placements
+from bfio.step.exact.fill import FillProblem
+from bfio.step.exact.peaks import peak_bounds
+from bfio.step.exact.place import place_under_peak
+from bfio.step.exact.result import ExactResult, Seconds
+from bfio.step.exact.sums import floors
+from bfio.step.exact.swap import spread_largest, swap_requests
+from formulations.arrays import IntArray
+from formulations.step.certificate import Certificate
+
+#: Largest tables built: peaks, and cells of sums (cardinality x tokens, times requests if priced).
+_MAX_PEAKS = 1 << 18
+_MAX_CELLS = 1 << 24
+_MAX_PRICED_CELLS = 1 << 27
+#: Start of every pseudo-random sequence: the same problem is always searched alike.
+_SEED = 88172645463325252
+#: Peaks tried per round of placements, and re-placements under each (for 128 requests).
+_PEAKS_PER_ROUND = 8
+_PLACEMENT_ROUNDS = (100, 500)
+#: Peaks under which requests are swapped at first. Swaps looked at, and the first loss accepted as
+#: a part of the mean size admitted: at first, and in turns once a peak is priced. The more
+#: requests there are, the dearer is what follows: they decide how many of those turns are taken.
+_PEAKS_SWAPPED = 2
+_FIRST_SWAPS = ((60_000, 8),)
+_SWAPS = ((200_000, 8), (400_000, 4), (400_000, 8), (400_000, 16), (800_000, 8), (800_000, 4))
+_REQUESTS_PER_TURN = 64
+#: Price vectors tried, and table cells they may visit in all (some tenths of a second).
+_PRICE_WORK = 10**10
+#: Distances from a peak's bound at which placements are sought [tokens].
+_DISTANCES = (0, 1, 4, 16, 64, 256)
+#: Distance of the incumbent from which on any better placement is sought first [tokens].
+_FAR = 16
+#: Requests up to which the enumeration is worth a try.
+_MAX_ENUMERATED = 32
+
+
+class FillSearch:
+    """One solve: the best placement, the bounds by peak, and the phases that close them.
+
+    Parameters
+    ----------
+    core : FillProblem
+        Data; at least one request is admitted.
+    deadline : float, optional
+        Of `time.perf_counter`.
+    """
+
+    def __init__(self, core: FillProblem, deadline: float | None) -> None:
+        self._core = core
+        self._deadline = deadline
+        self._best = IMPOSSIBLE
+        self._owner: IntArray = np.full(len(core.sizes), -1, dtype=np.int64)
+        self._lower = 0
+        self._method = "closed-form"
+        self._nodes = 0
+        self._bounds: IntArray | None = None
+        self._prices: list[IntArray] = []
+        self._guide: IntArray = np.zeros_like(core.sizes)
+        self._state = np.array([_SEED], dtype=np.uint64)
+        self._seconds = {"bound": 0.0, "search": 0.0}
+        self._first = core.first_peak()
+
+    def run(self, start: tuple[int | None, ...] | None, node_limit: int) -> ExactResult:
+        """Close the problem as far as limits allow; see `bfio.step.exact.solve.solve_exact`."""
+        if start is not None:
+            self._accept(self._core.owner_of(start))
+        self._fill()
+        if self._open and len(self._core.sizes) <= _MAX_ENUMERATED and node_limit > 0:
+            self._enumerate(node_limit)
+        return self._result()
+
+    @property
+    def _open(self) -> bool:
+        return self._best > self._lower
+
+    @property
+    def _remaining(self) -> float | None:
+        return None if self._deadline is None else self._deadline - time.perf_counter()
+
+    @property
+    def _out_of_time(self) -> bool:
+        return self._remaining is not None and self._remaining <= 0
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self._seconds[name] += time.perf_counter() - began
+
+    def _accept(self, owner: IntArray) -> None:
+        """Keep a placement that beats the one in hand."""
+        value = self._core.value_of(owner)
+        if value < self._best:
+            self._best = value
+            self._owner = owner.copy()
+
+    def _fill(self) -> None:
+        """Choose among more requests than slots."""
+        core = self._core
+        with self._phase("search"):
+            self._place_first()
+        self._lower = core.closed_form(self._first)
+        if not self._open:
+            return
+        self._method = "bound"
+        with self._phase("bound"):
+            self._bound_peaks()
+        with self._phase("search"):
+            self._swap_first()
+        if self._open and not self._out_of_time:
+            self._close_peaks()
+        if self._open and not self._out_of_time:
+            self._improve(_PLACEMENT_ROUNDS)
+
+    def _place_first(self) -> None:
+        """Fill the slots under the first peak that a first pass, of either kind, can keep."""
+        core = self._core
+        owner = np.empty_like(self._owner)
+        peak = self._first
+        step = 1
+        while True:
+            spread_out = spread_largest(peak - core.base, core.capacity, core.sizes, owner) >= 0
+            if spread_out:
+                self._accept(owner)
+            placed = self._place(peak, core.largest_total, 0, owner) >= 0
+            if placed:
+                self._accept(owner)
+            if spread_out or placed:
+                return
+            peak += step
+            step *= 2
+
+    def _place(self, peak: int, target: int, rounds: int, owner: IntArray) -> int:
+        core = self._core
+        margins = peak - core.base
+        order = np.argsort(margins / core.capacity, kind="stable")
+        return place_under_peak(
+            margins,
+            core.capacity,
+            core.sizes,
+            self._guide,
+            order,
+            target,
+            rounds,
+            owner,
+            self._state,
+        )
+
+    def _bound_peaks(self) -> None:
+        core = self._core
+        last = core.last_open_peak(self._best)
+        cardinalities, rows = np.unique(core.capacity, return_inverse=True)
+        limit = self._largest_margin(last)
+        if last - self._first >= _MAX_PEAKS or (limit + 1) * (cardinalities[-1] + 1) > _MAX_CELLS:
+            return
+        self._bounds = peak_bounds(
+            self._first,
+            last - self._first + 1,
+            core.num_workers,
+            core.total_base,
+            core.base,
+            core.capacity,
+            core.sizes,
+            core.largest_total,
+            rows,
+            floors(core.sizes, cardinalities, limit),
+        )
+        self._raise_lower()
+
+    def _largest_margin(self, peak: int) -> int:
+        """Largest sum of interest: no worker has more room, no admission more tokens."""
+        core = self._core
+        most = int(core.capacity.max())
+        largest = int(core.sizes[len(core.sizes) - most :].sum())
+        return min(peak - int(core.base.min()), largest)
+
+    def _raise_lower(self) -> None:
+        """Take the weakest peak's bound; beyond the last peak nothing beats the incumbent."""
+        if self._bounds is not None:
+            self._lower = max(self._lower, min(int(self._bounds.min()), self._best))
+
+    def _swap_first(self) -> None:
+        """Spread and swap under the peaks with the weakest bounds: often that is all it takes."""
+        if self._bounds is None:
+            return
+        for k in np.argsort(self._bounds, kind="stable")[:_PEAKS_SWAPPED].tolist():
+            self._swap(k, _FIRST_SWAPS)
+
+    def _swap(self, k: int, rounds: tuple[tuple[int, int], ...]) -> None:
+        """Spread requests under one peak and swap them, longer and longer, up to its bound."""
+        assert self._bounds is not None
+        core = self._core
+        peak = self._first + k
+        target = core.value(peak, 0) - int(self._bounds[k])
+        margins = peak - core.base
+        owner = np.empty_like(self._owner)
+        for turns, part in rounds:
+            if self._bounds[k] >= self._best or self._out_of_time:
+                return
+            spread_largest(margins, core.capacity, core.sizes, owner)
+            heat = core.largest_total // (part * int(core.capacity.sum()))
+            if swap_requests(margins, core.sizes, target, heat, turns, owner, self._state) >= 0:
+                self._accept(owner)
+                self._raise_lower()
+
+    def _improve(self, rounds: tuple[int, ...]) -> None:
+        """Place under the peaks with the weakest bounds, longer and longer."""
+        if self._bounds is None:
+            return
+        owner = np.empty_like(self._owner)
+        with self._phase("search"):
+            for length in rounds:
+                for k in np.argsort(self._bounds, kind="stable")[:_PEAKS_PER_ROUND].tolist():
+                    if self._bounds[k] >= self._best or self._out_of_time:
+                        break
+                    peak = self._first + k
+                    target = self._core.value(peak, 0) - int(self._bounds[k])
+                    turns = length * 128 // max(128, len(self._owner))
+                    if self._place(peak, target, turns, owner) >= 0:
+                        self._accept(owner)
+                        self._raise_lower()
+
+    def _close_peaks(self) -> None:
+        """Price the requests under the weakest peak again and again, until none is open."""
+        if self._bounds is None:
+            return
+        still_open = np.flatnonzero(self._bounds < self._best)
+        margin = self._largest_margin(self._first + int(still_open[-1]))
+        if margin * (int(self._core.capacity.max()) + 1) * len(self._owner) > _MAX_PRICED_CELLS:
+            return
+        generation = ColumnGeneration(self._core, margin)
+        priced: dict[int, IntArray] = {}
+        searched: set[int] = set()
+        while self._open and not self._out_of_time and generation.subsets.cells < _PRICE_WORK:
+            weakest = int(self._bounds.argmin())
+            if weakest in searched:
+                return
+            if weakest not in priced:
+                with self._phase("bound"):
+                    priced[weakest] = self._price(generation, weakest)
+            else:
+                searched.add(weakest)
+                with self._phase("search"):
+                    turns = max(2, len(self._owner) // _REQUESTS_PER_TURN)
+                    self._swap(weakest, _SWAPS[:turns])
+                    self._search(generation, weakest, priced[weakest])
+            self._raise_lower()
+
+    def _price(self, generation: ColumnGeneration, k: int) -> IntArray:
+        """Raise the bounds of all peaks by the best prices for one of them."""
+        assert self._bounds is not None
+        core = self._core
+        peak = self._first + k
+        generation.start(peak, self._owner)
+        enough = core.value(peak, 0) - self._best
+        _, prices = generation.bound_total(peak, enough)
+        generation.raise_bounds(self._first, prices, self._bounds, self._best)
+        # Requests that fit nowhere have price 0. Searches rest on prices that raise nothing, too.
+        rest = np.zeros(len(core.sizes) - len(prices), dtype=np.int64)
+        self._prices.append(np.concatenate([prices, rest]))
+        self._guide[: len(prices)] = prices // PRICE_SCALE
+        placement = generation.placement()
+        if placement is not None:
+            self._accept(placement)
+        return prices
+
+    def _dive(self, peak: int, target: int) -> IntArray | None:
+        needed = self._core.value(peak, 0) - target
+        return dive(self._core, peak, needed, self._state, lambda: self._out_of_time)
+
+    def _search(self, generation: ColumnGeneration, k: int, prices: IntArray) -> None:
+        """Look under one peak for a placement close to its bound, then farther and farther."""
+        assert self._bounds is not None
+        core = self._core
+        peak = self._first + k
+        lowest = int(self._bounds[k])
+        if self._best - lowest > _FAR:
+            owner = self._dive(peak, self._best - 1)
+            if owner is not None:
+                self._accept(owner)
+        for distance in _DISTANCES:
+            if self._bounds[k] >= self._best or self._out_of_time:
+                return
+            target = min(lowest + distance, self._best - 1)
+            needed = core.value(peak, 0) - target
+            owner, exhausted = generation.search(peak, prices, needed, self._state)
+            if owner is None and not exhausted:
+                owner = self._dive(peak, target)
+            if owner is not None:
+                self._accept(owner)
+                return
+            if exhausted:
+                self._bounds[k] = target + 1
+                self._method = "columns"
+
+    def _enumerate(self, node_limit: int) -> None:
+        core = self._core
+        owner = self._owner.copy()
+        with self._phase("search"):
+            best, nodes, exhausted = enumerate_placements(
+                core.num_workers,
+                core.total_base,
+                core.peak,
+                core.base,
+                core.capacity,
+                core.sizes,
+                self._best,
+                self._lower,
+                node_limit,
+                owner,
+            )
+        self._nodes = nodes
+        self._accept(owner)
+        if exhausted and self._open:
+            self._lower = best
+            self._method = "enumeration"
+
+    def open_peaks(self) -> tuple[int, int]:
+        """Return the first and last peak that could hold something better."""
+        last = self._core.last_open_peak(self._best)
+        if self._bounds is None:
+            return self._first, last
+        still_open = self._first + np.flatnonzero(self._bounds < self._best)
+        return int(still_open.min(initial=last)), int(still_open.max(initial=last))
+
+    def _result(self) -> ExactResult:
+        core = self._core
+        return ExactResult(
+            method=self._method,
+            assignment=core.assignment(self._owner),
+            objective=self._best * core.multiplier,
+            bound=self._lower * core.multiplier,
+            certificate=self._certificate(),
+            seconds=Seconds(**self._seconds),
+            nodes=self._nodes,
+            stopped_by_time=self._open and self._out_of_time,
+        )
+
+    def _certificate(self) -> Certificate:
+        core = self._core
+        bound = self._lower * core.multiplier
+        kind = "enumeration" if self._method in ("columns", "enumeration") else "sums"
+        prices = tuple(core.by_request(vector) for vector in self._prices)
+        return Certificate(kind, bound, prices, PRICE_SCALE, self._nodes)

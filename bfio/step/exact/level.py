@@ -1,0 +1,119 @@
+"""A first placement for many free slots and more requests: all workers at one level."""
+
+import time
+
+import numpy as np
+
+from bfio.step.exact.compiled import RandomState
+from bfio.step.exact.fill import FillProblem
+from bfio.step.exact.pack import spread
+from bfio.step.exact.rebalance import exchange_with_waiting
+from formulations.arrays import IntArray
+
+#: Free slots per worker from which on subsets are many enough to meet a level exactly.
+_MANY_SLOTS = 4
+#: Groups split anew per call, calls for each level.
+_ROUNDS = 200
+_CALLS = 20
+#: Further levels tried from the best placement so far.
+_REPEATS = 4
+_SEED = 88172645463325252
+
+
+def level(core: FillProblem, deadline: float | None) -> IntArray | None:
+    """Fill the slots so that all open workers end at the same load, or close to it.
+
+    Requests are spread over the workers, and then exchanged with waiting ones.
+
+    Parameters
+    ----------
+    core : FillProblem
+        Data; more requests than slots.
+    deadline : float, optional
+        Of `time.perf_counter`.
+
+    Returns
+    -------
+    IntArray or None
+        Shape (N,): the open worker of each size or -1; None if there are few slots.
+    """
+    if int(core.capacity.sum()) < _MANY_SLOTS * len(core.base):
+        return None
+    begun, loads, lowest = _spread_admitted(core)
+    highest = max(lowest, int(loads.max()))
+    lower = core.closed_form(core.first_peak())
+    best = begun
+    state = np.array([_SEED], dtype=np.uint64)
+    for peak in dict.fromkeys((lowest, (lowest + highest) // 2, highest)):
+        best = _exchanged(core, peak, begun, best, lower, deadline, state)
+    # From the best so far, at its own mean load.
+    for _ in range(_REPEATS):
+        mean = -(-int(_loads_of(core, best).sum()) // len(loads))
+        best = _exchanged(core, max(core.peak, mean), best, best, lower, deadline, state)
+    return best
+
+
+def _exchanged(
+    core: FillProblem,
+    peak: int,
+    begun: IntArray,
+    best: IntArray,
+    lower: int,
+    deadline: float | None,
+    state: RandomState,
+) -> IntArray:
+    """Exchange from ``begun`` on at one level; return the best placement, ``best`` included."""
+    owner = begun.copy()
+    loads = _loads_of(core, owner)
+    for _ in range(_CALLS):
+        if core.value_of(best) <= lower or _is_over(deadline):
+            break
+        distance = exchange_with_waiting(
+            peak, core.capacity, core.sizes, owner, loads, 0, _ROUNDS, state
+        )
+        if core.value_of(owner) < core.value_of(best):
+            best = owner.copy()
+        if distance == 0:
+            break
+    return best
+
+
+def _is_over(deadline: float | None) -> bool:
+    return deadline is not None and time.perf_counter() > deadline
+
+
+def _loads_of(core: FillProblem, owner: IntArray) -> IntArray:
+    loads: IntArray = core.base.copy()
+    np.add.at(loads, owner[owner >= 0], core.sizes[owner >= 0])
+    return loads
+
+
+def _spread_admitted(core: FillProblem) -> tuple[IntArray, IntArray, int]:
+    """Spread requests of all sizes, or only of the larger ones if a closed worker is far above.
+
+    Also returns the loads and the level to aim at: their mean, or the closed worker's load.
+    """
+    slots = int(core.capacity.sum())
+    N = len(core.sizes)
+    wanted = len(core.base) * core.peak - int(core.base.sum())
+    low, high = 0, N - slots
+    while low < high:
+        middle = (low + high) // 2
+        if int(core.sizes[_evenly(middle, N, slots)].sum()) < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    chosen = _evenly(low, N, slots)
+    part = np.empty(slots, dtype=np.int64)
+    loads = spread(core.base, core.capacity, core.sizes[chosen], part)
+    owner = np.full(N, -1, dtype=np.int64)
+    owner[chosen] = part
+    if low > 0:
+        return owner, loads, core.peak
+    return owner, loads, max(core.peak, -(-int(loads.sum()) // len(loads)))
+
+
+def _evenly(first: int, last: int, count: int) -> IntArray:
+    """``count`` different positions from ``first`` on to below ``last``, evenly spaced."""
+    positions: IntArray = first + np.arange(count, dtype=np.int64) * (last - first) // count
+    return positions

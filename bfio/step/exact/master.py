@@ -1,0 +1,185 @@
+"""The linear program over subsets: one for each worker, no request twice (primal simplex).
+
+    max Σ_j s(S_j) x_j   s.t.  Σ_{j of g} x_j = 1 for each worker g,  Σ_{j ∋ i} x_j ≤ 1 for each i.
+
+Its duals are only proposals for prices, which are proven in integers elsewhere; floats suffice.
+"""
+
+import numpy as np
+
+from bfio.step.exact.compiled import compiled
+from formulations.arrays import FloatArray, IntArray
+
+#: Reduced costs and pivots below this count as zero.
+_TOLERANCE = 1e-7
+
+
+@compiled
+def start_basis(
+    num_workers: int,
+    available: IntArray,
+    first: IntArray,
+    columns: IntArray,
+    worth: FloatArray,
+    penalty: float,
+    basis: IntArray,
+    inverse: FloatArray,
+    primal: FloatArray,
+    dual: FloatArray,
+) -> None:
+    """Begin with one subset for each worker, pairwise disjoint, and slacks.
+
+    Rows are the workers, then the requests. ``basis[r]`` is a column, or ``-1 - r`` for the slack
+    of row r; a worker's slack is its penalty for staying empty.
+
+    Parameters
+    ----------
+    num_workers : int
+        W.
+    available : IntArray
+        Shape (N,): how many requests there are of each size; R = W + N rows.
+    first : IntArray
+        Shape (W,): the column of each worker, -1 for none.
+    columns, worth : IntArray and FloatArray
+        Shapes (K, C) and (K,): positions, filled up with -1, and total size of each subset.
+    penalty : float
+        Cost of a worker without a subset [tokens].
+    basis, inverse, primal, dual
+        Shapes (R,), (R, R) transposed, (R,), (R,): filled.
+    """
+    inverse[:] = 0.0
+    for r in range(num_workers + len(available)):
+        inverse[r, r] = 1.0
+        basis[r] = -1 - r
+        primal[r] = 1.0
+        dual[r] = 0.0
+        if r >= num_workers:
+            # Right-hand sides that differ a little keep degenerate pivots from cycling.
+            primal[r] = available[r - num_workers] + 1e-6 * (1.0 + (r * 7919 % 1013) / 1013.0)
+    for g in range(num_workers):
+        dual[g] = -penalty
+        if first[g] < 0:
+            continue
+        basis[g] = first[g]
+        dual[g] = worth[first[g]]
+        for i in columns[first[g]]:
+            if i >= 0:
+                inverse[g, num_workers + i] -= 1.0
+                primal[num_workers + i] -= 1.0
+
+
+@compiled
+def _entering(
+    num_workers: int,
+    count: int,
+    owner: IntArray,
+    columns: IntArray,
+    worth: FloatArray,
+    dual: FloatArray,
+) -> tuple[int, float]:
+    """Return the column (or slack, as ``-1 - r``) of the largest reduced cost, and that cost."""
+    best = _TOLERANCE
+    entering = 0
+    for j in range(count):
+        cost = worth[j] - dual[owner[j]]
+        for i in columns[j]:
+            if i >= 0:
+                cost -= dual[num_workers + i]
+        if cost > best:
+            best = cost
+            entering = j
+    for r in range(num_workers, len(dual)):
+        if -dual[r] > best:
+            best = -dual[r]
+            entering = -1 - r
+    return entering, best
+
+
+@compiled
+def _direction(
+    num_workers: int,
+    entering: int,
+    owner: IntArray,
+    columns: IntArray,
+    inverse: FloatArray,
+    direction: FloatArray,
+) -> None:
+    """Write the entering column in terms of the basis."""
+    if entering < 0:
+        direction[:] = inverse[-1 - entering]
+        return
+    direction[:] = inverse[owner[entering]]
+    for i in columns[entering]:
+        if i >= 0:
+            direction += inverse[num_workers + i]
+
+
+@compiled
+def _leaving(direction: FloatArray, primal: FloatArray) -> int:
+    """Row of the least ratio; of nearly equal ones, that of the largest pivot."""
+    leaving = -1
+    least = np.inf
+    for r in range(len(direction)):
+        if direction[r] > _TOLERANCE:
+            ratio = max(primal[r], 0.0) / direction[r]
+            if ratio < least - 1e-12 or (
+                ratio < least + 1e-12 and direction[r] > direction[leaving]
+            ):
+                least = min(ratio, least)
+                leaving = r
+    return leaving
+
+
+@compiled
+def _subtract(row: FloatArray, factor: float, direction: FloatArray) -> None:
+    for r in range(len(row)):
+        row[r] -= factor * direction[r]
+
+
+@compiled
+def improve_basis(
+    num_workers: int,
+    count: int,
+    owner: IntArray,
+    columns: IntArray,
+    worth: FloatArray,
+    pivots: int,
+    basis: IntArray,
+    inverse: FloatArray,
+    primal: FloatArray,
+    dual: FloatArray,
+) -> int:
+    """Pivot until no column of the pool has a positive reduced cost; return the pivots made.
+
+    Parameters
+    ----------
+    num_workers, columns, worth, basis, inverse, primal, dual
+        As in `start_basis`; the last four are kept up to date.
+    count : int
+        Columns in the pool.
+    owner : IntArray
+        Shape (K,): worker of each column.
+    pivots : int
+        Most pivots.
+    """
+    direction = np.empty(len(basis))
+    for step in range(pivots):
+        entering, cost = _entering(num_workers, count, owner, columns, worth, dual)
+        if cost <= _TOLERANCE:
+            return step
+        _direction(num_workers, entering, owner, columns, inverse, direction)
+        p = _leaving(direction, primal)
+        if p < 0:
+            return step
+        amount = max(primal[p], 0.0) / direction[p]
+        _subtract(primal, amount, direction)
+        primal[p] = amount
+        pivot = direction[p]
+        for r in range(len(basis)):
+            factor = inverse[r, p] / pivot
+            if factor != 0.0:
+                _subtract(inverse[r], factor, direction)
+                inverse[r, p] = factor
+                dual[r] += factor * cost
+        basis[p] = entering
+    return pivots

@@ -1,0 +1,195 @@
+"""Admit every request: spread them so that the peak is least (Graham's rule, then refills)."""
+
+import numpy as np
+
+from bfio.step.exact.compiled import RandomState, Words, compiled
+from bfio.step.exact.place import random_below
+from formulations.arrays import BoolArray, IntArray
+
+#: Workers emptied at least before they are filled anew.
+_FEWEST_REFILLED = 4
+
+
+@compiled
+def spread(base: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray) -> IntArray:
+    """Give each request, largest first, to the least loaded worker with a free slot.
+
+    Returns
+    -------
+    IntArray
+        Shape (W,): loads; ``owner`` (shape (N,)) is filled.
+    """
+    loads = base.copy()
+    free = capacity.copy()
+    for i in range(len(sizes) - 1, -1, -1):
+        target = -1
+        for g in range(len(base)):
+            if free[g] > 0 and (target < 0 or loads[g] < loads[target]):
+                target = g
+        owner[i] = target
+        loads[target] += sizes[i]
+        free[target] -= 1
+    return loads
+
+
+@compiled
+def _has_bit(bits: Words, row: int, x: int) -> bool:
+    return bool((bits[row, x >> 6] >> np.uint64(x & 63)) & np.uint64(1))
+
+
+@compiled
+def _largest_first(
+    items: IntArray, sizes: IntArray, limit: int, bits: Words, first: BoolArray, state: RandomState
+) -> int:
+    """Mark a subset of ``items`` of the largest sum <= ``limit``; return the sum.
+
+    Sizes ascend. Of several it is mostly that with the largest, so that small ones are left over.
+    """
+    words = limit // 64 + 1
+    bits[: len(items) + 1, :words] = np.uint64(0)
+    bits[0, 0] = np.uint64(1)
+    for k in range(len(items)):
+        bits[k + 1, :words] = bits[k, :words]
+        skip = sizes[items[k]] >> 6
+        up = np.uint64(sizes[items[k]] & 63)
+        down = np.uint64(63 - (sizes[items[k]] & 63))
+        carried = np.uint64(0)
+        for w in range(skip, words):
+            word = bits[k, w - skip]
+            bits[k + 1, w] |= (word << up) | ((carried >> down) >> np.uint64(1))
+            carried = word
+    rest = limit
+    while not _has_bit(bits, len(items), rest):
+        rest -= 1
+    total = rest
+    for k in range(len(items) - 1, -1, -1):
+        size = sizes[items[k]]
+        first[k] = size <= rest and _has_bit(bits, k, rest - size)
+        if first[k] and _has_bit(bits, k, rest) and random_below(state, 8) == 0:
+            first[k] = False
+        if first[k]:
+            rest -= size
+    return total
+
+
+@compiled
+def _shuffle(workers: IntArray, state: RandomState) -> None:
+    for k in range(len(workers) - 1):
+        j = k + random_below(state, len(workers) - k)
+        workers[k], workers[j] = workers[j], workers[k]
+
+
+@compiled
+def _fill_in_turn(
+    workers: IntArray,
+    margins: IntArray,
+    capacity: IntArray,
+    sizes: IntArray,
+    spare: int,
+    bits: Words,
+    owner: IntArray,
+    state: RandomState,
+) -> int:
+    """Fill each worker as far as it goes, without losing more than ``spare``; return what is left.
+
+    -1 if more would be lost.
+    """
+    first = np.empty(len(sizes), np.bool_)
+    for g in workers:
+        items = np.flatnonzero(owner < 0)
+        limit = min(margins[g], sizes[items].sum())
+        spare -= margins[g] - _largest_first(items, sizes, limit, bits, first, state)
+        if spare < 0 or first[: len(items)].sum() > capacity[g]:
+            return -1
+        for k in range(len(items)):
+            if first[k]:
+                owner[items[k]] = g
+    return spare
+
+
+@compiled
+def _draw_crowd(
+    peak: int, loads: IntArray, fewest: int, most: int, workers: IntArray, state: RandomState
+) -> int:
+    """Order ``workers``: some above the peak, then others with room; return how many to refill.
+
+    0 if ``most`` of them have no room for their own requests.
+    """
+    _shuffle(workers, state)
+    W = len(workers)
+    above = 0
+    for k in range(W):
+        g = workers[k]
+        if loads[g] > peak and 2 * above < fewest:
+            workers[k] = workers[above]
+            workers[above] = g
+            above += 1
+    spare = 0
+    count = 0
+    while count < W and count < most and (count < fewest or spare < 0):
+        for _ in range(2 if count >= above else 0):
+            k = count + random_below(state, W - count)
+            if loads[workers[k]] < loads[workers[count]]:
+                workers[k], workers[count] = workers[count], workers[k]
+        spare += peak - loads[workers[count]]
+        count += 1
+    return count if spare >= 0 else 0
+
+
+@compiled
+def refill(
+    peak: int,
+    base: IntArray,
+    capacity: IntArray,
+    sizes: IntArray,
+    owner: IntArray,
+    loads: IntArray,
+    rounds: int,
+    state: RandomState,
+) -> bool:
+    """Empty some workers and fill one after another up to the peak, large requests first.
+
+    A refill is kept if all of them end below the peak.
+
+    Parameters
+    ----------
+    peak : int
+        The peak to meet [tokens].
+    base, capacity, loads : IntArray
+        Shape (W,); ``loads`` is kept up to date.
+    sizes, owner : IntArray
+        Shape (N,), sizes ascending; every request has a worker, and ``owner`` is kept up to date.
+    rounds : int
+        Refills to try.
+    state : IntArray
+        Of `random_below`.
+
+    Returns
+    -------
+    bool
+        Whether the peak is met.
+    """
+    margins = peak - base
+    largest = min(margins.max(), sizes.sum())
+    bits = np.empty((len(sizes) + 1, largest // 64 + 1), np.uint64)
+    workers = np.arange(len(loads))
+    trial = np.empty_like(owner)
+    for _ in range(rounds):
+        if loads.max() <= peak:
+            return True
+        fewest = _FEWEST_REFILLED + random_below(state, 5)
+        count = _draw_crowd(peak, loads, fewest, 2 * _FEWEST_REFILLED, workers, state)
+        spare = 0
+        trial[:] = owner
+        for g in workers[:count]:
+            spare += peak - loads[g]
+            trial[owner == g] = -1
+        if count == 0:
+            continue
+        left = _fill_in_turn(workers[:count], margins, capacity, sizes, spare, bits, trial, state)
+        if left >= 0 and (trial >= 0).all():
+            owner[:] = trial
+            loads[:] = base
+            for i in range(len(owner)):
+                loads[owner[i]] += sizes[i]
+    return bool(loads.max() <= peak)

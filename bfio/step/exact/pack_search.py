@@ -1,0 +1,221 @@
+"""Admit every request under the least peak: bound it, spread, rebalance, price."""
+
+import time
+
+import numpy as np
+
+from bfio.step.exact.columns import PRICE_SCALE
+from bfio.step.exact.enumerate import enumerate_placements
+from bfio.step.exact.fill import FillProblem
+from bfio.step.exact.pack import refill, spread
+from bfio.step.exact.pack_bound import PackBound
+from bfio.step.exact.rebalance import exchange_with_waiting, rebalance
+from bfio.step.exact.result import ExactResult, Seconds
+from formulations.arrays import IntArray
+from formulations.step.certificate import Certificate
+
+#: Start of the pseudo-random sequence: the same problem is always searched alike.
+_SEED = 88172645463325252
+#: Groups split anew and workers refilled per turn; turns before the bound is raised, and after.
+_ROUNDS = 200
+_REFILLS = 100
+_FIRST_TURNS = 16
+_TURNS = 300
+#: Most table cells for refilling (requests x sums).
+_MAX_CELLS = 1 << 24
+#: Share of the time left that raising the bound may take.
+_BOUND_SHARE = 0.6
+#: Requests up to which the enumeration is worth a try.
+_MAX_ENUMERATED = 32
+
+
+def prepare_packing(core: FillProblem) -> None:
+    """Compile what packings that are hard to find reach, and exchanges with waiting requests.
+
+    Parameters
+    ----------
+    core : FillProblem
+        Any small problem that admits every request.
+    """
+    owner = np.empty_like(core.sizes)
+    state = np.ones(1, dtype=np.uint64)
+    loads = spread(core.base, core.capacity, core.sizes, owner)
+    pricing = PackBound(core, int(loads.max()) + 1)
+    pricing.prepare()
+    pricing.raise_peak(core.peak, int(loads.max()) + 1, lambda: False)
+    refill(0, core.base, core.capacity, core.sizes, owner, loads, 1, state)
+    rebalance(0, core.capacity, core.sizes, owner, loads, 1, state)
+    exchange_with_waiting(0, core.capacity, core.sizes, owner, loads, 0, 1, state)
+
+
+class PackSearch:
+    """One solve of a problem that admits every request.
+
+    Parameters
+    ----------
+    core : FillProblem
+        Data; at least one request is admitted, and all are.
+    deadline : float, optional
+        Of `time.perf_counter`.
+    """
+
+    def __init__(self, core: FillProblem, deadline: float | None) -> None:
+        self._core = core
+        self._deadline = deadline
+        self._total = int(core.sizes.sum())
+        self._owner: IntArray = np.full(len(core.sizes), -1, dtype=np.int64)
+        self._peak = 1 << 60
+        self._lower = core.peak
+        self._method = "closed-form"
+        self._nodes = 0
+        self._prices: tuple[IntArray, ...] = ()
+        self._state = np.array([_SEED], dtype=np.uint64)
+        self._current: IntArray = np.empty_like(self._owner)
+        self._seen: list[IntArray] = []
+
+    def run(self, start: tuple[int | None, ...] | None, node_limit: int) -> ExactResult:
+        """Close the problem as far as limits allow; see `bfio.step.exact.solve.solve_exact`."""
+        began = time.perf_counter()
+        core = self._core
+        self._lower = core.least_peak_for_all()
+        self._loads = spread(core.base, core.capacity, core.sizes, self._current)
+        self._accept(self._current)
+        if start is not None:
+            self._accept(core.owner_of(start))
+        bound_seconds = 0.0
+        self._rebalance(_FIRST_TURNS)
+        if self._open and not self._out_of_time:
+            before = time.perf_counter()
+            self._raise_bound()
+            bound_seconds = time.perf_counter() - before
+        self._rebalance(_TURNS)
+        if self._open and len(core.sizes) <= _MAX_ENUMERATED and node_limit > 0:
+            self._enumerate(node_limit)
+        seconds = time.perf_counter() - began
+        return self._result(Seconds(bound=bound_seconds, search=seconds - bound_seconds))
+
+    def open_peaks(self) -> tuple[int, int]:
+        """Return the first and last peak that could hold something better."""
+        return self._lower, max(self._lower, self._peak - 1)
+
+    @property
+    def _open(self) -> bool:
+        return self._peak > self._lower
+
+    @property
+    def _out_of_time(self) -> bool:
+        return self._deadline is not None and time.perf_counter() >= self._deadline
+
+    def _accept(self, owner: IntArray) -> None:
+        """Keep a placement that beats the one in hand."""
+        peak = self._core.peak_of(self._core.value_of(owner))
+        if peak < self._peak:
+            self._peak = peak
+            self._owner = owner.copy()
+
+    def _rebalance(self, turns: int) -> None:
+        """Aim at the bound and, every fourth turn, halfway between it and the best."""
+        core = self._core
+        refills = len(core.sizes) * (self._peak - int(core.base.min())) <= _MAX_CELLS
+        for turn in range(turns):
+            if not self._open or self._out_of_time:
+                return
+            target = self._lower if turn % 4 < 3 else (self._lower + self._peak - 1) // 2
+            met = rebalance(
+                target,
+                core.capacity,
+                core.sizes,
+                self._current,
+                self._loads,
+                _ROUNDS,
+                self._state,
+            )
+            if not met and refills:
+                refill(
+                    target,
+                    core.base,
+                    core.capacity,
+                    core.sizes,
+                    self._current,
+                    self._loads,
+                    _REFILLS,
+                    self._state,
+                )
+            self._accept(self._current)
+            self._seen.append(self._current.copy())
+
+    def _raise_bound(self) -> None:
+        """Exclude peaks by prices."""
+        pricing = PackBound(self._core, self._peak)
+        if not pricing.is_small:
+            return
+        pricing.prepare()
+        pricing.add_placement(self._lower, self._owner)
+        for owner in self._seen:
+            pricing.add_placement(self._lower, owner)
+        until = None
+        if self._deadline is not None:
+            now = time.perf_counter()
+            until = now + _BOUND_SHARE * (self._deadline - now)
+        raised = pricing.raise_peak(
+            self._lower, self._peak, lambda: until is not None and time.perf_counter() > until
+        )
+        if self._open:
+            self._restart(pricing.clearest())
+        if raised > self._lower:
+            self._lower = raised
+            self._prices = (pricing.prices,)
+            self._method = "bound"
+
+    def _restart(self, owner: IntArray) -> None:
+        """Go on from a partial placement; the requests it leaves out are spread."""
+        core = self._core
+        out = owner < 0
+        loads = core.base.copy()
+        np.add.at(loads, owner[~out], core.sizes[~out])
+        free = core.capacity - np.bincount(owner[~out], minlength=len(loads))
+        part = np.empty(int(out.sum()), dtype=np.int64)
+        self._loads = spread(loads, free, core.sizes[out], part)
+        owner[out] = part
+        self._current = owner
+        self._accept(owner)
+
+    def _enumerate(self, node_limit: int) -> None:
+        core = self._core
+        owner = self._owner.copy()
+        _, self._nodes, exhausted = enumerate_placements(
+            core.num_workers,
+            core.total_base,
+            core.peak,
+            core.base,
+            core.capacity,
+            core.sizes,
+            core.value(self._peak, self._total),
+            core.value(self._lower, self._total),
+            node_limit,
+            owner,
+        )
+        self._accept(owner)
+        if exhausted and self._open:
+            self._lower = self._peak
+            self._method = "enumeration"
+
+    def _result(self, seconds: Seconds) -> ExactResult:
+        core = self._core
+        bound = core.value(self._lower, self._total) * core.multiplier
+        return ExactResult(
+            method=self._method,
+            assignment=core.assignment(self._owner),
+            objective=core.value(self._peak, self._total) * core.multiplier,
+            bound=bound,
+            certificate=self._certificate(bound),
+            seconds=seconds,
+            nodes=self._nodes,
+            stopped_by_time=self._open and self._out_of_time,
+        )
+
+    def _certificate(self, bound: int) -> Certificate:
+        if self._method == "enumeration":
+            return Certificate("enumeration", bound, nodes=self._nodes)
+        prices = tuple(self._core.by_request(vector) for vector in self._prices)
+        return Certificate("sums", bound, prices, PRICE_SCALE)

@@ -1,0 +1,120 @@
+"""Upper bounds on the admitted total ``T(M)`` under each peak ``M``, and the peaks that matter."""
+
+import numpy as np
+
+from bfio.step.exact.compiled import compiled
+from bfio.step.exact.cover import IMPOSSIBLE
+from formulations.arrays import IntArray
+
+
+@compiled
+def largest_nested_total(sizes: IntArray, thresholds: IntArray) -> int:
+    """Largest total of distinct sizes, one below each threshold; -1 if there is none.
+
+    Thresholds make nested sets, so that taking the largest that fits, lowest threshold first, is
+    optimal (greedy on a transversal matroid).
+
+    Parameters
+    ----------
+    sizes, thresholds : IntArray
+        Both ascending [tokens].
+    """
+    fitting = np.empty(len(sizes), np.int64)
+    count = 0
+    following = 0
+    total = 0
+    for threshold in thresholds:
+        while following < len(sizes) and sizes[following] <= threshold:
+            fitting[count] = sizes[following]
+            count += 1
+            following += 1
+        if count == 0:
+            return -1
+        count -= 1
+        total += fitting[count]
+    return total
+
+
+@compiled
+def _thresholds(base: IntArray, capacity: IntArray, smallest: IntArray, single: bool) -> IntArray:
+    """Return the thresholds of all slots, or of those alone on their worker, under peak 0, sorted.
+
+    A request shares its worker with at least the smallest others.
+    """
+    thresholds = np.empty(capacity.sum(), np.int64)
+    count = 0
+    for g in range(len(base)):
+        if capacity[g] == 1 or not single:
+            thresholds[count : count + capacity[g]] = -base[g] - smallest[capacity[g] - 1]
+            count += capacity[g]
+    return np.sort(thresholds[:count])
+
+
+@compiled
+def _largest_total(
+    capacity: IntArray, sizes: IntArray, reach: IntArray, single: IntArray, slots: IntArray
+) -> int:
+    """Upper bound on ``T`` by reachable sums and by nested thresholds; -1 if slots stay empty."""
+    total = 0
+    for g in range(len(capacity)):
+        if reach[g] < 0:
+            return -1
+        if capacity[g] > 1:
+            total += reach[g]
+    of_single = largest_nested_total(sizes, single)
+    of_slots = largest_nested_total(sizes, slots)
+    if of_single < 0 or of_slots < 0:
+        return -1
+    return min(total + of_single, of_slots)
+
+
+@compiled
+def peak_bounds(
+    first: int,
+    count: int,
+    num_workers: int,
+    total_base: int,
+    base: IntArray,
+    capacity: IntArray,
+    sizes: IntArray,
+    largest_total: int,
+    rows: IntArray,
+    table: IntArray,
+) -> IntArray:
+    """Lower bounds on the objective with no load above M, for M = first..first+count-1.
+
+    Parameters
+    ----------
+    first, count : int
+        The peaks.
+    num_workers, total_base : int
+        ``G`` and ``Σ_g b_g`` of all workers.
+    base, capacity : IntArray
+        Shape (W,): the open workers.
+    sizes : IntArray
+        Shape (N,), ascending.
+    largest_total : int
+        Sum of the U largest sizes.
+    rows : IntArray
+        Shape (W,): row of ``table`` for each worker's capacity.
+    table : IntArray
+        From `floors`.
+    """
+    smallest = np.zeros(len(sizes) + 1, np.int64)
+    smallest[1:] = np.cumsum(sizes)
+    limit = table.shape[1] - 1
+    bounds = np.empty(count, np.int64)
+    reach = np.empty(len(base), np.int64)
+    # All thresholds rise with the peak, so that they keep their order.
+    single = _thresholds(base, capacity, smallest, True)
+    slots = _thresholds(base, capacity, smallest, False)
+    for k in range(count):
+        peak = first + k
+        for g in range(len(base)):
+            reach[g] = table[rows[g], min(peak - base[g], limit)]
+        total = _largest_total(capacity, sizes, reach, peak + single, peak + slots)
+        if total < 0:
+            bounds[k] = IMPOSSIBLE
+        else:
+            bounds[k] = num_workers * peak - total_base - min(total, largest_total)
+    return bounds

@@ -1,0 +1,63 @@
+"""Compile the kernels before the first measured solve."""
+
+import time
+from functools import cache
+
+import numpy as np
+
+from bfio.step.exact.fill import FillProblem, reduce_to_fill
+from formulations.step.problem import StepProblem
+
+#: Two steps that between them reach most kernels: more requests than slots, and fewer.
+_STEPS = (
+    ([3, 3], [[1], [1]], [[6], [6], [6], [7], [8], [8], [4]]),
+    ([0, 2, 3], [[1], [4], [3]], [[9], [8], [6]]),
+)
+#: Factor at which values no longer fit 32 bits.
+_LARGE = 50_000
+
+
+@cache
+def prepare() -> float:
+    """Compile all kernels, or load them from Numba's cache; once per process.
+
+    Returns
+    -------
+    float
+        Wall-clock time this took when it was done [s].
+    """
+    from bfio.step.exact.fill_search import FillSearch
+    from bfio.step.exact.pack_search import PackSearch, prepare_packing
+
+    began = time.perf_counter()
+    FillSearch(_core(_STEPS[0], 1), None).run(None, node_limit=100)
+    PackSearch(_core(_STEPS[1], 1), None).run(None, node_limit=100)
+    for factor in (1, _LARGE):
+        _prepare_columns(_core(_STEPS[0], factor))
+    prepare_packing(_core(_STEPS[1], 1))
+    return time.perf_counter() - began
+
+
+def _core(step: tuple[list[int], list[list[int]], list[list[int]]], factor: int) -> FillProblem:
+    capacity, base, contribution = (np.array(part) for part in step)
+    core = reduce_to_fill(StepProblem(capacity, base * factor, contribution * factor))
+    assert core is not None
+    return core
+
+
+def _prepare_columns(core: FillProblem) -> None:
+    """Reach what only open peaks reach."""
+    from bfio.step.exact.columns import ColumnGeneration
+    from bfio.step.exact.swap import spread_largest, swap_requests
+
+    margin = int(core.sizes[-3:].sum()) - 1
+    peak = int(core.base.min()) + margin
+    generation = ColumnGeneration(core, margin)
+    generation.start(peak, np.full(len(core.sizes), -1))
+    total, prices = generation.bound_total(peak, 0)
+    generation.raise_bounds(peak - 1, prices, np.zeros(2, dtype=np.int64), 1 << 60)
+    state = np.ones(1, dtype=np.uint64)
+    generation.search(peak, prices, total, state)
+    owner = np.empty_like(core.sizes)
+    spread_largest(peak - core.base, core.capacity, core.sizes, owner)
+    swap_requests(peak - core.base, core.sizes, total + 1, 1, 1, owner, state)

@@ -1,0 +1,375 @@
+"""Split the requests of a few workers anew, so that all but one of them end close to the peak.
+
+A worker above the peak pools some of its requests with those of up to three others. Subsets that
+fill all but the last of them to the peak are sought by meeting in the middle: of at most twenty
+requests, the sums of all subsets of either half are listed in order. What is left, with the
+excess, goes to the last one. The excess hardly ever grows; it wanders until it meets room. The
+work does not depend on how many tokens a request has.
+"""
+
+import numpy as np
+
+from bfio.step.exact.compiled import RandomState, compiled
+from bfio.step.exact.place import random_below
+from formulations.arrays import IntArray
+
+#: Most requests split at a time, and most workers; half the requests have 2^10 subsets.
+_MOST_ITEMS = 20
+_MOST_WORKERS = 4
+#: Subsets of the right sum looked at for the right number of requests.
+_MOST_SCANS = 4000
+#: First subsets tried before the next worker's is sought, when three or more share their requests.
+_FIRST_SUBSETS = 6
+
+
+@compiled
+def _ordered_sums(items: IntArray, sizes: IntArray, sums: IntArray, members: IntArray) -> int:
+    """Write the sums of all subsets of ``items`` in ascending order, and the subsets as bits.
+
+    ``sums`` and ``members`` have shape (2, at least 2^len(items)); row 0 is filled.
+    """
+    sums[0, 0] = 0
+    members[0, 0] = 0
+    count = 1
+    for k in range(len(items)):
+        size = sizes[items[k]]
+        # Without and with item k are two ascending lists: merge them into row 1.
+        i = 0
+        j = 0
+        for at in range(2 * count):
+            if j == count or (i < count and sums[0, i] <= sums[0, j] + size):
+                sums[1, at] = sums[0, i]
+                members[1, at] = members[0, i]
+                i += 1
+            else:
+                sums[1, at] = sums[0, j] + size
+                members[1, at] = members[0, j] | (1 << k)
+                j += 1
+        count *= 2
+        sums[0, :count] = sums[1, :count]
+        members[0, :count] = members[1, :count]
+    return count
+
+
+@compiled
+def _number_of_bits(word: int) -> int:
+    count = 0
+    while word:
+        word &= word - 1
+        count += 1
+    return count
+
+
+@compiled
+def find_split(
+    items: IntArray,
+    sizes: IntArray,
+    low: int,
+    high: int,
+    fewest: int,
+    most: int,
+    buffers: IntArray,
+    state: RandomState,
+) -> int:
+    """Return, as bits, a subset of ``items`` with a sum in [low, high]; -1 if there is none.
+
+    Parameters
+    ----------
+    items : IntArray
+        At most 20 positions in ``sizes``.
+    low, high : int
+        Bounds on the sum [tokens].
+    fewest, most : int
+        Bounds on the number of items.
+    buffers : IntArray
+        Shape (4, 2, 1024), overwritten.
+    state : IntArray
+        Of `random_below`: the search through one half begins at a random place.
+    """
+    half = len(items) // 2
+    num_left = _ordered_sums(items[:half], sizes, buffers[0], buffers[1])
+    num_right = _ordered_sums(items[half:], sizes, buffers[2], buffers[3])
+    left = buffers[0, 0]
+    right = buffers[2, 0, :num_right]
+    start = random_below(state, num_left)
+    scans = _MOST_SCANS
+    for k in range(num_left):
+        i = (start + k) % num_left
+        j = int(np.searchsorted(right, high - left[i], side="right")) - 1
+        while j >= 0 and left[i] + right[j] >= low:
+            subset = buffers[1, 0, i] | (buffers[3, 0, j] << half)
+            if fewest <= _number_of_bits(subset) <= most:
+                return int(subset)
+            j -= 1
+            scans -= 1
+            if scans == 0:
+                return -1
+    return -1
+
+
+@compiled
+def _take_subset(items: IntArray, count: int, subset: int) -> int:
+    """Move the items of ``subset`` behind the others; return how many are left before them."""
+    left = 0
+    for k in range(count):
+        if not (subset >> k) & 1:
+            items[left], items[k] = items[k], items[left]
+            left += 1
+    return left
+
+
+@compiled
+def _sample(
+    owner: IntArray, worker: int, quota: int, items: IntArray, count: int, state: RandomState
+) -> int:
+    """Append at most ``quota`` random requests of a worker to ``items``; return the new count."""
+    seen = 0
+    for i in range(len(owner)):
+        if owner[i] == worker:
+            k = seen if seen < quota else random_below(state, seen + 1)
+            seen += 1
+            if k < quota:
+                items[count + k] = i
+    return count + min(seen, quota)
+
+
+@compiled
+def _share(
+    group: IntArray,
+    items: IntArray,
+    count: int,
+    sizes: IntArray,
+    room: IntArray,
+    slots: IntArray,
+    budget: int,
+    begin: IntArray,
+    buffers: IntArray,
+    state: RandomState,
+) -> bool:
+    """Order ``items`` so that each worker's own follow those of the next; fill ``begin``.
+
+    All but the last worker leave at most ``budget`` of their room in all. ``begin[m]`` becomes
+    the place in ``items`` where the requests of group member m begin, 0 for the last.
+    """
+    others = slots.sum()
+    for m in range(len(group) - 1):
+        others -= slots[m]
+        least = max(0, count - others)
+        most = min(count, slots[m])
+        subset = find_split(
+            items[:count], sizes, room[m] - budget, room[m], least, most, buffers, state
+        )
+        if subset < 0:
+            return False
+        left = _take_subset(items, count, subset)
+        budget -= room[m] - sizes[items[left:count]].sum()
+        begin[m] = left
+        count = left
+    begin[len(group) - 1] = 0
+    return True
+
+
+@compiled
+def _regroup(
+    group: IntArray,
+    peak: int,
+    free: IntArray,
+    sizes: IntArray,
+    owner: IntArray,
+    loads: IntArray,
+    budgets: IntArray,
+    buffers: IntArray,
+    state: RandomState,
+) -> bool:
+    """Split requests of a group anew within the first budget that allows it."""
+    K = len(group)
+    items = np.empty(_MOST_ITEMS, np.int64)
+    room = np.empty(K, np.int64)
+    slots = np.empty(K, np.int64)
+    begin = np.empty(K, np.int64)
+    count = 0
+    for m in range(K):
+        g = group[m]
+        quota = (_MOST_ITEMS - count) // (K - m)
+        after = _sample(owner, g, quota, items, count, state)
+        room[m] = peak - loads[g] + sizes[items[count:after]].sum()
+        slots[m] = free[g] + after - count
+        count = after
+    for budget in budgets:
+        if budget < 0:
+            continue
+        for _ in range(_FIRST_SUBSETS if K > 2 else 1):
+            if _share(group, items, count, sizes, room, slots, budget, begin, buffers, state):
+                end = count
+                for m in range(K):
+                    g = group[m]
+                    own = items[begin[m] : end]
+                    loads[g] = peak - room[m] + sizes[own].sum()
+                    free[g] = slots[m] - len(own)
+                    owner[own] = g
+                    end = begin[m]
+                return True
+    return False
+
+
+@compiled
+def _draw_group(loads: IntArray, first: int, group: IntArray, state: RandomState) -> None:
+    """Fill ``group`` with ``first`` and other workers, half of them with room, in random order."""
+    group[0] = first
+    taken = 1
+    while taken < len(group):
+        q = random_below(state, len(loads))
+        if random_below(state, 2) == 0:
+            for _ in range(3):
+                other = random_below(state, len(loads))
+                if loads[other] < loads[q]:
+                    q = other
+        if not (group[:taken] == q).any():
+            group[taken] = q
+            taken += 1
+    k = random_below(state, len(group))
+    group[0], group[k] = group[k], group[0]
+
+
+@compiled
+def rebalance(
+    peak: int,
+    capacity: IntArray,
+    sizes: IntArray,
+    owner: IntArray,
+    loads: IntArray,
+    rounds: int,
+    state: RandomState,
+) -> bool:
+    """Redistribute requests until no load exceeds ``peak``.
+
+    Parameters
+    ----------
+    peak : int
+        The peak to meet [tokens].
+    capacity, loads : IntArray
+        Shape (W,); ``loads`` is kept up to date.
+    sizes, owner : IntArray
+        Shape (N,); every request has a worker, and ``owner`` is kept up to date.
+    rounds : int
+        Groups to try.
+    state : IntArray
+        Of `random_below`.
+
+    Returns
+    -------
+    bool
+        Whether the peak is met.
+    """
+    W = len(loads)
+    free = capacity.copy()
+    for g in owner:
+        free[g] -= 1
+    buffers = np.empty((4, 2, 1 << (_MOST_ITEMS // 2)), np.int64)
+    groups = np.empty(_MOST_WORKERS, np.int64)
+    budgets = np.empty(2, np.int64)
+    for _ in range(rounds):
+        first = _pick_above(loads, peak, state)
+        if first < 0:
+            return True
+        if W == 1:
+            return False
+        if random_below(state, 4) == 0:
+            # Room wanders as well, and adds up.
+            first = random_below(state, W)
+        group = groups[: min(W, 2 + random_below(state, _MOST_WORKERS - 1))]
+        _draw_group(loads, first, group, state)
+        holes = 0
+        spare = 0
+        for g in group:
+            holes += max(0, peak - loads[g])
+            spare += peak - loads[g]
+        # All of the group below the peak; or no more excess than before, or a little more.
+        budgets[0] = spare if holes > spare else 0
+        budgets[1] = holes
+        if random_below(state, 4) == 0:
+            budgets[1] += random_below(state, 1 << random_below(state, 5))
+        _regroup(group, peak, free, sizes, owner, loads, budgets, buffers, state)
+    return _pick_above(loads, peak, state) < 0
+
+
+@compiled
+def _pick_above(loads: IntArray, peak: int, state: RandomState) -> int:
+    """Return a random worker above the peak, or -1."""
+    offset = random_below(state, len(loads))
+    for k in range(len(loads)):
+        g = (offset + k) % len(loads)
+        if loads[g] > peak:
+            return int(g)
+    return -1
+
+
+@compiled
+def exchange_with_waiting(
+    peak: int,
+    capacity: IntArray,
+    sizes: IntArray,
+    owner: IntArray,
+    loads: IntArray,
+    waste: int,
+    rounds: int,
+    state: RandomState,
+) -> int:
+    """Split requests of one or two workers and waiting ones anew, to fill workers up to ``peak``.
+
+    Every worker keeps its number of requests, and none that is below the peak rises above it.
+
+    Parameters
+    ----------
+    peak : int
+        The peak [tokens].
+    capacity, loads : IntArray
+        Shape (W,); ``loads`` is kept up to date.
+    sizes, owner : IntArray
+        Shape (N,); -1 in ``owner`` for requests that wait. It is kept up to date.
+    waste : int
+        Distance from the peak, over all workers, at which to stop [tokens].
+    rounds : int
+        Groups to try.
+    state : IntArray
+        Of `random_below`.
+
+    Returns
+    -------
+    int
+        The distance from the peak left, over all workers [tokens].
+    """
+    W = len(loads)
+    # Waiting requests belong to one worker more, that any load suits.
+    free = np.zeros(W + 1, np.int64)
+    all_loads = np.zeros(W + 1, np.int64)
+    all_loads[:W] = loads
+    all_owner = np.where(owner < 0, W, owner)
+    buffers = np.empty((4, 2, 1 << (_MOST_ITEMS // 2)), np.int64)
+    groups = np.empty(3, np.int64)
+    budgets = np.empty(3, np.int64)
+    distance = np.abs(peak - loads).sum()
+    for _ in range(rounds):
+        if distance <= waste:
+            break
+        first = random_below(state, W)
+        if all_loads[first] == peak:
+            continue
+        size = min(W + 1, 2 + random_below(state, 2))
+        group = groups[:size]
+        _draw_group(all_loads[:W], first, group[: size - 1], state)
+        group[size - 1] = W
+        before = 0
+        for g in group[: size - 1]:
+            before += abs(peak - all_loads[g])
+        budgets[0] = 0
+        budgets[1] = before // 4
+        # Two workers may also trade room, and none gained.
+        budgets[2] = before - (1 if size == 2 else 0)
+        _regroup(group, peak, free, sizes, all_owner, all_loads, budgets, buffers, state)
+        for g in group[: size - 1]:
+            before -= abs(peak - all_loads[g])
+        distance -= before
+    loads[:] = all_loads[:W]
+    owner[:] = np.where(all_owner == W, -1, all_owner)
+    return int(distance)

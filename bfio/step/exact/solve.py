@@ -1,0 +1,207 @@
+"""Solve a step problem exactly: bound, construct, close; a solver only for what stays open."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bfio.step.exact.fill import FillProblem, reduce_to_fill
+from bfio.step.exact.prepare import prepare
+from bfio.step.exact.result import ExactResult, Seconds
+from formulations.errors import InputError
+from formulations.results import BoundKind, Termination, TieRule
+from formulations.step.certificate import Certificate
+from formulations.step.check import violations
+from formulations.step.problem import StepProblem
+
+#: Nodes of the enumeration by default, some tens of milliseconds.
+DEFAULT_NODE_LIMIT = 200_000
+
+
+def solve_exact(
+    problem: StepProblem,
+    *,
+    time_limit: float | None = None,
+    hint: Sequence[int | None] | None = None,
+    fallback: str | None = "cp-sat",
+    node_limit: int | None = None,
+) -> ExactResult:
+    """Solve one step problem, with a proof.
+
+    Parameters
+    ----------
+    problem : StepProblem
+        Data. Problems with a one-dimensional core (`bfio.step.exact.fill`) are solved by our own
+        method first; all others go to the fallback.
+    time_limit : float, optional
+        Wall-clock seconds.
+    hint : sequence of int or None, optional
+        A feasible assignment to start from; an infeasible one is ignored.
+    fallback : str, optional
+        Backend for what stays open; None leaves it open.
+    node_limit : int, optional
+        Nodes of the enumeration; 0 skips it.
+
+    Returns
+    -------
+    ExactResult
+        Proven unless the time limit strikes or there is no fallback. It is deterministic if no
+        time limit strikes.
+
+    Raises
+    ------
+    InputError
+        If a limit is negative or the fallback is unknown.
+    """
+    _check_limits(time_limit, node_limit)
+    began = time.perf_counter()
+    start = None if hint is None or violations(problem, hint) else tuple(hint)
+    core = reduce_to_fill(problem)
+    if problem.num_admitted == 0 and core is not None:
+        return _settled(problem, began)
+    if core is None:
+        return _delegated(problem, start, time_limit, fallback)
+    prepare()
+    compiled = time.perf_counter()
+    from bfio.step.exact.fill_search import FillSearch
+    from bfio.step.exact.pack_search import PackSearch
+
+    nodes = DEFAULT_NODE_LIMIT if node_limit is None else node_limit
+    deadline = None if time_limit is None else compiled + time_limit
+    search: PackSearch | FillSearch
+    if core.admits_all:
+        search = PackSearch(core, deadline)
+    else:
+        search = FillSearch(core, deadline)
+        start = _levelled(problem, core, start, deadline)
+    levelled = time.perf_counter() - compiled
+    result = search.run(start, nodes)
+    seconds = replace(result.seconds, search=result.seconds.search + levelled)
+    result = replace(result, seconds=seconds)
+    result = replace(result, seconds=replace(result.seconds, compile=compiled - began))
+    if result.proven or result.stopped_by_time or fallback is None:
+        return result
+    left = None if deadline is None else deadline - time.perf_counter()
+    if fallback != "cp-sat":
+        return _merged(result, _delegated(problem, result.assignment, left, fallback))
+    # The peaks of the core are those of its first step that counts.
+    peaks = search.open_peaks() if problem.weights[0] > 0 else None
+    return _merged(result, _compact(problem, result, left, peaks))
+
+
+def _levelled(
+    problem: StepProblem,
+    core: FillProblem,
+    start: tuple[int | None, ...] | None,
+    deadline: float | None,
+) -> tuple[int | None, ...] | None:
+    """Start with all workers at one level where that beats what was given."""
+    from bfio.step.exact.level import level
+
+    owner = level(core, deadline)
+    if owner is None:
+        return start
+    found = core.assignment(owner)
+    if start is not None and problem.objective_value(start) <= problem.objective_value(found):
+        return start
+    return found
+
+
+def _check_limits(time_limit: float | None, node_limit: int | None) -> None:
+    if time_limit is not None and not time_limit >= 0:
+        raise InputError("time_limit", f"{time_limit} s", "give a time >= 0")
+    if node_limit is not None and node_limit < 0:
+        raise InputError("node_limit", f"{node_limit}", "give a number >= 0")
+
+
+def _settled(problem: StepProblem, began: float) -> ExactResult:
+    """Answer a step that admits nobody."""
+    assignment = (None,) * problem.num_requests
+    value = problem.objective_value(assignment)
+    return ExactResult(
+        method="closed-form",
+        assignment=assignment,
+        objective=value,
+        bound=value,
+        certificate=Certificate("sums", value),
+        seconds=Seconds(bound=time.perf_counter() - began),
+        tie_rule=TieRule.LEXICOGRAPHIC,
+    )
+
+
+def _merged(own: ExactResult, other: ExactResult) -> ExactResult:
+    """Keep the better assignment and the better bound; the times of both count.
+
+    The fallback may have searched only where it could beat our own objective, so its bound counts
+    up to that, and finding nothing there proves ours optimal.
+    """
+    assert own.objective is not None
+    assert own.bound is not None
+    seconds = replace(own.seconds, fallback=other.seconds.fallback)
+    bound = max(own.bound, min(own.objective, own.bound if other.bound is None else other.bound))
+    if other.objective is None or other.objective > own.objective:
+        other = replace(other, assignment=own.assignment, objective=own.objective)
+    # A bound that the fallback has not raised is still ours to certify.
+    certificate = own.certificate if bound == own.bound else None
+    return replace(other, bound=bound, certificate=certificate, seconds=seconds, nodes=own.nodes)
+
+
+def _compact(
+    problem: StepProblem,
+    start: ExactResult,
+    time_limit: float | None,
+    first_peak: tuple[int, int] | None,
+) -> ExactResult:
+    """Close a problem with CP-SAT, the best assignment and bound so far in hand."""
+    from bfio.step.exact.compact import solve_compact
+
+    began = time.perf_counter()
+    found = solve_compact(
+        problem,
+        lower=start.bound or 0,
+        hint=start.assignment,
+        time_limit=time_limit,
+        first_peak=first_peak,
+    )
+    value = None if found.assignment is None else problem.objective_value(found.assignment)
+    # Finished without an assignment: nothing in the range of peaks, so nothing beats the start.
+    proven = start.objective if value is None else value
+    return ExactResult(
+        method="cp-sat",
+        assignment=found.assignment,
+        objective=value,
+        bound=proven if found.finished else found.bound,
+        seconds=Seconds(fallback=time.perf_counter() - began),
+        stopped_by_time=not found.finished,
+    )
+
+
+def _delegated(
+    problem: StepProblem,
+    start: tuple[int | None, ...] | None,
+    time_limit: float | None,
+    fallback: str | None,
+) -> ExactResult:
+    """Hand a problem without a one-dimensional core to the fallback."""
+    from bfio.step.exact.compact import is_compact
+    from formulations.step.bound import lower_bound
+    from formulations.step.solver import solve
+
+    value = None if start is None else problem.objective_value(start)
+    own = ExactResult("closed-form", start, value, lower_bound(problem))
+    if own.proven or fallback is None:
+        return own
+    if fallback == "cp-sat" and is_compact(problem) and problem.num_admitted > 0:
+        closed = _compact(problem, own, time_limit, None)
+        return closed if start is None else _merged(own, closed)
+    began = time.perf_counter()
+    found = solve(problem, backend=fallback, time_limit=time_limit, hint=start)
+    return ExactResult(
+        method=found.method,
+        assignment=found.assignment,
+        objective=found.objective,
+        bound=found.bound if found.bound_kind is BoundKind.INTEGER else own.bound,
+        seconds=Seconds(fallback=time.perf_counter() - began),
+        tie_rule=found.tie_rule,
+        stopped_by_time=found.termination is Termination.TIME_LIMIT,
+        infeasible=found.termination is Termination.INFEASIBLE,
+    )

@@ -1,0 +1,227 @@
+"""Best and near-best subsets of requests for one worker, at given prices.
+
+``table[c, x]`` is the largest value of c requests whose sizes sum to at most x. One table serves
+all workers and peaks; where the c most valuable requests fit, no table is needed.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bfio.step.exact.compiled import compiled
+from bfio.step.exact.sums import UNREACHABLE
+from formulations.arrays import IntArray
+
+#: Values by cardinality and sum.
+Table: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+
+#: Sums of 32 bits are twice as fast; they are used while no value reaches this.
+SMALL_VALUE = 1 << 29
+
+
+@compiled
+def _add_request(row: Table, below: Table, value: np.signedinteger[Any]) -> None:
+    for x in range(len(row)):
+        # The cast keeps 32-bit sums in 32 bits, so that the loop is vectorised.
+        sum_with = row.dtype.type(below[x] + value)
+        row[x] = sum_with if sum_with > row[x] else row[x]
+
+
+@compiled
+def fill_table(sizes: IntArray, values: Table, reach: IntArray, table: Table) -> None:
+    """Fill ``table[c, x]`` for x = 0..reach[c]; hugely negative where no subset exists.
+
+    Parameters
+    ----------
+    sizes, values : IntArray
+        Shape (N,): size [tokens] and value of each request, of the table's type.
+    reach : IntArray
+        Shape (C + 1,): last sum of interest of each cardinality, not increasing.
+    table : array of int32 or int64
+        Shape (C + 1, at least reach[0] + 1); if of int32, no sum of C values reaches
+        `SMALL_VALUE`.
+    """
+    table[0, : reach[0] + 1] = 0
+    for c in range(1, len(reach)):
+        table[c, : reach[c] + 1] = -2 * SMALL_VALUE if table.itemsize == 4 else UNREACHABLE
+    for i in range(len(sizes)):
+        for c in range(min(i + 1, len(reach) - 1), 0, -1):
+            if sizes[i] <= reach[c]:
+                row = table[c, sizes[i] : reach[c] + 1]
+                _add_request(row, table[c - 1, : len(row)], values[i])
+
+
+@compiled
+def largest_value(
+    table: Table, reach: IntArray, top_sum: IntArray, top_value: IntArray, count: int, limit: int
+) -> int:
+    """Largest value of ``count`` requests of sum <= ``limit``; `UNREACHABLE` if there are none.
+
+    ``top_sum`` and ``top_value`` belong to the most valuable requests of each cardinality. Beyond
+    the table their value is an upper bound.
+    """
+    if limit < 0:
+        return UNREACHABLE
+    if limit >= top_sum[count] or limit > reach[count]:
+        return int(top_value[count])
+    value = int(table[count, limit])
+    none = -SMALL_VALUE if table.itemsize == 4 else UNREACHABLE // 2
+    return value if value > none else UNREACHABLE
+
+
+@compiled
+def prefix_values(values: IntArray, most: int) -> IntArray:
+    """Sum the c most valuable of the first i requests, for each i and c <= ``most``.
+
+    Returns
+    -------
+    IntArray
+        Shape (N + 1, most + 1); `UNREACHABLE` where c > i.
+    """
+    sums = np.full((len(values) + 1, most + 1), UNREACHABLE, np.int64)
+    sums[0, 0] = 0
+    largest = np.empty(most, np.int64)
+    for i in range(len(values)):
+        k = min(i, most - 1)
+        if i < most or values[i] > largest[k]:
+            while k > 0 and largest[k - 1] < values[i]:
+                largest[k] = largest[k - 1]
+                k -= 1
+            largest[k] = values[i]
+        sums[i + 1, 0] = 0
+        for c in range(min(i + 1, most)):
+            sums[i + 1, c + 1] = sums[i + 1, c] + largest[c]
+    return sums
+
+
+@compiled
+def collect_subsets(
+    sizes: IntArray,
+    values: IntArray,
+    prefix: IntArray,
+    table: Table,
+    reach: IntArray,
+    top_sum: IntArray,
+    top_value: IntArray,
+    count: int,
+    limit: int,
+    threshold: int,
+    scans: int,
+    found: IntArray,
+) -> tuple[int, bool]:
+    """Collect the subsets of ``count`` requests, of sum <= ``limit`` and value >= ``threshold``.
+
+    Depth first, largest request first. What a beginning can still reach is the lesser of two
+    bounds: the table knows the room but would take a request twice, the prefixes know which
+    requests are left but not the room. So hardly any beginning is in vain.
+
+    Parameters
+    ----------
+    sizes, values, table, reach, top_sum, top_value
+        As in `fill_table` and `largest_value`; sizes ascending.
+    prefix : IntArray
+        From `prefix_values`.
+    count, limit, threshold : int
+        See above; ``count >= 1``.
+    scans : int
+        Most requests to look at.
+    found : IntArray
+        Shape (K, at least count): filled with positions.
+
+    Returns
+    -------
+    tuple of (int, bool)
+        Number found, and whether these are all.
+    """
+    chosen = np.empty(count + 1, np.int64)
+    room = np.empty(count + 1, np.int64)
+    worth = np.empty(count + 1, np.int64)
+    room[0] = limit
+    worth[0] = 0
+    chosen[0] = len(sizes)
+    depth = 0
+    total = 0
+    while depth >= 0:
+        chosen[depth] -= 1
+        i = chosen[depth]
+        scans -= 1
+        if scans < 0:
+            return total, False
+        if i < count - depth - 1:
+            depth -= 1
+            continue
+        left = room[depth] - sizes[i]
+        value = worth[depth] + values[i]
+        rest = count - depth - 1
+        if left < 0 or value + prefix[i, rest] < threshold:
+            continue
+        if value + largest_value(table, reach, top_sum, top_value, rest, left) < threshold:
+            continue
+        if rest == 0:
+            if total == len(found):
+                return total, False
+            found[total, :count] = chosen[:count]
+            total += 1
+            continue
+        fitting = min(i, np.searchsorted(sizes, left, side="right"))
+        if value + prefix[fitting, rest] >= threshold:
+            depth += 1
+            room[depth] = left
+            worth[depth] = value
+            chosen[depth] = fitting
+    return total, True
+
+
+@compiled
+def best_subsets(
+    sizes: IntArray,
+    values: IntArray,
+    prefix: IntArray,
+    table: Table,
+    reach: IntArray,
+    top_sum: IntArray,
+    top_value: IntArray,
+    order: IntArray,
+    capacity: IntArray,
+    margins: IntArray,
+    best: IntArray,
+    scans: int,
+) -> IntArray:
+    """Find one best subset for each worker.
+
+    Parameters
+    ----------
+    sizes, values, prefix, table, reach, top_sum, top_value, scans
+        As in `collect_subsets`.
+    order : IntArray
+        The most valuable requests, at least as many as any capacity.
+    capacity, margins, best : IntArray
+        Shape (W,): slots, room, and value of a best subset of each worker.
+
+    Returns
+    -------
+    IntArray
+        Shape (W, C): positions, filled up with -1; all -1 where the search was given up.
+    """
+    subsets = np.full((len(capacity), len(reach) - 1), -1, np.int64)
+    for g in range(len(capacity)):
+        count = capacity[g]
+        if margins[g] >= top_sum[count]:
+            subsets[g, :count] = order[:count]
+        else:
+            collect_subsets(
+                sizes,
+                values,
+                prefix,
+                table,
+                reach,
+                top_sum,
+                top_value,
+                count,
+                margins[g],
+                best[g],
+                scans,
+                subsets[g : g + 1],
+            )
+    return subsets

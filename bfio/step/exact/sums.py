@@ -1,0 +1,64 @@
+"""Reachable sums by cardinality."""
+
+import numpy as np
+
+from bfio.step.exact.compiled import Words, compiled
+from formulations.arrays import IntArray
+
+#: Marks a sum that no subset reaches.
+UNREACHABLE = -(1 << 60)
+
+
+@compiled
+def floors(sizes: IntArray, cardinalities: IntArray, limit: int) -> IntArray:
+    """Return the largest sum <= x of exactly c sizes, for each listed c and x = 0..limit.
+
+    Bit x of row c says whether some c of the sizes sum to x; one shift-OR per size and row.
+
+    Parameters
+    ----------
+    sizes : IntArray
+        Shape (N,) [tokens].
+    cardinalities : IntArray
+        Ascending, >= 1.
+    limit : int
+        Largest sum of interest [tokens].
+
+    Returns
+    -------
+    IntArray
+        Shape (len(cardinalities), limit + 1); -1 where no such subset exists.
+    """
+    most = cardinalities[-1]
+    words = limit // 64 + 1
+    bits = np.zeros((most + 1, words), np.uint64)
+    bits[0, 0] = 1
+    used = np.zeros(most + 1, np.int64)
+    for i in range(len(sizes)):
+        if sizes[i] > limit:
+            continue
+        skip = sizes[i] >> 6
+        up = np.uint64(sizes[i] & 63)
+        down = np.uint64(63 - (sizes[i] & 63))
+        for c in range(min(i + 1, most), 0, -1):
+            last = min(words - 1, used[c - 1] + skip + 1)
+            carried = np.uint64(0)
+            for w in range(skip, last + 1):
+                word = bits[c - 1, w - skip]
+                # Two shifts: one by 64 would be undefined.
+                bits[c, w] |= (word << up) | ((carried >> down) >> np.uint64(1))
+                carried = word
+            used[c] = max(used[c], last)
+    return _largest_below(bits, cardinalities, limit)
+
+
+@compiled
+def _largest_below(bits: Words, cardinalities: IntArray, limit: int) -> IntArray:
+    table = np.empty((len(cardinalities), limit + 1), np.int64)
+    for k in range(len(cardinalities)):
+        largest = -1
+        for x in range(limit + 1):
+            if (bits[cardinalities[k], x >> 6] >> np.uint64(x & 63)) & np.uint64(1):
+                largest = x
+            table[k, x] = largest
+    return table

@@ -1,0 +1,207 @@
+"""Placements under a given peak: spread the largest requests, then swap requests at random.
+
+Where only few workers are tight, nearly all of the largest requests can be admitted, and what is
+hard is to leave the tight workers what just fits. Single swaps, some thousand in a millisecond,
+find that sooner than filling whole workers anew.
+"""
+
+import numpy as np
+
+from bfio.step.exact.compiled import RandomState, compiled
+from bfio.step.exact.place import next_random
+from formulations.arrays import IntArray
+
+#: Tokens of admission that a token above a margin outweighs while requests are swapped.
+_OVERFLOW_PENALTY = 16
+#: Half of the partners are at most this far away in the order of sizes.
+_NEAR = 8
+#: Turns between two steps of cooling.
+_STEP = 1024
+#: Bits of a random number that make one choice; times the most tokens they fit 64 bits.
+_BITS = 20
+_MASK = np.uint64((1 << _BITS) - 1)
+
+
+@compiled
+def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray) -> int:
+    """Fill all slots, the largest request first, each where the largest could go.
+
+    For workers with one slot this admits a largest total. A worker with more keeps room for the
+    smallest requests; if that is not enough, the last slots are filled beyond their margins.
+
+    Parameters
+    ----------
+    margins, capacity : IntArray
+        Shape (W,): tokens and requests each worker takes.
+    sizes : IntArray
+        Shape (N,), ascending, at least as many as slots.
+    owner : IntArray
+        Shape (N,), filled: worker of each size or -1.
+
+    Returns
+    -------
+    int
+        The total; -1 if some margin is exceeded.
+    """
+    smallest = np.zeros(len(sizes) + 1, np.int64)
+    smallest[1:] = np.cumsum(sizes)
+    room = margins.copy()
+    left = capacity.copy()
+    slots = capacity.sum()
+    owner[:] = -1
+    total = 0
+    for i in range(len(sizes) - 1, -1, -1):
+        loosest = -1
+        largest = 0
+        for g in range(len(room)):
+            if left[g] > 0:
+                fits = room[g] - smallest[left[g] - 1]
+                if loosest < 0 or fits > largest:
+                    loosest = g
+                    largest = fits
+        if loosest < 0:
+            break
+        if largest < sizes[i] and i >= slots:
+            continue
+        owner[i] = loosest
+        room[loosest] -= sizes[i]
+        left[loosest] -= 1
+        slots -= 1
+        total += sizes[i]
+    return total if room.min() >= 0 else -1
+
+
+@compiled
+def _slots_of(owner: IntArray, held: IntArray, worker: IntArray, slot_of: IntArray) -> int:
+    """Write the request and worker of each slot, the slot of each request; return how many."""
+    slots = 0
+    for i in range(len(owner)):
+        slot_of[i] = -1
+        if owner[i] >= 0:
+            held[slots] = i
+            worker[slots] = owner[i]
+            slot_of[i] = slots
+            slots += 1
+    return slots
+
+
+@compiled
+def _part(random: np.uint64, shift: int, count: int) -> int:
+    """Read one number in 0..count-1 off some bits of a random number."""
+    return int((np.int64((random >> np.uint64(shift)) & _MASK) * count) >> _BITS)
+
+
+@compiled
+def _partner(i: int, count: int, random: np.uint64) -> int:
+    """Choose any request, or one of nearly the same size."""
+    if random >> np.uint64(63):
+        return _part(random, _BITS, count)
+    near = i + _part(random, _BITS, 2 * _NEAR + 1) - _NEAR
+    return min(max(near, 0), count - 1)
+
+
+@compiled
+def _overflow_change(room: int, more: int) -> int:
+    """Tokens above the margin that a load with this room gains if it grows by ``more``."""
+    return max(0, more - room) - max(0, -room)
+
+
+@compiled
+def _exchange(
+    k: int,
+    j: int,
+    more: int,
+    held: IntArray,
+    worker: IntArray,
+    slot_of: IntArray,
+    room: IntArray,
+) -> None:
+    """Let slot k hold request j, and what it held take the place of j."""
+    i = held[k]
+    other = slot_of[j]
+    room[worker[k]] -= more
+    held[k] = j
+    slot_of[j] = k
+    slot_of[i] = other
+    if other >= 0:
+        held[other] = i
+        room[worker[other]] += more
+
+
+@compiled
+def swap_requests(
+    margins: IntArray,
+    sizes: IntArray,
+    target: int,
+    heat: int,
+    turns: int,
+    owner: IntArray,
+    state: RandomState,
+) -> int:
+    """Swap two requests, admitted or not, at a time; keep the best placement within the margins.
+
+    A swap may cost tokens of the total, or exceed margins at `_OVERFLOW_PENALTY` times the
+    tokens, up to a random share of a ceiling that falls from ``heat`` to nothing (threshold
+    accepting; Dueck and Scheuer 1990).
+
+    Parameters
+    ----------
+    margins : IntArray
+        Shape (W,): tokens each worker takes.
+    sizes : IntArray
+        Shape (N,), ascending.
+    target, heat, turns : int
+        Total at which to stop, first ceiling [tokens], and swaps looked at.
+    owner : IntArray
+        Shape (N,): worker of each size or -1, margins possibly exceeded; replaced by the best
+        placement found.
+    state : IntArray
+        Of `bfio.step.exact.place.random_below`, shape (1,), uint64; moves on.
+
+    Returns
+    -------
+    int
+        The total; -1 if no placement found keeps within all margins.
+    """
+    held = np.empty(len(sizes), np.int64)
+    worker = np.empty(len(sizes), np.int64)
+    slot_of = np.empty(len(sizes), np.int64)
+    slots = _slots_of(owner, held, worker, slot_of)
+    room = margins.copy()
+    total = 0
+    for k in range(slots):
+        room[worker[k]] -= sizes[held[k]]
+        total += sizes[held[k]]
+    above = -np.minimum(room, 0).sum()
+    best = total if above == 0 else -1
+    ceiling = heat
+    x = state[0]
+    for turn in range(turns):
+        if best >= target:
+            break
+        if turn % _STEP == 0:
+            share = _STEP - _STEP * turn // turns
+            ceiling = heat * share // _STEP * share // _STEP
+        x = next_random(x)
+        k = _part(x, 0, slots)
+        j = _partner(held[k], len(sizes), x)
+        other = slot_of[j]
+        if other >= 0 and worker[other] == worker[k]:
+            continue
+        more = sizes[j] - sizes[held[k]]
+        change = _overflow_change(room[worker[k]], more)
+        gain = more
+        if other >= 0:
+            change += _overflow_change(room[worker[other]], -more)
+            gain = 0
+        if _OVERFLOW_PENALTY * change - gain > _part(x, 2 * _BITS, ceiling + 1):
+            continue
+        _exchange(k, j, more, held, worker, slot_of, room)
+        total += gain
+        above += change
+        if above == 0 and total > best:
+            best = total
+            owner[:] = -1
+            owner[held[:slots]] = worker[:slots]
+    state[0] = x
+    return best

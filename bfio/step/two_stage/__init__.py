@@ -1,0 +1,1 @@
+"""The two-stage F-score heuristic of BalanceRoute, its subset choices and its kernels."""

@@ -1,0 +1,120 @@
+"""The F-score of BalanceRoute, in exact integers.
+
+For worker g with margins ``m(h) = max_g b_g(h) − b_g(h) >= 0`` and a set S of waiting requests
+that would add ``D(h) = Σ_{i∈S} v_i(h)``::
+
+    F(S, g) = α·Σ_h w_h·D(h) − β·Σ_h w_h·max(0, D(h) − m(h))          (BalanceRoute, eq. 2)
+
+with integer weights ``w_h`` (``γ^h`` scaled). BalanceRoute takes ``D(h) = Δ = Σ s_i`` for all h;
+here contributions may change along the window. With ``H = 0``, ``α = 1`` and ``β = G`` it is eq.
+1, ``Δ − G·max(0, Δ − m)``, which is minus the change of the imbalance. Rational α and β are
+brought to a common denominator, so that scores are compared in integers and never round.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd, lcm
+from typing import Any
+
+import numpy as np
+
+from formulations.arrays import IntArray
+
+#: Values below this stay exact in 64-bit sums; above it numpy arrays of Python ints are used.
+_INT64_SAFE = 2**62
+
+
+@dataclass(frozen=True)
+class ScoreWeights:
+    """Integer factors of the F-score, ``α·w_h`` and ``β·w_h`` on a common scale.
+
+    Parameters
+    ----------
+    reward, penalty : tuple of int
+        One entry per look-ahead step.
+    """
+
+    reward: tuple[int, ...]
+    penalty: tuple[int, ...]
+
+    @classmethod
+    def of(cls, alpha: Fraction, beta: Fraction, weights: Sequence[int]) -> "ScoreWeights":
+        """Scale ``α·w_h`` and ``β·w_h`` to the smallest common integers."""
+        scale = lcm(alpha.denominator, beta.denominator)
+        reward = [int(alpha * scale) * w for w in weights]
+        penalty = [int(beta * scale) * w for w in weights]
+        common = gcd(*reward, *penalty) or 1
+        return cls(tuple(r // common for r in reward), tuple(p // common for p in penalty))
+
+    def exact_dtype(self, most_tokens: int) -> np.dtype[Any]:
+        """Dtype in which scores are exact while no trajectory exceeds ``most_tokens``."""
+        largest = most_tokens * (sum(self.reward) + sum(self.penalty))
+        return np.dtype(np.int64) if largest < _INT64_SAFE else np.dtype(np.object_)
+
+
+def score(trajectory: Sequence[int], margins: Sequence[int], weights: ScoreWeights) -> int:
+    """F-score of one set of requests, in Python integers.
+
+    Parameters
+    ----------
+    trajectory, margins : sequence of int
+        ``D(h)`` and ``m(h)``, shape (H+1,) [tokens].
+    weights : ScoreWeights
+        Factors.
+    """
+    total = 0
+    for added, margin, reward, penalty in zip(
+        trajectory, margins, weights.reward, weights.penalty, strict=True
+    ):
+        total += reward * added - penalty * max(0, added - margin)
+    return total
+
+
+def scores(trajectories: IntArray, margins: IntArray, weights: ScoreWeights) -> IntArray:
+    """F-scores of n sets at once, in the dtype of ``trajectories``.
+
+    Parameters
+    ----------
+    trajectories : IntArray
+        Shape (n, H+1), ``D(h)`` of each set [tokens]; of a dtype from `ScoreWeights.exact_dtype`.
+    margins : IntArray
+        Shape (H+1,) [tokens].
+
+    Returns
+    -------
+    IntArray
+        Shape (n,).
+    """
+    if trajectories.shape[1] == 1:
+        added = trajectories[:, 0]
+        over = np.maximum(added - margins[0], 0)
+        return weights.reward[0] * added - weights.penalty[0] * over  # type: ignore[no-any-return]
+    reward = np.array(weights.reward, dtype=trajectories.dtype)
+    penalty = np.array(weights.penalty, dtype=trajectories.dtype)
+    over = np.maximum(trajectories - margins, 0)
+    return trajectories @ reward - over @ penalty  # type: ignore[no-any-return]
+
+
+def right_end(margins: Sequence[int], drift: Sequence[int], weights: ScoreWeights) -> int | None:
+    """Right end ``D*`` of the interval of Δ where ``F(Δ + drift(h))`` is largest.
+
+    Returns
+    -------
+    int or None
+        The smallest Δ from which F strictly decreases; None if it never does.
+
+    Notes
+    -----
+    F is concave and piecewise linear in Δ. Just right of Δ its slope is ``Σ_h reward_h`` less the
+    penalties of the steps with ``m(h) − drift(h) <= Δ``, so D* is one of these breakpoints.
+    """
+    slope = sum(weights.reward)
+    breakpoints = sorted(
+        (m - d, p) for m, d, p in zip(margins, drift, weights.penalty, strict=True)
+    )
+    for position, penalty in breakpoints:
+        slope -= penalty
+        if slope < 0:
+            return position
+    return None

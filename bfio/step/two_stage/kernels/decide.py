@@ -1,0 +1,99 @@
+"""The compiled two-stage heuristic behind the interface of its statement, for Python callers."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cache, lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from bfio.step.two_stage.fscore import ScoreWeights
+from bfio.step.two_stage.kernels.two_stage import DECIDED, order_by_size, two_stage_decide
+from formulations.arrays import IntArray
+
+#: Factors at or above it leave 64-bit integers at once.
+_LARGEST = 2**61
+
+
+class Parameters(Protocol):
+    """What `TwoStageParameters` of the heuristic above this package has."""
+
+    @property
+    def threshold(self) -> int:
+        """Free slots up to which subsets are chosen."""
+
+    @property
+    def candidates(self) -> int | None:
+        """Requests considered per subset."""
+
+    @property
+    def alpha(self) -> Fraction:
+        """Reward factor."""
+
+    @property
+    def beta(self) -> Fraction | None:
+        """Penalty factor; None is the number of workers."""
+
+    @property
+    def key(self) -> str:
+        """Order of workers in stage 2."""
+
+
+def two_stage_compiled(
+    capacity: IntArray,
+    base: IntArray,
+    contribution: IntArray,
+    weights: Sequence[int],
+    parameters: Parameters,
+) -> list[int | None] | None:
+    """Decide as `bfio.step.two_stage.heuristic.two_stage_reference` does, with its arguments.
+
+    Returns
+    -------
+    list of (int or None), or None
+        Worker of each request; None instead of a list if the reference has to decide.
+    """
+    beta = Fraction(len(capacity)) if parameters.beta is None else parameters.beta
+    factors = _factors(parameters.alpha, beta, tuple(weights))
+    if factors is None:
+        return None
+    # Always fresh, writeable and contiguous, so that one machine code serves every caller.
+    added = np.array(contribution, dtype=np.int64, order="C")
+    by_size, assignment = np.empty((2, len(added)), dtype=np.int64)
+    order_by_size(added, by_size)
+    status = two_stage_decide(
+        np.array(capacity, dtype=np.int64),
+        np.array(base, dtype=np.int64, order="C"),
+        added,
+        by_size,
+        factors[0],
+        factors[1],
+        parameters.threshold,
+        parameters.candidates or 0,
+        parameters.key == "product",
+        assignment,
+    )
+    if status != DECIDED:
+        return None
+    return [None if worker < 0 else worker for worker in assignment.tolist()]
+
+
+@cache
+def warm_up() -> None:
+    """Compile the kernels, or load them from the cache on disk, before any clock runs."""
+    one = np.ones((1, 1), dtype=np.int64)
+    by_size, assignment = np.zeros((2, 1), dtype=np.int64)
+    order_by_size(one, by_size)
+    two_stage_decide(
+        one[0].copy(), one.copy(), one, by_size, one[0], one[0], 1, 0, False, assignment
+    )
+
+
+@lru_cache(maxsize=64)
+def _factors(
+    alpha: Fraction, beta: Fraction, weights: tuple[int, ...]
+) -> tuple[IntArray, IntArray] | None:
+    factors = ScoreWeights.of(alpha, beta, weights)
+    if max(*factors.reward, *factors.penalty) >= _LARGEST:
+        return None
+    return np.array(factors.reward, dtype=np.int64), np.array(factors.penalty, dtype=np.int64)

@@ -1,0 +1,288 @@
+"""The best subset for one worker, compiled; twin of `bfio.step.two_stage.subset_choice`.
+
+Same ties: highest score, then largest current size, then oldest requests. Candidates come ordered
+by size instead of age, which answers most questions without any reachable sums:
+
+* a peak at or beyond the c largest sizes, or before the c smallest ones, decides cardinality c;
+* between them a single request is found by bisection and a pair by two pointers;
+* only three requests or more need masks, and these no longer than their peak.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.step.two_stage.kernels.fscore import NO_LIMIT, Score, peak_end, score_at
+from bfio.step.two_stage.kernels.machine_code import Words, in_place, kernel
+from bfio.step.two_stage.kernels.subset_sums import (
+    MAX_WORDS,
+    largest_at_most,
+    oldest_members,
+    reachable_masks,
+    smallest_above,
+)
+from formulations.arrays import IntArray
+
+#: Returned instead of a count where reachable sums would be too long.
+TOO_LARGE = -1
+
+
+class Candidates(NamedTuple):
+    """Candidates of one choice, largest first, ties oldest first; each of shape (K,).
+
+    Parameters
+    ----------
+    ids : IntArray
+        Request numbers, by age.
+    sizes : IntArray
+        Their ``v_i(0)`` [tokens].
+    """
+
+    ids: IntArray
+    sizes: IntArray
+
+
+class Masks(NamedTuple):
+    """Reachable sums of the candidates by age; ``masks`` is empty where no choice needs them.
+
+    A sum of c candidates is ``c·low + unit·v`` for bit v.
+    """
+
+    masks: Words
+    ids: IntArray
+    sizes: IntArray
+    low: int
+    unit: int
+
+
+@kernel
+def best_by_sums(
+    candidates: Candidates, most: int, score: Score, chosen: IntArray
+) -> tuple[int, int]:
+    """Choose 1 to ``most`` candidates of highest score, which all grow by ``score.drift``.
+
+    Two probes per cardinality are exact; the proof is in `bfio.step.two_stage.subset_choice`.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        At least ``most``.
+    most : int
+        Free slots of the worker, >= 1.
+    score : Score
+        Data of the score.
+    chosen : IntArray
+        Its first entries are filled with request numbers.
+
+    Returns
+    -------
+    tuple of (int, int)
+        Number chosen and their score; `TOO_LARGE` and 0 if the sums cannot be held.
+    """
+    totals = np.empty(most + 1, np.int64)
+    peaks = np.empty(most + 1, np.int64)
+    needed = _probe_without_masks(candidates, most, score, peaks, totals)
+    masks = _masks(candidates, peaks, totals, needed)
+    if needed > 0 and len(masks.masks) == 0:
+        return TOO_LARGE, 0
+    for c in range(3, most + 1):
+        if totals[c] < 0:
+            totals[c] = _probe_masks(masks, c, peaks[c], score)
+    best, value = _best_total(totals, most, score)
+    count = 0
+    other = np.empty(most, np.int64)
+    for c in range(1, most + 1):
+        if totals[c] == best and score_at(score, c, best) == value:
+            _members(candidates, masks, c, best, other)
+            if count == 0 or _takes_older(other[:c], chosen[:count]):
+                chosen[:c] = other[:c]
+                count = c
+    return count, value
+
+
+@in_place
+def _probe_without_masks(
+    candidates: Candidates, most: int, score: Score, peaks: IntArray, totals: IntArray
+) -> int:
+    """Fill the better probe of each cardinality, −1 where only masks tell; return the last one."""
+    sizes = candidates.sizes
+    constant = not score.drift.any()
+    needed = 0
+    largest = smallest = 0
+    for c in range(1, most + 1):
+        largest += sizes[c - 1]
+        smallest += sizes[len(sizes) - c]
+        peaks[c] = peaks[1] if constant and c > 1 else peak_end(score, c, True)
+        if peaks[c] >= largest:
+            totals[c] = largest
+        elif peaks[c] < smallest:
+            totals[c] = smallest
+        elif c == 1:
+            k = _first_at_most(sizes, peaks[c])
+            totals[c] = _better(score, c, sizes[k], sizes[k - 1])
+        elif c == 2:
+            below, above = _pairs_around(sizes, peaks[c])
+            totals[c] = _better(score, c, below, above)
+        else:
+            totals[c] = -1
+            needed = c
+    return needed
+
+
+@in_place
+def _better(score: Score, count: int, below: int, above: int) -> int:
+    """Return which of two totals scores higher; on a tie the larger one."""
+    return above if score_at(score, count, above) >= score_at(score, count, below) else below
+
+
+@in_place
+def _best_total(totals: IntArray, most: int, score: Score) -> tuple[int, int]:
+    """Highest score, and the largest total that attains it."""
+    best, value = totals[1], score_at(score, 1, totals[1])
+    for c in range(2, most + 1):
+        found = score_at(score, c, totals[c])
+        if found > value or (found == value and totals[c] > best):
+            best, value = totals[c], found
+    return best, value
+
+
+@in_place
+def _first_at_most(sizes: IntArray, limit: int) -> int:
+    """First position of a size <= limit in decreasing sizes; their number if there is none."""
+    low, high = 0, len(sizes)
+    while low < high:
+        middle = (low + high) // 2
+        if sizes[middle] <= limit:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@in_place
+def _pairs_around(sizes: IntArray, peak: int) -> tuple[int, int]:
+    """Largest sum of two <= peak and smallest sum > peak; both must exist."""
+    below, above = -1, 2 * sizes[0] + 1
+    i, j = 0, len(sizes) - 1
+    while i < j:
+        total = sizes[i] + sizes[j]
+        if total <= peak:
+            below = max(below, total)
+            j -= 1
+        else:
+            above = min(above, total)
+            i += 1
+    return below, above
+
+
+@kernel
+def _masks(candidates: Candidates, peaks: IntArray, totals: IntArray, needed: int) -> Masks:
+    """Build the masks for all cardinalities with total −1, or empty ones if none or too long."""
+    ids, low = candidates.ids, candidates.sizes[-1]
+    if needed == 0:
+        return Masks(np.empty((0, 0, 0), np.uint64), ids, ids, low, 1)
+    ids = ids.copy()
+    ids.sort()
+    unit, gap = _unit_and_gap(candidates.sizes)
+    last = 0
+    for c in range(3, needed + 1):
+        if totals[c] < 0:
+            last = max(last, (peaks[c] - c * low) // unit)
+    # From the c smallest one leads to the c largest by replacing one item by the next larger one
+    # at a time; so the smallest sum above the peak is at most one gap above it.
+    words = (last + gap // unit) // 64 + 1
+    if words > MAX_WORDS // ((len(ids) + 1) * (needed + 1)):
+        return Masks(np.empty((0, 0, 0), np.uint64), ids, ids, low, unit)
+    sizes = np.empty(len(ids), np.int64)
+    for k in range(len(ids)):
+        sizes[np.searchsorted(ids, candidates.ids[k])] = (candidates.sizes[k] - low) // unit
+    return Masks(reachable_masks(sizes, needed, words), ids, sizes, low, unit)
+
+
+@in_place
+def _unit_and_gap(sizes: IntArray) -> tuple[int, int]:
+    """Greatest common divisor of, and largest among, the gaps between neighbouring sizes."""
+    unit = gap = 0
+    for k in range(1, len(sizes)):
+        step = sizes[k - 1] - sizes[k]
+        gap = max(gap, step)
+        while step > 0:
+            unit, step = step, unit % step
+    return max(unit, 1), gap
+
+
+@in_place
+def _probe_masks(masks: Masks, cardinality: int, peak: int, score: Score) -> int:
+    bit = (peak - cardinality * masks.low) // masks.unit
+    mask = masks.masks[0, cardinality]
+    offset = cardinality * masks.low
+    below = offset + masks.unit * largest_at_most(mask, bit)
+    above = offset + masks.unit * smallest_above(mask, bit)
+    return _better(score, cardinality, below, above)
+
+
+@kernel
+def _members(
+    candidates: Candidates, masks: Masks, cardinality: int, total: int, members: IntArray
+) -> None:
+    """Write the oldest requests whose sizes sum to a reachable total, in increasing order."""
+    ids, sizes, c = candidates.ids, candidates.sizes, cardinality
+    if total == sizes[:c].sum():
+        members[:c] = ids[:c]
+        members[:c].sort()
+    elif total == sizes[len(sizes) - c :].sum():
+        _smallest_members(candidates, c, members)
+    elif c == 1:
+        members[0] = ids[_first_at_most(sizes, total)]
+    elif c == 2:
+        members[0], members[1] = _oldest_pair(candidates, total)
+    else:
+        bit = (total - c * masks.low) // masks.unit
+        oldest_members(masks.masks, masks.sizes, c, bit, members)
+        for k in range(c):
+            members[k] = masks.ids[members[k]]
+
+
+@kernel
+def _smallest_members(candidates: Candidates, cardinality: int, members: IntArray) -> None:
+    """Write the smallest requests; of those that tie for the last place the oldest."""
+    ids, sizes = candidates.ids, candidates.sizes
+    last_place = sizes[len(sizes) - cardinality]
+    tied = _first_at_most(sizes, last_place)
+    smaller = _first_at_most(sizes, last_place - 1)
+    num_smaller = len(sizes) - smaller
+    members[:num_smaller] = ids[smaller:]
+    members[num_smaller:cardinality] = ids[tied : tied + cardinality - num_smaller]
+    members[:cardinality].sort()
+
+
+@in_place
+def _oldest_pair(candidates: Candidates, total: int) -> tuple[int, int]:
+    """Two requests with this sum; of all such pairs the one that takes the oldest."""
+    ids, sizes = candidates.ids, candidates.sizes
+    oldest, second = NO_LIMIT, NO_LIMIT
+    i, j = 0, len(sizes) - 1
+    while i < j:
+        found = sizes[i] + sizes[j]
+        if found > total:
+            i += 1
+            continue
+        if found == total:
+            # Equal sizes stand oldest first, so the first of each run is the one to take.
+            first = max(i + 1, _first_at_most(sizes, sizes[j]))
+            older, newer = min(ids[i], ids[first]), max(ids[i], ids[first])
+            if older < oldest or (older == oldest and newer < second):
+                oldest, second = older, newer
+            i = _first_at_most(sizes, sizes[i] - 1)
+            continue
+        j -= 1
+    return oldest, second
+
+
+@in_place
+def _takes_older(members: IntArray, others: IntArray) -> bool:
+    """Whether ``members`` contains the oldest request on which the two sets differ."""
+    for k in range(min(len(members), len(others))):
+        if members[k] != others[k]:
+            return bool(members[k] < others[k])
+    return len(members) > len(others)

@@ -1,0 +1,27 @@
+"""Tables that grow while a kernel fills them."""
+
+import numpy as np
+
+from bfio.step.two_stage.kernels.machine_code import kernel
+from formulations.arrays import IntArray
+
+_FIRST_ROWS = 1024
+
+
+@kernel
+def new_table(columns: int) -> IntArray:
+    """Return a table with some rows, none of them filled."""
+    return np.empty((_FIRST_ROWS, columns), np.int64)
+
+
+@kernel
+def with_room(table: IntArray, rows: int) -> IntArray:
+    """Return the table itself, or a copy of twice the rows if so many are all there are."""
+    if rows < len(table):
+        return table
+    larger = np.empty((2 * len(table), table.shape[1]), np.int64)
+    # Element by element: assigning a slice takes seconds to compile.
+    for row in range(rows):
+        for column in range(table.shape[1]):
+            larger[row, column] = table[row, column]
+    return larger

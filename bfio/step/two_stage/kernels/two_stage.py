@@ -1,0 +1,439 @@
+"""The two-stage heuristic, compiled; `bfio.step.two_stage.heuristic` is its readable statement.
+
+Both decide identically, request by request. What this kernel cannot hold exactly in 64-bit
+integers, or refuses as the statement does, it leaves to the statement by its return value.
+
+Waiting requests are kept in one order, largest first, so that a choice among those that grow alike
+is a bisection. Margins are those of the worker at hand only; a worker's least margin is kept until
+its loads or the envelope change.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from bfio.step.two_stage.kernels.enumeration import best_by_enumeration, best_row, rewards_of
+from bfio.step.two_stage.kernels.fscore import Score, peak_end, score_at, score_of, slope
+from bfio.step.two_stage.kernels.machine_code import (
+    entry_point,
+    in_place,
+    kernel,
+    sources_fingerprint,
+)
+from bfio.step.two_stage.kernels.subset_choice import Candidates, best_by_sums
+from formulations.arrays import IntArray
+
+#: The assignment is written.
+DECIDED = 0
+#: Ask `bfio.step.two_stage.heuristic.two_stage_reference` with the original data.
+NEEDS_REFERENCE = 1
+#: Candidates that enumeration of all subsets may have, as in `bfio.step.two_stage.subset_choice`.
+MAX_ENUMERATED = 16
+#: Candidates by default, as in `bfio.step.two_stage.heuristic`.
+_CANDIDATES_BY_SUMS = 64
+_CANDIDATES_BY_ENUMERATION = 12
+#: Sums below it stay exact in 64 bits, with room for the rounding of the estimate itself.
+_SAFE = 2.0**61
+#: Positions in `Admission.counts`.
+_WAITING, _FREE, _ENVELOPES = 0, 1, 2
+
+
+class Admission(NamedTuple):
+    """State of one decision; the compiled form of `bfio.step.two_stage.heuristic._Admission`.
+
+    Parameters
+    ----------
+    free, loads, contribution, by_size, assignment : IntArray
+        See `two_stage_decide`; ``by_size`` holds those that still wait, at its front.
+    sizes, rewards : IntArray
+        Shape (N,): ``v_i(0)`` of each request, and its rewards if requests grow differently.
+    envelope : IntArray
+        Shape (H+1,), largest load at each step.
+    least, known : IntArray
+        Shape (G,): least margin of each worker and the envelope for which it was computed.
+    counts : IntArray
+        Requests waiting, slots free, and how often the envelope rose.
+    chosen : IntArray
+        Requests that the choice at hand takes.
+    score : Score
+        Factors, drift of the requests, margins of the worker at hand.
+    alike : bool
+        Whether all requests grow by ``score.drift``.
+    """
+
+    free: IntArray
+    loads: IntArray
+    contribution: IntArray
+    by_size: IntArray
+    assignment: IntArray
+    sizes: IntArray
+    rewards: IntArray
+    envelope: IntArray
+    least: IntArray
+    known: IntArray
+    counts: IntArray
+    chosen: IntArray
+    score: Score
+    alike: bool
+
+
+_Decide: TypeAlias = Callable[
+    [IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, int, int, bool, IntArray], int
+]
+
+
+def _entry_point(fingerprint: int) -> _Decide:
+    @entry_point
+    def two_stage_decide(
+        free: IntArray,
+        loads: IntArray,
+        contribution: IntArray,
+        by_size: IntArray,
+        reward: IntArray,
+        penalty: IntArray,
+        threshold: int,
+        candidates: int,
+        product_key: bool,
+        assignment: IntArray,
+    ) -> int:
+        """Assign ``min(N, free slots)`` waiting requests to workers.
+
+        All arrays are int64, C-contiguous and writeable.
+
+        Parameters
+        ----------
+        free : IntArray
+            Shape (G,), free slots; overwritten.
+        loads : IntArray
+            Shape (G, H+1), projected loads without new admissions [tokens]; overwritten.
+        contribution : IntArray
+            Shape (N, H+1), of the waiting requests in arrival order [tokens].
+        by_size : IntArray
+            Shape (N,), the requests in the order of `order_by_size`; overwritten.
+        reward, penalty : IntArray
+            Shape (H+1,), see `bfio.step.two_stage.fscore.ScoreWeights`.
+        threshold : int
+            Free slots up to which subsets are chosen (stage 2).
+        candidates : int
+            Requests considered per subset; 0 for the default.
+        product_key : bool
+            Order workers by free slots times margin in stage 2.
+        assignment : IntArray
+            Shape (N,), filled with the worker of each request, −1 for those that keep waiting.
+
+        Returns
+        -------
+        int
+            `DECIDED` or `NEEDS_REFERENCE`; with the latter the assignment is void.
+        """
+        assignment[:] = -1
+        # The fingerprint is never negative; to name it here is what ties the cache to it.
+        if len(assignment) == 0 or fingerprint < 0:
+            return DECIDED
+        if not _is_exact(free, loads, contribution, reward, penalty):
+            return NEEDS_REFERENCE
+        admission = _admission(free, loads, contribution, by_size, reward, penalty, assignment)
+        if candidates == 0:
+            alike = admission.alike
+            candidates = _CANDIDATES_BY_SUMS if alike else _CANDIDATES_BY_ENUMERATION
+        counts = admission.counts
+        while counts[_FREE] > threshold and counts[_WAITING] > 0:
+            worker = _emptiest_worker(admission)
+            _set_margins(admission, worker)
+            _admit_single(admission, worker)
+        while counts[_FREE] > 0 and counts[_WAITING] > 0:
+            worker = _largest_product(admission) if product_key else _emptiest_worker(admission)
+            _set_margins(admission, worker)
+            if not _admit_subset(admission, worker, candidates):
+                return NEEDS_REFERENCE
+        return DECIDED
+
+    return two_stage_decide
+
+
+@entry_point
+def order_by_size(contribution: IntArray, by_size: IntArray) -> None:
+    """Write the requests by current size to ``by_size``, largest first, ties oldest first.
+
+    Sizes times N must stay below 2^62, or the order is void; such data go to the reference.
+    """
+    num = len(contribution)
+    keys = np.empty(num, np.int64)
+    for i in range(num):
+        keys[i] = i - num * contribution[i, 0]
+    keys.sort()
+    for k in range(num):
+        by_size[k] = keys[k] % num
+
+
+@in_place
+def _is_exact(
+    free: IntArray, loads: IntArray, contribution: IntArray, reward: IntArray, penalty: IntArray
+) -> bool:
+    """Whether no score and no product of slots and margin can overflow.
+
+    The estimate is in floats, because in integers it could overflow itself.
+    """
+    tokens = _largest(loads) + _largest(contribution) * len(contribution)
+    factor, slots = 1.0, 0.0
+    for h in range(len(reward)):
+        factor += float(reward[h]) + float(penalty[h])
+    for g in range(len(free)):
+        slots += float(free[g])
+    return tokens * max(factor, slots) < _SAFE and slots < _SAFE
+
+
+@in_place
+def _largest(matrix: IntArray) -> float:
+    largest = matrix[0, 0]
+    for row in range(len(matrix)):
+        for h in range(matrix.shape[1]):
+            largest = max(largest, matrix[row, h])
+    return float(largest)
+
+
+@kernel
+def _admission(
+    free: IntArray,
+    loads: IntArray,
+    contribution: IntArray,
+    by_size: IntArray,
+    reward: IntArray,
+    penalty: IntArray,
+    assignment: IntArray,
+) -> Admission:
+    drift = contribution[0] - contribution[0, 0]
+    alike = _all_grow_by(drift, contribution, by_size)
+    if not alike:
+        drift[:] = 0
+    envelope = loads[0].copy()
+    for g in range(1, len(loads)):
+        _raise_envelope(envelope, loads[g])
+    counts = np.zeros(3, np.int64)
+    counts[_WAITING], counts[_FREE] = len(contribution), free.sum()
+    return Admission(
+        free,
+        loads,
+        contribution,
+        by_size,
+        assignment,
+        contribution[:, 0].copy(),
+        rewards_of(contribution[: 0 if alike else len(contribution)], reward),
+        envelope,
+        np.empty(len(free), np.int64),
+        np.full(len(free), -1, np.int64),
+        counts,
+        np.empty(len(contribution), np.int64),
+        Score(reward, penalty, np.empty(len(reward), np.int64), drift),
+        alike,
+    )
+
+
+@in_place
+def _all_grow_by(drift: IntArray, contribution: IntArray, ids: IntArray) -> bool:
+    """Whether ``v_i(h) = v_i(0) + d(h)`` for each of these requests."""
+    for i in ids:
+        for h in range(1, len(drift)):
+            if contribution[i, h] - contribution[i, 0] != drift[h]:
+                return False
+    return True
+
+
+@in_place
+def _raise_envelope(envelope: IntArray, loads: IntArray) -> bool:
+    """Raise the envelope to at least one worker's loads; return whether it rose."""
+    rose = False
+    for h in range(len(envelope)):
+        if loads[h] > envelope[h]:
+            envelope[h] = loads[h]
+            rose = True
+    return rose
+
+
+@in_place
+def _set_margins(admission: Admission, worker: int) -> None:
+    for h in range(len(admission.envelope)):
+        admission.score.margins[h] = admission.envelope[h] - admission.loads[worker, h]
+
+
+@in_place
+def _least_margin(admission: Admission, worker: int) -> int:
+    if admission.known[worker] != admission.counts[_ENVELOPES]:
+        least = admission.envelope[0] - admission.loads[worker, 0]
+        for h in range(1, len(admission.envelope)):
+            least = min(least, admission.envelope[h] - admission.loads[worker, h])
+        admission.least[worker] = least
+        admission.known[worker] = admission.counts[_ENVELOPES]
+    return int(admission.least[worker])
+
+
+@in_place
+def _emptiest_worker(admission: Admission) -> int:
+    """Most free slots; ties: largest least margin, then lowest index."""
+    best, margin, most = -1, -1, 0
+    for g in range(len(admission.free)):
+        if admission.free[g] < most:
+            continue
+        found = _least_margin(admission, g)
+        if admission.free[g] > most or found > margin:
+            best, margin, most = g, found, admission.free[g]
+    return best
+
+
+@in_place
+def _largest_product(admission: Admission) -> int:
+    """Largest (free slots · least margin) with a free slot; ties: lowest index."""
+    best, product = -1, -1
+    for g in range(len(admission.free)):
+        if admission.free[g] > 0:
+            found = admission.free[g] * _least_margin(admission, g)
+            if found > product:
+                best, product = g, found
+    return best
+
+
+@in_place
+def _admit_single(admission: Admission, worker: int) -> None:
+    """Admit the waiting request of highest score; ties: oldest."""
+    waiting = admission.by_size[: admission.counts[_WAITING]]
+    best = _best_single(admission, waiting, True)
+    _admit(admission, worker, waiting[best])
+    _forget_position(admission, best)
+
+
+@in_place
+def _best_single(admission: Admission, ids: IntArray, prefer_oldest: bool) -> int:
+    """Position of the request of highest score; ties: oldest, or else largest, then oldest."""
+    if admission.alike:
+        return _best_alike(admission, ids, prefer_oldest)
+    return best_row(ids, admission.contribution, admission.rewards, admission.score, prefer_oldest)
+
+
+@in_place
+def _best_alike(admission: Admission, ids: IntArray, prefer_oldest: bool) -> int:
+    """Do as `_best_single` for requests that grow alike.
+
+    The score rises up to the left end of its peak, is level up to the right end, then falls. So
+    the best are those next to the right end on either side, and any level with the one below.
+    """
+    score, sizes = admission.score, admission.sizes
+    below = _first_at_most(sizes, ids, peak_end(score, 1, True))
+    if below == 0:
+        return _oldest_level(admission, ids, below) if prefer_oldest else below
+    above = _first_at_most(sizes, ids, sizes[ids[below - 1]])
+    if below == len(ids):
+        return above
+    lead = score_at(score, 1, sizes[ids[above]]) - score_at(score, 1, sizes[ids[below]])
+    if not prefer_oldest:
+        return above if lead >= 0 else below
+    below = _oldest_level(admission, ids, below)
+    return above if lead > 0 or (lead == 0 and ids[above] < ids[below]) else below
+
+
+@in_place
+def _oldest_level(admission: Admission, ids: IntArray, position: int) -> int:
+    """Position of the oldest request level with the one given, the best up to the peak."""
+    sizes = admission.sizes
+    size = sizes[ids[position]]
+    if slope(admission.score, 1, size - 1) > 0:
+        return position
+    level = min(size, peak_end(admission.score, 1, False))
+    best = position
+    for k in range(position + 1, _first_at_most(sizes, ids, level - 1)):
+        if ids[k] < ids[best]:
+            best = k
+    return best
+
+
+@in_place
+def _first_at_most(sizes: IntArray, waiting: IntArray, limit: int) -> int:
+    """First position of a request with size <= limit; the number waiting if there is none."""
+    low, high = 0, len(waiting)
+    while low < high:
+        middle = (low + high) // 2
+        if sizes[waiting[middle]] <= limit:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@kernel
+def _admit_subset(admission: Admission, worker: int, num_candidates: int) -> bool:
+    """Admit the best subset, or the best single request if none scores above 0.
+
+    Returns
+    -------
+    bool
+        False if the choice is left to the reference.
+    """
+    candidates = admission.by_size[: min(num_candidates, admission.counts[_WAITING])]
+    most = min(admission.free[worker], len(candidates))
+    if most == 1:
+        best = _best_single(admission, candidates, False)
+        request = candidates[best]
+        if score_of(admission.contribution[request], admission.score) > 0:
+            _admit(admission, worker, request)
+            _forget_position(admission, best)
+        else:
+            _admit_single(admission, worker)
+        return True
+    count, value = _best_subset(admission, candidates, most)
+    if count > 0 and value > 0:
+        for request in admission.chosen[:count]:
+            _admit(admission, worker, request)
+        _forget_admitted(admission)
+    elif count > 0:
+        _admit_single(admission, worker)
+    return count > 0
+
+
+@kernel
+def _best_subset(admission: Admission, candidates: IntArray, most: int) -> tuple[int, int]:
+    """Write the best subset to ``chosen``; return its number (<= 0: undecided) and its score."""
+    score, chosen = admission.score, admission.chosen
+    if admission.alike:
+        sizes = np.empty(len(candidates), np.int64)
+        for k in range(len(candidates)):
+            sizes[k] = admission.sizes[candidates[k]]
+        return best_by_sums(Candidates(candidates, sizes), most, score, chosen)
+    if len(candidates) > MAX_ENUMERATED:
+        return 0, 0
+    contribution, rewards = admission.contribution, admission.rewards
+    return best_by_enumeration(candidates, contribution, rewards, most, score, chosen)
+
+
+@in_place
+def _admit(admission: Admission, worker: int, request: int) -> None:
+    """Give a slot of the worker to a request, which `_forget_position` then takes off the list."""
+    admission.assignment[request] = worker
+    loads = admission.loads[worker]
+    for h in range(len(loads)):
+        loads[h] += admission.contribution[request, h]
+    admission.known[worker] = -1
+    if _raise_envelope(admission.envelope, loads):
+        admission.counts[_ENVELOPES] += 1
+    admission.free[worker] -= 1
+    admission.counts[_FREE] -= 1
+
+
+@in_place
+def _forget_position(admission: Admission, position: int) -> None:
+    admission.counts[_WAITING] -= 1
+    for k in range(position, admission.counts[_WAITING]):
+        admission.by_size[k] = admission.by_size[k + 1]
+
+
+@in_place
+def _forget_admitted(admission: Admission) -> None:
+    kept = 0
+    for k in range(admission.counts[_WAITING]):
+        request = admission.by_size[k]
+        if admission.assignment[request] < 0:
+            admission.by_size[kept] = request
+            kept += 1
+    admission.counts[_WAITING] = kept
+
+
+two_stage_decide = _entry_point(sources_fingerprint())

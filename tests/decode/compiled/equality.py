@@ -1,0 +1,65 @@
+"""When two runs are the same run."""
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.compiled.engine import run_compiled
+from bfio.decode.engine import simulate
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_registry import build
+from bfio.decode.run import Run
+from bfio.workloads.workload import Workload
+
+#: Times of the machine that simulates, which no two runs share.
+CLOCKS = {"wall_s", "decide_s"}
+
+
+def differences(first: Run, second: Run) -> list[str]:
+    """Return the fields in which two runs differ; arrays count bit by bit, with their types."""
+    return [
+        field.name
+        for field in fields(Run)
+        if field.name not in CLOCKS
+        and not _same(getattr(first, field.name), getattr(second, field.name))
+    ]
+
+
+def _same(first: Any, second: Any) -> bool:
+    if type(first) is not type(second):
+        return False
+    if not isinstance(first, np.ndarray):
+        return bool(first == second)
+    same_kind = first.dtype == second.dtype and first.shape == second.shape
+    frozen = not first.flags.writeable and not second.flags.writeable
+    # Bytes: NaN equals NaN, and 0.0 differs from -0.0.
+    return same_kind and frozen and first.tobytes() == second.tobytes()
+
+
+def both_engines(
+    workload: Workload,
+    name: str,
+    cluster: Cluster,
+    policy_options: PolicyOptions | None = None,
+    **options: Any,
+) -> tuple[Run | None, Run]:
+    """Run a policy on the compiled and on the reference engine."""
+    chosen = policy_options or PolicyOptions()
+    compiled = run_compiled(workload, name, chosen, cluster, **options)
+    return compiled, simulate(workload, build(name, chosen), cluster, **options)
+
+
+def assert_same_run(
+    workload: Workload,
+    name: str,
+    cluster: Cluster,
+    policy_options: PolicyOptions | None = None,
+    **options: Any,
+) -> Run:
+    """Assert that the compiled run exists and equals the reference; return it."""
+    compiled, reference = both_engines(workload, name, cluster, policy_options, **options)
+    assert compiled is not None
+    assert differences(compiled, reference) == []
+    return compiled

@@ -1,0 +1,147 @@
+"""Each compiled baseline decides what the readable policy decides, step by step."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.compiled.baselines import ORDER_AND_RULE
+from bfio.decode.compiled.scope import BASELINES
+from bfio.decode.compiled.setup import alike_for_all
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_registry import find
+from bfio.decode.replay import run_violations
+from bfio.workloads.workload import Workload
+from tests.decode.cases import Scenario, scenarios, workload
+from tests.decode.compiled.equality import assert_same_run
+
+
+def lengths(num_requests: int, seed: int) -> Workload:
+    """Lognormal prompts, geometric outputs, arrivals a tenth of a second apart on average."""
+    rng = np.random.default_rng(seed)
+    gaps = rng.integers(0, 200, size=num_requests)
+    times = tuple(Fraction(int(t), 1000) for t in np.cumsum(gaps))
+    prompts = np.maximum(1, rng.lognormal(4.0, 1.0, num_requests)).astype(np.int64)
+    return Workload(prompts, rng.geometric(1 / 40, num_requests).astype(np.int64), times)
+
+
+@st.composite
+def policy_options(draw: st.DrawFn) -> PolicyOptions:
+    """Draw the options that baselines read."""
+    return PolicyOptions(
+        choices=draw(st.integers(1, 6)),
+        cap_threshold=draw(st.none() | st.integers(1, 60) | st.just(10**12)),
+    )
+
+
+def supported(scenario: Scenario, name: str) -> dict[str, object]:
+    """Return the options of a scenario, with pooled dispatch where a policy knows no other."""
+    dispatch = scenario.options["dispatch"]
+    return scenario.options | {
+        "dispatch": dispatch if dispatch in find(name).dispatch else "pooled"
+    }
+
+
+def assert_same_in(scenario: Scenario, name: str, options: PolicyOptions, keep: bool) -> None:
+    """Assert that both engines give the same run, with a drift and dispatch that have a kernel."""
+    run_options = supported(scenario, name)
+    if not alike_for_all(scenario.options["drift"]):
+        del run_options["drift"]
+    assert_same_run(
+        scenario.workload, name, scenario.cluster, options, keep_trajectory=keep, **run_options
+    )
+
+
+@given(scenarios(), st.sampled_from(BASELINES), policy_options(), st.booleans())
+def test_every_decision_is_the_same(
+    scenario: Scenario, name: str, options: PolicyOptions, keep: bool
+) -> None:
+    """Any baseline on any small machine with any options gives the reference run, bit by bit."""
+    assert_same_in(scenario, name, options, keep)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", BASELINES)
+@given(scenarios(), policy_options())
+def test_thousands_of_runs_of_each_are_the_same(
+    name: str, scenario: Scenario, options: PolicyOptions
+) -> None:
+    """As above, with the whole budget of examples for each baseline."""
+    assert_same_in(scenario, name, options, keep=True)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("arrivals", ["pool", "timed"])
+def test_a_longer_run_is_the_same(name: str, arrivals: str) -> None:
+    """600 requests on 7 workers: the same run, and the replay finds nothing wrong with it."""
+    requests, cluster = lengths(600, seed=3), Cluster(workers=7, slots=9, mean_time_s=1e-8)
+    run = assert_same_run(requests, name, cluster, pool=25, arrivals=arrivals, seed=11)
+    assert run_violations(run, requests, cluster) == {}
+    assert run.is_drained
+
+
+@pytest.mark.parametrize("name", [n for n in BASELINES if len(find(n).dispatch) == 2])
+def test_a_longer_run_with_queues_is_the_same(name: str) -> None:
+    """The same with immediate dispatch: every worker has a queue of its own."""
+    requests, cluster = lengths(600, seed=4), Cluster(workers=5, slots=6)
+    run = assert_same_run(
+        requests,
+        name,
+        cluster,
+        PolicyOptions(choices=3),
+        pool=40,
+        dispatch="immediate",
+        seed=2**63 - 1,
+    )
+    assert run_violations(run, requests, cluster) == {}
+
+
+def test_hand_traced_ties() -> None:
+    """Equal sizes go in order of age, equal workers in order of index.
+
+    Two workers of one slot, sizes 5, 7, 5, 7, outputs 1. `min-min` starts requests 0 and 2 (the
+    two of size 5) on workers 0 and 1, then 1 and 3; `max-min` the sizes 7 first; `longest-first`
+    takes the two oldest, 7 before 5.
+    """
+    requests, cluster = workload([5, 7, 5, 7], [1, 1, 1, 1]), Cluster(workers=2, slots=1)
+    expected = {
+        "min-min": ([0, 1, 0, 1], [0, 0, 1, 1]),
+        "max-min": ([1, 0, 1, 0], [0, 0, 1, 1]),
+        "longest-first": ([0, 0, 1, 1], [1, 0, 1, 0]),
+        "fcfs": ([0, 0, 1, 1], [0, 1, 0, 1]),
+    }
+    for name, (starts, workers) in expected.items():
+        run = assert_same_run(requests, name, cluster)
+        assert (run.start_step.tolist(), run.worker.tolist()) == (starts, workers)
+
+
+@pytest.mark.parametrize("choices", [1, 2, 3, 7, 59, 60, 61, 1000])
+def test_samples_draw_from_the_generator_as_numpy_does(choices: int) -> None:
+    """`power-of-2` with any d on 60 workers: the stream of random numbers never drifts apart."""
+    assert_same_run(
+        lengths(400, seed=5),
+        "power-of-2",
+        Cluster(workers=60, slots=3),
+        PolicyOptions(choices=choices),
+    )
+
+
+def test_throttled_leaves_slots_idle() -> None:
+    """A threshold below every prompt: one request at a time, and the run ends."""
+    run = assert_same_run(
+        workload([9, 9, 9], [2, 1, 1]),
+        "throttled",
+        Cluster(workers=1, slots=2),
+        PolicyOptions(cap_threshold=1),
+    )
+    # 0 tokens are under 1, 9 are not: only the idle worker admits, one request at a time.
+    assert run.active.tolist() == [1, 1, 1, 1]
+
+
+def test_every_name_has_its_kernel() -> None:
+    """The names that need no Numba to list are those that have an order and a rule."""
+    assert set(BASELINES) == set(ORDER_AND_RULE)
+    assert len(set(ORDER_AND_RULE.values())) == len(ORDER_AND_RULE)

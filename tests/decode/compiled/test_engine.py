@@ -1,0 +1,259 @@
+"""The compiled engine: where it applies, where it stops, what it reports."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.compiled import engine, records, state
+from bfio.decode.compiled.baseline_run import baseline_run
+from bfio.decode.compiled.engine import run_compiled
+from bfio.decode.compiled.kernel import sources_fingerprint
+from bfio.decode.compiled.records import Chunks
+from bfio.decode.compiled.scope import BASELINES, TWO_STAGE
+from bfio.decode.compiled.setup import new_state, settings_of
+from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.engine import simulate as simulate_by_reference
+from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_registry import build
+from bfio.decode.predictors.oracle import OraclePredictor
+from bfio.decode.run import Run, RunOptions
+from bfio.decode.simulation import simulate
+from bfio.workloads.workload import Workload
+from formulations.errors import InputError
+from tests.decode.cases import first_come, workload
+from tests.decode.compiled.equality import assert_same_run, differences
+
+SMALL = Cluster(workers=2, slots=2)
+REQUESTS = workload([3, 1, 4, 1, 5], [2, 7, 1, 8, 2], ["0", "0.1", "0.2", "9", "9"])
+
+
+def compiled(requests: Workload = REQUESTS, name: str = "fcfs", **options: Any) -> Run:
+    """Run a policy on two workers of two slots."""
+    run = run_compiled(requests, name, PolicyOptions(), SMALL, **options)
+    assert run is not None
+    return run
+
+
+@contextmanager
+def tiny_chunks(first: int, most: int) -> Iterator[None]:
+    """Let the kernel return after a few steps."""
+    with (
+        patch.object(engine, "FIRST_CHUNK_STEPS", first),
+        patch.object(records, "MAX_CHUNK_STEPS", most),
+    ):
+        yield
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.booleans())
+def test_chunks_leave_no_trace(first: int, most: int, keep: bool) -> None:
+    """However the steps are cut into kernel calls, the run is the same."""
+    with tiny_chunks(first, most):
+        for arrivals in ("pool", "timed"):
+            assert_same_run(REQUESTS, "random", SMALL, arrivals=arrivals, keep_trajectory=keep)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 40)), max_size=12),
+    st.sampled_from(["fcfs", "br-h"]),
+)
+def test_outputs_longer_than_the_wheel(lengths: list[tuple[int, int]], name: str) -> None:
+    """A request that ends many turns of the wheel later ends at its step all the same."""
+    requests = workload([s for s, _ in lengths], [o for _, o in lengths])
+    with patch.object(state, "MIN_WHEEL", 2), patch.object(state, "MAX_WHEEL", 4):
+        assert_same_run(
+            requests, name, SMALL, PolicyOptions(horizon=3), pool=5, predictor="oracle"
+        )
+
+
+def test_no_requests_and_no_steps() -> None:
+    """Nothing to do is a run of no steps."""
+    assert assert_same_run(workload([], []), "fcfs", SMALL).steps == 0
+    assert assert_same_run(REQUESTS, "fcfs", SMALL, steps=0).steps == 0
+
+
+def test_huge_outputs_are_cut_off_by_the_step_limit() -> None:
+    """Outputs of 10^12 tokens need no memory of that order."""
+    run = assert_same_run(workload([7, 9], [10**12, 3]), "jsq", SMALL, steps=5)
+    assert (run.steps, run.completed) == (5, 1)
+
+
+@pytest.mark.parametrize(
+    "drift", [Drift((0,)), Drift((3, 3)), Drift((0, 2, 1), DriftReading.GLOBAL_STEP)]
+)
+def test_drifts_alike_for_all(drift: Drift) -> None:
+    """Constant work, speculative decoding and increments by global step have kernels."""
+    for name in ("jsq-tokens", "br-h"):
+        assert_same_run(REQUESTS, name, SMALL, drift=drift, projection="growing")
+
+
+@pytest.mark.parametrize(
+    ("name", "cluster", "options"),
+    [
+        ("bf-io", SMALL, {}),
+        ("tests.decode.cases:first_come", SMALL, {}),
+        ("fcfs", SMALL, {"observers": [TrajectoryObserver()]}),
+        ("fcfs", SMALL, {"drift": Drift((1, 2))}),
+        ("fcfs", SMALL, {"predictor": OraclePredictor(REQUESTS)}),
+        ("power-of-2", Cluster(workers=10_001, slots=1), {}),
+    ],
+)
+def test_where_only_the_reference_applies(
+    name: str, cluster: Cluster, options: dict[str, Any]
+) -> None:
+    """The compiled engine declines, and `simulate` takes the reference or says so."""
+    assert run_compiled(REQUESTS, name, PolicyOptions(), cluster, **options) is None
+    assert simulate(REQUESTS, name, cluster, **options).completed == 5
+    with pytest.raises(InputError, match="the compiled engine cannot run"):
+        simulate(REQUESTS, name, cluster, engine="compiled", **options)
+
+
+def test_means_that_a_float_cannot_hold() -> None:
+    """Sums of loads from 2^53 on are left to the reference if step times depend on their mean."""
+    huge = workload([10**12] * 3, [1] * 3)
+    slots = Cluster(workers=4_000, slots=3, mean_time_s=1e-9)
+    assert run_compiled(huge, "fcfs", PolicyOptions(), slots) is None
+    assert_same_run(huge, "fcfs", replace(slots, mean_time_s=0.0))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"arrivals": "never"},
+        {"pool": 0},
+        {"rate_scale": 2},
+        {"dispatch": "later"},
+        {"horizon": -1},
+        {"projection": "shrinking"},
+        {"predictor": "crystal ball"},
+        {"steps": 1.5},
+        {"seed": -1},
+    ],
+)
+def test_errors_are_those_of_the_reference(options: dict[str, Any]) -> None:
+    """A bad option is refused in the same words by every engine."""
+    messages = []
+    for chosen in ("auto", "reference"):
+        with pytest.raises(InputError) as error:
+            simulate(REQUESTS, "fcfs", SMALL, engine=chosen, **options)
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
+
+
+def test_overflow_is_refused_like_in_the_reference() -> None:
+    """Loads that overflow 64-bit sums are an error, not a wrong run."""
+    heavy = workload([10**12] * 2000, [10**6] * 2000)
+    with pytest.raises(InputError, match="overflow 64-bit sums"):
+        run_compiled(heavy, "fcfs", PolicyOptions(), Cluster(2000, 2000), drift=Drift((10**6,)))
+
+
+def test_engines_of_simulate() -> None:
+    """All engines give the same run; an unknown one is an error, and so is compiling Python."""
+    runs = [simulate(REQUESTS, "jsq", SMALL, engine=e) for e in ("auto", "compiled", "reference")]
+    assert differences(runs[0], runs[2]) == differences(runs[1], runs[2]) == []
+    assert runs[0].decide_s == 0
+    assert runs[2].decide_s > 0
+    with pytest.raises(InputError, match="use one of auto, compiled, reference"):
+        simulate(REQUESTS, "jsq", SMALL, engine="fast")
+    with pytest.raises(InputError, match="a policy of your own"):
+        simulate(REQUESTS, first_come, SMALL, engine="compiled")
+
+
+def test_stop_before_the_first_step() -> None:
+    """A run that is stopped at once is a run of no steps, as in the reference."""
+    reference = simulate_by_reference(
+        REQUESTS, build("fcfs", PolicyOptions()), SMALL, stop=lambda: True
+    )
+    assert differences(compiled(stop=lambda: True), reference) == []
+
+
+def test_stop_keeps_the_steps_so_far() -> None:
+    """Stopped between two chunks of steps, a run is what `steps` would have cut off."""
+    answers = iter([False, False, True])
+    with tiny_chunks(2, 2):
+        stopped = compiled(stop=lambda: next(answers))
+    limited = compiled(steps=4)
+    assert differences(replace(stopped, options=limited.options), limited) == []
+
+
+def test_progress_is_reported_after_each_chunk() -> None:
+    """Observers of progress see the last step of each chunk, as the reference shows it."""
+    seen: list[StepView] = []
+    expected: list[StepView] = []
+    with tiny_chunks(3, 3):
+        run = compiled(observers=[ProgressObserver(seen.append, every=100)])
+    simulate_by_reference(
+        REQUESTS,
+        build("fcfs", PolicyOptions()),
+        SMALL,
+        observers=[ProgressObserver(expected.append, every=3)],
+    )
+    assert seen[-1].completed == run.completed == 5
+    for view, reference in zip(seen, expected, strict=False):
+        assert (view.step, view.start_s, view.duration_s) == (
+            reference.step,
+            reference.start_s,
+            reference.duration_s,
+        )
+        for field in ("loads", "running", "admitted", "finished"):
+            assert sorted(getattr(view, field)) == sorted(getattr(reference, field))
+        assert (view.waiting, view.completed) == (reference.waiting, reference.completed)
+        assert view.state is None
+        assert view.decision is None
+
+
+def test_trajectories_that_are_not_kept_share_one_array() -> None:
+    """Without a trajectory, memory does not grow with workers times steps."""
+    chunks = Chunks(num_workers=144, keep_trajectory=False)
+    first, second = chunks.new(10), chunks.new(20)
+    assert first.loads is second.loads
+    assert first.loads.shape == (2**20 // 144, 144)
+    assert chunks.loads() is None
+
+
+def test_a_changed_run_is_noticed() -> None:
+    """The comparison of runs can fail: each of these changes one thing."""
+    run = compiled()
+    assert differences(run, compiled(name="jsq-tokens")) != []
+    later = run.start_s.copy()
+    later[1] = np.nextafter(later[1], np.inf)
+    later.flags.writeable = False
+    assert differences(run, replace(run, start_s=later)) == ["start_s"]
+    assert differences(run, replace(run, loads=None)) == ["loads"]
+    assert differences(run, replace(run, cluster=Cluster(2, 3))) == ["cluster"]
+
+
+def test_the_kernel_is_compiled_from_the_present_sources() -> None:
+    """A kernel says which sources it was compiled from, so that an old one cannot pass."""
+    options = RunOptions(rate_scale=Fraction(1))
+    start = new_state(
+        REQUESTS, SMALL, options, settings_of(SMALL, options, 0, 0, choices=2, cap=0), None
+    )
+    baseline_run()(start, Chunks(2, True).new(1))
+    assert start.counters[state.SOURCES] == sources_fingerprint()
+
+
+def test_numba_is_not_loaded_before_it_is_needed() -> None:
+    """Importing the toolkit, or asking what can be compiled, loads no compiler."""
+    script = (
+        "import sys, bfio.decode.simulation, bfio.decode.compiled.scope as scope\n"
+        "assert scope.may_compile('fcfs') and 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_names_are_in_the_registry() -> None:
+    """Every compiled policy has a readable one of that name."""
+    for name in (*BASELINES, *TWO_STAGE):
+        assert callable(build(name, PolicyOptions()))

@@ -1,0 +1,21 @@
+"""The page on compiled runs says what the code does."""
+
+import re
+from pathlib import Path
+
+from bfio.decode.compiled.scope import BASELINES, TWO_STAGE
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "compiled.md"
+
+
+def test_snippets_run() -> None:
+    """The Python blocks of the page run in order and their assertions hold."""
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    exec("\n".join(blocks), {})
+
+
+def test_every_compiled_policy_is_listed() -> None:
+    """The table lists the policies with a kernel, in their order."""
+    (row,) = re.findall(r"^\| policy \|(.*?)\|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert re.findall(r"`([a-z0-9-]+)`", row) == [*BASELINES, *TWO_STAGE]

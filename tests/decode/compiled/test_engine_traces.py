@@ -1,0 +1,27 @@
+"""Both engines give the same run on the head of real traces."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bfio.decode.cluster import Cluster
+from bfio.workloads.reader import read_trace
+from tests.decode.compiled.equality import assert_same_run
+
+
+@pytest.mark.parametrize(
+    ("trace", "options"),
+    [
+        ("bfio_burstgpt_8000_untimed", {}),
+        ("azure_code_2023", {"arrivals": "timed", "rate_scale": 4}),
+        ("mooncake_conversation", {"projection": "growing", "predictor": "oracle"}),
+    ],
+)
+@pytest.mark.parametrize("name", ["fcfs", "power-of-2", "max-min", "br-0", "br-h"])
+def test_head_of_a_trace(
+    shared_data: Path, trace: str, options: dict[str, Any], name: str
+) -> None:
+    """400 requests of each, on 4 workers of 24 slots."""
+    requests = read_trace(shared_data / f"{trace}.csv.gz", limit=400)
+    assert_same_run(requests, name, Cluster(workers=4, slots=24), pool=32, **options)

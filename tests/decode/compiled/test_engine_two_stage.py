@@ -1,0 +1,153 @@
+"""Compiled runs of `br-0` and `br-h` decide what the readable heuristic decides."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.compiled import plan
+from bfio.decode.compiled.engine import run_compiled
+from bfio.decode.compiled.scope import TWO_STAGE
+from bfio.decode.compiled.setup import alike_for_all
+from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.policies import br_0, br_h
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.replay import run_violations
+from bfio.step.two_stage.heuristic import two_stage_reference
+from tests.decode.cases import Scenario, scenarios, workload
+from tests.decode.compiled.equality import assert_same_run, both_engines, differences
+from tests.decode.compiled.test_baselines import lengths
+
+
+@contextmanager
+def readable_heuristic() -> Iterator[None]:
+    """Let the policies of the reference run decide in plain Python."""
+    with (
+        patch.object(br_0, "two_stage", two_stage_reference),
+        patch.object(br_h, "two_stage", two_stage_reference),
+    ):
+        yield
+
+
+@st.composite
+def policy_options(draw: st.DrawFn) -> PolicyOptions:
+    """Draw the options that the two-stage policies read."""
+    return PolicyOptions(
+        threshold=draw(st.integers(0, 12)),
+        candidates=draw(st.none() | st.integers(1, 8)),
+        alpha=draw(st.sampled_from([Fraction(0), Fraction(1), Fraction(7, 3)])),
+        beta=draw(st.none() | st.sampled_from([Fraction(0), Fraction(1), Fraction(9, 2)])),
+        gamma=draw(st.none() | st.sampled_from([Fraction(1), Fraction(1, 2)])),
+        horizon=draw(st.none() | st.integers(0, 9)),
+        key=draw(st.sampled_from(["lexicographic", "product"])),
+    )
+
+
+def assert_same_as_readable(scenario: Scenario, name: str, options: PolicyOptions) -> None:
+    """Assert that both engines give the same run, or that the compiled one declines."""
+    chosen = scenario.options | {"dispatch": "pooled"}
+    if not alike_for_all(scenario.options["drift"]):
+        del chosen["drift"]
+    with readable_heuristic():
+        compiled, reference = both_engines(
+            scenario.workload, name, scenario.cluster, options, **chosen
+        )
+    # Prompts of 10^12 tokens can overflow a score in 64 bits.
+    if compiled is None:
+        assert scenario.workload.prompt_tokens.max() > 10**6
+    else:
+        assert differences(compiled, reference) == []
+
+
+@given(scenarios(), st.sampled_from(TWO_STAGE), policy_options())
+def test_every_decision_is_the_same(scenario: Scenario, name: str, options: PolicyOptions) -> None:
+    """Any options of policy and engine, on any small machine: the same run, bit by bit."""
+    assert_same_as_readable(scenario, name, options)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", TWO_STAGE)
+@given(scenarios(), policy_options())
+def test_thousands_of_runs_of_each_are_the_same(
+    name: str, scenario: Scenario, options: PolicyOptions
+) -> None:
+    """As above, with the whole budget of examples for each policy."""
+    assert_same_as_readable(scenario, name, options)
+
+
+@pytest.mark.parametrize("name", TWO_STAGE)
+@pytest.mark.parametrize("arrivals", ["pool", "timed"])
+@pytest.mark.parametrize(
+    "look_ahead",
+    [
+        {"projection": "constant"},
+        {"projection": "growing"},
+        {"projection": "constant", "predictor": "oracle"},
+        {"projection": "growing", "predictor": "oracle"},
+    ],
+)
+def test_a_longer_run_is_the_same(name: str, arrivals: str, look_ahead: dict[str, Any]) -> None:
+    """300 requests on 6 workers with a window of 20 steps."""
+    requests, cluster = lengths(300, seed=8), Cluster(workers=6, slots=9)
+    run = assert_same_run(requests, name, cluster, pool=20, arrivals=arrivals, **look_ahead)
+    assert run_violations(run, requests, cluster) == {}
+    assert run.is_drained
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 5, 40])
+def test_windows_of_any_length_under_uneven_growth(horizon: int) -> None:
+    """What ends within the window is known at every step, with increments by global step."""
+    drift = Drift((0, 3, 1), DriftReading.GLOBAL_STEP)
+    assert_same_run(
+        lengths(150, seed=9),
+        "br-h",
+        Cluster(workers=4, slots=5),
+        PolicyOptions(horizon=horizon),
+        pool=9,
+        drift=drift,
+        projection="growing",
+        predictor="oracle",
+    )
+
+
+def test_a_longer_horizon_of_the_engine_changes_nothing() -> None:
+    """Columns beyond those a policy asked for are not read."""
+    for horizon in (0, 30):
+        run = assert_same_run(
+            lengths(100, seed=10),
+            "br-h",
+            Cluster(3, 4),
+            pool=9,
+            horizon=horizon,
+            predictor="oracle",
+        )
+        assert run.options.horizon == max(horizon, 20)
+
+
+def test_scores_that_overflow_are_left_to_the_reference() -> None:
+    """The kernel gives up in the middle of a run; the reference decides in Python integers."""
+    requests = workload([1] * 6 + [10**12] * 6, [1] * 12)
+    options = PolicyOptions(beta=Fraction(10**6))
+    assert run_compiled(requests, "br-h", options, Cluster(2, 2), pool=4) is None
+
+
+@pytest.mark.parametrize(("name", "value"), [("LARGEST_FACTOR", 10), ("MAX_CONTRIBUTIONS", 10)])
+def test_numbers_too_large_for_the_kernels(name: str, value: int) -> None:
+    """Factors or windows beyond the limits are declined before anything is computed."""
+    requests = workload([1] * 6, [1] * 6)
+    with patch.object(plan, name, value):
+        assert run_compiled(requests, "br-h", PolicyOptions(), Cluster(2, 2)) is None
+
+
+def test_immediate_dispatch_is_left_to_the_reference() -> None:
+    """A policy that decides for a pool has no kernel for single requests."""
+    requests = workload([1] * 6, [1] * 6)
+    for name in (*TWO_STAGE, "throttled"):
+        found = run_compiled(requests, name, PolicyOptions(), Cluster(2, 2), dispatch="immediate")
+        assert found is None

@@ -1,0 +1,28 @@
+"""The page on policies against the code."""
+
+import re
+from pathlib import Path
+
+from bfio.decode.policy_registry import find, names
+from tests.decode.policies.states import state
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "policies.md").read_text()
+
+
+def test_the_table_lists_every_policy_and_its_dispatch() -> None:
+    """Names and dispatch modes of the first table are those of the registry."""
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \|.*\| ([a-z, ]+) \|$", PAGE, flags=re.MULTILINE)
+    assert sorted(name for name, _ in rows) == names()
+    for name, dispatch in rows:
+        assert dispatch == ", ".join(find(name).dispatch)
+
+
+def test_the_policy_on_the_page_works() -> None:
+    """Sizes 7, 3 and one slot on worker 1: the shorter request starts."""
+    snippet = re.search(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert snippet is not None
+    names_in_page: dict[str, object] = {}
+    exec(snippet.group(1), names_in_page)
+    policy = names_in_page["shortest_first"]
+    assert callable(policy)
+    assert policy(state([5, 5], [0, 1], [7, 3])) == [None, 1]

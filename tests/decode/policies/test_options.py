@@ -1,0 +1,51 @@
+"""Policy options: exact rationals in, everything else refused by name."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from bfio.decode.policy_options import PolicyOptions
+from formulations.errors import InputError
+from formulations.step.problem import Objective
+
+
+def test_rationals_are_exact() -> None:
+    """Strings, ints and fractions become the same exact numbers."""
+    options: Any = PolicyOptions
+    made = options(alpha="0.5", beta=43, gamma="43/50", objective="gap")
+    assert (made.alpha, made.beta, made.gamma) == (Fraction(1, 2), 43, Fraction(43, 50))
+    assert made.objective is Objective.GAP
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("threshold", -1, "threshold: -1 is out of range"),
+        ("threshold", 7.0, "threshold: expected an integer"),
+        ("candidates", 0, "candidates: 0 is out of range"),
+        ("horizon", 5001, "horizon: 5001 is out of range"),
+        ("horizon", True, "horizon: expected an integer"),
+        ("choices", 0, "choices: 0 is out of range"),
+        ("cap_threshold", 0, "cap_threshold: 0 is out of range"),
+        ("alpha", "-1", "alpha: -1 is out of range; use a number >= 0"),
+        ("beta", 0.5, "beta: 0.5 is no exact rational"),
+        ("beta", True, "beta: true is no exact rational"),
+        ("beta", "1/0", "beta: '1/0' is no rational"),
+        ("gamma", "1e-400", "gamma: '1e-400' is no plain rational"),
+        ("gamma", "9" * 61, "is no plain rational"),
+        ("gamma", "0", "gamma: 0 is out of range; use 0 < gamma <= 1"),
+        ("gamma", "1.01", "gamma: 101/100 is out of range"),
+        ("key", "margin", "key: 'margin' is unknown; use one of lexicographic, product"),
+        ("backend", "cplex", "backend: 'cplex' is unknown; use one of exact, cp-sat"),
+        ("objective", "mean", "objective: 'mean' is unknown"),
+        ("time_limit", 0, "time_limit: 0 s; give a finite number of seconds > 0"),
+        ("time_limit", float("nan"), "time_limit: nan s"),
+        ("time_limit", "3", "time_limit: '3' s"),
+    ],
+)
+def test_bad_values_name_the_flag(field: str, value: object, message: str) -> None:
+    """One error type, which says the flag, the value and the rule."""
+    options: Any = PolicyOptions
+    with pytest.raises(InputError, match=message):
+        options(**{field: value})

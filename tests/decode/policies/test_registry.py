@@ -1,0 +1,192 @@
+"""Names, installed policies, a user's own function, and what goes wrong with each."""
+
+import importlib.metadata
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from bfio.decode import policy_registry as registry
+from bfio.decode.policy import Policy
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_registry import build, find, names, specs
+from formulations.errors import InputError
+from tests.decode.policies.states import state
+
+DOCUMENTED = [
+    "bf-io",
+    "br-0",
+    "br-h",
+    "fcfs",
+    "fcfs-by-index",
+    "jsq",
+    "jsq-tokens",
+    "longest-first",
+    "max-min",
+    "min-min",
+    "power-of-2",
+    "random",
+    "round-robin",
+    "router",
+    "throttled",
+]
+
+USER_POLICY = '''
+"""A user's file."""
+
+
+def shortest_first(state):
+    """Serve the shortest request first."""
+    order = sorted(range(state.num_waiting), key=lambda i: state.sizes[i])
+    answer, free = [None] * state.num_waiting, list(state.free_slots)
+    for i in order:
+        worker = max(range(len(free)), key=lambda g: free[g])
+        if free[worker] > 0:
+            answer[i], free[worker] = worker, free[worker] - 1
+    return answer
+
+
+shortest_first.horizon = 3
+number = 5
+
+
+class Counting:
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, state):
+        self.calls += 1
+        return [None] * state.num_waiting
+
+    def statistics(self):
+        return {"calls": self.calls}
+
+
+class Demanding:
+    def __init__(self, needed):
+        pass
+
+    def __call__(self, state):
+        return []
+
+
+class Silent:
+    pass
+'''
+
+
+@pytest.fixture
+def user_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a working directory with user files that are importable from nowhere else."""
+    (tmp_path / "my_bfio_policies.py").write_text(USER_POLICY)
+    (tmp_path / "broken_bfio_policy.py").write_text("raise RuntimeError('no GPU here')\n")
+    (tmp_path / "needy_bfio_policy.py").write_text("import no_such_dependency_of_mine\n")
+    (tmp_path / "exiting_bfio_policy.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.chdir(tmp_path)
+    for name in ("my", "broken", "needy", "exiting"):
+        monkeypatch.delitem(sys.modules, f"{name}_bfio_policies", raising=False)
+    return tmp_path
+
+
+def test_documented_names() -> None:
+    """Exactly the names of the public surface."""
+    assert names() == DOCUMENTED
+    assert [spec.name for spec in specs()] == DOCUMENTED
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_each_has_a_summary_a_source_and_a_factory(name: str) -> None:
+    """What listings show is there, and the factory makes a policy."""
+    spec = find(name)
+    assert spec.summary
+    assert spec.source
+    assert isinstance(spec.factory(PolicyOptions()), Policy)
+    assert spec.uses_horizon == hasattr(build(name), "horizon")
+
+
+def test_unknown_name_lists_known_ones_and_suggests() -> None:
+    """A typing error is answered with the close match."""
+    with pytest.raises(InputError, match="did you mean jsq-tokens") as caught:
+        build("jsq-token")
+    assert "br-h" in str(caught.value)
+    assert "module:function" in str(caught.value)
+    with pytest.raises(InputError, match="zzzz: unknown policy; use one of"):
+        build("zzzz")
+
+
+@pytest.mark.usefixtures("user_folder")
+def test_user_function_from_the_working_directory() -> None:
+    """Ten lines of Python in a file are a policy: sizes 7, 3 on one slot of worker 1."""
+    policy = build("my_bfio_policies:shortest_first")
+    assert list(policy(state([5, 5], [0, 1], [7, 3]))) == [None, 1]
+    assert policy.horizon == 3  # type: ignore[attr-defined]
+    spec = find("my_bfio_policies:shortest_first")
+    assert spec.summary == "Serve the shortest request first."
+    assert spec.uses_horizon
+
+
+@pytest.mark.usefixtures("user_folder")
+def test_user_class_is_made_afresh() -> None:
+    """A class is called once per run, so counters start at zero."""
+    first = build("my_bfio_policies:Counting")
+    first(state([1], [1], [1]))
+    second = build("my_bfio_policies:Counting")
+    assert first.statistics() == {"calls": 1}  # type: ignore[attr-defined]
+    assert second.statistics() == {"calls": 0}  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("user_folder")
+def test_search_path_is_left_as_it_was() -> None:
+    """Importing from the working directory does not change where Python searches."""
+    before = list(sys.path)
+    build("my_bfio_policies:shortest_first")
+    assert sys.path == before
+    sys.path.append(str(Path.cwd()))
+    try:
+        build("my_bfio_policies:Counting")
+        assert sys.path == [*before, str(Path.cwd())]
+    finally:
+        sys.path[:] = before
+
+
+@pytest.mark.usefixtures("user_folder")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no_such_module_here:f", "no module named no_such_module_here; run from its folder"),
+        ("my_bfio_policies:missing", "module my_bfio_policies has no missing"),
+        ("my_bfio_policies:number", "a int is not callable"),
+        ("my_bfio_policies:Silent", "its objects are not callable"),
+        ("my_bfio_policies:Demanding", "making it raised TypeError"),
+        ("broken_bfio_policy:f", "importing it raised RuntimeError: no GPU here"),
+        ("exiting_bfio_policy:f", "importing it raised SystemExit: 3"),
+        ("needy_bfio_policy:f", "importing it raised ModuleNotFoundError: .*dependency_of_mine"),
+        (":f", "incomplete policy name; write module:function"),
+        ("my_bfio_policies:", "incomplete policy name"),
+    ],
+)
+def test_errors_say_what_and_what_to_do(name: str, message: str) -> None:
+    """Each failure is one `InputError` that starts with the name given."""
+    with pytest.raises(InputError, match=message) as caught:
+        build(name)
+    assert str(caught.value).startswith(f"{name}: ")
+    assert re.search(r"; \w+", str(caught.value))
+
+
+def test_installed_policies_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entry points of the group are listed and built; a built-in name stays built in."""
+    points = [
+        importlib.metadata.EntryPoint("mine", "bfio.decode.policies.fcfs:assign", registry.GROUP),
+        importlib.metadata.EntryPoint("spec", "bfio.decode.policies.jsq:SPEC", registry.GROUP),
+        importlib.metadata.EntryPoint("fcfs", "bfio.decode.policies.jsq:assign", registry.GROUP),
+        importlib.metadata.EntryPoint("gone", "no_such_package_at_all:f", registry.GROUP),
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    assert {"mine", "spec", "gone"} < set(names())
+    s = state([0, 0], [1, 2], [1])
+    assert list(build("mine")(s)) == [1]
+    assert list(build("spec")(s)) == [0]
+    assert list(build("fcfs")(s)) == [1]
+    with pytest.raises(InputError, match=r"gone: the installed policy .* cannot be loaded"):
+        build("gone")

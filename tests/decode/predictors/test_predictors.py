@@ -1,0 +1,141 @@
+"""The predictors and their registry."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfio.decode import predictor_registry as registry
+from bfio.decode.cluster import Cluster
+from bfio.decode.compiled.scope import may_compile
+from bfio.decode.predictor import Predictor
+from bfio.decode.simulation import simulate
+from bfio.workloads.workload import Workload
+from formulations.errors import InputError
+
+LOAD = Workload(np.array([5, 6, 7]), np.array([1, 4, 100]))
+
+
+def test_none_says_beyond_the_window() -> None:
+    """Without information every request outlives H: H + 1."""
+    predictor = registry.build("none", LOAD)
+    assert predictor.remaining(np.array([0, 2]), np.array([0, 3]), 8).tolist() == [9, 9]
+
+
+def test_oracle_counts_down_and_stops_at_the_window() -> None:
+    """Output 4 after 1 token leaves 3; output 100 is beyond H = 8, told as 9."""
+    predictor = registry.build("oracle", LOAD)
+    found = predictor.remaining(np.array([0, 1, 2]), np.array([0, 1, 3]), 8)
+    assert found.tolist() == [1, 3, 9]
+
+
+@given(data=st.data(), horizon=st.integers(1, 120))
+def test_oracle_is_right_at_every_age(data: st.DataObject, horizon: int) -> None:
+    """It is min(o - a, H + 1), always within 1..H+1 for an unfinished request."""
+    outputs = data.draw(st.lists(st.integers(1, 200), min_size=1, max_size=9))
+    ages = [data.draw(st.integers(0, o - 1)) for o in outputs]
+    load = Workload(np.ones(len(outputs), dtype=np.int64), np.array(outputs))
+    found = registry.build("oracle", load).remaining(
+        np.arange(len(outputs)), np.array(ages), horizon
+    )
+    expected = [min(o - a, horizon + 1) for o, a in zip(outputs, ages, strict=True)]
+    assert found.tolist() == expected
+    assert all(1 <= y <= horizon + 1 for y in expected)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_names_are_those_of_the_registry(name: str) -> None:
+    """A predictor carries its name, is told of finished requests and predicts as before."""
+    predictor = registry.build(name, LOAD)
+    assert predictor.name.partition(":")[0] == name
+    registry.check(name)
+    requests, ages = np.array([1, 2]), np.array([0, 2])
+    before = predictor.remaining(requests, ages, 5).tolist()
+    predictor.finished(np.array([0]))
+    assert predictor.remaining(requests, ages, 5).tolist() == before
+
+
+def test_unknown_names_list_the_known_ones() -> None:
+    """The error names the close match and all predictors."""
+    with pytest.raises(InputError, match=r"did you mean oracle.*none, oracle"):
+        registry.build("oracl", LOAD)
+    with pytest.raises(InputError, match="'xyz' is unknown; use one of none, oracle"):
+        registry.build("xyz", LOAD)
+    with pytest.raises(InputError, match="oracle takes no option; write oracle"):
+        registry.check("oracle:3")
+
+
+@pytest.mark.parametrize("error", ["1.01", "2", "-0.1", "x", "1e-2", "1/0"])
+def test_errors_of_a_noisy_oracle_out_of_range_are_refused(error: str) -> None:
+    """It takes a rational in [0, 1]."""
+    with pytest.raises(InputError, match="noisy-oracle"):
+        registry.check(f"noisy-oracle:{error}")
+
+
+def _noisy(outputs: list[int], error: str, seed: int) -> Predictor:
+    load = Workload(np.ones(len(outputs), dtype=np.int64), np.array(outputs))
+    return registry.build(f"noisy-oracle:{error}", load, seed)
+
+
+@given(
+    outputs=st.lists(st.integers(1, 10**6), min_size=1, max_size=9),
+    percent=st.integers(0, 100),
+    seed=st.integers(0, 2**63 - 1),
+)
+def test_a_noisy_oracle_is_within_its_error(outputs: list[int], percent: int, seed: int) -> None:
+    """At age 0 it says ceil(o·f), f in [1 - e, 1 + e], at least 1; each token takes one off."""
+    predictor = _noisy(outputs, f"{percent}/100", seed)
+    requests, horizon = np.arange(len(outputs)), 3 * 10**6
+    first = predictor.remaining(requests, np.zeros(len(outputs), dtype=np.int64), horizon)
+    for length, told in zip(outputs, first.tolist(), strict=True):
+        # One more for the rounding up, and for f itself being rounded.
+        assert max(1, (100 - percent) * length / 100 - 1) <= told
+        assert told <= (100 + percent) * length / 100 + 1
+    ages = np.array([length - 1 for length in outputs])
+    later = predictor.remaining(requests, ages, horizon)
+    assert later.tolist() == np.maximum(first - ages, 1).tolist()
+
+
+@given(outputs=st.lists(st.integers(1, 300), min_size=1, max_size=9), seed=st.integers(0, 99))
+def test_without_error_it_is_the_oracle(outputs: list[int], seed: int) -> None:
+    """At every age and window."""
+    load = Workload(np.ones(len(outputs), dtype=np.int64), np.array(outputs))
+    oracle, exact = registry.build("oracle", load), _noisy(outputs, "0", seed)
+    for age in range(min(outputs)):
+        for horizon in (1, 7, 500):
+            asked = np.arange(len(outputs)), np.full(len(outputs), age), horizon
+            assert exact.remaining(*asked).tolist() == oracle.remaining(*asked).tolist()
+
+
+def test_a_request_that_outlives_its_prediction_is_about_to_end() -> None:
+    """Always 1, never 0 or less; and never beyond H + 1."""
+    predictor = _noisy([1000] * 50, "1", 0)
+    found = predictor.remaining(np.arange(50), np.full(50, 999), 5)
+    assert found.min() == 1
+    assert found.max() <= 6
+
+
+def test_the_factors_are_uniform_and_independent_of_the_policy() -> None:
+    """Mean 1 and spread e/√3 over many requests; the seed alone decides."""
+    outputs = [10**6] * 4000
+    found = _noisy(outputs, "0.5", 3).remaining(
+        np.arange(4000), np.zeros(4000, dtype=np.int64), 10**7
+    )
+    factors = found / 10**6
+    assert factors.mean() == pytest.approx(1.0, abs=0.02)
+    assert factors.std() == pytest.approx(0.5 / np.sqrt(3), rel=0.05)
+    assert 0.5 <= factors.min() < 0.51 < 1.49 < factors.max() <= 1.5 + 1e-6
+    again = _noisy(outputs, "0.5", 3).remaining(np.array([7]), np.array([0]), 10**7)
+    other = _noisy(outputs, "0.5", 4).remaining(np.array([7]), np.array([0]), 10**7)
+    assert again[0] == found[7] != other[0]
+
+
+def test_the_compiled_engine_leaves_it_to_the_reference() -> None:
+    """There is no kernel: asked for one, it is refused; otherwise the run is the reference's."""
+    assert not may_compile("br-h", "noisy-oracle:0.5")
+    load = Workload(np.arange(1, 41), np.arange(1, 41))
+    run = simulate(load, "br-h", Cluster(2, 4), pool=8, predictor="noisy-oracle:0.5", seed=2)
+    assert run.options.predictor == "noisy-oracle:0.5"
+    assert run.is_drained
+    with pytest.raises(InputError, match="compiled engine cannot run"):
+        simulate(load, "br-h", engine="compiled", predictor="noisy-oracle")

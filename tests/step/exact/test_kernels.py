@@ -1,0 +1,241 @@
+"""Each kernel alone, against enumeration."""
+
+from itertools import combinations, permutations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfio.step.exact.peaks import largest_nested_total
+from bfio.step.exact.place import place_under_peak
+from bfio.step.exact.subsets import (
+    SMALL_VALUE,
+    Table,
+    best_subsets,
+    collect_subsets,
+    fill_table,
+    largest_value,
+    prefix_values,
+)
+from bfio.step.exact.sums import UNREACHABLE, floors
+from bfio.step.exact.swap import spread_largest, swap_requests
+from formulations.arrays import IntArray
+
+_SIZES = st.lists(st.integers(0, 70), min_size=1, max_size=7)
+
+
+def test_floors_by_hand() -> None:
+    """Pairs of 1, 3, 4 sum to 4, 5, 7; nothing below 4."""
+    table = floors(np.array([1, 3, 4]), np.array([2]), 8)
+    assert table.tolist() == [[-1, -1, -1, -1, 4, 5, 5, 7, 7]]
+
+
+@given(_SIZES, st.integers(1, 7), st.integers(0, 300))
+def test_floors(sizes: list[int], cardinality: int, limit: int) -> None:
+    """The largest c-subset sum below each x, across word borders at 64 and 128."""
+    table = floors(np.array(sizes), np.array([cardinality]), limit)[0]
+    sums = {sum(s) for s in combinations(sizes, cardinality)}
+    for x in range(limit + 1):
+        assert table[x] == max((s for s in sums if s <= x), default=-1)
+
+
+def _table(
+    sizes: list[int], values: list[int], most: int, limit: int, kind: type
+) -> tuple[Table, IntArray, IntArray, IntArray]:
+    """Fill a table of these requests up to ``limit``; the tops beyond it."""
+    reach = np.full(most + 1, limit)
+    table: Table = np.empty((most + 1, limit + 1), kind)
+    fill_table(np.array(sizes), np.array(values, kind), reach, table)
+    order = sorted(range(len(sizes)), key=lambda i: (-values[i], sizes[i]))[:most]
+    tops = np.full((2, most + 1), UNREACHABLE)
+    for c in range(len(order) + 1):
+        tops[:, c] = sum(sizes[i] for i in order[:c]), sum(values[i] for i in order[:c])
+    return table, reach, tops[0], tops[1]
+
+
+@given(_SIZES, st.data(), st.sampled_from([np.int32, np.int64]))
+def test_priced_subsets(sizes: list[int], data: st.DataObject, kind: type) -> None:
+    """Best values of every cardinality, and all subsets within a distance of them."""
+    sizes.sort()
+    worth = st.integers(-50, 50) if kind is np.int64 else st.integers(-(2**26), 2**26)
+    values = data.draw(st.lists(worth, min_size=len(sizes), max_size=len(sizes)))
+    most = data.draw(st.integers(1, 4))
+    limit = data.draw(st.integers(0, 150))
+    table = _table(sizes, values, most, limit, kind)
+    distance = data.draw(st.integers(0, 60))
+    for c in range(1, most + 1):
+        fitting = {
+            s: sum(values[i] for i in s)
+            for s in combinations(range(len(sizes)), c)
+            if sum(sizes[i] for i in s) <= limit
+        }
+        best = largest_value(*table, c, limit)
+        assert best == max(fitting.values(), default=UNREACHABLE)
+        if not fitting:
+            continue
+        found = np.empty((40, c), np.int64)
+        number, complete = collect_subsets(
+            np.array(sizes),
+            np.array(values),
+            prefix_values(np.array(values), most),
+            *table,
+            c,
+            limit,
+            best - distance,
+            10**6,
+            found,
+        )
+        assert complete
+        listed = [tuple(sorted(row)) for row in found[:number].tolist()]
+        assert sorted(listed) == sorted(s for s, v in fitting.items() if v >= best - distance)
+
+
+@given(st.lists(st.integers(-9, 9), max_size=8), st.integers(1, 4))
+def test_prefix_values(values: list[int], most: int) -> None:
+    """Sums of the most valuable requests among the first i."""
+    prefix = prefix_values(np.array(values, dtype=np.int64), most)
+    for i in range(len(values) + 1):
+        ranked = sorted(values[:i], reverse=True)
+        for c in range(most + 1):
+            assert prefix[i, c] == (sum(ranked[:c]) if c <= i else UNREACHABLE)
+
+
+def test_subsets_by_hand() -> None:
+    """Of 3, 4, 5 worth 3, 4, 1, two of sum <= 8: {3, 4} is worth 7; {3, 5} is worth 4."""
+    table = _table([3, 4, 5], [3, 4, 1], 2, 8, np.int32)
+    assert largest_value(*table, 2, 8) == 7
+    assert largest_value(*table, 2, 6) == UNREACHABLE
+    assert SMALL_VALUE > 8
+    margins = np.array([8, 3])
+    capacity = np.array([2, 1])
+    found = best_subsets(
+        np.array([3, 4, 5]),
+        np.array([3, 4, 1]),
+        prefix_values(np.array([3, 4, 1]), 2),
+        *table,
+        np.array([1, 0]),
+        capacity,
+        margins,
+        np.array([7, 3]),
+        100,
+    )
+    assert found.tolist() == [[1, 0], [0, -1]]
+
+
+def test_giving_up_is_said() -> None:
+    """A search cut short, by scans or by room for what it finds, does not claim to be complete."""
+    table = _table([1, 2, 3], [1, 2, 3], 1, 3, np.int64)
+    sizes = values = np.array([1, 2, 3])
+    prefix = prefix_values(values, 1)
+    found = np.empty((3, 1), np.int64)
+    assert collect_subsets(sizes, values, prefix, *table, 1, 3, 1, 100, found) == (3, True)
+    assert not collect_subsets(sizes, values, prefix, *table, 1, 3, 1, 2, found)[1]
+    assert collect_subsets(sizes, values, prefix, *table, 1, 3, 1, 100, found[:2]) == (2, False)
+
+
+@given(
+    st.lists(st.integers(0, 9), max_size=5),
+    st.lists(st.integers(0, 9), max_size=3),
+)
+def test_nested_total(sizes: list[int], thresholds: list[int]) -> None:
+    """The greedy on nested thresholds is a best matching; -1 if none is complete."""
+    totals = [
+        sum(chosen)
+        for chosen in permutations(sizes, len(thresholds))
+        if all(s <= t for s, t in zip(chosen, thresholds, strict=True))
+    ]
+    found = largest_nested_total(
+        np.array(sorted(sizes), dtype=np.int64), np.array(sorted(thresholds), dtype=np.int64)
+    )
+    assert found == max(totals, default=-1)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 5), st.booleans())
+def test_placements_keep_their_promises(seed: int, workers: int, priced: bool) -> None:
+    """Every worker has its number of requests, no margin is exceeded, the total is that stated."""
+    rng = np.random.default_rng(seed)
+    capacity = rng.integers(1, 5, workers)
+    sizes = np.sort(rng.integers(0, 100, int(capacity.sum()) + int(rng.integers(1, 10))))
+    margins = rng.integers(0, 300, workers)
+    prices = sizes // 2 if priced else np.zeros_like(sizes)
+    owner = np.empty(len(sizes), np.int64)
+    total = place_under_peak(
+        margins,
+        capacity,
+        sizes,
+        prices,
+        np.arange(workers),
+        10**9,
+        50,
+        owner,
+        np.array([seed + 1], dtype=np.uint64),
+    )
+    if total >= 0:
+        assert np.bincount(owner[owner >= 0], minlength=workers).tolist() == capacity.tolist()
+        loads = [int(sizes[owner == g].sum()) for g in range(workers)]
+        assert sum(loads) == total
+        assert all(load <= m for load, m in zip(loads, margins.tolist(), strict=True))
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.data())
+def test_spreading_is_best_for_single_slots(margins: list[int], data: st.DataObject) -> None:
+    """With one slot per worker, no placement admits more than the largest-first one."""
+    W = len(margins)
+    sizes = sorted(data.draw(st.lists(st.integers(0, 9), min_size=W, max_size=W + 2)))
+    best = max(
+        (
+            sum(chosen)
+            for chosen in permutations(sizes, W)
+            if all(s <= m for s, m in zip(chosen, margins, strict=True))
+        ),
+        default=-1,
+    )
+    owner = np.empty(len(sizes), np.int64)
+    found = spread_largest(np.array(margins), np.ones(W, np.int64), np.array(sizes), owner)
+    assert found == best
+    assert np.bincount(owner[owner >= 0], minlength=W).tolist() == [1] * W
+
+
+def test_spreading_by_hand() -> None:
+    """Of 2, 3, 5, 9, the 9 goes to the margin of 10, 5 and 3 to two slots of 8; 2 is left."""
+    owner = np.empty(4, np.int64)
+    arguments = np.array([1, 2]), np.array([2, 3, 5, 9]), owner
+    assert spread_largest(np.array([10, 8]), *arguments) == 17
+    assert owner.tolist() == [-1, 1, 1, 0]
+    # The two slots must be filled, even beyond a margin of 4.
+    assert spread_largest(np.array([10, 4]), *arguments) == -1
+    assert owner.tolist() == [1, 1, -1, 0]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 5), st.sampled_from([1, 10**9]))
+def test_swaps_keep_their_promises(seed: int, workers: int, tokens: int) -> None:
+    """Swapping keeps every slot filled, never loses a placement, and states its total."""
+    rng = np.random.default_rng(seed)
+    capacity = rng.integers(1, 5, workers)
+    sizes = np.sort(rng.integers(0, 100, int(capacity.sum()) + int(rng.integers(1, 10)))) * tokens
+    margins = rng.integers(0, 300, workers) * tokens
+    owner = np.empty(len(sizes), np.int64)
+    before = spread_largest(margins, capacity, sizes, owner)
+    again = owner.copy()
+    heat = int(sizes.mean())
+    state = np.array([seed + 1], dtype=np.uint64)
+    total = swap_requests(margins, sizes, 1 << 60, heat, 3000, owner, state)
+    assert total >= before
+    assert np.bincount(owner[owner >= 0], minlength=workers).tolist() == capacity.tolist()
+    if total >= 0:
+        loads = [int(sizes[owner == g].sum()) for g in range(workers)]
+        assert sum(loads) == total
+        assert all(load <= m for load, m in zip(loads, margins.tolist(), strict=True))
+    state = np.array([seed + 1], dtype=np.uint64)
+    assert swap_requests(margins, sizes, 1 << 60, heat, 3000, again, state) == total
+    assert again.tolist() == owner.tolist()
+
+
+def test_swaps_repair_and_improve() -> None:
+    """Two workers with room for 10: {6, 4} and {7, 3} use it all; {7, 6} and {4, 3} do not fit."""
+    sizes = np.array([2, 3, 4, 6, 7])
+    owner = np.array([-1, 1, 1, 0, 0])
+    state = np.ones(1, dtype=np.uint64)
+    assert swap_requests(np.array([10, 10]), sizes, 20, 3, 5000, owner, state) == 20
+    loads = np.bincount(owner[owner >= 0], weights=sizes[owner >= 0])
+    assert loads.tolist() == [10.0, 10.0]
