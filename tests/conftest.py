@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.places import ROOT
+
 os.environ.setdefault("MPLBACKEND", "Agg")
 # Tables are as wide as where nobody looks on, whatever terminal runs the tests.
 os.environ.pop("COLUMNS", None)
@@ -19,7 +21,7 @@ settings.register_profile(
 settings.register_profile("deep", max_examples=2000, deadline=None, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("BFIO_TEST_PROFILE", "fast"))
 
-_SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+_SHARED = ROOT.parent / "shared" / "data"
 
 
 @pytest.fixture(scope="session")

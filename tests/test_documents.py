@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.places import ROOT
+
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 _BLOCK = re.compile(r"(?:<!-- (file: \S+|run) -->\n)?```(\w+)\n(.*?)```", re.DOTALL)
 

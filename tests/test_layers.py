@@ -1,11 +1,11 @@
 """The layer rule: formulations <- bfio <- {proofs_checks, benchmarks} <- tests."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.places import ROOT
+
 #: What each layer may import of the project.
 ALLOWED = {
     "formulations": {"formulations"},

@@ -1,14 +1,12 @@
 """The pages on engine and metrics say what the code does."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from bfio.decode.metrics import metrics
 from bfio.decode.replay import rules
-
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+from tests.places import DOCS
 
 
 def test_every_metric_is_in_the_table() -> None:

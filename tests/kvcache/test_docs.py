@@ -1,11 +1,11 @@
 """The page on this package against the code."""
 
 import re
-from pathlib import Path
 
 from bfio.kvcache.registry import specs
+from tests.places import DOCS
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "kvcache.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "kvcache.md").read_text(encoding="utf-8")
 
 
 def test_the_table_lists_every_algorithm_and_its_options() -> None:

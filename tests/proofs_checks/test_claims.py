@@ -12,8 +12,8 @@ from proofs_checks.evidence import Data, Verdict
 from proofs_checks.run import run_check, run_claim
 from proofs_checks.shrink import shrink, size
 from proofs_checks.store import COUNTEREXAMPLES, recorded, stored_counterexample
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 ALL = claims()
 MUTATIONS = [(claim, mutation) for claim in ALL for mutation in claim.mutations]
 

@@ -18,8 +18,8 @@ from proofs_checks.evidence import Evidence, Tally, Verdict
 from proofs_checks.page import page
 from proofs_checks.run import run_claim, run_claims
 from proofs_checks.store import stored_counterexample
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 _QUICK = ["--effort", "quick", "--jobs", "1"]
 
 

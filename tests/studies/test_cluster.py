@@ -20,10 +20,11 @@ from bfio.studies.row import Row
 from bfio.studies.runner import RunOptions, run_study
 from bfio.studies.study import Grid, Study
 from formulations.errors import InputError
+from tests.places import ROOT
 
 pytest.importorskip("distributed", reason="Dask is not installed (extra 'cluster')")
 
-_ROOT = Path(__file__).resolve().parents[2]
+
 _LIMITS = Limits(seconds=60, memory_gib=1)
 
 
@@ -39,8 +40,8 @@ class Cluster:
 def _start(*command: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [sys.executable, "-m", *command],
-        cwd=_ROOT,
-        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -16,8 +16,8 @@ from bfio.studies.row import Row
 from bfio.studies.runner import RunOptions, run_study
 from bfio.studies.store import open_for_reading
 from bfio.studies.study import Grid, Study
+from tests.places import ROOT
 
-_ROOT = Path(__file__).resolve().parents[2]
 #: Rows of a few milliseconds with a nap would not be what users run: these solve programs.
 STUDY = Study(
     "killed",
@@ -32,7 +32,7 @@ _COMMAND = [sys.executable, "-m", "bfio", "study", "run", f"{__name__}:STUDY", "
 def _start(store: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [*_COMMAND, "--store", str(store)],
-        cwd=_ROOT,
+        cwd=ROOT,
         start_new_session=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -1,14 +1,14 @@
 """The page on this package against the code."""
 
 import re
-from pathlib import Path
 
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.registry import build, specs
 from bfio.wait.simulation import serve
+from tests.places import DOCS
 from tests.wait.cases import I0
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "wait.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "wait.md").read_text(encoding="utf-8")
 
 
 def test_the_table_lists_every_policy_and_its_options() -> None:

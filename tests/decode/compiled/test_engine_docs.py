@@ -1,11 +1,11 @@
 """The page on compiled runs says what the code does."""
 
 import re
-from pathlib import Path
 
 from bfio.decode.compiled.scope import BASELINES, TWO_STAGE
+from tests.places import DOCS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "compiled.md"
+PAGE = DOCS / "compiled.md"
 
 
 def test_snippets_run() -> None:

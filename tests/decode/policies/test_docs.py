@@ -1,12 +1,12 @@
 """The page on policies against the code."""
 
 import re
-from pathlib import Path
 
 from bfio.decode.policy_registry import find, names
 from tests.decode.policies.states import state
+from tests.places import DOCS
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "policies.md").read_text()
+PAGE = (DOCS / "policies.md").read_text()
 
 
 def test_the_table_lists_every_policy_and_its_dispatch() -> None:

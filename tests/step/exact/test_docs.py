@@ -1,12 +1,13 @@
 """The page's example runs as printed."""
 
 import re
-from pathlib import Path
+
+from tests.places import DOCS
 
 
 def test_page_example() -> None:
     """Every Python block of docs/exact.md executes."""
-    page = Path(__file__).parents[2] / "docs" / "exact.md"
+    page = DOCS / "exact.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert blocks
     for block in blocks:

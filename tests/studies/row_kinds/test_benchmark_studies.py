@@ -13,8 +13,8 @@ from bfio.studies.report_plan import FigureKind
 from bfio.studies.row import Context, RowResult
 from bfio.studies.study import Study, Value
 from bfio.studies.study_file import read_study
+from tests.places import STUDIES
 
-STUDIES = Path(__file__).resolve().parents[3] / "benchmarks" / "studies"
 FILES = sorted(STUDIES.glob("*/*.toml"))
 SERIES = {FigureKind.TRAJECTORY, FigureKind.HISTOGRAM}
 #: Arguments whose values replicate a cell, and how often where it is not ten times.

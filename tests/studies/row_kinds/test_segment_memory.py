@@ -12,9 +12,10 @@ from bfio.studies.canonical import canonical
 from bfio.studies.report.glossary import describe
 from bfio.studies.row import Context, RowResult
 from formulations.errors import CapabilityError, InputError
+from tests.places import STUDIES
 
 #: The study's own file: ten bins of 50 outputs, prompt 62.
-STUDY = Path(__file__).parents[3] / "benchmarks" / "studies" / "15-segments-and-memory"
+STUDY = STUDIES / "15-segments-and-memory"
 FIGURE: dict[str, Any] = {
     "fluid": "lengths.json", "spread": "classes", "horizon_s": 200, "probability": 0.1,
     "logarithm": "figures",

@@ -1,0 +1,8 @@
+"""Where the checkout and its documents lie."""
+
+from pathlib import Path
+
+#: The checkout.
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+STUDIES = ROOT / "benchmarks" / "studies"
