@@ -1,0 +1,112 @@
+"""Which source files a module runs: its own, those it imports in turn, and a digest of them.
+
+Stored rows and cached machine code are told apart by it: they stay valid as long as nothing that
+made them has changed, whatever else did.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+#: The folder that holds ``bfio`` and ``formulations``.
+ROOT = Path(__file__).resolve().parents[2]
+_PACKAGES = ("bfio", "formulations", "benchmarks", "proofs_checks")
+#: Folders of installed packages, which count by their versions only.
+_INSTALLED = ("site-packages", "dist-packages")
+# Sources are scanned, not parsed: a kernel asks before it is loaded, and parsing takes ten times
+# as long. What is taken for an import by mistake changes nothing unless such a module exists.
+_STATEMENT = re.compile(
+    r"(?:^|[;:])[ \t]*"
+    r"(?:from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))",
+    re.MULTILINE,
+)
+_CHECKED_ONLY = re.compile(r"^if TYPE_CHECKING:\n(?:(?:[ \t].*)?\n)*", re.MULTILINE)
+_NAME = re.compile(r"\w+(?:\.\w+)*")
+_MODULE_NAME = re.compile(rf"""["']((?:{"|".join(_PACKAGES)})(?:\.\w+)+)["']""")
+
+
+def closure_digest(*modules: str, root: Path = ROOT) -> str:
+    """Return 16 hexadecimal digits that change with any source in the `import_closure`.
+
+    Parameters
+    ----------
+    modules : str
+        Names of modules; they are read, not imported.
+    root : Path
+        Folder from which names lead to files, besides that of the project.
+    """
+    digest = hashlib.sha256()
+    for name, file in import_closure(*modules, root=root).items():
+        digest.update(name.encode())
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def import_closure(*modules: str, root: Path = ROOT) -> dict[str, Path]:
+    """Return modules and all that they import in turn, with their files, sorted by name.
+
+    Import statements count wherever they stand, unless only type checkers read them. So do names
+    of modules in texts, as lazy loading needs them, and all modules of an imported package if
+    ``__path__`` is searched. A package around a module does not count by that alone, and what is
+    installed beside the project never does.
+
+    Parameters
+    ----------
+    modules : str
+        Names of modules.
+    root : Path
+        Folder from which names lead to files, besides that of the project.
+    """
+    tops = {*_PACKAGES, *(name.partition(".")[0] for name in modules)}
+    files: dict[str, Path] = {}
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name not in files and (file := _file_of(name, root, tops)) is not None:
+            files[name] = file
+            status = file.stat()
+            waiting += _imported(name, file, status.st_mtime_ns, status.st_size)
+    return dict(sorted(files.items()))
+
+
+def _file_of(name: str, root: Path, tops: set[str]) -> Path | None:
+    """Return the file of a module, None if it is none of ours or no module at all."""
+    top, *_ = parts = name.split(".")
+    for folder in dict.fromkeys((root, ROOT)):
+        if folder.name not in _INSTALLED or top in tops:
+            stem = folder.joinpath(*parts)
+            for file in (stem.with_name(f"{stem.name}.py"), stem / "__init__.py"):
+                if file.is_file():
+                    return file
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _imported(name: str, file: Path, changed: int, size: int) -> tuple[str, ...]:
+    """Return names that may be modules that a module imports; some are none."""
+    del changed, size
+    is_package = file.name == "__init__.py"
+    around = name.split(".") if is_package else name.split(".")[:-1]
+    source = _CHECKED_ONLY.sub("", file.read_text("utf-8", "replace")).replace("\\\n", " ")
+    found, whole = _MODULE_NAME.findall(source), [name] if is_package else []
+    for dots, home, names, plain in _STATEMENT.findall(source):
+        base = around[: len(around) + 1 - len(dots)] if dots else []
+        start = ".".join([*base, *([home] if home else [])])
+        whole += _NAME.findall(plain)
+        found += [start, *(f"{start}.{inner}" for inner in _NAME.findall(names))]
+    if "__path__" in source:
+        found += [inner for package in whole for inner in _modules_in(package, name, file)]
+    return tuple(dict.fromkeys([*found, *whole]))
+
+
+def _modules_in(package: str, importer: str, file: Path) -> Iterator[str]:
+    """Yield the names of modules and packages in a package of the same root as its importer."""
+    depth = importer.count(".") + (file.name == "__init__.py")
+    folder = file.parents[depth].joinpath(*package.split("."))
+    for inner in sorted([*folder.glob("*.py"), *folder.glob("*/__init__.py")]):
+        if inner.parent == folder:
+            yield f"{package}.{inner.stem}" if inner.stem != "__init__" else package
+        else:
+            yield f"{package}.{inner.parent.name}"
