@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from bfio.common.metrics import exact_sum
 from bfio.decode.energy import EnergyModel, EnergyReading, energy_account
 from bfio.decode.run import Run
-from bfio.decode.sums import exact_sum
 from formulations.arrays import FloatArray, IntArray
 
 Value: TypeAlias = int | float | None

@@ -10,10 +10,10 @@ from functools import cached_property
 
 import numpy as np
 
+from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.run import Arrivals, Dispatch, Run
-from bfio.decode.sums import exact_sum
 from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray
 

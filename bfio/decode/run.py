@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import LLM, Drift
 from bfio.decode.projection import Projection
-from bfio.decode.sums import exact_sum
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 #: Number of the random stream that policies draw from; predictors have another.

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
 from bfio.decode.engine import simulate
 from bfio.decode.metrics import measure, measure_steady, metrics
-from bfio.decode.sums import exact_sum
 from tests.decode.cases import EXACT, Scenario, first_come, scenarios, workload
 
 HAND = workload([3, 1, 4], [2, 3, 1])

@@ -1,0 +1,229 @@
+"""Metrics of runs: each one small function, in the table of its simulator.
+
+A simulator makes one `MetricTable` for the records of its runs and registers functions in it.
+Everything that shows or stores metrics reads the table: JSON, tables of commands, values of
+studies, texts of reports, confidence intervals. A metric that is not defined on a record (no step,
+no completed request, no trajectory kept) is None, never 0 or NaN.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeAlias, TypeVar
+
+import numpy as np
+
+from formulations.arrays import FloatArray, IntArray
+
+Value: TypeAlias = int | float | None
+Record = TypeVar("Record")
+
+#: Percentiles of a distribution and what they are called; the largest value is the last of them.
+_PERCENTILES = {
+    "p50": (50, "median"),
+    "p95": (95, "95th percentile of the"),
+    "p99": (99, "99th percentile of the"),
+    "max": (100, "largest"),
+}
+_LOW_BITS = 0xFFFFFFFF
+
+
+def exact_sum(values: IntArray) -> int:
+    """Return the sum of an int64 array as a Python integer, exact whatever its size.
+
+    The high and low halves are summed apart: each half is below 2^32 in magnitude, so neither sum
+    can overflow for fewer than 2^31 entries.
+    """
+    return (int((values >> 32).sum()) << 32) + int((values & _LOW_BITS).sum())
+
+
+@dataclass(frozen=True)
+class Average:
+    """``Σ numerator / Σ denominator`` over consecutive observations: steps, batches, requests.
+
+    Such a metric has a confidence interval by batch means besides its value.
+
+    Parameters
+    ----------
+    numerator : IntArray or FloatArray
+        Shape (K,): one value per observation, in order; integers are summed exactly.
+    denominator : FloatArray, optional
+        Shape (K,), with a positive sum; by default 1 for each, which gives a mean.
+    """
+
+    numerator: IntArray | FloatArray
+    denominator: FloatArray | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The ratio, rounded once for integers; None without observations."""
+        if len(self.numerator) == 0:
+            return None
+        if self.numerator.dtype.kind == "i":
+            total: float = exact_sum(self.numerator.astype(np.int64, copy=False))
+        else:
+            total = float(self.numerator.sum())
+        if self.denominator is None:
+            return total / len(self.numerator)
+        return total / float(self.denominator.sum())
+
+
+@dataclass(frozen=True)
+class Column:
+    """How a metric is shown as a column of a table of runs.
+
+    Parameters
+    ----------
+    heading : str
+        Its heading; a line break where it may be broken.
+    factor : float
+        What values are multiplied by, such as 1e3 for milliseconds.
+    is_share : bool
+        Whether it is shown in percent.
+    """
+
+    heading: str
+    factor: float = 1.0
+    is_share: bool = False
+
+
+@dataclass(frozen=True)
+class Metric(Generic[Record]):
+    """One registered metric.
+
+    Parameters
+    ----------
+    name, unit, description : str
+        Name in JSON documents; unit as it is printed; one line.
+    compute : callable
+        From a record to its value.
+    column : Column, optional
+        Its column in tables of runs; None to leave it out of them.
+    average : callable, optional
+        From a record to what is averaged; None if it is no average over observations.
+    """
+
+    name: str
+    unit: str
+    description: str
+    compute: Callable[[Record], Value]
+    column: Column | None = None
+    average: Callable[[Record], Average] | None = None
+
+
+class MetricTable(Generic[Record]):
+    """The metrics of one simulator, in the order of their registration."""
+
+    def __init__(self) -> None:
+        self._metrics: dict[str, Metric[Record]] = {}
+
+    def __iter__(self) -> Iterator[Metric[Record]]:
+        return iter(self._metrics.values())
+
+    def __getitem__(self, name: str) -> Metric[Record]:
+        return self._metrics[name]
+
+    def metric(
+        self, name: str, unit: str, description: str, column: Column | None = None
+    ) -> Callable[[Callable[[Record], Value]], Callable[[Record], Value]]:
+        """Register the decorated function of a record as a metric; arguments as of `Metric`."""
+
+        def register(compute: Callable[[Record], Value]) -> Callable[[Record], Value]:
+            self._add(Metric(name, unit, description, compute, column))
+            return compute
+
+        return register
+
+    def average(
+        self, name: str, unit: str, description: str, column: Column | None = None
+    ) -> Callable[[Callable[[Record], Average]], Callable[[Record], Average]]:
+        """Register a function that returns what is averaged: a metric with an interval."""
+
+        def register(average: Callable[[Record], Average]) -> Callable[[Record], Average]:
+            self._add(_averaging(name, unit, description, average, column))
+            return average
+
+        return register
+
+    def distribution(
+        self,
+        name: str,
+        unit: str,
+        description: str,
+        *,
+        ending: str = "",
+        shown: Mapping[str, Column] | None = None,
+    ) -> Callable[[Callable[[Record], FloatArray]], Callable[[Record], FloatArray]]:
+        """Register mean, percentiles 50, 95 and 99, and maximum of what the function returns.
+
+        Percentiles interpolate linearly between order statistics; the mean has an interval.
+
+        Parameters
+        ----------
+        name, unit, description : str
+            What is distributed, such as ``"latency"``; ``name_mean``, ``name_p50`` and so on are
+            registered.
+        ending : str
+            What these names end with, such as ``"_s"``.
+        shown : mapping, optional
+            The columns of those that have one, by ``"mean"``, ``"p95"`` and so on.
+        """
+        columns = shown or {}
+
+        def register(values: Callable[[Record], FloatArray]) -> Callable[[Record], FloatArray]:
+            self._add(
+                _averaging(
+                    f"{name}_mean{ending}",
+                    unit,
+                    f"mean {description}",
+                    lambda record: Average(values(record)),
+                    columns.get("mean"),
+                )
+            )
+            for label, (percent, words) in _PERCENTILES.items():
+                self._add(
+                    Metric(
+                        f"{name}_{label}{ending}",
+                        unit,
+                        f"{words} {description}",
+                        partial(_percentile, values, percent),
+                        columns.get(label),
+                    )
+                )
+            return values
+
+        return register
+
+    def measure(self, record: Record) -> dict[str, Value]:
+        """Return every metric of a record, by name."""
+        return {metric.name: metric.compute(record) for metric in self}
+
+    def averages(self, record: Record) -> dict[str, Average]:
+        """Return what the averages among the metrics are taken of, by name."""
+        return {m.name: m.average(record) for m in self if m.average is not None}
+
+    def columns(self) -> list[tuple[str, Column]]:
+        """Return names and columns of the metrics that have a column."""
+        return [(metric.name, metric.column) for metric in self if metric.column is not None]
+
+    def _add(self, metric: Metric[Record]) -> None:
+        if metric.name in self._metrics:
+            raise ValueError(f"metric {metric.name} is registered twice")
+        self._metrics[metric.name] = metric
+
+
+def _averaging(
+    name: str,
+    unit: str,
+    description: str,
+    average: Callable[[Record], Average],
+    column: Column | None,
+) -> Metric[Record]:
+    return Metric(name, unit, description, lambda record: average(record).value, column, average)
+
+
+def _percentile(
+    values_of: Callable[[Record], FloatArray], percent: float, record: Record
+) -> float | None:
+    values = values_of(record)
+    return float(np.percentile(values, percent)) if len(values) else None
