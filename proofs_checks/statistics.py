@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bfio.common.statistics import fit_line, student_t
 from proofs_checks.evidence import Estimate
-
-_CONFIDENCE = 0.95
 
 
 def mean_estimate(
@@ -27,7 +26,7 @@ def mean_estimate(
         The same, of the ends of the interval.
     """
     values = np.asarray(samples, dtype=np.float64)
-    half = _quantile(len(values) - 1) * float(values.std(ddof=1)) / len(values) ** 0.5
+    half = student_t(len(values) - 1) * float(values.std(ddof=1)) / len(values) ** 0.5
     mean = float(values.mean())
     low, high = mean - half, mean + half
     return Estimate(name, mean, low, high, len(values), rule, accept(low, high))
@@ -44,18 +43,8 @@ def slope_estimate(
 
     Where y is computed exactly, the interval shows how far the points are from a line.
     """
-    abscissa, ordinate = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    centred = abscissa - abscissa.mean()
-    spread = float(centred @ centred)
-    slope = float(centred @ ordinate) / spread
-    residuals = ordinate - ordinate.mean() - slope * centred
-    error = (float(residuals @ residuals) / (len(abscissa) - 2) / spread) ** 0.5
-    half = _quantile(len(abscissa) - 2) * error
-    low, high = slope - half, slope + half
-    return Estimate(name, slope, low, high, len(abscissa), rule, accept(low, high))
-
-
-def _quantile(degrees: int) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, (1 + _CONFIDENCE) / 2))
+    line = fit_line(x, y)
+    if line.half_width is None:
+        raise ValueError("two points have no interval")
+    low, high = line.slope - line.half_width, line.slope + line.half_width
+    return Estimate(name, line.slope, low, high, line.count, rule, accept(low, high))

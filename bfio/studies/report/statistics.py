@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from bfio.common.statistics import CONFIDENCE, fit_line, student_t
 from bfio.studies.report_plan import Statistic
 from bfio.studies.study import Value
 
 Number: TypeAlias = int | float
 
-#: Confidence level of every interval.
-LEVEL = 0.95
 #: Larger magnitudes count as undefined: no measured quantity has them, and squares would overflow.
 LARGEST = 1e150
 
@@ -27,7 +26,7 @@ class Interval:
 
     lower: float
     upper: float
-    coverage: float = LEVEL
+    coverage: float = CONFIDENCE
 
 
 @dataclass(frozen=True)
@@ -119,14 +118,6 @@ def _deviation(values: Sequence[Number], centre: float) -> float:
     return scale * math.sqrt(squares / (len(values) - 1))
 
 
-@lru_cache(maxsize=4096)
-def student_t(degrees: int) -> float:
-    """Return the two-sided 95 % quantile of Student's t distribution."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, (1 + LEVEL) / 2))
-
-
 def median(ordered: Sequence[Number]) -> float:
     """Return the median of sorted values."""
     middle = len(ordered) // 2
@@ -214,17 +205,8 @@ def power_law(x: Sequence[Number], y: Sequence[Number]) -> PowerLaw | None:
     """Fit a power law to positive points; None if x takes fewer than two values."""
     if len(set(x)) < 2:
         return None
-    across, up = [math.log(value) for value in x], [math.log(value) for value in y]
-    centre_x, centre_y = mean(across), mean(up)
-    spread = math.fsum((a - centre_x) ** 2 for a in across)
-    exponent = (
-        math.fsum((a - centre_x) * (b - centre_y) for a, b in zip(across, up, strict=True))
-        / spread
-    )
-    residues = [b - centre_y - exponent * (a - centre_x) for a, b in zip(across, up, strict=True)]
+    line = fit_line([math.log(value) for value in x], [math.log(value) for value in y])
     interval = None
-    if len(x) > 2:
-        variance = math.fsum(residue**2 for residue in residues) / (len(x) - 2)
-        half = student_t(len(x) - 2) * math.sqrt(variance / spread)
-        interval = Interval(exponent - half, exponent + half)
-    return PowerLaw(exponent, _power(centre_y - exponent * centre_x), interval, len(x))
+    if line.half_width is not None:
+        interval = Interval(line.slope - line.half_width, line.slope + line.half_width)
+    return PowerLaw(line.slope, _power(line.intercept), interval, line.count)

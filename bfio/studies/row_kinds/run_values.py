@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bfio.common.statistics import batch_means
 from bfio.decode.batch_means import half_widths
 from bfio.decode.energy import EnergyModel
 from bfio.decode.metrics import measure, measure_steady, metrics
 from bfio.decode.run import Run
 from bfio.decode.saturated import measure_saturated, saturated_mask
 from bfio.studies.study import Value
-from formulations.arrays import FloatArray
 
 #: Points of a series at most.
 MAX_POINTS = 400
@@ -78,25 +78,10 @@ def run_series(run: Run) -> dict[str, list[float]]:
         "mean_load": run.total_load / workers,
         "idle_fraction": imbalance / (workers * run.max_load),
     }
-    return {name: bucket_means(values.astype(np.float64)) for name, values in series.items()}
-
-
-def bucket_means(values: FloatArray, most: int = MAX_POINTS) -> list[float]:
-    """Return the means of at most ``most`` consecutive buckets, whose sizes differ by at most 1.
-
-    Parameters
-    ----------
-    values : FloatArray
-        Shape (n,).
-    most : int
-        Buckets at most; n if there are fewer values.
-    """
-    number = min(most, len(values))
-    if number == 0:
-        return []
-    edges = np.arange(number + 1) * len(values) // number
-    means: FloatArray = np.add.reduceat(values, edges[:-1]) / np.diff(edges)
-    return [float(mean) for mean in means]
+    return {
+        name: batch_means(values.astype(np.float64), MAX_POINTS).tolist()
+        for name, values in series.items()
+    }
 
 
 def run_timings(run: Run) -> dict[str, float]:

@@ -17,7 +17,7 @@ from bfio.studies import kinds
 from bfio.studies.canonical import canonical
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kinds.gap import gap_values
-from bfio.studies.row_kinds.run_values import MAX_POINTS, bucket_means
+from bfio.studies.row_kinds.run_values import MAX_POINTS
 from bfio.workloads.synthetic_workloads import synthetic
 
 HERE = Context(Path())
@@ -103,13 +103,6 @@ def test_solves_are_counted_and_the_clock_is_marked() -> None:
     assert hasty.values["proven_share"] == 1 - hasty.unproven / hasty.solves
     plain = compute("simulate", policy="fcfs", **SMALL)
     assert (plain.solves, plain.values["proven_share"]) == (0, None)
-
-
-def test_series_are_bucket_means() -> None:
-    """Of 1, 2, ..., 5 in two buckets: (1 + 2)/2 and (3 + 4 + 5)/3."""
-    assert bucket_means(np.arange(1.0, 6.0), 2) == [1.5, 4.0]
-    assert bucket_means(np.arange(3.0), 5) == [0.0, 1.0, 2.0]
-    assert bucket_means(np.zeros(0), 5) == []
 
 
 def test_series_of_a_run_fit_a_figure() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bfio.common.statistics import student_t
 from bfio.studies.report.drawing import Drawing, look
 from bfio.studies.report.figures.common import (
     Look,
@@ -28,7 +29,7 @@ from bfio.studies.report.figures.common import (
     value_axes,
 )
 from bfio.studies.report.selection import Group, label
-from bfio.studies.report.statistics import Estimate, Interval, student_t
+from bfio.studies.report.statistics import Estimate, Interval
 from bfio.studies.report.traced import (
     Body,
     Cell,
