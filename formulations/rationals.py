@@ -1,10 +1,10 @@
-"""Exact rational numbers from outside: fractions, never floats."""
+"""Exact rational numbers: fractions from outside, and back."""
 
 import re
 from fractions import Fraction
 
 from formulations.documents import shown
-from formulations.errors import InputError
+from formulations.errors import CapabilityError, InputError
 
 #: Largest rational accepted.
 MAX_RATIONAL = 10**12
@@ -13,7 +13,12 @@ _SHORT_EXPONENT = re.compile(r"[0-9.]+[eE][+-]?[0-9]{1,2}")
 
 
 def exact_rational(
-    value: object, where: str, *, exponents: bool = False, positive: bool = False
+    value: object,
+    where: str,
+    *,
+    exponents: bool = False,
+    positive: bool = False,
+    otherwise: str = "",
 ) -> Fraction:
     """Return an integer, a `Fraction`, or a text such as ``"9/10"`` or ``"0.9"``, exactly.
 
@@ -26,7 +31,9 @@ def exact_rational(
     exponents : bool
         Whether ``"1e-7"`` is a number too.
     positive : bool
-        Whether a number below 0 is told that 0 is refused too; the caller refuses it.
+        Whether 0 is refused.
+    otherwise : str
+        What else to do about a 0 that is refused.
 
     Raises
     ------
@@ -46,12 +53,42 @@ def exact_rational(
         rational = Fraction(value)
     except (ValueError, ZeroDivisionError):
         raise InputError(where, f"{value!r} is no rational", remedy) from None
+    use = f"use a number {'> 0' if positive else '>= 0'} (10^12 at most)"
     if not 0 <= rational <= MAX_RATIONAL:
-        least = "> 0" if positive else ">= 0"
-        raise InputError(
-            where, f"{value} is out of range", f"use a number {least} (10^12 at most)"
-        )
+        raise InputError(where, f"{value} is out of range", use)
+    if positive and rational == 0:
+        raise InputError(where, "0 is no rate or time here", f"{otherwise}{use}")
     return rational
+
+
+def exact_number(
+    value: object, where: str, *, positive: bool = False, otherwise: str = ""
+) -> Fraction:
+    """Return a number as a document writes it: floats and exponents too, see `exact_rational`.
+
+    A float stands for the shortest decimal that reads as it: JSON's ``0.1`` is 1/10. A third or
+    1/18 has no such decimal and must be written as text, ``"1/18"``.
+    """
+    text = repr(value) if type(value) is float else value
+    return exact_rational(text, where, exponents=True, positive=positive, otherwise=otherwise)
+
+
+def plain_number(value: Fraction | None) -> int | float | None:
+    """Return a whole number as ``int``, any other as the nearest float.
+
+    Raises
+    ------
+    CapabilityError
+        If no float is near.
+    """
+    if value is None:
+        return None
+    if value.denominator == 1:
+        return int(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise CapabilityError("answer", "too large for a number", "use other units") from None
 
 
 def _is_plain(text: str, *, exponents: bool) -> bool:

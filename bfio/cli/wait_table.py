@@ -5,7 +5,7 @@ from typing import Any
 
 from bfio.cli.output import number, percent, print_table
 from formulations.fluid import FluidProblem, Objective, equilibrium, knapsack
-from formulations.fluid.answer import plain_number
+from formulations.rationals import plain_number
 
 _COLUMNS = (
     "policy",

@@ -12,7 +12,7 @@ from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray, integer
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, VaryingRates
-from formulations.fluid.rates import exact_number
+from formulations.rationals import exact_number
 
 #: Most requests that are drawn in one go.
 _MAX_REQUESTS = 2 * 10**8

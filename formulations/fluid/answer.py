@@ -3,14 +3,13 @@
 from fractions import Fraction
 from typing import Any
 
-from formulations.errors import CapabilityError
 from formulations.fluid.equilibrium import Equilibrium, equilibrium
 from formulations.fluid.knapsack import knapsack
 from formulations.fluid.objective import Objective
 from formulations.fluid.problem import FluidProblem
 from formulations.fluid.result import AdmissionResult, MarginResult
 from formulations.fluid.solver import solve_margin, solve_throughput
-from formulations.thresholds import WaitProblem, solve
+from formulations.rationals import plain_number
 
 
 def fluid_answer(problem: FluidProblem, objective: Objective = Objective.STAGES) -> dict[str, Any]:
@@ -57,7 +56,6 @@ def fluid_answer(problem: FluidProblem, objective: Objective = Objective.STAGES)
         "objective": objective.value,
         "admitted": [plain_number(share) for share in _fractions(problem, routing)],
         "admitted_rates": [plain_number(sum(row, Fraction(0))) for row in routing],
-        **_thresholds(problem),
         "notes": _oversized(problem),
         "duals": _duals(admission),
         "workers": [
@@ -119,28 +117,6 @@ def _fractions(problem: FluidProblem, routing: tuple[tuple[Fraction, ...], ...])
     return [sum(row, Fraction(0)) / kind.rate for kind, row in pairs]
 
 
-def _thresholds(problem: FluidProblem) -> dict[str, Any]:
-    """Return the least thresholds of WAIT, or null with a note that says why there are none."""
-    answer: dict[str, Any] = {}
-    note = "the load is 1 or more" if _is_unstable(problem) else None
-    for name, strict in (("thresholds", False), ("thresholds_strict", True)):
-        found = memory = None
-        if len(problem.workers) > 1:
-            note = "they are those of one worker"
-        else:
-            try:
-                result = solve(WaitProblem(problem, strict=strict))
-                found, memory = result.thresholds, result.objective
-            except CapabilityError as error:
-                # All else of the answer stands.
-                note = str(error)
-        answer[name] = None if found is None else list(found)
-        answer[f"{name}_memory"] = memory
-        fits = None if memory is None else memory <= problem.workers[0].memory
-        answer[f"{name}_fit"] = fits
-    return answer | {"thresholds_note": note}
-
-
 def _oversized(problem: FluidProblem) -> list[str]:
     """Return a note for each class of which no worker can hold a single request.
 
@@ -172,21 +148,3 @@ def _duals(admission: AdmissionResult) -> dict[str, Any]:
     # With one worker a price is a number, not a list of one.
     single = {name: answer[name] for name in ("memory", "memory_below", "work")}
     return answer | {name: None if v is None else v[0] for name, v in single.items()}
-
-
-def plain_number(value: Fraction | None) -> int | float | None:
-    """Return a whole number as ``int``, any other as the nearest float.
-
-    Raises
-    ------
-    CapabilityError
-        If no float is near.
-    """
-    if value is None:
-        return None
-    if value.denominator == 1:
-        return int(value)
-    try:
-        return float(value)
-    except OverflowError:
-        raise CapabilityError("answer", "too large for a number", "use other units") from None

@@ -7,7 +7,7 @@ one, ``x_j·ΔT = n_j/(l'_j + 1)``, and an iteration takes ``ΔT = d0 + d1·M`` 
     (6) M* = d0·A / (1 − d1·A)      (7) ΔT* = d0 / (1 − d1·A)      n_j* = ΔT*·x_j·(l'_j + 1)
     (8) Thr* = Σ_j x_j (l'_j + 1)   in stages, or Σ_j x_j l'_j in decode tokens, per second
 
-Printed variants that contradict these are in `printed`.
+The variants that the paper prints elsewhere contradict these.
 """
 
 from collections.abc import Sequence

@@ -26,8 +26,8 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from formulations.fluid.exact_linear import allow_fractions
 from formulations.fluid.problem import FluidProblem
+from formulations.linear.exact_linear import allow_fractions
 
 
 def build(problem: FluidProblem, model: Any = None, *, within_memory: bool = False) -> Any:

@@ -20,9 +20,9 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from formulations.fluid.exact_linear import allow_fractions
 from formulations.fluid.problem import FluidProblem
 from formulations.fluid.throughput_program import add_routes, add_work
+from formulations.linear.exact_linear import allow_fractions
 
 
 def build(problem: FluidProblem, model: Any = None) -> Any:

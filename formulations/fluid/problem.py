@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from formulations.arrays import integer
 from formulations.documents import check_keys, check_list, json_word, parse_json
 from formulations.errors import InputError
-from formulations.fluid.rates import exact_number
+from formulations.rationals import exact_number
 
 #: Largest prompt and output [tokens].
 _MAX_LENGTH = 10**9
@@ -28,7 +28,7 @@ class RequestClass:
     Parameters
     ----------
     rate : Fraction
-        ``λ_j > 0`` [1/s]; exact, see `rates.exact_number`.
+        ``λ_j > 0`` [1/s]; exact, see `exact_number`.
     prompt, output : int
         ``l_j >= 1`` and ``l'_j >= 0`` [tokens]; with output 0 there is a prefill only.
     workers : tuple of int, optional

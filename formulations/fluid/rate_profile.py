@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Protocol
 
 from formulations.errors import InputError
-from formulations.fluid.rates import exact_number
 from formulations.fluid.step_rate import StepRate
+from formulations.rationals import exact_number
 
 _ZERO = Fraction(0)
 

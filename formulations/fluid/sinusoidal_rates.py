@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import cos, pi, sin
 
 from formulations.errors import InputError
-from formulations.fluid.rates import exact_number
+from formulations.rationals import exact_number
 
 _ZERO = Fraction(0)
 #: What floats are raised by, relatively, so that they bound the irrational numbers they stand for;

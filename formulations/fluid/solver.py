@@ -3,12 +3,12 @@
 from fractions import Fraction
 
 from formulations.backends import Limits
-from formulations.fluid.linear_solve import LinearSolve, solve_linear
 from formulations.fluid.objective import Objective
 from formulations.fluid.problem import FluidProblem
 from formulations.fluid.proof import admission_result, margin_result
 from formulations.fluid.result import AdmissionResult, EquilibriumResult, MarginResult
-from formulations.fluid.simplex import is_optimal_pair
+from formulations.linear.linear_solve import LinearSolve, solve_linear
+from formulations.linear.simplex import is_optimal_pair
 from formulations.results import Termination
 
 _ZERO = Fraction(0)

@@ -24,9 +24,9 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from formulations.fluid.exact_linear import allow_fractions
 from formulations.fluid.objective import Objective
 from formulations.fluid.problem import FluidProblem
+from formulations.linear.exact_linear import allow_fractions
 
 
 def build(

@@ -1,16 +1,42 @@
-"""What Nested WAIT needs for a load: the part ``nested`` of the answer of ``bfio fluid``."""
+"""What WAIT and Nested WAIT need for a load: parts of the answer of ``bfio fluid``."""
 
 from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
 from formulations.errors import CapabilityError
-from formulations.fluid.answer import plain_number
+from formulations.fluid import FluidProblem
+from formulations.rationals import plain_number
 from formulations.results import Termination
 from formulations.thresholds.buffer import SafetyBuffer
 from formulations.thresholds.nested_problem import SegmentedProblem
 from formulations.thresholds.segments import SegmentPlan
 from formulations.thresholds.solver import solve
+from formulations.thresholds.wait_problem import WaitProblem
+
+
+def wait_answer(problem: FluidProblem) -> dict[str, Any]:
+    """Return the least thresholds of WAIT, or null with a note that says why there are none."""
+    answer: dict[str, Any] = {}
+    note = None
+    if len(problem.workers) == 1 and problem.workers[0].d1 * problem.work_rate >= 1:
+        note = "the load is 1 or more"
+    for name, strict in (("thresholds", False), ("thresholds_strict", True)):
+        vector = memory = None
+        if len(problem.workers) > 1:
+            note = "they are those of one worker"
+        else:
+            try:
+                result = solve(WaitProblem(problem, strict=strict))
+                vector, memory = result.thresholds, result.objective
+            except CapabilityError as error:
+                # All else of the answer stands.
+                note = str(error)
+        answer[name] = None if vector is None else list(vector)
+        answer[f"{name}_memory"] = memory
+        fits = None if memory is None else memory <= problem.workers[0].memory
+        answer[f"{name}_fit"] = fits
+    return answer | {"thresholds_note": note}
 
 
 def nested_answer(problem: SegmentedProblem, plan: SegmentPlan | None = None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from math import ceil, floor
 from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.fluid import RequestClass
-from formulations.fluid.rates import exact_number
+from formulations.rationals import exact_number
 from formulations.thresholds.nested_problem import NestedProblem, SegmentedProblem
 
 

@@ -24,7 +24,7 @@ from math import ceil, expm1, inf, isfinite, log, log1p
 
 from formulations.errors import InputError
 from formulations.fluid import FluidWorker
-from formulations.fluid.rates import exact_number
+from formulations.rationals import exact_number
 from formulations.thresholds.chain import SegmentChain
 from formulations.thresholds.conditions import ThresholdProblem, policy_memory
 

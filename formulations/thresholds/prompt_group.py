@@ -9,7 +9,7 @@ from itertools import pairwise
 from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.fluid import RequestClass
-from formulations.fluid.rates import exact_number
+from formulations.rationals import exact_number
 from formulations.thresholds.chain import SegmentChain, first_stages
 
 _MAX_LENGTH = 10**9

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, product
 
@@ -118,6 +119,17 @@ def equal_boundaries(outputs: Sequence[int], num_segments: int) -> tuple[int, ..
         )
     width = m // num_segments
     return tuple(outputs[width - 1 :: width])
+
+
+def printed_segment_memory(prompt: int, width: int, thresholds: Sequence[int]) -> Fraction:
+    """Return the M of (14), ``Σ n_i (l + i·Δ/2)·Δ`` for segments of Δ stages each.
+
+    Segment i ends at stage ``iΔ``; its mean stage is ``(i − 1/2)Δ + 1/2``, not ``iΔ/2``.
+    """
+    return sum(
+        (n * (prompt + Fraction(i * width, 2)) * width for i, n in enumerate(thresholds, 1)),
+        Fraction(0),
+    )
 
 
 def equal_plans(

@@ -67,9 +67,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from formulations.fluid.answer import fluid_answer
+    from formulations.thresholds.answer import wait_answer
 
     problem = _problem(args.file)
-    answer = fluid_answer(problem, _objective(args.objective))
+    answer = fluid_answer(problem, _objective(args.objective)) | wait_answer(problem)
     if _nested_wanted(args):
         answer["nested"] = _nested(args, problem)
     if args.json:

@@ -14,7 +14,7 @@ from bfio.studies.row_kinds.arguments import Arguments
 from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, work_rate
-from formulations.fluid.rates import exact_number
+from formulations.rationals import exact_number
 from formulations.thresholds.prompt_group import prompt_groups
 
 #: What stands in the place of the file's worker.

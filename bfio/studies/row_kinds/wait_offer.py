@@ -33,7 +33,7 @@ from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, work_rate
-from formulations.fluid.rates import exact_number
+from formulations.rationals import exact_number
 
 OFFER_ARGUMENTS = (*CLASS_ARGUMENTS, *TRACE_ARGUMENTS, "scale", "arrivals", "horizon_s", "seed")
 

@@ -13,7 +13,7 @@ from bfio.wait.policy import StagePolicy
 from bfio.wait.registry import NoThresholdsError, build, names
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem
-from formulations.fluid.rates import exact_number
+from formulations.rationals import exact_number
 from formulations.thresholds import (
     GroupedProblem,
     NestedProblem,

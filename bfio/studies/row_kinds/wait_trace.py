@@ -26,7 +26,7 @@ from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray
 from formulations.errors import InputError
 from formulations.fluid import RequestClass
-from formulations.fluid.rates import exact_number
+from formulations.rationals import exact_number
 
 TRACE_ARGUMENTS = (
     "trace", "skip_bad_rows", "skip_oversized", "training", "bins", "binning", "requests",

@@ -7,9 +7,9 @@ from itertools import pairwise
 from math import exp, log
 
 from formulations.thresholds import drift_exponent
-from formulations.thresholds.printed import printed_exponent_bound
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence, agreed
+from proofs_checks.papers.fluid.printed import printed_exponent_bound
 from proofs_checks.search import corrected_evidence, evidence_of, examine
 
 #: ``n_{k−1}``, ``n_k`` and ``P_k``.

@@ -7,10 +7,10 @@ from itertools import accumulate
 
 from formulations.fluid import equilibrium
 from formulations.thresholds import NestedProblem, policy_memory
-from formulations.thresholds.printed import printed_policy_memory
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.papers.fluid.cases import Case, random_cases, stage_sum
+from proofs_checks.papers.fluid.printed import printed_policy_memory
 from proofs_checks.search import corrected_evidence, evidence_of, examine
 
 #: Prompt, output lengths and thresholds.

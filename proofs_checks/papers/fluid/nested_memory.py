@@ -10,10 +10,10 @@ import numpy as np
 from bfio.wait.chains import nested_policy
 from bfio.wait.queues import queue_lengths
 from bfio.wait.run import StageRun
-from formulations.thresholds.printed import printed_policy_memory
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.papers.fluid.full_batch import full_batch
+from proofs_checks.papers.fluid.printed import printed_policy_memory
 from proofs_checks.papers.fluid.runs import instance_of, random_setting, reference
 from proofs_checks.search import corrected_evidence, examine
 

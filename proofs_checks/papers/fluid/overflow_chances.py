@@ -11,10 +11,10 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
-from formulations.thresholds.printed import printed_policy_memory
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.papers.fluid.full_batch import full_batch
+from proofs_checks.papers.fluid.printed import printed_policy_memory
 from proofs_checks.papers.fluid.queues import binomial_law
 from proofs_checks.search import corrected_evidence, examine
 

@@ -6,7 +6,6 @@ from fractions import Fraction
 from functools import partial
 
 from formulations.fluid import equilibrium
-from formulations.fluid.printed import printed_active, printed_balance, printed_throughput
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.papers.fluid.cases import Case, stage_sum
@@ -17,6 +16,7 @@ from proofs_checks.papers.fluid.equilibrium import (
     Equation,
     equilibrium_cases,
 )
+from proofs_checks.papers.fluid.printed import printed_active, printed_balance, printed_throughput
 from proofs_checks.search import corrected_evidence, examine
 
 

@@ -12,7 +12,7 @@ from formulations.thresholds import (
     equal_boundaries,
     equal_plans,
 )
-from formulations.thresholds.printed import printed_segment_memory
+from formulations.thresholds.segments import printed_segment_memory
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence, agreed
 from proofs_checks.papers.fluid.full_batch import full_batch

@@ -8,7 +8,7 @@ from itertools import pairwise, product
 
 from formulations.fluid import FluidWorker
 from formulations.thresholds import NestedProblem
-from formulations.thresholds.printed import printed_segment_memory
+from formulations.thresholds.segments import printed_segment_memory
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.papers.fluid.cases import stage_sum

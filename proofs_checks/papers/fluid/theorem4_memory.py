@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 
-from formulations.thresholds.printed import printed_segment_memory
+from formulations.thresholds.segments import printed_segment_memory
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence
 from proofs_checks.papers.fluid.overflow_chances import TwoSegments, buffer_suffices

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from formulations import InputError
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, equilibrium
-from formulations.fluid.printed import (
+from formulations.fluid.solver import solve_equilibrium
+from formulations.results import Termination
+from proofs_checks.papers.fluid.printed import (
     printed_active,
     printed_balance,
     printed_load,
     printed_throughput,
 )
-from formulations.fluid.solver import solve_equilibrium
-from formulations.results import Termination
 from tests.formulations.fluid.cases import fluid, golden, plain, problems, stable_problems
 
 

@@ -32,11 +32,8 @@ from formulations.thresholds import (
     solve_segments,
     whole_thresholds,
 )
-from formulations.thresholds.printed import (
-    printed_exponent_bound,
-    printed_segment_memory,
-    proportional_thresholds,
-)
+from formulations.thresholds.segments import printed_segment_memory
+from proofs_checks.papers.fluid.printed import printed_exponent_bound
 from tests.formulations.fluid.cases import fluid, plain
 from tests.formulations.thresholds.cases import nested_problems, spec_example
 
@@ -155,13 +152,10 @@ def test_a_tiny_probability_is_no_overflow() -> None:
 def test_thresholds_without_drift_have_no_bound() -> None:
     """The experiments' ratios 15:14:12:8 are Λ's: equality in (10), θ = 0, infinite memory."""
     problem = spec_example()
-    ratios = proportional_thresholds(problem, 15)
-    assert ratios == (15, 14, 12, 8)
+    ratios = (15, 14, 12, 8)
     assert set(nested_violations(problem, ratios)) == {"drift[2]", "drift[3]", "drift[4]"}
     buffer = safety_buffer(problem, ratios, horizon=10, probability="0.1")
     assert (buffer.exponents, buffer.deviation, buffer.total) == ((0, 0, 0), None, None)
-    with pytest.raises(InputError, match="fractions"):
-        proportional_thresholds(problem, 4)
 
 
 def test_bad_horizons_and_probabilities() -> None:

@@ -1,13 +1,10 @@
-"""Formulas of the fluid model as the paper prints them where they are wrong.
-
-For the audit of the paper only; nothing else here or in `thresholds` uses them.
-"""
+"""Formulas of the fluid paper as it prints them where they are wrong."""
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import accumulate
 
-from formulations.fluid.equilibrium import equilibrium
-from formulations.fluid.problem import FluidWorker, RequestClass
+from formulations.fluid import FluidWorker, RequestClass, equilibrium
 
 
 def printed_load(classes: Sequence[RequestClass], worker: FluidWorker) -> Fraction:
@@ -31,3 +28,26 @@ def printed_throughput(classes: Sequence[RequestClass], worker: FluidWorker) -> 
     """Return the middle of (8), ``(1/d0)(Σ n_j*)(1 − A)``: the load without its ``d1``."""
     state = equilibrium(classes, worker)
     return sum(state.active, Fraction(0)) * (1 - state.work_rate) / worker.d0
+
+
+def printed_policy_memory(
+    prompt: int, outputs: Sequence[int], thresholds: Sequence[int]
+) -> Fraction:
+    """Return (11), ``Σ n_j (l + L'_j/2)(l'_j − l'_{j−1})`` with ``L'_j = l'_1 + ... + l'_j``.
+
+    The sum over stages has ``l'_{j−1} + 1 + l'_j`` in place of L'_j, and one stage more in the
+    first segment.
+    """
+    rows = zip(thresholds, accumulate(outputs), outputs, (0, *outputs), strict=False)
+    return sum(
+        (n * (prompt + Fraction(total, 2)) * (end - before) for n, total, end, before in rows),
+        Fraction(0),
+    )
+
+
+def printed_exponent_bound(before: int, threshold: int, share: Fraction) -> Fraction:
+    """Return theorem 2's ``8 (n_k − n_{k−1} P)/n_k``, a "lower bound" on θ that θ can miss.
+
+    Lemma 8 proves it with ``n_{k−1}`` in the denominator.
+    """
+    return 8 * (threshold - before * share) / threshold

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from formulations.arrays import FloatArray
 from formulations.errors import CapabilityError
-from formulations.fluid.exact_linear import ExactLinear
+from formulations.linear.exact_linear import ExactLinear
 
 _ZERO = Fraction(0)
 #: Most cells of a tableau; fractions are some thousand times slower than floats.

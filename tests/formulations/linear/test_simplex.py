@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations import CapabilityError
-from formulations.fluid.exact_linear import ExactLinear, exact_linear
-from formulations.fluid.simplex import exact_vertex, is_optimal_pair
 from formulations.fluid.throughput_program import build
+from formulations.linear.exact_linear import ExactLinear, exact_linear
+from formulations.linear.simplex import exact_vertex, is_optimal_pair
 from tests.formulations.fluid.cases import golden, plain
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from formulations.backends import Limits, ModelProgram, Outcome, backend, run_backend
-from formulations.fluid.exact_linear import ExactLinear, exact_linear
-from formulations.fluid.simplex import ExactVertex, exact_vertex
+from formulations.linear.exact_linear import ExactLinear, exact_linear
+from formulations.linear.simplex import ExactVertex, exact_vertex
 
 
 @dataclass(frozen=True)

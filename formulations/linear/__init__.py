@@ -1,0 +1,1 @@
+"""Linear programs in rationals: floats find a vertex, exact pivots and duality prove it."""
