@@ -29,6 +29,14 @@ class Statistic(StrEnum):
     SUM = "sum"
 
 
+class Shown(StrEnum):
+    """Which numbers of a value a table in Markdown shows."""
+
+    ALL = "all"
+    VALUE = "value"
+    RATIO = "ratio"
+
+
 @dataclass(frozen=True)
 class Table:
     """A table: one line per combination of ``rows``, one column per value.
@@ -52,6 +60,14 @@ class Table:
         A sentence below it.
     where : mapping
         Arguments that a row must have to count: a value, or a list of those that count.
+    name : str
+        What marks its place in a README; the title by default.
+    across : str
+        In Markdown: argument, one of ``rows``, whose values are columns; empty for none.
+    show : Shown
+        In Markdown: values, their ratios to the baseline, or both.
+    labels : mapping
+        In Markdown: what arguments, their values and names of values are called.
     """
 
     title: str
@@ -62,17 +78,24 @@ class Table:
     published: Sequence[Mapping[str, Any]] = ()
     note: str = ""
     where: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    across: str = ""
+    show: Shown = Shown.ALL
+    labels: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.rows or not self.values:
             raise InputError(self.place, "rows or values empty", "name at least one each")
-        for name in self.baseline:
+        named = [("baseline", name) for name in self.baseline]
+        for what, name in [*named, *([("across", self.across)] if self.across else [])]:
             if name not in self.rows:
                 raise InputError(
                     self.place,
-                    f"baseline argument {name} is not among its rows",
+                    f"{what} argument {name} is not among its rows",
                     f"use one of {', '.join(self.rows)}",
                 )
+        if self.show is Shown.RATIO and not self.baseline:
+            raise InputError(self.place, "it has no ratios to show", "name a baseline")
         for entry in self.published:
             for name in entry:
                 if name not in (*self.rows, *self.values, "source"):
@@ -81,6 +104,11 @@ class Table:
                         f"{name!r} is neither among its rows nor its values",
                         f"use {', '.join([*self.rows, *self.values, 'source'])}",
                     )
+
+    @property
+    def key(self) -> str:
+        """What marks its place in a README."""
+        return self.name or self.title
 
     @property
     def place(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from bfio.common.users_code import load_object
 from bfio.studies.limits import Limits
-from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Statistic, Table
+from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Shown, Statistic, Table
 from bfio.studies.study import Grid, Smoke, Study, Value
 from formulations.arrays import integer
 from formulations.errors import InputError, use_one_of
@@ -246,7 +246,7 @@ def _text(value: Any, where: str) -> str:
     return value
 
 
-_TABLE_READERS = {"statistic": _word(Statistic), "where": _conditions}
+_TABLE_READERS = {"statistic": _word(Statistic), "show": _word(Shown), "where": _conditions}
 _FIGURE_READERS = {"kind": _word(FigureKind), "where": _conditions}
 #: How any other field of a section is read, by its declared type.
 _READERS: Mapping[Any, Callable[[Any, str], Any]] = {

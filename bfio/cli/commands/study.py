@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, INTERRUPTED, NOTHING_FOUND, Command
 from bfio.cli.output import print_json
+from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,8 +50,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
             _add_run(action)
         if name in ("report", "export"):
             action.add_argument(
-                "--output", metavar="DIR", help=f"folder (default {_FOLDER}/STORE-report)"
+                "--output", metavar="PATH", help=f"folder (default {_FOLDER}/STORE-report)"
             )
+        if name == "report":
+            _add_formats(action)
 
 
 def _add_shared(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +67,22 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="add N to every argument called seed (0)"
+    )
+
+
+def _add_formats(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format",
+        choices=("html", "markdown", "csv"),
+        default="html",
+        help="html: page and all files; markdown or csv: its tables, printed or as file --output "
+        "(of a README only what is between <!-- table NAME --> and <!-- end -->)",
+    )
+    parser.add_argument(
+        "--from",
+        dest="records",
+        metavar="FILE",
+        help="with markdown: what --format csv wrote, in the place of the store",
     )
 
 
@@ -118,9 +137,39 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> int:
+    if args.records is not None and args.format != "markdown":
+        raise InputError("--from", "it needs --format markdown", "add it, or leave --from out")
+    if args.format != "html":
+        return _report_text(args)
     from bfio.studies.report.page import write_report
 
     return _written(args, write_report)
+
+
+def _report_text(args: argparse.Namespace) -> int:
+    """Print the tables of a study as Markdown or CSV, or write them into a file."""
+    from bfio.studies.report import markdown
+    from bfio.studies.report.files import write_text
+
+    output = Path(args.output) if args.output else None
+    if args.format == "csv":
+        text = markdown.records_csv(_stored(args))
+        if output is not None:
+            write_text(output, text)
+    else:
+        if args.records is None:
+            records = markdown.parsed_records(markdown.records_csv(_stored(args)))
+        else:
+            records = markdown.read_records(Path(args.records))
+        tables = markdown.markdown_tables(_study(args), records)
+        text = markdown.whole(tables)
+        if output is not None:
+            markdown.write_markdown(tables, output)
+    if args.json:
+        print_json({"study": _study(args).name, "format": args.format, "text": text})
+    else:
+        print(output if output is not None else text, end="\n" if output is not None else "")
+    return DONE
 
 
 def _export(args: argparse.Namespace) -> int:

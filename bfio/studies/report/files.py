@@ -66,8 +66,23 @@ def _translated(folder: Path) -> Iterator[None]:
         raise InputError(
             str(folder),
             f"cannot be written ({error.strerror})",
-            "choose another folder with --output, or make room in this one",
+            "choose another place with --output, or make room in this one",
         ) from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    with _translated(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(f".{path.name}.new")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
 
 
 def slug(number: int, title: str) -> str:

@@ -27,6 +27,7 @@ from bfio.studies.report.traced import (
     DataTable,
     Line,
     Phrase,
+    Traced,
     counted,
     estimated,
     origin,
@@ -205,7 +206,9 @@ def _rows_cell(entry: _Entry) -> Cell:
 def _value_cell(entry: _Entry, name: str, record: dict[str, Value]) -> Cell:
     values = [value_of(row, name) for row in entry.done]
     if any(isinstance(value, str) for value in values):
-        return _words(entry.done, name)
+        cell = _words(entry.done, name)
+        record["words"] = ", ".join(f"{word}{number.text}" for word, number in cell)
+        return cell
     estimate = summarize([as_number(value) for value in values], entry.plan.statistic)
     record["estimate"], record["undefined"] = estimate.value, estimate.undefined
     if estimate.interval is not None:
@@ -220,14 +223,14 @@ def _value_cell(entry: _Entry, name: str, record: dict[str, Value]) -> Cell:
     return lines
 
 
-def _words(rows: Sequence[Row], name: str) -> Cell:
+def _words(rows: Sequence[Row], name: str) -> list[tuple[str, Traced]]:
     """Return how often each word occurs."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         value = value_of(row, name)
         groups.setdefault(DASH if value is None else str(value), []).append(row)
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    lines: list[Phrase] = [
+    lines = [
         (f"{word} ", counted(keys_of(found), name, "word", word=word))
         for word, found in ordered[:_MAX_WORDS]
     ]

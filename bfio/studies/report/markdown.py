@@ -1,0 +1,224 @@
+"""Tables of a study as Markdown, and the small table of results that they are made of.
+
+The records of a study's tables, one per line and value, are small enough to be committed beside
+its README. Tables in that README stand between the marks ``<!-- table NAME -->`` and
+``<!-- end -->``, and are written anew from the records, without the store of the rows.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from bfio.studies.report.files import csv_text, write_text
+from bfio.studies.report.glossary import describe
+from bfio.studies.report.selection import DASH, label
+from bfio.studies.report.statistics import Estimate, Interval
+from bfio.studies.report.tables import build
+from bfio.studies.report.traced import decimals_of, written
+from bfio.studies.report_plan import Shown, Table
+from bfio.studies.results import Results
+from bfio.studies.study import Study, Value
+from formulations.errors import InputError, use_one_of
+
+#: One line of the small table of results: columns by name, empty where there is nothing.
+Record = Mapping[str, str]
+
+_BLOCK = re.compile(r"(<!-- table (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+_NUMBERS = (int, float)
+
+
+def records_csv(results: Results) -> str:
+    """Return the numbers of all tables of a study with all digits, one line per number.
+
+    Raises
+    ------
+    InputError
+        If the baseline of a table is ambiguous.
+    """
+    records: list[Mapping[str, Value]] = [
+        {"table": plan.key, **record}
+        for plan in results.study.report.tables
+        for record in build(plan, results).records
+    ]
+    names = dict.fromkeys(name for record in records for name in record)
+    # Arguments first, also those that only later tables have.
+    columns = sorted(names, key=lambda name: name != "table" and not name.startswith("argument."))
+    return csv_text(columns, [[r.get(name) for name in columns] for r in records]).decode()
+
+
+def parsed_records(text: str) -> list[Record]:
+    """Return the records of such a text."""
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def read_records(path: Path) -> list[Record]:
+    """Read what `records_csv` returned from a file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or is no such table.
+    """
+    try:
+        records = parsed_records(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        remedy = "name what `bfio study report --format csv` wrote"
+        raise InputError(str(path), f"cannot be read ({error})", remedy) from None
+    for name in ("table", "value"):
+        if any(record.get(name) is None for record in records):
+            raise InputError(str(path), f"no column {name}", "write it with --format csv")
+    return records
+
+
+def markdown_tables(study: Study, records: Sequence[Record]) -> dict[str, str]:
+    """Return each table of a study as Markdown, by the name that marks it."""
+    return {
+        plan.key: _table(plan, [r for r in records if r["table"] == plan.key], study.computes)
+        for plan in study.report.tables
+    }
+
+
+def filled(text: str, tables: Mapping[str, str], where: str, *, strict: bool = True) -> str:
+    """Return a text with the tables between its marks written anew.
+
+    Parameters
+    ----------
+    text : str
+        The text, e.g. of a README.
+    tables : mapping of str to str
+        Tables by name.
+    where : str
+        What errors call the text.
+    strict : bool
+        Whether every marked name must be one of the tables; otherwise others stay as they are.
+
+    Raises
+    ------
+    InputError
+        If it is not.
+    """
+
+    def block(found: re.Match[str]) -> str:
+        name = found[2]
+        if name in tables:
+            return f"{found[1]}{tables[name]}{found[3]}"
+        if strict:
+            raise InputError(f"{where}: table {name}", "unknown", use_one_of(name, tables))
+        return found[0]
+
+    return _BLOCK.sub(block, text)
+
+
+def marked_tables(text: str) -> list[str]:
+    """Return the names of the tables that a text marks."""
+    return [name for _, name, _ in _BLOCK.findall(text)]
+
+
+def write_markdown(tables: Mapping[str, str], path: Path) -> None:
+    """Write tables into a file: between its marks if it has some, or as the whole of it.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or written, or has marks but none of these tables.
+    """
+    old = path.read_text(encoding="utf-8") if path.is_file() else ""
+    names = marked_tables(old)
+    if names and not set(names) & set(tables):
+        raise InputError(str(path), "it marks none of these tables", use_one_of(names[0], tables))
+    write_text(path, filled(old, tables, str(path), strict=False) if names else whole(tables))
+
+
+def whole(tables: Mapping[str, str]) -> str:
+    """Return all tables as one text, each under its name."""
+    return "\n".join(f"### {name}\n\n{text}" for name, text in tables.items())
+
+
+def _table(plan: Table, records: Sequence[Record], computes: str) -> str:
+    heads = [name for name in plan.rows if name != plan.across]
+    lines: dict[tuple[str, ...], dict[str, str]] = {}
+    columns: dict[str, None] = {}
+    for record in records:
+        key = tuple(_labelled(plan, record.get(f"argument.{name}")) for name in heads)
+        line = lines.setdefault((*key, record.get("source") or ""), {})
+        for column, text in _cells(plan, record, computes):
+            columns.setdefault(column)
+            line[column] = text
+    body = [
+        [*_with_source(key), *(line.get(column, "") for column in columns)]
+        for key, line in lines.items()
+    ]
+    rule = ["---"] * len(heads) + ["---:"] * len(columns)
+    heading = [_labelled(plan, name) for name in heads]
+    return "".join(map(_line, [[*heading, *columns], rule, *body]))
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+
+def _with_source(key: Sequence[str]) -> list[str]:
+    *labels, source = key
+    return [*labels[:-1], f"{labels[-1]} ({source})"] if source and labels else labels
+
+
+def _labelled(plan: Table, text: str | None) -> str:
+    return str(plan.labels.get(text or "", text or DASH))
+
+
+def _cells(plan: Table, record: Record, computes: str) -> Iterator[tuple[str, str]]:
+    """Yield the heading and the text of each number that a record has."""
+    unit = describe(record["value"], computes).unit
+    name = _labelled(plan, record["value"])
+    if name == record["value"] and unit not in ("", "1"):
+        name = f"{name} [{unit}]"
+    if plan.show is not Shown.RATIO:
+        yield _heading(plan, record, name), _value_text(record)
+    if plan.show is not Shown.VALUE and plan.baseline and record.get("source") in (None, ""):
+        baseline = ", ".join(_labelled(plan, label(value)) for value in plan.baseline.values())
+        yield _heading(plan, record, f"{name} ÷ {baseline}"), _ratio_text(record)
+
+
+def _heading(plan: Table, record: Record, name: str) -> str:
+    if not plan.across:
+        return name
+    place = _labelled(plan, record.get(f"argument.{plan.across}"))
+    is_only = len(plan.values) == 1 and (plan.show is not Shown.ALL or not plan.baseline)
+    return place if is_only else f"{place}: {name}"
+
+
+def _value_text(record: Record) -> str:
+    if record.get("words"):
+        return record["words"]
+    if record.get("source"):
+        return record["estimate"]
+    text = _estimated(record, "estimate", "lower", "upper")
+    planned, done = record.get("rows_planned"), record.get("rows_done")
+    return text if planned == done else f"{text} [{done} of {planned} rows]"
+
+
+def _ratio_text(record: Record) -> str:
+    # The baseline itself has none.
+    return _estimated(record, "ratio", "ratio_lower", "ratio_upper") if record.get("ratio") else ""
+
+
+def _estimated(record: Record, *names: str) -> str:
+    value, lower, upper = (_number(record.get(name)) for name in names)
+    if value is None:
+        return DASH
+    if lower is None or upper is None:
+        return written(value)
+    decimals = decimals_of(Estimate(value, Interval(float(lower), float(upper)), 2))
+    ends = f"{written(lower, decimals)} to {written(upper, decimals)}"
+    return f"{written(value, decimals)} ({ends})"
+
+
+def _number(text: str | None) -> int | float | None:
+    for kind in _NUMBERS:
+        try:
+            return kind(text) if text else None
+        except ValueError:
+            continue
+    return None

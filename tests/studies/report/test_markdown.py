@@ -1,0 +1,112 @@
+"""Tables in Markdown: by hand from records, the same from the store and from a small CSV."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bfio.studies.report.markdown import (
+    filled,
+    markdown_tables,
+    parsed_records,
+    read_records,
+    records_csv,
+    write_markdown,
+)
+from bfio.studies.report_plan import ReportPlan, Shown, Table
+from formulations.errors import InputError
+from tests.studies.report import synthetic
+from tests.studies.report.test_tables import results as small
+
+_CSV = """\
+table,argument.policy,argument.workers,value,rows_planned,rows_done,estimate,lower,upper,ratio
+t,fcfs,4,avg_imbalance,2,2,10.0,9.5,10.5,
+t,br-0,4,avg_imbalance,2,1,5,,,0.5
+t,fcfs,8,avg_imbalance,2,2,20.25,,,
+t,br-0,8,avg_imbalance,2,2,,,,
+"""
+
+
+def _markdown(plan: Table, text: str = _CSV) -> list[str]:
+    report = ReportPlan((plan,))
+    study = synthetic.study(report=report)
+    return markdown_tables(study, parsed_records(text))["t"].splitlines()
+
+
+def test_a_table_by_hand() -> None:
+    """A line per policy and number of workers, with intervals, ratios and what is missing."""
+    plan = Table(
+        "t", ("policy", "workers"), ("avg_imbalance",), baseline={"policy": "fcfs"},
+        labels={"fcfs": "FCFS", "workers": "G"},
+    )  # fmt: skip
+    assert _markdown(plan) == [
+        "| policy | G | avg_imbalance [tokens] | avg_imbalance [tokens] ÷ FCFS |",
+        "| --- | --- | ---: | ---: |",
+        "| FCFS | 4 | 10.00 (9.50 to 10.50) |  |",
+        "| br-0 | 4 | 5 [1 of 2 rows] | 0.5000 |",
+        "| FCFS | 8 | 20.25 |  |",
+        "| br-0 | 8 | – |  |",
+    ]
+
+
+def test_an_argument_across() -> None:
+    """Its values are the columns; with one number per cell they are the headings."""
+    plan = Table("t", ("workers", "policy"), ("avg_imbalance",), across="policy")
+    assert _markdown(plan) == [
+        "| workers | fcfs | br-0 |",
+        "| --- | ---: | ---: |",
+        "| 4 | 10.00 (9.50 to 10.50) | 5 [1 of 2 rows] |",
+        "| 8 | 20.25 | – |",
+    ]
+    ratios = replace(plan, baseline={"policy": "fcfs"}, show=Shown.RATIO)
+    assert _markdown(ratios)[2] == "| 4 |  | 0.5000 |"
+
+
+def test_refusals_of_plans() -> None:
+    """What is across must be among the rows; ratios need a baseline."""
+    with pytest.raises(InputError, match="across argument seed"):
+        Table("t", ("policy",), ("y",), across="seed")
+    with pytest.raises(InputError, match="no ratios"):
+        Table("t", ("policy",), ("y",), show=Shown.RATIO)
+
+
+def test_the_small_csv_says_all(tmp_path: Path) -> None:
+    """Published lines and words included; the same rows give the same text."""
+    study = synthetic.study()
+    results = synthetic.results(study, synthetic.rows(study))
+    text = records_csv(results)
+    (tmp_path / "small.csv").write_text(text, encoding="utf-8")
+    records = read_records(tmp_path / "small.csv")
+    assert records == parsed_records(text)
+    tables = markdown_tables(study, records)
+    assert list(tables) == [table.title for table in synthetic.TABLES]
+    assert "| burstgpt | bf-io (BF-IO, Table 1) | 1834.5 |" in tables[synthetic.TABLES[0].title]
+    words = replace(study, report=ReportPlan((Table("t", ("policy",), ("y",)),)))
+    found = replace(small([{"y": "optimal"}, {"y": "optimal"}, {"y": "no"}]), study=words)
+    assert (
+        "| fcfs | optimal 2 |" in markdown_tables(words, parsed_records(records_csv(found)))["t"]
+    )
+
+
+def test_blocks_of_a_readme(tmp_path: Path) -> None:
+    """What stands between marks is written anew, everything else stays."""
+    readme = tmp_path / "README.md"
+    readme.write_text("a\n<!-- table t -->\nold\n<!-- end -->\n<!-- table u -->\n<!-- end -->\n")
+    write_markdown({"t": "| new |\n"}, readme)
+    text = "a\n<!-- table t -->\n| new |\n<!-- end -->\n<!-- table u -->\n<!-- end -->\n"
+    assert readme.read_text() == text
+    with pytest.raises(InputError, match="table u: unknown"):
+        filled(text, {"t": ""}, "README.md")
+    with pytest.raises(InputError, match="none of these tables"):
+        write_markdown({"v": ""}, readme)
+    write_markdown({"t": "| new |\n"}, tmp_path / "fresh.md")
+    assert (tmp_path / "fresh.md").read_text() == "### t\n\n| new |\n"
+
+
+def test_a_file_that_is_no_table_of_results(tmp_path: Path) -> None:
+    """One line says what to do."""
+    (tmp_path / "no.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="no column table"):
+        read_records(tmp_path / "no.csv")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_records(tmp_path / "absent.csv")
