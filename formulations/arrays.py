@@ -8,32 +8,12 @@ from numpy.typing import NDArray
 
 from formulations.documents import shown
 from formulations.errors import InputError
+from formulations.scalars import MAX_TOKENS as MAX_TOKENS
+from formulations.scalars import integer as integer
 
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
-
-#: Largest number of tokens accepted anywhere; leaves room for sums in 64-bit integers.
-MAX_TOKENS = 10**12
-
-
-def integer(value: object, where: str, *, minimum: int = 0, maximum: int = MAX_TOKENS) -> int:
-    """Return ``value`` as an ``int`` in ``[minimum, maximum]``.
-
-    Raises
-    ------
-    InputError
-        If it is a bool, a float (even 3.0), any other type, or out of range.
-    """
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        raise InputError(
-            where,
-            f"expected an integer, found {shown(value)}",
-            f"write a whole number >= {minimum} without a decimal point",
-        )
-    if not minimum <= value <= maximum:
-        raise InputError(where, f"{value} is out of range", f"use {minimum} <= value <= {maximum}")
-    return int(value)
 
 
 def integer_vector(

@@ -9,6 +9,7 @@ A policy is asked only when a request waits and a slot is free: anything else le
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -18,34 +19,28 @@ import numpy as np
 from bfio.common.users_code import users_code
 from bfio.decode import predictor_registry as predictors
 from bfio.decode.decisions import checked_decision
-from bfio.decode.drift import LLM, Drift
 from bfio.decode.observers import Observer, StepView, TrajectoryObserver
-from bfio.decode.projection import Projection, Projector
-from bfio.decode.run import Arrivals, Dispatch, Run, RunOptions
+from bfio.decode.options import MAX_SEED, Arrivals, Dispatch, RunOptions
+from bfio.decode.projection import Projector
+from bfio.decode.run import Run
 from bfio.decode.state import DecodeState
 from formulations.arrays import FloatArray, IntArray, frozen, integer
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from enum import StrEnum
-    from typing import TypeVar
+    from typing import Any
 
     from bfio.decode.cluster import Cluster
+    from bfio.decode.drift import Drift
     from bfio.decode.policy import Policy
     from bfio.decode.predictor import Predictor
     from bfio.workloads.workload import Workload
-
-    Choice = TypeVar("Choice", bound=StrEnum)
 
 #: Largest G·B·(load of one request): every 64-bit sum within a step stays exact.
 MAX_STEP_TOKENS = 2**62
 #: Longest request that a run without a limit of steps will wait for.
 MAX_DRAIN_STEPS = 10**8
-#: Largest look-ahead.
-MAX_HORIZON = 10**5
-#: Largest seed.
-MAX_SEED = 2**63 - 1
 
 
 def simulate(
@@ -151,39 +146,16 @@ def simulate(
     return machine.record(trajectory, began)
 
 
-def run_options(
-    policy: Policy,
-    *,
-    arrivals: str = "pool",
-    pool: int = 128,
-    rate_scale: Fraction | float = 1,
-    dispatch: str = "pooled",
-    horizon: int = 0,
-    projection: str = "constant",
-    predictor: str = "none",
-    drift: Drift | None = None,
-    steps: int | None = None,
-    seed: int = 0,
-) -> RunOptions:
-    """Return the checked options of a run of ``policy``; see `simulate`.
+def run_options(policy: Policy, **options: Any) -> RunOptions:
+    """Return the options of a run of ``policy``, which may look further ahead than asked for.
 
     Raises
     ------
     InputError
         If an option is out of its domain.
     """
-    return RunOptions(
-        arrivals=_choice(Arrivals, arrivals, "arrivals"),
-        pool=integer(pool, "pool", minimum=1),
-        rate_scale=_rate(rate_scale, arrivals),
-        dispatch=_choice(Dispatch, dispatch, "dispatch"),
-        horizon=max(_horizon(horizon), _horizon(getattr(policy, "horizon", 0))),
-        projection=_choice(Projection, projection, "projection"),
-        predictor=predictor,
-        drift=LLM if drift is None else drift,
-        steps=None if steps is None else integer(steps, "steps"),
-        seed=integer(seed, "seed", maximum=MAX_SEED),
-    )
+    checked = RunOptions(**options)
+    return replace(checked, horizon=max(checked.horizon, getattr(policy, "horizon", 0)))
 
 
 class _Machine:
@@ -477,29 +449,6 @@ def _predictor(predictor: str | Predictor, workload: Workload, seed: int) -> Pre
     if not isinstance(predictor, str):
         return predictor
     return predictors.build(predictor, workload, integer(seed, "seed", maximum=MAX_SEED))
-
-
-def _choice(kind: type[Choice], value: str, where: str) -> Choice:
-    try:
-        return kind(value)
-    except ValueError:
-        raise InputError(where, f"{value!r} is unknown", f"use one of {', '.join(kind)}") from None
-
-
-def _horizon(value: int) -> int:
-    return integer(value, "horizon", maximum=MAX_HORIZON)
-
-
-def _rate(value: Fraction | float, arrivals: str) -> Fraction:
-    try:
-        rate = Fraction(value)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError("rate_scale", f"{value!r} is no rate", "give a number > 0") from None
-    if rate <= 0:
-        raise InputError("rate_scale", f"{value} is out of range", "give a number > 0")
-    if rate != 1 and arrivals != Arrivals.TIMED:
-        raise InputError("rate_scale", "only timed arrivals have a rate", "use arrivals timed")
-    return rate
 
 
 def arrival_seconds(workload: Workload, options: RunOptions) -> FloatArray | None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bfio.decode.options import Dispatch
 from bfio.decode.policy import Policy
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.run import Dispatch
 
 #: Dispatch modes of a policy that also works when requests are bound as soon as they arrive.
 BOTH_DISPATCHES = (Dispatch.POOLED, Dispatch.IMMEDIATE)

@@ -9,21 +9,14 @@ Two independent choices make a projection:
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
 from bfio.decode.drift import Drift
+from bfio.decode.options import Projection
 from bfio.decode.predictor import Predictor
 from formulations.arrays import IntArray
 from formulations.errors import InputError
-
-
-class Projection(StrEnum):
-    """How the load of an active request moves over the window."""
-
-    CONSTANT = "constant"
-    GROWING = "growing"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ import numpy as np
 from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.run import Arrivals, Dispatch, Run
+from bfio.decode.options import Arrivals, Dispatch
+from bfio.decode.run import Run
 from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray
 

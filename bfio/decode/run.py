@@ -2,59 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from fractions import Fraction
 
 import numpy as np
 
 from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
-from bfio.decode.drift import LLM, Drift
-from bfio.decode.projection import Projection
+from bfio.decode.options import RunOptions
 from formulations.arrays import BoolArray, FloatArray, IntArray
-
-#: Number of the random stream that policies draw from; predictors have another.
-_POLICY_STREAM = 1
-
-
-class Arrivals(StrEnum):
-    """When requests become visible to the policy."""
-
-    POOL = "pool"
-    TIMED = "timed"
-
-
-class Dispatch(StrEnum):
-    """When a request is bound to a worker: when it starts, or when it is revealed."""
-
-    POOLED = "pooled"
-    IMMEDIATE = "immediate"
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """The options a run was made with; see `bfio.decode.engine.simulate`."""
-
-    arrivals: Arrivals = Arrivals.POOL
-    pool: int = 128
-    rate_scale: Fraction = Fraction(1)
-    dispatch: Dispatch = Dispatch.POOLED
-    horizon: int = 0
-    projection: Projection = Projection.CONSTANT
-    predictor: str = "none"
-    drift: Drift = LLM
-    steps: int | None = None
-    seed: int = 0
-
-    def generator(self) -> np.random.Generator:
-        """Return the generator of policies that draw.
-
-        Its stream is apart from that of a workload drawn with the same seed: a random policy must
-        not know the requests.
-        """
-        return np.random.default_rng(
-            np.random.SeedSequence(self.seed, spawn_key=(_POLICY_STREAM,))
-        )
 
 
 @dataclass(frozen=True)

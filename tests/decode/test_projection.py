@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from bfio.decode.drift import LLM, Drift, DriftReading
+from bfio.decode.options import Projection
 from bfio.decode.predictors.none import NoPredictor
 from bfio.decode.predictors.oracle import OraclePredictor
-from bfio.decode.projection import Projection, Projector
+from bfio.decode.projection import Projector
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from tests.decode.cases import workload

@@ -24,10 +24,11 @@ from bfio.decode.engine import (
     run_options,
 )
 from bfio.decode.observers import Observer, ProgressObserver, StepView
+from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import build, find
 from bfio.decode.predictor import Predictor
-from bfio.decode.run import Run, RunOptions
+from bfio.decode.run import Run
 from bfio.workloads.workload import Workload
 
 #: Steps of the first chunk, and the time that later ones are meant to take [s].

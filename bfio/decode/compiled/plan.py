@@ -14,11 +14,10 @@ from bfio.decode.compiled.scope import TWO_STAGE, note_compiled
 from bfio.decode.compiled.setup import new_state, settings_of
 from bfio.decode.compiled.state import Record, State
 from bfio.decode.compiled.window import Window
+from bfio.decode.options import Arrivals, Projection, RunOptions
 from bfio.decode.policies.br_0 import BR0
 from bfio.decode.policies.br_h import BRH
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.projection import Projection
-from bfio.decode.run import Arrivals, RunOptions
 from bfio.step.two_stage.fscore import ScoreWeights
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray

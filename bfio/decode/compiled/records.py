@@ -16,7 +16,8 @@ from bfio.decode.compiled.state import (
     State,
 )
 from bfio.decode.observers import StepView
-from bfio.decode.run import Run, RunOptions
+from bfio.decode.options import RunOptions
+from bfio.decode.run import Run
 from formulations.arrays import FloatArray, IntArray, frozen
 
 #: Most steps of a chunk, and most entries of its loads (8 MiB).

@@ -13,7 +13,7 @@ from bfio.decode.compiled.state import (
     wheel_size,
 )
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.run import Arrivals, Dispatch, RunOptions
+from bfio.decode.options import Arrivals, Dispatch, RunOptions
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
 

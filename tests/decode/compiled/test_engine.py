@@ -25,10 +25,11 @@ from bfio.decode.compiled.setup import new_state, settings_of
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.engine import simulate as simulate_by_reference
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
+from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import build
 from bfio.decode.predictors.oracle import OraclePredictor
-from bfio.decode.run import Run, RunOptions
+from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.decode.options import Dispatch
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import build, names, specs
-from bfio.decode.run import Dispatch
 from bfio.decode.state import DecodeState
 from tests.decode.policies.states import assert_admissible, imbalance, state, states
 

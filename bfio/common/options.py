@@ -1,0 +1,269 @@
+"""One table of options for the command line, for studies and for Python.
+
+An option is a field of a frozen dataclass, declared by `option` with its default, kind and help.
+From that follow its argument of a command, the reading of a namespace, of a mapping (the arguments
+of a study) and of texts ``name:key=value``, and, by `spelled_out`, keywords of functions with a
+real signature. The dataclass alone says which values are valid. Nothing here loads numpy: help
+texts appear at once.
+"""
+
+import argparse
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import wraps
+from typing import Any, TypeVar
+
+from formulations.errors import InputError, use_one_of
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Which values an option has.
+
+    Parameters
+    ----------
+    name : str
+        In words, for errors.
+    from_text : callable
+        Makes a value of its text, or raises ValueError.
+    types : tuple of type
+        What a value may be in a document.
+    """
+
+    name: str
+    from_text: Callable[[str], Any]
+    types: tuple[type, ...]
+
+
+WHOLE = Kind("integer", int, (int,))
+NUMBER = Kind("number", float, (int, float))
+#: Kept as text until the dataclass reads it exactly; a decimal is taken as printed.
+RATIONAL = Kind("number", str, (int, float, str))
+TEXT = Kind("text", str, (str,))
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of the table.
+
+    Parameters
+    ----------
+    field : str
+        The dataclass's field.
+    name : str
+        What users call it, with underscores.
+    kind : Kind
+        Which values it has.
+    default : object
+        Its value unless given.
+    metavar, help : str
+        For the command line.
+    """
+
+    field: str
+    name: str
+    kind: Kind
+    default: Any
+    metavar: str
+    help: str
+
+    @property
+    def flag(self) -> str:
+        """Its argument on the command line."""
+        return f"--{self.name.replace('_', '-')}"
+
+    def value(self, given: object, where: str) -> Any:
+        """Return a value from a document, if it is of the right type.
+
+        Raises
+        ------
+        InputError
+            If it is not.
+        """
+        if isinstance(given, bool) or not isinstance(given, self.kind.types):
+            raise InputError(where, f"{given!r} is no {self.kind.name}", "write one")
+        return str(given) if self.kind is RATIONAL and isinstance(given, float) else given
+
+    def read(self, text: str, where: str) -> Any:
+        """Return the value that a text stands for.
+
+        Raises
+        ------
+        InputError
+            If it is unreadable.
+        """
+        try:
+            return self.kind.from_text(text.strip())
+        except ValueError:
+            raise InputError(
+                where, f"{text.strip()!r} is no value of {self.name}", "write a number"
+            ) from None
+
+
+def option(default: Any, kind: Kind, metavar: str, help: str, *, name: str | None = None) -> Any:
+    """Declare a field of a dataclass as an option.
+
+    Parameters
+    ----------
+    default : object
+        Its value unless given; None if that is decided later.
+    kind : Kind
+        Which values it has.
+    metavar, help : str
+        For the command line.
+    name : str, optional
+        What users call it; by default the field's name.
+    """
+    metadata = {"kind": kind, "metavar": metavar, "help": help, "name": name}
+    return field(default=default, metadata=metadata)
+
+
+def options_of(owner: type[Any]) -> list[Option]:
+    """Return the options of a dataclass, in the order of its fields."""
+    return [
+        Option(
+            field=entry.name,
+            name=entry.metadata["name"] or entry.name,
+            kind=entry.metadata["kind"],
+            default=entry.default,
+            metavar=entry.metadata["metavar"],
+            help=entry.metadata["help"],
+        )
+        for entry in fields(owner)
+        if "kind" in entry.metadata
+    ]
+
+
+def names_of(*owners: type[Any]) -> tuple[str, ...]:
+    """Return what users call the options of dataclasses."""
+    return tuple(entry.name for owner in owners for entry in options_of(owner))
+
+
+def add_options(parser: argparse._ActionsContainer, owner: type[Any]) -> None:
+    """Add the options of a dataclass to a command."""
+    for entry in options_of(owner):
+        parser.add_argument(
+            entry.flag,
+            type=entry.kind.from_text,
+            default=entry.default,
+            metavar=entry.metavar,
+            help=entry.help,
+        )
+
+
+def from_namespace(owner: type[T], args: argparse.Namespace, **others: Any) -> T:
+    """Return the dataclass that the arguments of a command give.
+
+    Parameters
+    ----------
+    owner : type
+        The dataclass.
+    args : argparse.Namespace
+        With the arguments of `add_options`.
+    **others
+        Fields that are no options.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, naming the argument.
+    """
+    given = {entry.field: getattr(args, entry.name) for entry in options_of(owner)}
+    return _made(owner, given | others, {entry.field: entry.flag for entry in options_of(owner)})
+
+
+def from_mapping(owner: type[T], mapping: Mapping[str, Any], **others: Any) -> T:
+    """Return the dataclass that the arguments of a study give; None counts as not given.
+
+    Raises
+    ------
+    InputError
+        If a value is of a wrong type or breaks its rule, naming the argument.
+    """
+    table = options_of(owner)
+    places = {entry.field: f"argument {entry.name}" for entry in table}
+    given = {
+        entry.field: entry.value(mapping[entry.name], places[entry.field])
+        for entry in table
+        if mapping.get(entry.name) is not None
+    }
+    return _made(owner, given | others, places)
+
+
+def from_texts(base: T, texts: Mapping[str, str], where: str) -> T:
+    """Return a dataclass with some options in place of its own, as ``name:key=value`` states them.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown, or its value unreadable or against its rule.
+    """
+    table = {entry.name: entry for entry in options_of(type(base))}
+    given = {}
+    for key, text in texts.items():
+        name = key.replace("-", "_")
+        if name not in table:
+            raise InputError(where, f"unknown option {name!r}", use_one_of(name, table))
+        given[table[name].field] = table[name].read(text, where)
+    return replace(base, **given) if given else base  # type: ignore[type-var]
+
+
+def spelled_out(owner: type[Any]) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Let a function that takes ``options`` take the fields of that dataclass as keywords, too.
+
+    The function's signature states them all; an unknown keyword is told with the nearest one.
+
+    Parameters
+    ----------
+    owner : type
+        A dataclass with a default for every field.
+    """
+
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        signature = inspect.signature(function)
+        names = [entry.name for entry in fields(owner)]
+
+        @wraps(function)
+        def call(*args: Any, **keywords: Any) -> R:
+            given = {name: keywords.pop(name) for name in names if name in keywords}
+            for name in keywords:
+                if name not in signature.parameters:
+                    known = [*signature.parameters, *names]
+                    where = f"{function.__name__}(...)"
+                    raise InputError(where, f"no option {name!r}", use_one_of(name, known))
+            if given:
+                keywords["options"] = replace(keywords.get("options") or owner(), **given)
+            return function(*args, **keywords)
+
+        call.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[*signature.parameters.values(), *_parameters(owner)]
+        )
+        return call
+
+    return decorate
+
+
+def _parameters(owner: type[Any]) -> list[inspect.Parameter]:
+    return [
+        inspect.Parameter(
+            entry.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=entry.default,
+            annotation=entry.type,
+        )
+        for entry in fields(owner)
+        if entry.default is not MISSING
+    ]
+
+
+def _made(owner: type[T], given: Mapping[str, Any], places: Mapping[str, str]) -> T:
+    """Make the dataclass; an error about a field names the place where users wrote it."""
+    try:
+        return owner(**given)
+    except InputError as error:
+        where = places.get(error.where, error.where)
+        raise InputError(where, error.what, error.remedy) from None

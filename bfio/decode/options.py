@@ -1,0 +1,174 @@
+"""How a run of the decode engine is made: arrivals, dispatch, look-ahead, prediction, growth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeVar
+
+from bfio.common.options import RATIONAL, TEXT, WHOLE, option
+from formulations.errors import InputError
+from formulations.rationals import exact_rational
+from formulations.scalars import integer
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bfio.decode.drift import Drift
+    from bfio.decode.predictor import Predictor
+
+#: Number of the random stream that policies draw from; predictors have another.
+_POLICY_STREAM = 1
+#: Largest look-ahead.
+MAX_HORIZON = 10**5
+#: Largest seed.
+MAX_SEED = 2**63 - 1
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+class Arrivals(StrEnum):
+    """When requests become visible to the policy."""
+
+    POOL = "pool"
+    TIMED = "timed"
+
+
+class Dispatch(StrEnum):
+    """When a request is bound to a worker: when it starts, or when it is revealed."""
+
+    POOLED = "pooled"
+    IMMEDIATE = "immediate"
+
+
+class Projection(StrEnum):
+    """How loads move over the look-ahead window."""
+
+    CONSTANT = "constant"
+    GROWING = "growing"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of a run, checked; texts stand for what they name.
+
+    Parameters
+    ----------
+    arrivals : Arrivals
+        ``pool`` reveals in trace order while fewer than ``pool`` requests wait; ``timed`` reveals
+        a request at the first step that starts at or after its arrival.
+    pool : int
+        Revelation target ``R >= 1``; without effect on timed arrivals.
+    rate_scale : Fraction
+        With timed arrivals, divides the times between arrivals (2 doubles the offered load).
+    dispatch : Dispatch
+        ``immediate`` asks the policy about each request alone as it is revealed; the request joins
+        the FIFO queue of the worker it names.
+    projection : Projection
+        How loads move over the window.
+    predictor : str or Predictor
+        Name of a registered predictor or an object of one's own; in the record of a run its name.
+    drift : Drift
+        Load growth of running requests; LLM decode by default.
+    steps : int, optional
+        Most steps to run; by default the run drains.
+    horizon : int
+        Look-ahead ``H`` offered to the policy; if it asks for a longer one, that is used.
+    seed : int
+        Seed of the generator that the policy may draw from.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    arrivals: Arrivals = option(
+        Arrivals.POOL,
+        TEXT,
+        "MODE",
+        "pool (default): reveal in trace order up to --pool waiting; timed: at arrival times",
+    )
+    pool: int = option(128, WHOLE, "R", "waiting requests revealed (128)")
+    rate_scale: Fraction = option(
+        Fraction(1), RATIONAL, "X", "with timed arrivals, multiply the rate (1)"
+    )
+    dispatch: Dispatch = option(
+        Dispatch.POOLED,
+        TEXT,
+        "MODE",
+        "pooled (default), or immediate: bind each request when it is revealed",
+    )
+    projection: Projection = option(
+        Projection.CONSTANT,
+        TEXT,
+        "P",
+        "loads over the look-ahead window: constant (default) or growing",
+    )
+    predictor: str | Predictor = option(
+        "none",
+        TEXT,
+        "P",
+        "output lengths: none (default), oracle, or noisy-oracle:0.5 (off by up to 50 %%)",
+    )
+    drift: Drift = option(
+        "llm",
+        RATIONAL,
+        "MODEL",
+        "load growth: llm (default), constant, a rate such as 2/3, or increments such as "
+        "age:1,0 or global-step:2,1",
+    )
+    steps: int | None = option(None, WHOLE, "K", "stop after K steps (default: drain)")
+    horizon: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Validate, and turn texts into what they name."""
+        from bfio.decode.drift import LLM, Drift, parse_drift
+
+        drift = LLM if self.drift is None else self.drift
+        checked = {
+            "arrivals": _choice(Arrivals, self.arrivals, "arrivals"),
+            "pool": integer(self.pool, "pool", minimum=1),
+            "rate_scale": _rate(self.rate_scale, self.arrivals),
+            "dispatch": _choice(Dispatch, self.dispatch, "dispatch"),
+            "projection": _choice(Projection, self.projection, "projection"),
+            "drift": drift if isinstance(drift, Drift) else parse_drift(str(drift), "drift"),
+            "steps": None if self.steps is None else integer(self.steps, "steps"),
+            "horizon": integer(self.horizon, "horizon", maximum=MAX_HORIZON),
+            "seed": integer(self.seed, "seed", maximum=MAX_SEED),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def generator(self) -> np.random.Generator:
+        """Return the generator of policies that draw.
+
+        Its stream is apart from that of a workload drawn with the same seed: a random policy must
+        not know the requests.
+        """
+        import numpy as np
+
+        return np.random.default_rng(
+            np.random.SeedSequence(self.seed, spawn_key=(_POLICY_STREAM,))
+        )
+
+
+def _choice(kind: type[Choice], value: str, where: str) -> Choice:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InputError(where, f"{value!r} is unknown", f"use one of {', '.join(kind)}") from None
+
+
+def _rate(value: Fraction | float | str, arrivals: str) -> Fraction:
+    try:
+        rate = exact_rational(value, "rate_scale") if isinstance(value, str) else Fraction(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError("rate_scale", f"{value!r} is no rate", "give a number > 0") from None
+    if rate <= 0:
+        raise InputError("rate_scale", f"{value} is out of range", "give a number > 0")
+    if rate != 1 and arrivals != Arrivals.TIMED:
+        raise InputError("rate_scale", "only timed arrivals have a rate", "use arrivals timed")
+    return rate

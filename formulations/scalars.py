@@ -1,0 +1,32 @@
+"""Integers with named errors; apart from arrays, so that reading options loads no numpy."""
+
+from numbers import Integral
+
+from formulations.documents import shown
+from formulations.errors import InputError
+
+#: Largest number of tokens accepted anywhere; leaves room for sums in 64-bit integers.
+MAX_TOKENS = 10**12
+
+
+def integer(value: object, where: str, *, minimum: int = 0, maximum: int = MAX_TOKENS) -> int:
+    """Return ``value`` as an ``int`` in ``[minimum, maximum]``.
+
+    Raises
+    ------
+    InputError
+        If it is a bool, a float (even 3.0), any other type, or out of range.
+    """
+    # Integers of numpy are such, its booleans are not.
+    if isinstance(value, bool) or not isinstance(value, int | Integral):
+        raise InputError(
+            where,
+            f"expected an integer, found {shown(value)}",
+            f"write a whole number >= {minimum} without a decimal point",
+        )
+    number = int(value)
+    if not minimum <= number <= maximum:
+        raise InputError(
+            where, f"{number} is out of range", f"use {minimum} <= value <= {maximum}"
+        )
+    return number
