@@ -15,9 +15,9 @@ LIST = Path(__file__).with_name("commands.toml")
 #: Fields that differ from run to run, or name the machine or the code.
 UNSTEADY = frozenset(
     {
-        "seconds", "wall_s", "decide_s", "solve_seconds", "started", "finished", "version",
-        "versions", "commit", "code", "key", "machine", "host", "cpu_s", "memory_mib", "store",
-        "row", "rows_digest", "sources", "peak_memory_mib", "solver", "source", "workload_digest",
+        "seconds", "compile_seconds", "wall_s", "decide_s", "solve_s", "max_solve_s",
+        "solve_seconds", "timing.wall_s", "timing.solve_s", "finished_at", "peak_memory_bytes",
+        "cpu_s", "versions", "commit", "code", "key", "machine", "store",
     }
 )  # fmt: skip
 
@@ -67,7 +67,7 @@ def _answer(command: Mapping[str, str], bfio: Sequence[str], folder: Path) -> di
     answer = _run([*bfio, *command["words"].split(), "--json"], folder)
     if "then" in command:
         answer["then"] = _run([*bfio, *command["then"].split(), "--json"], folder)["status"]
-        answer["rows"] = sorted(_rows(folder / command["reads"]), key=lambda row: json.dumps(row))
+        answer["rows"] = sorted(_rows(folder / command["reads"]), key=_arguments)
     return answer
 
 
@@ -96,6 +96,10 @@ def _rows(folder: Path) -> Iterator[dict[str, str]]:
     for path in sorted(folder.glob("*.csv")):
         with path.open(encoding="utf-8", newline="") as file:
             yield from csv.DictReader(file)
+
+
+def _arguments(row: Mapping[str, str]) -> list[tuple[str, str]]:
+    return sorted(item for item in row.items() if item[0].startswith("argument."))
 
 
 def differences(
