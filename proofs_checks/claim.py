@@ -4,10 +4,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from formulations.errors import InputError
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Outcome, Verifier
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,27 +72,23 @@ class Context:
         return {Effort.QUICK: quick, Effort.NORMAL: normal, Effort.DEEP: deep}[self.effort]
 
 
-Check: TypeAlias = Callable[[Context], Evidence]
-
-#: Tells why plain data are a counterexample, or None if they are none. It knows the statement and
-#: the data only: nothing of the search that found them.
-Verifier: TypeAlias = Callable[[Data], str | None]
+#: Looks for evidence. Keywords beside the context are what mutations change.
+Check: TypeAlias = Callable[..., Outcome]
 
 
-@dataclass(frozen=True)
 class Mutation:
-    """A broken variant that the check must not let pass.
+    """A broken variant of a claim's check, which must not give the claim's verdicts.
 
     Parameters
     ----------
     name : str
         What is broken: a policy, a dropped hypothesis, a changed constant.
-    check : callable
-        The claim's own check with that part replaced. Its verdicts must differ from the claim's.
+    **changes
+        Keywords with which the claim's check is called to break that part.
     """
 
-    name: str
-    check: Check
+    def __init__(self, name: str, /, **changes: Any) -> None:
+        self.name, self.changes = name, changes
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,9 @@ class Claim:
     kind : Kind
         What decides it.
     check : callable
-        Looks for evidence; see `proofs_checks.evidence.Evidence`.
+        Looks for evidence; see `proofs_checks.evidence.Outcome`.
+    summary : str
+        One to three sentences for the claim's page: what its check finds, and why it is so.
     mutations : tuple of Mutation
         At least one, unless the claim is not checkable here.
     correction : str, optional
@@ -130,7 +129,8 @@ class Claim:
     Raises
     ------
     InputError
-        If the id is malformed, a text is missing or there is no mutation.
+        If the id is malformed, a text is missing, there is no mutation, or one changes what the
+        check does not take.
     """
 
     id: str
@@ -141,6 +141,7 @@ class Claim:
     hypotheses: tuple[str, ...]
     kind: Kind
     check: Check
+    summary: str = ""
     mutations: tuple[Mutation, ...] = ()
     correction: str | None = None
     defect: Defect | None = None
@@ -156,6 +157,11 @@ class Claim:
                 raise InputError(f"claim {self.id}", f"no {name}", "write one")
         if not self.mutations and self.kind is not Kind.OUTSIDE:
             raise InputError(f"claim {self.id}", "no mutation", "add one that its check catches")
+        known = signature(self.check).parameters
+        for mutation in self.mutations:
+            if unknown := mutation.changes.keys() - known:
+                what = f"mutation {mutation.name!r} changes {', '.join(sorted(unknown))}"
+                raise InputError(f"claim {self.id}", what, "name keywords of the check")
 
     @property
     def command(self) -> str:

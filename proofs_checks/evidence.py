@@ -1,13 +1,19 @@
 """What a check returns: two verdicts and what they rest on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import isfinite
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
+
+T = TypeVar("T")
 
 #: Plain data, as JSON holds them: what counterexamples are made of.
 Data: TypeAlias = dict[str, Any]
+
+#: Tells why plain data are a counterexample, or None if they are none. It knows the statement and
+#: the data only: nothing of the search that found them.
+Verifier: TypeAlias = Callable[[Data], str | None]
 
 
 class Verdict(StrEnum):
@@ -121,6 +127,31 @@ class Counterexample:
 
 
 @dataclass(frozen=True)
+class Examination(Generic[T]):
+    """Outcome of looking through instances.
+
+    Parameters
+    ----------
+    tally : Tally
+        How many there were.
+    failures : tuple
+        The first instances that break the statement, in the order found.
+    counterexamples : tuple of dict
+        The same as plain data, if the statement is one to be refuted.
+    verify : callable, optional
+        Verifier of these data.
+    found : str
+        How they were found.
+    """
+
+    tally: Tally
+    failures: tuple[T, ...]
+    counterexamples: tuple[Data, ...] = ()
+    verify: Verifier | None = None
+    found: str = ""
+
+
+@dataclass(frozen=True)
 class Evidence:
     """The outcome of one check.
 
@@ -190,6 +221,40 @@ class Evidence:
             "numbers": dict(self.numbers),
             "counterexample": None if example is None else vars(example),
         }
+
+
+class Findings:
+    """What a check has looked through, if there is more to it than examinations.
+
+    Parameters
+    ----------
+    *seen : Examination
+        The first is of the printed statement. For a claim with a correction the others are of
+        that; for one without, all are of the printed statement.
+    estimates : sequence of Estimate
+        Estimates, of the correction if there is one. If they meet their rules, they support it.
+    numbers : mapping, optional
+        Further figures by name.
+    summary : str
+        In place of the claim's summary.
+    printed : int
+        How many examinations are of the printed statement.
+    """
+
+    def __init__(
+        self,
+        *seen: Examination[Any],
+        estimates: Sequence[Estimate] = (),
+        numbers: Mapping[str, float | str] | None = None,
+        summary: str = "",
+        printed: int = 1,
+    ) -> None:
+        self.seen, self.estimates, self.numbers = seen, tuple(estimates), numbers or {}
+        self.summary, self.printed = summary, printed
+
+
+#: What a check returns: examinations, of the printed statement first, or more than that.
+Outcome: TypeAlias = Examination[Any] | tuple[Examination[Any], ...] | Findings | Evidence
 
 
 def agreed(*tallies: Tally) -> Verdict:

@@ -32,9 +32,9 @@ def record_claims(selected: tuple[Claim, ...]) -> None:
     """
     for claim in selected:
         paper = claim.id.split(".")[0]
-        evidence = run_check(claim.id, claim.check, Effort.QUICK, 0)
+        evidence = run_check(claim, Effort.QUICK, 0)
         for mutation in claim.mutations:
-            broken = run_check(claim.id, mutation.check, Effort.QUICK, 0)
+            broken = run_check(claim, Effort.QUICK, 0, mutation)
             if broken.verdicts == evidence.verdicts:
                 what = f"the mutation {mutation.name!r} is not caught"
                 raise InputError(f"claim {claim.id}", what, "let the check fail on it")

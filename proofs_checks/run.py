@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from formulations.errors import InputError
-from proofs_checks.claim import Check, Claim, Context, Effort
+from proofs_checks.claim import Claim, Context, Effort, Mutation
 from proofs_checks.evidence import Evidence, VacuousCheckError
 from proofs_checks.registry import claims
+from proofs_checks.search import evidence_of
 from proofs_checks.store import recorded_verdicts, stored_counterexample
 
 #: Below this many claims a second process costs more than it saves.
@@ -60,11 +61,17 @@ class Report:
         return self.recorded is None or self.recorded == self.evidence.verdicts
 
 
-def run_check(claim_id: str, check: Check, effort: Effort, seed: int) -> Evidence:
-    """Run a check with the generator that belongs to its claim and the seed."""
-    own = zlib.crc32(claim_id.encode())
+def run_check(
+    claim: Claim, effort: Effort, seed: int, mutation: Mutation | None = None
+) -> Evidence:
+    """Run a claim's check, or what a mutation makes of it.
+
+    The generator belongs to the claim and the seed.
+    """
+    own = zlib.crc32(claim.id.encode())
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(own,)))
-    return check(Context(effort, rng))
+    changes = {} if mutation is None else mutation.changes
+    return evidence_of(claim, claim.check(Context(effort, rng), **changes))
 
 
 def run_claim(claim: Claim, effort: Effort, seed: int) -> Report:
@@ -186,14 +193,11 @@ def _end_with_parent() -> None:
 def _evidence(claim: Claim, effort: Effort, seed: int) -> tuple[Evidence | None, str | None]:
     """Run the check; what goes wrong in it must not take the other claims with it."""
     try:
-        evidence = run_check(claim.id, claim.check, effort, seed)
+        return run_check(claim, effort, seed), None
     except VacuousCheckError as vacuous:
         return None, f"vacuous: {vacuous}"
     except (Exception, SystemExit) as failure:
         return None, " ".join(f"{type(failure).__name__}: {failure}".split())
-    if not isinstance(evidence, Evidence):
-        return None, f"it returned {type(evidence).__name__}, no Evidence"
-    return evidence, None
 
 
 def _stored(claim: Claim) -> str:

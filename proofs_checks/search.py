@@ -1,30 +1,27 @@
 """Look through instances of a statement, and make what breaks it small."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
-from proofs_checks.claim import Verifier
-from proofs_checks.evidence import Counterexample, Data, Evidence, Tally
+from proofs_checks.claim import Claim
+from proofs_checks.evidence import (
+    Counterexample,
+    Data,
+    Estimate,
+    Evidence,
+    Examination,
+    Findings,
+    Outcome,
+    Tally,
+    Verdict,
+    Verifier,
+    accepted,
+    agreed,
+)
 from proofs_checks.shrink import shrink, size
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Examination(Generic[T]):
-    """Outcome of looking through instances.
-
-    Parameters
-    ----------
-    tally : Tally
-        How many there were.
-    failures : tuple
-        The first instances that break the statement, in the order found.
-    """
-
-    tally: Tally
-    failures: tuple[T, ...]
 
 
 def examine(
@@ -65,67 +62,97 @@ def examine(
     return Examination(Tally(what, made, tried, applied, failed), tuple(failures))
 
 
-def smallest_counterexample(
-    failures: Iterable[Data], verify: Verifier, found: str
-) -> Counterexample | None:
-    """Shrink the smallest of the failures; None if there is none.
+def refute(
+    what: str,
+    made: str,
+    instances: Iterable[T],
+    verify: Verifier,
+    as_data: Callable[[T], Data] = lambda instance: instance,  # type: ignore[assignment,return-value]
+    *,
+    holds: Callable[[T], bool] | None = None,
+    applies: Callable[[T], bool] | None = None,
+    found: str = "search",
+) -> Examination[T]:
+    """Try a printed statement on instances, and keep those that break it as counterexamples.
 
     Parameters
     ----------
-    failures : iterable of dict
-        Instances that break the statement, as plain data.
+    what, made, instances, applies
+        As in `examine`.
     verify : callable
-        The claim's verifier, independent of the search.
+        Verifier of counterexamples, independent of the search.
+    as_data : callable, optional
+        Turns an instance into plain data for the verifier; instances are such by default.
+    holds : callable, optional
+        Whether an instance meets the conclusion; by default, whether the verifier finds nothing.
     found : str
-        How they were found.
+        How the instances are searched.
+    """
+
+    def stands(instance: T) -> bool:
+        return verify(as_data(instance)) is None
+
+    seen = examine(what, made, instances, holds or stands, applies)
+    data = tuple(map(as_data, seen.failures))
+    return Examination(seen.tally, seen.failures, data, verify, f"{found}: {made}")
+
+
+def evidence_of(claim: Claim, outcome: Outcome) -> Evidence:
+    """Return what the outcome of a claim's check says: verdicts, and what is behind them.
+
+    Parameters
+    ----------
+    claim : Claim
+        The claim. With a correction, what was looked through after the printed statement speaks
+        of the correction, and so do the estimates.
+    outcome : Outcome
+        What its check returned.
 
     Raises
     ------
     InputError
-        If the verifier does not confirm the failure: then search and verifier disagree.
+        If search and verifier disagree about a counterexample.
+    TypeError
+        If it is no outcome.
     """
-    candidates = sorted(failures, key=size)
-    if not candidates:
-        return None
-    data = shrink(candidates[0], lambda smaller: verify(smaller) is not None)
-    return Counterexample(data, str(verify(data)), found)
-
-
-def evidence_of(seen: Examination[T], summary: str, **numbers: float | str) -> Evidence:
-    """Return the evidence for a statement that needs no correction."""
-    return Evidence(seen.tally.verdict(), None, summary, (seen.tally,), numbers=numbers)
-
-
-def corrected_evidence(
-    printed: Examination[T],
-    corrected: Examination[Any],
-    verify: Verifier,
-    as_data: Callable[[T], Data],
-    summary: str,
-    **numbers: float | str,
-) -> Evidence:
-    """Return the evidence for a printed statement and its correction.
-
-    Parameters
-    ----------
-    printed, corrected : Examination
-        Both statements, looked through.
-    verify : callable
-        Verifier of the printed statement's counterexamples.
-    as_data : callable
-        Turns a failing instance into plain data.
-    summary : str
-        See `Evidence`.
-    **numbers
-        Figures.
-    """
+    if isinstance(outcome, Evidence):
+        return outcome if outcome.summary else replace(outcome, summary=claim.summary)
+    if isinstance(outcome, Examination):
+        outcome = (outcome,)
+    if not isinstance(outcome, tuple | Findings):
+        raise TypeError(f"the check returned {type(outcome).__name__}, no evidence")
+    findings = outcome if isinstance(outcome, Findings) else Findings(*outcome)
+    tallies = tuple(examination.tally for examination in findings.seen)
+    first = findings.printed if claim.correction else len(tallies)
+    right = _verdict(tallies[first:], findings.estimates) if claim.correction else None
+    examples = map(smallest_counterexample, findings.seen)
     return Evidence(
-        printed.tally.verdict(),
-        corrected.tally.verdict(),
-        summary,
-        (printed.tally, corrected.tally),
-        numbers=numbers,
-        counterexample=smallest_counterexample(
-            map(as_data, printed.failures), verify, f"search: {printed.tally.made}"
-        ),
+        _verdict(tallies[:first], () if claim.correction else findings.estimates),
+        right,
+        findings.summary or claim.summary,
+        tallies,
+        findings.estimates,
+        findings.numbers,
+        next((example for example in examples if example is not None), None),
     )
+
+
+def smallest_counterexample(seen: Examination[Any]) -> Counterexample | None:
+    """Shrink the smallest of the counterexamples; None if there is none.
+
+    Raises
+    ------
+    InputError
+        If the verifier does not confirm it: then search and verifier disagree.
+    """
+    verify = seen.verify
+    if verify is None or not seen.counterexamples:
+        return None
+    smallest = min(seen.counterexamples, key=size)
+    data = shrink(smallest, lambda smaller: verify(smaller) is not None)
+    return Counterexample(data, str(verify(data)), seen.found)
+
+
+def _verdict(tallies: Sequence[Tally], estimates: Sequence[Estimate]) -> Verdict:
+    exact = agreed(*tallies)
+    return accepted(*estimates) if estimates and exact is Verdict.HOLDS else exact

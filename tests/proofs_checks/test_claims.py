@@ -40,7 +40,7 @@ def test_a_claim_gives_the_verdicts_on_record(claim: Claim) -> None:
 )
 def test_a_mutation_is_caught(claim: Claim, mutation: Mutation) -> None:
     """With one part broken a check gives other verdicts, and not for want of instances."""
-    broken = run_check(claim.id, mutation.check, Effort.QUICK, seed=0)
+    broken = run_check(claim, Effort.QUICK, 0, mutation)
     entry = _entry(claim)
     assert broken.verdicts != (entry["as_printed"], entry["as_corrected"])
 

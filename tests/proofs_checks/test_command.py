@@ -4,6 +4,7 @@ import importlib
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ import pytest
 from bfio.cli import main
 from formulations.errors import InputError
 from proofs_checks import claims, record, registry
-from proofs_checks.claim import Claim, Context, Effort, Mutation
+from proofs_checks.claim import Check, Claim, Context, Effort, Mutation
 from proofs_checks.command import COMMAND
 from proofs_checks.evidence import Evidence, Tally, Verdict
 from proofs_checks.page import page
-from proofs_checks.run import run_claim, run_claims
+from proofs_checks.run import run_check, run_claim, run_claims
 from proofs_checks.store import stored_counterexample
 from tests.places import ROOT
 
@@ -75,11 +76,9 @@ def test_bad_input_is_one_line(
     assert words in shown
 
 
-def _claim(claim_id: str, check: Callable[[Context], Evidence]) -> Claim:
+def _claim(claim_id: str, check: Check) -> Claim:
     (model,) = (claim for claim in claims() if claim.id == "balance.eq2")
-    return Claim(
-        **vars(model) | {"id": claim_id, "check": check, "mutations": (Mutation("m", check),)}
-    )
+    return replace(model, id=claim_id, check=check, mutations=(Mutation("m"),))
 
 
 def _refuting(context: Context) -> Evidence:
@@ -109,7 +108,7 @@ def _interrupted(context: Context) -> Evidence:
         (_refuting, "verdicts refuted and none, on record holds and none"),
         (_failing, "RuntimeError: broken check"),
         (_leaving, "SystemExit: 3"),
-        (_empty, "it returned NoneType, no Evidence"),
+        (_empty, "the check returned NoneType, no evidence"),
     ],
 )
 def test_what_is_not_reproduced_exits_1(
@@ -273,6 +272,5 @@ def test_the_example_of_the_readme_is_a_claim() -> None:
     assert report.evidence.verdicts == (Verdict.REFUTED, Verdict.HOLDS)
     assert report.evidence.counterexample is not None
     assert report.evidence.counterexample.data == {"pair": [-1, 0]}
-    mutated = run_claim(_claim("own.mutated", claim.mutations[0].check), Effort.QUICK, 0)
-    assert mutated.evidence is not None
-    assert mutated.evidence.verdicts != report.evidence.verdicts
+    mutated = run_check(claim, Effort.QUICK, 0, claim.mutations[0])
+    assert mutated.verdicts != report.evidence.verdicts

@@ -12,12 +12,15 @@ from proofs_checks.evidence import (
     ContradictoryEvidenceError,
     Estimate,
     Evidence,
+    Examination,
+    Findings,
+    Outcome,
     Tally,
     VacuousCheckError,
     Verdict,
 )
 from proofs_checks.run import run_check
-from proofs_checks.search import examine, smallest_counterexample
+from proofs_checks.search import evidence_of, examine, refute, smallest_counterexample
 from proofs_checks.shrink import shrink, size
 
 numbers = st.integers(-(10**6), 10**6)
@@ -65,7 +68,9 @@ def test_shrinking_what_is_no_counterexample_is_an_error() -> None:
     with pytest.raises(InputError, match="verifier does not confirm"):
         shrink({"a": 1}, lambda data: False)
     with pytest.raises(InputError, match="verifier does not confirm"):
-        smallest_counterexample([{"a": 1}], lambda data: None, "search")
+        smallest_counterexample(
+            Examination(Tally("w", "m", 1, 1, 1), (), ({"a": 1},), lambda data: None)
+        )
 
 
 def test_an_unreadable_candidate_is_no_counterexample() -> None:
@@ -118,11 +123,27 @@ def _check(context: Context) -> Evidence:
     return Evidence(tally.verdict(), tallies=(tally,))
 
 
+_GOOD: dict[str, object] = {
+    "id": "own.a",
+    "source": "s",
+    "title": "t",
+    "statement": "s",
+    "formula": "f",
+    "hypotheses": (),
+    "kind": Kind.IDENTITY,
+    "check": _check,
+    "mutations": (Mutation("m"),),
+}
+
+
 def test_each_claim_has_a_generator_of_its_own() -> None:
     """Equal id and seed: equal draws; another id or seed: others."""
 
     def draws(name: str, seed: int) -> list[bool]:
-        checks = [run_check(f"{name}{i}", _check, Effort.QUICK, seed) for i in range(40)]
+        checks = [
+            run_check(Claim(**_GOOD | {"id": f"{name}{i}"}), Effort.QUICK, seed)  # type: ignore[arg-type]
+            for i in range(40)
+        ]
         return [evidence.as_printed is Verdict.HOLDS for evidence in checks]
 
     assert draws("own.a", 0) == draws("own.a", 0)
@@ -132,24 +153,18 @@ def test_each_claim_has_a_generator_of_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value", "match"),
-    [("id", "Lemma 1", "no valid id"), ("title", " ", "no title"), ("mutations", (), "mutation")],
+    [
+        ("id", "Lemma 1", "no valid id"),
+        ("title", " ", "no title"),
+        ("mutations", (), "mutation"),
+        ("mutations", (Mutation("m", power=2),), "changes power"),
+    ],
 )
 def test_a_claim_is_validated(field: str, value: object, match: str) -> None:
     """Ids, texts and mutations are not optional."""
-    good: dict[str, object] = {
-        "id": "own.a",
-        "source": "s",
-        "title": "t",
-        "statement": "s",
-        "formula": "f",
-        "hypotheses": (),
-        "kind": Kind.IDENTITY,
-        "check": _check,
-        "mutations": (Mutation("m", _check),),
-    }
-    Claim(**good)  # type: ignore[arg-type]
+    Claim(**_GOOD)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=match):
-        Claim(**good | {field: value})  # type: ignore[arg-type]
+        Claim(**_GOOD | {field: value})  # type: ignore[arg-type]
 
 
 def test_an_estimate_is_plain_data() -> None:
@@ -158,3 +173,42 @@ def test_an_estimate_is_plain_data() -> None:
     document = Evidence(Verdict.SUPPORTED, estimates=(estimate,)).to_mapping()
     assert document["estimates"][0]["accepted"] is True
     assert document["counterexample"] is None
+
+
+_MET = Estimate("mean", 1.0, 0.5, 1.5, 9, "below 2", accepted=True)
+
+
+def _fails(n: int) -> Examination[int]:
+    """Return an examination of 0..3 in which those from n on fail."""
+    return refute("below n", "0..3", range(4), lambda d: "why" if d["i"] >= n else None, _as_data)
+
+
+def _as_data(i: int) -> dict[str, int]:
+    return {"i": i}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "correction", "verdicts"),
+    [
+        (_fails(4), None, ("holds", None)),
+        (_fails(2), None, ("refuted", None)),
+        ((_fails(4), _fails(2)), None, ("refuted", None)),
+        ((_fails(2), _fails(4)), "c", ("refuted", "holds")),
+        ((_fails(4), _fails(2)), "c", ("holds", "refuted")),
+        (Findings(_fails(2), _fails(2), _fails(4), printed=2), "c", ("refuted", "holds")),
+        (Findings(_fails(4), estimates=(_MET,)), None, ("supported", None)),
+        (Findings(_fails(2), _fails(4), estimates=(_MET,)), "c", ("refuted", "supported")),
+        (Findings(_fails(4), _fails(2), estimates=(_MET,)), "c", ("holds", "refuted")),
+    ],
+)
+def test_the_verdicts_follow_from_the_outcome(
+    outcome: Outcome, correction: str | None, verdicts: tuple[str, str | None]
+) -> None:
+    """With a correction the first examination is of the printed statement, the rest of that."""
+    claim = Claim(**_GOOD | {"correction": correction, "summary": "s"})  # type: ignore[arg-type]
+    evidence = evidence_of(claim, outcome)
+    assert evidence.verdicts == verdicts
+    assert evidence.summary == "s"
+    example = evidence.counterexample
+    assert (example is not None) == ("refuted" in verdicts)
+    assert example is None or (example.data, example.found) == ({"i": 2}, "search: 0..3")

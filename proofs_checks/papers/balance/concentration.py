@@ -18,8 +18,8 @@ from itertools import product
 from math import exp, log, prod, sqrt
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence, agreed
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.search import examine, refute
 
 #: Room that floating-point comparisons leave.
 _MARGIN = 1 - 1e-9
@@ -112,7 +112,7 @@ def _below(snapshot: Snapshot, bound: Bound, steeper: float) -> bool:
 
 def _concentration_check(
     context: Context, *, bound: Bound, largest_increment: int, steeper: float = 1
-) -> Evidence:
+) -> Outcome:
     seen = examine(
         "the tail lies below the bound for every u",
         "random snapshots of 2 or 3 workers with up to 8 slots; all completion patterns",
@@ -125,10 +125,10 @@ def _concentration_check(
         product((1, 5, 100), (2, 16), (8, 128, 1024), range(1, 10)),
         lambda c: _choice_holds(bound, largest_increment, *c),
     )
-    return Evidence(
-        agreed(seen.tally, choice.tally),
+    return Findings(
+        seen,
+        choice,
         summary="The inequality behind the lemma holds with room to spare at every u.",
-        tallies=(seen.tally, choice.tally),
     )
 
 
@@ -178,7 +178,7 @@ def verify_exponent(data: Data) -> str | None:
     )
 
 
-def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -> Evidence:
+def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -> Outcome:
     slots = context.choose((1, 8, 256), (1, 8, 64, 256, 4096), (1, 8, 64, 256, 4096, 10**6))
     cases = list(product((2, 16), slots, (1, 5, 9)))
     made = f"G = 2 and 16, B in {slots}, p = 1/10, 1/2, 9/10"
@@ -187,16 +187,17 @@ def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -
         quadratic, linear, alpha = exponents(1, *case, factor)
         return min(quadratic, linear) >= least * alpha * _MARGIN
 
-    printed = examine(
-        "the exponent is at least 2α_B", made, cases, lambda c: reached(c, 2),
-        lambda c: c[2] * (10 - c[2]) * c[1] >= 100 * 3 * log(c[0] * c[1]),
-    )  # fmt: skip
-    corrected = examine("it is at least α_B", made, cases, lambda c: reached(c, wanted))
-    return corrected_evidence(
-        printed, corrected, verify_exponent,
+    printed = refute(
+        "the exponent is at least 2α_B",
+        made,
+        cases,
+        verify_exponent,
         lambda c: {"workers": c[0], "slots": c[1], "tenths": c[2]},
-        "With 8 in u_A the first term is exactly α_B where the square root is the larger.",
-    )  # fmt: skip
+        holds=lambda c: reached(c, 2),
+        applies=lambda c: c[2] * (10 - c[2]) * c[1] >= 100 * 3 * log(c[0] * c[1]),
+    )
+    corrected = examine("it is at least α_B", made, cases, lambda c: reached(c, wanted))
+    return printed, corrected
 
 
 _HYPOTHESES = ("each request ends with probability p, independently", "Λ ≥ every size")
@@ -213,12 +214,7 @@ CLAIMS = (
         hypotheses=_HYPOTHESES,
         kind=Kind.FINITE,
         check=partial(_concentration_check, bound=bernstein3, largest_increment=1),
-        mutations=(
-            Mutation(
-                "a bound for six times the deviation",
-                partial(_concentration_check, bound=bernstein3, largest_increment=1, steeper=6),
-            ),
-        ),
+        mutations=(Mutation("a bound for six times the deviation", steeper=6),),
         reading="through the proof's inequality for all u; at u_A itself the event is empty for "
         "small B.",
     ),
@@ -232,9 +228,10 @@ CLAIMS = (
         hypotheses=("u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}",),
         kind=Kind.COUNTEREXAMPLE,
         check=_exponent_check,
+        summary="With 8 in u_A the first term is exactly α_B where the square root is the larger.",
         mutations=(
-            Mutation("12 in place of 8 in u_A", partial(_exponent_check, factor=12)),
-            Mutation("more than α_B in the correction", partial(_exponent_check, wanted=1.2)),
+            Mutation("12 in place of 8 in u_A", factor=12),
+            Mutation("more than α_B in the correction", wanted=1.2),
         ),
         correction="It is at least α_B: so the two displays before it say, and the bound "
         "2G·e^{−α_B} after it uses no more. (2α_B would need 8√2 in u_A.)",
@@ -253,12 +250,7 @@ CLAIMS = (
         hypotheses=(*_HYPOTHESES, "a common increment 0 ≤ δ_k ≤ δ_max"),
         kind=Kind.FINITE,
         check=partial(_concentration_check, bound=bernstein6, largest_increment=3),
-        mutations=(
-            Mutation(
-                "a bound for twenty times the deviation",
-                partial(_concentration_check, bound=bernstein6, largest_increment=3, steeper=20),
-            ),
-        ),
+        mutations=(Mutation("a bound for twenty times the deviation", steeper=20),),
         reading="with the constants that Bernstein's inequality gives, C_1 = 1/4; C_0 = 8 then "
         "does.",
     ),

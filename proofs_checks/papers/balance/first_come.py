@@ -8,9 +8,9 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.policy import Policy
 from bfio.decode.state import DecodeState
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
-from proofs_checks.papers.balance.toolkit import confirmed, engines, full_run
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.evidence import Data, Outcome
+from proofs_checks.papers.balance.toolkit import engines, full_run
+from proofs_checks.search import examine, refute
 
 #: Chooses the worker of the oldest request from the free slots of all workers, one at least > 0.
 Rule = Callable[[Sequence[int]], int]
@@ -85,14 +85,15 @@ def first_loads(placed: Sequence[int], prompts: Sequence[int], workers: int) -> 
 
 def _fcfs_check(
     context: Context, *, slots: int = 2, policy: str | Policy = "fcfs", rule: Rule = most_free
-) -> Evidence:
+) -> Outcome:
     count = context.choose(5, 6, 7)
     lists = [p for n in range(1, count + 1) for p in product((1, 2), repeat=n)]
-    printed = examine(
+    printed = refute(
         "text and Algorithm 2 assign alike",
         f"all lists of up to {count} prompts in 1..2, two empty workers with {slots} slot(s)",
         lists,
-        lambda p: verify_fcfs({"prompts": list(p), "workers": 2, "slots": slots}) is None,
+        verify_fcfs,
+        lambda p: {"prompts": list(p), "workers": 2, "slots": slots},
     )
 
     def as_toolkit(case: tuple[Sequence[int], int, int], engine: str = "reference") -> bool:
@@ -114,13 +115,9 @@ def _fcfs_check(
         [*((p, 2, slots) for p in lists if len(p) < count), *runs],
         as_toolkit,
     )
-    evidence = corrected_evidence(
-        printed, corrected, verify_fcfs,
-        lambda p: {"prompts": list(p), "workers": 2, "slots": slots},
-        "The theorems need neither: to both, sizes are exchangeable.",
-    )  # fmt: skip
-    return confirmed(
-        evidence,
+    return (
+        printed,
+        corrected,
         *(
             examine(f"so does the {engine} engine", made, runs, partial(as_toolkit, engine=engine))
             for engine in engines(context)[1:]
@@ -140,14 +137,12 @@ CLAIMS = (
         hypotheses=("two workers, all slots free",),
         kind=Kind.COUNTEREXAMPLE,
         check=_fcfs_check,
+        summary="The theorems need neither: to both, sizes are exchangeable.",
         mutations=(
-            Mutation("one slot per worker", partial(_fcfs_check, slots=1)),
-            Mutation("newest first in place of FCFS", partial(_fcfs_check, policy=newest_first)),
-            Mutation("the toolkit's fcfs by index", partial(_fcfs_check, policy="fcfs-by-index")),
-            Mutation(
-                "fewest free slots in place of most in Algorithm 2",
-                partial(_fcfs_check, rule=least_free),
-            ),
+            Mutation("one slot per worker", slots=1),
+            Mutation("newest first in place of FCFS", policy=newest_first),
+            Mutation("the toolkit's fcfs by index", policy="fcfs-by-index"),
+            Mutation("fewest free slots in place of most in Algorithm 2", rule=least_free),
         ),
         correction="They admit the same requests but place them differently. The paper says that "
         "the pseudocode is the one used in analysis and implementation. The toolkit has both: "

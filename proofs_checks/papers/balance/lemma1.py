@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from formulations.arrays import integer_matrix, integer_vector
 from formulations.errors import InputError
+from formulations.step import Objective, StepProblem, solve
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence, Tally
-from proofs_checks.search import Examination, examine, smallest_counterexample
+from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import (
     Loads,
     gap,
@@ -83,52 +83,40 @@ def as_data(instance: Instance) -> Data:
     return {"groups": groups}
 
 
-def violations_by_program(context: Context, count: int) -> Tally:
-    """Search larger rounds by integer programs for optimal assignments that break the lemma.
+def random_round(context: Context) -> StepProblem:
+    """Draw a round of two sizes: that leaves many optima, and there the lemma is in danger."""
+    G, B = (int(context.rng.integers(3, 5)), int(context.rng.integers(2, 4)))
+    largest = int(context.rng.integers(4, 20))
+    sizes = np.where(np.arange(G * B) < context.rng.integers(1, G * B), largest, 1)
+    return StepProblem(
+        integer_vector([B] * G, "capacity"),
+        integer_matrix([[0]] * G, "base"),
+        integer_matrix(sizes[:, None], "contribution"),
+        objective=Objective.MAX_LOAD,
+    )
+
+
+def lemma_holds_by_program(problem: StepProblem) -> bool:
+    """Whether integer programs find no optimal assignment that breaks the lemma.
 
     With M* the least maximum, one exists iff the loads can stay within M* on all workers and
     within M* − s_max − 1 on the last: a step program with token capacities.
     """
-    from formulations.step import Objective, StepProblem, solve
-
-    found = 0
-    for _ in range(count):
-        G, B = (int(context.rng.integers(3, 5)), int(context.rng.integers(2, 4)))
-        largest = int(context.rng.integers(4, 20))
-        # Few sizes leave many optima: that is where the lemma is in danger.
-        sizes = np.where(np.arange(G * B) < context.rng.integers(1, G * B), largest, 1)
-        problem = StepProblem(
-            integer_vector([B] * G, "capacity"),
-            integer_matrix([[0]] * G, "base"),
-            integer_matrix(sizes[:, None], "contribution"),
-            objective=Objective.MAX_LOAD,
-        )
-        least = solve(problem).objective
-        if least is None or least <= int(sizes.max()):
-            continue
-        limits = [least] * (G - 1) + [least - int(sizes.max()) - 1]
-        found += (
-            solve(
-                replace(problem, token_capacity=integer_vector(limits, "token_capacity"))
-            ).objective
-            is not None
-        )
-    return Tally(
-        "printed statement, by integer programs",
-        "random rounds of two sizes on 3 or 4 workers with 2 or 3 slots; CP-SAT looks for an "
-        "optimal assignment with a gap above s_max",
-        count,
-        count,
-        found,
-    )
+    least, largest = solve(problem).objective, int(problem.contribution.max())
+    if least is None or least <= largest:
+        return True
+    limits = [least] * (len(problem.capacity) - 1) + [least - largest - 1]
+    tighter = replace(problem, token_capacity=integer_vector(limits, "token_capacity"))
+    return solve(tighter).objective is None
 
 
-def _examined(
-    context: Context, rule: Rule, shapes: Sequence[tuple[int, ...]], what: str
-) -> Examination[Instance]:
+def _rounds(
+    context: Context, rule: Rule, shapes: Sequence[tuple[int, ...]]
+) -> tuple[str, Iterator[Instance]]:
+    """Return optimal assignments, and how they were made."""
     largest = context.choose(3, 5, 6)
     made = f"every optimal assignment of every round with sizes 1..{largest}, slots {shapes}"
-    return examine(what, made, optimal_rounds(shapes, largest, rule), gap_within_largest)
+    return made, optimal_rounds(shapes, largest, rule)
 
 
 def _check(
@@ -137,45 +125,46 @@ def _check(
     shapes: Sequence[tuple[int, ...]] | None = None,
     corrected_rule: Rule = fewest_maximisers,
     corrected_shapes: Sequence[tuple[int, ...]] | None = None,
-) -> Evidence:
+) -> Outcome:
     default = context.choose(_EQUAL, _MORE, _MORE)
-    printed = _examined(context, least_maximum, shapes or default, "printed statement")
-    corrected = _examined(
-        context, corrected_rule, corrected_shapes or default, "corrected statement"
-    )
-    example = smallest_counterexample(
-        map(as_data, printed.failures), verify, f"exhaustive search: {printed.tally.made}"
-    )
+    printed = _rounds(context, least_maximum, shapes or default)
+    corrected = _rounds(context, corrected_rule, corrected_shapes or default)
     searched = context.choose(0, 20, 200)
-    programs = (violations_by_program(context, searched),) if searched else ()
-    return Evidence(
-        printed.tally.verdict(),
-        corrected.tally.verdict(),
-        "Several workers may share the maximum; then a light one can stay as light as it likes. "
-        "Only the proof's own tie-break, fewest workers at the maximum, forces the gap down.",
-        (printed.tally, corrected.tally, *programs),
-        counterexample=example,
+    programs = (
+        examine(
+            "printed statement, by integer programs",
+            "random rounds of two sizes on 3 or 4 workers with 2 or 3 slots; CP-SAT looks for an "
+            "optimal assignment with a gap above s_max",
+            (random_round(context) for _ in range(searched)),
+            lemma_holds_by_program,
+        ),
+    )
+    return Findings(
+        refute(
+            "printed statement",
+            *printed,
+            verify,
+            as_data,
+            holds=gap_within_largest,
+            found="exhaustive search",
+        ),
+        *(programs if searched else ()),
+        examine("corrected statement", *corrected, gap_within_largest),
+        printed=1 + bool(searched),
     )
 
 
 def _imbalance_check(
     context: Context, *, bound: Callable[[int, int], int] = lambda G, s: (G - 1) * s
-) -> Evidence:
+) -> Outcome:
     largest = context.choose(3, 5, 6)
     shapes = context.choose(_EQUAL, _MORE, _MORE)
-    seen = examine(
+    return examine(
         "Imb ≤ (G − 1)·s_max",
         f"every assignment of least maximum of every round with sizes 1..{largest}, slots "
         f"{shapes}",
         optimal_rounds(shapes, largest, least_maximum),
         lambda i: imbalance(i[2]) <= bound(len(i[0]), max(i[1])),
-    )
-    return Evidence(
-        seen.tally.verdict(),
-        summary="All optima of a round have the same imbalance, G·M less a fixed total, so the "
-        "bound that holds for the tie-broken optimum holds for each: the theorem does not need "
-        "Lemma 1 as printed.",
-        tallies=(seen.tally,),
     )
 
 
@@ -190,18 +179,16 @@ CLAIMS = (
         hypotheses=("G workers with B slots each", "a round of G·B sizes in 1..s_max, all placed"),
         kind=Kind.COUNTEREXAMPLE,
         check=_check,
+        summary="Several workers may share the maximum; then a light one can stay as light as it "
+        "likes. Only the proof's own tie-break, fewest workers at the maximum, forces the gap "
+        "down.",
         mutations=(
-            Mutation(
-                "the tie-break dropped from the correction",
-                partial(_check, corrected_rule=least_maximum),
-            ),
+            Mutation("the tie-break dropped from the correction", corrected_rule=least_maximum),
             Mutation(
                 "workers with different numbers of slots in the correction",
-                partial(_check, corrected_shapes=((3, 1), (2, 1, 1))),
+                corrected_shapes=((3, 1), (2, 1, 1)),
             ),
-            Mutation(
-                "two workers only, where the lemma is true", partial(_check, shapes=((2, 2),))
-            ),
+            Mutation("two workers only, where the lemma is true", shapes=((2, 2),)),
         ),
         correction="It holds for every assignment that is lexicographically smallest in (maximum "
         "load, number of workers at the maximum); the printed proof uses this tie-break and then "
@@ -219,11 +206,11 @@ CLAIMS = (
         hypotheses=("G workers with B slots each", "a round of G·B sizes in 1..s_max, all placed"),
         kind=Kind.FINITE,
         check=_imbalance_check,
+        summary="All optima of a round have the same imbalance, G·M less a fixed total, so the "
+        "bound that holds for the tie-broken optimum holds for each: the theorem does not need "
+        "Lemma 1 as printed.",
         mutations=(
-            Mutation(
-                "the bound lowered to (G − 2)·s_max",
-                partial(_imbalance_check, bound=lambda G, s: (G - 2) * s),
-            ),
+            Mutation("the bound lowered to (G − 2)·s_max", bound=lambda G, s: (G - 2) * s),
         ),
     ),
 )

@@ -4,13 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from itertools import product
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.slots import ExactLaw, mean, uniform, variance
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.search import examine, refute
 
 
 @dataclass(frozen=True)
@@ -119,14 +118,17 @@ def verify_variance(data: Data) -> str | None:
     return f"{_described(slot)} the variance is {found} < σ_s² = {wanted}"
 
 
-def _variance_check(context: Context, *, arbitrary: bool = True, whole: bool = False) -> Evidence:
+def _variance_check(context: Context, *, arbitrary: bool = True, whole: bool = False) -> Outcome:
     starts: tuple[int | None, ...] = tuple(range(1, context.choose(4, 7, 10)))
     made = "every slot with small prompts, increments 0..2, p = 1/10, 1/2, 9/10"
-    printed = examine(
-        "Var Y(k) ≥ σ_s² from any size at step 0", made.replace("0..2", "1 and 2"),
+    printed = refute(
+        "Var Y(k) ≥ σ_s² from any size at step 0",
+        made.replace("0..2", "1 and 2"),
         _slots(context, starts if arbitrary else (None,), slowest=1),
-        lambda s: variance(s.law()) >= variance(uniform(s.prompts)),
-    )  # fmt: skip
+        verify_variance,
+        _as_data,
+        holds=lambda s: variance(s.law()) >= variance(uniform(s.prompts)),
+    )
 
     def corrected_holds(slot: Slot) -> bool:
         share = 1 if slot.start is None or whole else slot.renewed
@@ -138,11 +140,7 @@ def _variance_check(context: Context, *, arbitrary: bool = True, whole: bool = F
         "fresh prompt",
         made, _slots(context, (None, *starts)), corrected_holds,
     )  # fmt: skip
-    return corrected_evidence(
-        printed, corrected, verify_variance, _as_data,
-        "The proof takes the prompt in a slot for an independent copy of S at any fixed time; "
-        "until the first completion it is whatever the slot began with.",
-    )  # fmt: skip
+    return printed, corrected
 
 
 # The third moment, (41).
@@ -172,9 +170,7 @@ def verify_moment(data: Data) -> str | None:
     )
 
 
-def _moment_check(
-    context: Context, *, far: bool = True, share: Fraction = Fraction(1)
-) -> Evidence:
+def _moment_check(context: Context, *, far: bool = True, share: Fraction = Fraction(1)) -> Outcome:
     constants = context.choose((10**4, 10**6), (10**4, 10**6, 10**9), (10**4, 10**6, 10**12))
     starts = [10 * round(constant ** (1 / 3)) for constant in constants] if far else [1, 2]
     cases = [
@@ -182,11 +178,11 @@ def _moment_check(
          "constant": constant}
         for constant, start, tenths, k in product(constants, starts, (5, 9), (1, 2))
     ]  # fmt: skip
-    printed = examine(
+    printed = refute(
         "E|Y(k) − E Y(k)|³ below one constant from any size at step 0",
         f"prompts 1 or 2, increments 1, p = 1/2 and 9/10, constants {constants}, starts {starts}",
         cases,
-        lambda case: verify_moment(case) is None,
+        verify_moment,
     )
     corrected = examine(
         "E|Y(k) − E Y(k)|³ ≤ 4((s_max − 1)³ + 48·δ_max³/p³) from a fresh prompt",
@@ -194,11 +190,7 @@ def _moment_check(
         _slots(context, (None,)),
         lambda s: third_moment(s.law()) <= share * moment_bound(s),
     )
-    return corrected_evidence(
-        printed, corrected, verify_moment, lambda case: case,
-        "While the first content y is there with probability (1 − p)^k, the moment grows like y³; "
-        "no constant that knows (p, σ_s², δ_max, s_max) only can bound it.",
-    )  # fmt: skip
+    return printed, corrected
 
 
 _RECURSION = "recursion (38): Y(k) = (1−ξ)(Y(k−1) + δ_k) + ξ·S"
@@ -214,11 +206,11 @@ CLAIMS = (
         hypotheses=(_RECURSION, "Y(0) arbitrary, independent of what follows"),
         kind=Kind.COUNTEREXAMPLE,
         check=_variance_check,
+        summary="The proof takes the prompt in a slot for an independent copy of S at any fixed "
+        "time; until the first completion it is whatever the slot began with.",
         mutations=(
-            Mutation("fresh prompts at step 0", partial(_variance_check, arbitrary=False)),
-            Mutation(
-                "σ_s² from any start in the correction", partial(_variance_check, whole=True)
-            ),
+            Mutation("fresh prompts at step 0", arbitrary=False),
+            Mutation("σ_s² from any start in the correction", whole=True),
         ),
         correction="It holds if the slots hold fresh prompts at step 0, as they do when a run "
         "begins. From an arbitrary configuration Var(Y(k)) ≥ (1 − (1 − p)^k)·σ_s² ≥ p·σ_s²: given "
@@ -239,16 +231,14 @@ CLAIMS = (
         hypotheses=(_RECURSION, "Y(0) arbitrary, independent of what follows"),
         kind=Kind.COUNTEREXAMPLE,
         check=_moment_check,
+        summary="While the first content y is there with probability (1 − p)^k, the moment grows "
+        "like y³; no constant that knows (p, σ_s², δ_max, s_max) only can bound it.",
         mutations=(
-            Mutation("starts no larger than prompts", partial(_moment_check, far=False)),
-            Mutation(
-                "a thousandth of the constant in the correction",
-                partial(_moment_check, share=Fraction(1, 1000)),
-            ),
+            Mutation("starts no larger than prompts", far=False),
+            Mutation("a thousandth of the constant in the correction", share=Fraction(1, 1000)),
         ),
-        correction="It holds if the slots hold fresh prompts at step 0, with C_3 = "
-        "4((s_max − 1)³ + 48·δ_max³/p³); or with a constant that depends on the first content "
-        "too.",
+        correction="It holds if the slots hold fresh prompts at step 0, with C_3 = 4((s_max − 1)³ "
+        "+ 48·δ_max³/p³); or with a constant that depends on the first content too.",
         defect=Defect.HYPOTHESIS,
         reading="as balance.lemma8. The check refutes constants of ten thousand and a million; a "
         "larger start refutes any other.",

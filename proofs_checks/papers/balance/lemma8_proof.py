@@ -1,12 +1,11 @@
 """Two steps in the proof of Lemma 8: the decomposition of a slot's size, and a cube of a sum."""
 
 from fractions import Fraction
-from functools import partial
 from itertools import product
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.evidence import Data, Outcome
+from proofs_checks.search import examine, refute
 
 # The decomposition, after one step: H is δ_1 with probability 1 − p, else 0.
 
@@ -38,7 +37,7 @@ def verify_decomposition(data: Data) -> str | None:
     )
 
 
-def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 2) -> Evidence:
+def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 2) -> Outcome:
     largest = context.choose(3, 5, 8)
     cases = [
         {"prompts": [1, other], "tenths": tenths, "increment": increment, "prompt": prompt,
@@ -49,10 +48,9 @@ def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 
         for survives in (0, 1)
     ]  # fmt: skip
     made = f"slots with two prompts up to {largest} and increments up to {increments} after a step"
-    printed = examine(
-        "Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)", made, cases,
-        lambda c: verify_decomposition(c) is None,
-    )  # fmt: skip
+    printed = refute(
+        "Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)", made, cases, verify_decomposition
+    )
 
     def two_terms(case: Data) -> bool:
         mean_s, mean_h = _means(case)
@@ -61,24 +59,20 @@ def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 
         return bool(sum(parts) == case["prompt"] + growth - mean_s - mean_h)
 
     corrected = examine("Y − EY = (S − μ_s) + (H − EH)", made, cases, two_terms)
-    return corrected_evidence(
-        printed, corrected, verify_decomposition, lambda c: c,
-        "The third term is −E[H], one too many.",
-    )  # fmt: skip
+    return printed, corrected
 
 
 # The cube.
 
 
-def _cubes_check(context: Context, *, constant: int = 27) -> Evidence:
+def _cubes_check(context: Context, *, constant: int = 27) -> Outcome:
     largest = context.choose(6, 12, 30)
-    seen = examine(
+    return examine(
         "(x + y + z)³ ≤ 27(x³ + y³ + z³)",
         f"all integers 0..{largest}",
         product(range(largest + 1), repeat=3),
         lambda x: sum(x) ** 3 <= constant * sum(v**3 for v in x),
     )
-    return evidence_of(seen, "9 would do (power means), with equality at x = y = z; 27 is safe.")
 
 
 CLAIMS = (
@@ -91,12 +85,10 @@ CLAIMS = (
         hypotheses=("Y = S + H", "S and H independent", "Var(S) > 0"),
         kind=Kind.COUNTEREXAMPLE,
         check=_decomposition_check,
+        summary="The third term is −E[H], one too many.",
         mutations=(
-            Mutation("no growth, H = 0", partial(_decomposition_check, increments=0)),
-            Mutation(
-                "the second term dropped from the correction",
-                partial(_decomposition_check, terms=1),
-            ),
+            Mutation("no growth, H = 0", increments=0),
+            Mutation("the second term dropped from the correction", terms=1),
         ),
         correction="Without the third term: Y − EY = (S − μ_s) + (H − EH). The bound on the third "
         "moment needs no more, and the constant C_3 gets smaller.",
@@ -113,6 +105,7 @@ CLAIMS = (
         hypotheses=("x, y, z ≥ 0",),
         kind=Kind.IDENTITY,
         check=_cubes_check,
-        mutations=(Mutation("8 in place of 27", partial(_cubes_check, constant=8)),),
+        summary="9 would do (power means), with equality at x = y = z; 27 is safe.",
+        mutations=(Mutation("8 in place of 27", constant=8),),
     ),
 )

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import combinations, product
 from math import prod
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.search import examine, refute
 
 #: Independent variables, each uniform on its values, and t.
 Instance = tuple[tuple[tuple[int, ...], ...], int]
@@ -93,7 +92,7 @@ def _alike_data(case: Instance) -> Data:
 
 def _maximum_check(
     context: Context, *, with_correction: int = 1, non_negative: bool = False
-) -> Evidence:
+) -> Outcome:
     cases = list(_alike(context))
     made = "loads uniform on every set of small values, 2 or 3 workers, all t"
 
@@ -118,16 +117,13 @@ def _maximum_check(
         tight += room == 0
         return room >= 0
 
-    printed = examine("printed inequality", made, cases, printed_holds)
+    printed = refute(
+        "printed inequality", made, cases, verify_maximum, _alike_data, holds=printed_holds
+    )
     corrected = examine("with the correction term", made, cases, corrected_holds)
-    return corrected_evidence(
-        printed, corrected, verify_maximum,
-        _alike_data,
-        "The maximum may be negative, and the inequality leaves that part out; for one worker it "
-        "would say 0 ≥ t·P(X ≥ t). The corrected one is sharp: loads a ± t with equal chances "
-        "meet it with equality, for any number of workers.",
-        **{"instances that meet the corrected one with equality": tight},
-    )  # fmt: skip
+    return Findings(
+        printed, corrected, numbers={"instances that meet the corrected one with equality": tight}
+    )
 
 
 # Loads of different means: eq. (49).
@@ -155,13 +151,16 @@ def _families(context: Context, alike: bool) -> Iterator[Instance]:
 
 def _family_check(
     context: Context, *, alike: bool = False, floor: bool = True, with_correction: int = 1
-) -> Evidence:
+) -> Outcome:
     cases = list(_families(context, alike))
     made = "two independent loads, each uniform on two small values, all t"
-    printed = examine(
-        "E max X ≥ max a + t·P(max (X − a) ≥ t)", made, cases,
-        lambda c: verify_family({"variables": [list(v) for v in c[0]], "t": c[1]}) is None,
-    )  # fmt: skip
+    printed = refute(
+        "E max X ≥ max a + t·P(max (X − a) ≥ t)",
+        made,
+        cases,
+        verify_family,
+        lambda c: {"variables": [list(v) for v in c[0]], "t": c[1]},
+    )
 
     def corrected_holds(case: Instance) -> bool:
         variables, t = case
@@ -170,12 +169,7 @@ def _family_check(
         return expected_maximum(variables) >= right - with_correction * left_out(variables)
 
     corrected = examine("from min a, with the correction term", made, cases, corrected_holds)
-    return corrected_evidence(
-        printed, corrected, verify_family,
-        lambda c: {"variables": [list(v) for v in c[0]], "t": c[1]},
-        "That some load exceeds its own mean by t says nothing of the maximum if its mean is "
-        "low: a load of 100 and one of 20 ± 1 have the maximum 100.",
-    )  # fmt: skip
+    return printed, corrected
 
 
 CLAIMS = (
@@ -189,14 +183,12 @@ CLAIMS = (
         hypotheses=("G ≥ 2 loads S_g, independent and of one law with mean μB",),
         kind=Kind.COUNTEREXAMPLE,
         check=_maximum_check,
+        summary="The maximum may be negative, and the inequality leaves that part out; for one "
+        "worker it would say 0 ≥ t·P(X ≥ t). The corrected one is sharp: loads a ± t with equal "
+        "chances meet it with equality, for any number of workers.",
         mutations=(
-            Mutation(
-                "loads not centred, so never negative", partial(_maximum_check, non_negative=True)
-            ),
-            Mutation(
-                "the term left out of the correction",
-                partial(_maximum_check, with_correction=0),
-            ),
+            Mutation("loads not centred, so never negative", non_negative=True),
+            Mutation("the term left out of the correction", with_correction=0),
         ),
         correction="E[max] ≥ t·P(max ≥ t) − E[(S_1 − μB)⁻]·P(S_1 < μB)^{G−1}. The maximum is "
         "negative only if all loads lie below their mean, and they are independent, so the "
@@ -217,12 +209,12 @@ CLAIMS = (
         hypotheses=("any family of random variables", "t > 0"),
         kind=Kind.COUNTEREXAMPLE,
         check=_family_check,
+        summary="That some load exceeds its own mean by t says nothing of the maximum if its mean "
+        "is low: a load of 100 and one of 20 ± 1 have the maximum 100.",
         mutations=(
-            Mutation("the largest mean in the correction", partial(_family_check, floor=False)),
-            Mutation(
-                "the term left out of the correction", partial(_family_check, with_correction=0)
-            ),
-            Mutation("one law for both loads", partial(_family_check, alike=True)),
+            Mutation("the largest mean in the correction", floor=False),
+            Mutation("the term left out of the correction", with_correction=0),
+            Mutation("one law for both loads", alike=True),
         ),
         correction="E[max_i X_i] ≥ min_i a_i + t·P(max_i (X_i − a_i) ≥ t) − "
         "E[(X_1 − a_1)⁻]·Π_{i>1} P(X_i < a_i) for independent X_i. Loads that begin with fresh "

@@ -1,14 +1,13 @@
 """Section 3 and the beginning of section 5: profiles, loads, imbalance."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 
 from bfio.decode.drift import Drift
 from bfio.decode.run import Run
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.runs import random_requests, small_run, step_loads
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import gap, vectors
 
 #: Load of a request with prompt s in its j-th step, j = 1, 2, ...
@@ -32,7 +31,7 @@ def loads_by_definition(run: Run, prompts: Sequence[int], weight: Weight) -> lis
     return loads
 
 
-def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Evidence:
+def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Outcome:
     runs = context.choose(5, 100, 2000)
     cases = [([3], [4]), *(random_requests(context.rng, 12, 9, 5) for _ in range(runs))]
 
@@ -48,11 +47,10 @@ def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Evid
         holds,
     )
     constant = small_run([5], [3], "fcfs", 1, 1, drift=Drift((0,)))
-    return evidence_of(
+    return Findings(
         seen,
-        "The printed example, prompt 3 and four steps, gives the loads 3, 4, 5, 6; constant work "
-        "5 "
-        f"for three steps gives {step_loads(constant)[:, 0].tolist()}.",
+        summary="The printed example, prompt 3 and four steps, gives the loads 3, 4, 5, 6; "
+        f"constant work 5 for three steps gives {step_loads(constant)[:, 0].tolist()}.",
     )
 
 
@@ -72,14 +70,15 @@ def verify_steps(data: Data) -> str | None:
     return f"the sentence gives {sentence}, the profile W = {profile}"
 
 
-def _steps_check(context: Context, *, extra: int = 0) -> Evidence:
+def _steps_check(context: Context, *, extra: int = 0) -> Outcome:
     largest = context.choose(4, 12, 40)
     requests = [(s, o) for s in range(1, largest) for o in range(2, largest)]
-    printed = examine(
+    printed = refute(
         "o − 1 steps with loads s + k agree with the profile",
         f"all prompts and outputs below {largest}",
         requests,
-        lambda r: verify_steps({"prompt": r[0], "output": r[1]}) is None,
+        verify_steps,
+        lambda r: {"prompt": r[0], "output": r[1]},
     )
 
     def runs_as_corrected(request: tuple[int, int]) -> bool:
@@ -91,13 +90,7 @@ def _steps_check(context: Context, *, extra: int = 0) -> Evidence:
         "o steps with loads s + j − 1", "the same requests, run by the engine", requests,
         runs_as_corrected,
     )  # fmt: skip
-    return corrected_evidence(
-        printed,
-        corrected,
-        verify_steps,
-        lambda r: {"prompt": r[0], "output": r[1]},
-        "The sentence and the profile two lines below it never agree.",
-    )
+    return printed, corrected
 
 
 # Equation (2) and its bound by the gap.
@@ -109,25 +102,21 @@ def _small_loads(context: Context) -> Iterator[tuple[int, ...]]:
         yield from vectors(workers, largest)
 
 
-def _imbalance_check(context: Context, *, peak: Callable[..., int] = max) -> Evidence:
-    seen = examine(
+def _imbalance_check(context: Context, *, peak: Callable[..., int] = max) -> Outcome:
+    return examine(
         "both forms of the imbalance agree",
         "all load vectors of 1 to 4 workers with small entries",
         _small_loads(context),
         lambda x: sum(max(x) - load for load in x) == len(x) * peak(x) - sum(x) >= 0,
     )
-    return evidence_of(seen, "An identity; the value is never negative.")
 
 
-def _gap_check(context: Context, *, fewer: int = 1) -> Evidence:
-    seen = examine(
+def _gap_check(context: Context, *, fewer: int = 1) -> Outcome:
+    return examine(
         "D ≤ Imbalance ≤ (G − 1)·D",
         "all load vectors of 1 to 4 workers with small entries",
         _small_loads(context),
         lambda x: gap(x) <= len(x) * max(x) - sum(x) <= (len(x) - fewer) * gap(x),
-    )
-    return evidence_of(
-        seen, "The lower bound is ours: it shows that the step to D loses at most a factor G − 1."
     )
 
 
@@ -144,12 +133,7 @@ CLAIMS = (
         hypotheses=("assignments are sticky and not preempted",),
         kind=Kind.FINITE,
         check=_profile_check,
-        mutations=(
-            Mutation(
-                "loads one step ahead, w(j) = s + j",
-                partial(_profile_check, weight=lambda s, j: s + j),
-            ),
-        ),
+        mutations=(Mutation("loads one step ahead, w(j) = s + j", weight=lambda s, j: s + j),),
         reading="checked on the engine that every other claim with runs uses.",
     ),
     Claim(
@@ -163,7 +147,8 @@ CLAIMS = (
         hypotheses=("s ≥ 1, o ≥ 1",),
         kind=Kind.COUNTEREXAMPLE,
         check=_steps_check,
-        mutations=(Mutation("one step more in the correction", partial(_steps_check, extra=1)),),
+        summary="The sentence and the profile two lines below it never agree.",
+        mutations=(Mutation("one step more in the correction", extra=1),),
         correction="The profile is right: o steps, the j-th with load s + j − 1, as section 3 "
         "says. The sentence drops the first step.",
         defect=Defect.MISPRINT,
@@ -180,9 +165,8 @@ CLAIMS = (
         hypotheses=(),
         kind=Kind.IDENTITY,
         check=_imbalance_check,
-        mutations=(
-            Mutation("the minimum in place of the maximum", partial(_imbalance_check, peak=min)),
-        ),
+        summary="An identity; the value is never negative.",
+        mutations=(Mutation("the minimum in place of the maximum", peak=min),),
     ),
     Claim(
         id="balance.imbalance-gap",
@@ -194,6 +178,8 @@ CLAIMS = (
         hypotheses=(),
         kind=Kind.IDENTITY,
         check=_gap_check,
-        mutations=(Mutation("G − 2 in place of G − 1", partial(_gap_check, fewer=2)),),
+        summary="The lower bound is ours: it shows that the step to D loses at most a factor G − "
+        "1.",
+        mutations=(Mutation("G − 2 in place of G − 1", fewer=2),),
     ),
 )

@@ -1,7 +1,6 @@
 """Equations (13) to (15): how near to normal a load is, and the tail of the normal law."""
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import product
 from math import ceil, erf, exp, log, pi, sqrt
 
@@ -9,10 +8,10 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence, agreed
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.laws import deviation, law, mean, sum_law
 from proofs_checks.papers.balance.constants import C1, LEAST_G, prompt_laws
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import examine, refute
 
 #: A constant with which the Berry–Esseen theorem is proven (Shevtsova 2011).
 _BERRY_ESSEEN = 0.4748
@@ -45,16 +44,19 @@ def verify_constant(data: Data) -> str | None:
     )
 
 
-def _constant_check(context: Context, *, rarest: int | None = None, factor: float = 1) -> Evidence:
+def _constant_check(context: Context, *, rarest: int | None = None, factor: float = 1) -> Outcome:
     most = rarest or context.choose(200, 1000, 10_000)
     odds = [o for o in (1, 3, 10, 30, 100, 200, 1000, 10_000) if o <= most]
     slots = context.choose((1, 8, 64), (1, 8, 64, 256), (1, 8, 64, 256, 1024))
     cases = list(product(odds, slots))
     made = f"prompts 1 or 2 with odds {odds} : 1, B in {slots}; exact law of the sum"
-    printed = examine(
-        "one constant, 3, for all laws of prompts", made, cases,
-        lambda c: verify_constant({"odds": c[0], "slots": c[1], "hundredths": 300}) is None,
-    )  # fmt: skip
+    printed = refute(
+        "one constant, 3, for all laws of prompts",
+        made,
+        cases,
+        verify_constant,
+        lambda c: {"odds": c[0], "slots": c[1], "hundredths": 300},
+    )
 
     def within(case: tuple[int, int]) -> bool:
         pmf = law([1, 2], [case[0], 1])
@@ -62,12 +64,7 @@ def _constant_check(context: Context, *, rarest: int | None = None, factor: floa
         return distance_to_normal(pmf, case[1]) * sqrt(case[1]) * factor <= _BERRY_ESSEEN / kappa
 
     corrected = examine("constant 0.4748/κ_0", made, cases, within)
-    return corrected_evidence(
-        printed, corrected, verify_constant,
-        lambda c: {"odds": c[0], "slots": c[1], "hundredths": 300},
-        "The rarer the long prompts, the larger the constant: it grows without bound as κ_0 "
-        "falls.",
-    )  # fmt: skip
+    return printed, corrected
 
 
 # Equations (14) and (15): the tail of the normal law and c_1.
@@ -79,7 +76,7 @@ def _grid(context: Context, least: int) -> Iterator[int]:
     yield from (2**k for k in range(6, 60) if 2**k >= least)
 
 
-def _tail_check(context: Context, *, least: int = LEAST_G) -> Evidence:
+def _tail_check(context: Context, *, least: int = LEAST_G) -> Outcome:
     def chain(workers: int) -> bool:
         z = sqrt(log(workers) / 2)
         exact = (1 - erf(z / sqrt(2))) / 2
@@ -87,14 +84,11 @@ def _tail_check(context: Context, *, least: int = LEAST_G) -> Evidence:
         last = exp(-log(workers) / 4) / (2 * sqrt(2 * pi) * z)
         return exact >= middle >= last * (1 - 1e-12)
 
-    seen = examine(
+    return examine(
         "P(Z ≥ z_G) ≥ (1/z − 1/z³)·φ(z) ≥ G^{−1/4}/(2√(2π)·z_G)",
         "consecutive G from the least with log G ≥ 4 on, and powers of two up to 2^59",
         (g for g in _grid(context, least) if g < 2**40),
         chain,
-    )
-    return evidence_of(
-        seen, "The last step is z² ≥ 2, which is exactly log G ≥ 4: the condition is sharp."
     )
 
 
@@ -117,7 +111,7 @@ def chance_of_reaching(pmf: FloatArray, slots: int, workers: int) -> float:
     return float(1 - min(below, 1.0) ** workers)
 
 
-def _c1_check(context: Context, *, constant: float = C1, slots: int | None = None) -> Evidence:
+def _c1_check(context: Context, *, constant: float = C1, slots: int | None = None) -> Outcome:
     def chain(workers: int) -> bool:
         chance = exceedance(workers)
         # log1p keeps (1 − p)^G accurate where G is huge.
@@ -146,12 +140,9 @@ def _c1_check(context: Context, *, constant: float = C1, slots: int | None = Non
         product(laws, sizes),
         reached,
     )
-    return Evidence(
-        agreed(bound.tally, exact.tally),
-        summary="c_1 has much room: for log G ≥ 4 the chain itself gives 0.759. B_0 must depend "
-        "on the law as well as on G: with prompts 2, but 1 with a chance of 1/(n + 1), no load "
-        "can reach the threshold at all while B < n·log(G)/2.",
-        tallies=(bound.tally, exact.tally),
+    return Findings(
+        bound,
+        exact,
         numbers={
             "c_1": C1,
             "1 − exp(−G·p_G) at log G = 4": 1 - exp(-LEAST_G * exceedance(LEAST_G)),
@@ -171,11 +162,11 @@ CLAIMS = (
         hypotheses=("prompts independent on 1..s_max, σ_s > 0",),
         kind=Kind.COUNTEREXAMPLE,
         check=_constant_check,
+        summary="The rarer the long prompts, the larger the constant: it grows without bound as "
+        "κ_0 falls.",
         mutations=(
-            Mutation("no rare sizes: odds up to 10 : 1", partial(_constant_check, rarest=10)),
-            Mutation(
-                "a tenth of the constant in the correction", partial(_constant_check, factor=10)
-            ),
+            Mutation("no rare sizes: odds up to 10 : 1", rarest=10),
+            Mutation("a tenth of the constant in the correction", factor=10),
         ),
         correction="The constant depends on the law through E|s − μ|³/σ_s³ ≤ s_max/σ_s ≤ 1/κ_0: "
         "0.4748/κ_0 does, so for a fixed κ_0 there is one constant. Theorem 1 keeps its universal "
@@ -196,7 +187,8 @@ CLAIMS = (
         hypotheses=("log G ≥ 4",),
         kind=Kind.IDENTITY,
         check=_tail_check,
-        mutations=(Mutation("G from 30 on", partial(_tail_check, least=30)),),
+        summary="The last step is z² ≥ 2, which is exactly log G ≥ 4: the condition is sharp.",
+        mutations=(Mutation("G from 30 on", least=30),),
     ),
     Claim(
         id="balance.eq15",
@@ -209,9 +201,12 @@ CLAIMS = (
         hypotheses=("log G ≥ 4", "B ≥ B_0(G)", "G independent loads of B independent prompts"),
         kind=Kind.FINITE,
         check=_c1_check,
+        summary="c_1 has much room: for log G ≥ 4 the chain itself gives 0.759. B_0 must depend "
+        "on the law as well as on G: with prompts 2, but 1 with a chance of 1/(n + 1), no load "
+        "can reach the threshold at all while B < n·log(G)/2.",
         mutations=(
-            Mutation("c_1 = 0.76 in place of 0.095", partial(_c1_check, constant=0.76)),
-            Mutation("one slot per worker", partial(_c1_check, slots=1)),
+            Mutation("c_1 = 0.76 in place of 0.095", constant=0.76),
+            Mutation("one slot per worker", slots=1),
         ),
         reading="B_0 may depend on the law of prompts too, through κ_0 (balance.eq13); the chain "
         "is checked from G = 2 on.",

@@ -1,16 +1,15 @@
 """Section 4: the program (IO), Algorithm 1, and what its optimum does to a step's length."""
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import product
 
 import numpy as np
 
 from formulations.arrays import integer_matrix, integer_vector
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.separation import Step
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import imbalance, multisets, reachable_loads
 
 #: Capacity, base loads [g][h] and contributions [i][h] of a step.
@@ -53,7 +52,7 @@ def _instances(context: Context) -> Iterator[Instance]:
         )
 
 
-def _algorithm_check(context: Context, *, full_use: bool = True) -> Evidence:
+def _algorithm_check(context: Context, *, full_use: bool = True) -> Outcome:
     from formulations.step import StepProblem, solve
 
     def holds(instance: Instance) -> bool:
@@ -66,14 +65,13 @@ def _algorithm_check(context: Context, *, full_use: bool = True) -> Evidence:
         result = solve(problem)
         return result.is_optimal and result.objective == enumerated_optimum(instance, full_use)
 
-    seen = examine(
+    return examine(
         "the program's optimum is that of the enumeration",
         "random steps of up to 3 workers, 4 requests, 3 steps of the window; CP-SAT against all "
         "allocations",
         _instances(context),
         holds,
     )
-    return evidence_of(seen, "Both agree to the token.")
 
 
 # The program and the length of the step.
@@ -99,7 +97,7 @@ def verify_admission(data: Data) -> str | None:
     )
 
 
-def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = False) -> Evidence:
+def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = False) -> Outcome:
     largest = context.choose(3, 5, 7)
     cases = [
         (base, pool)
@@ -108,10 +106,13 @@ def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = Fa
         for pool in multisets(G + spare, largest)
     ]
     made = f"steps of 2 and 3 workers with one free slot, sizes up to {largest}, {spare} to spare"
-    printed = examine(
-        "an optimum of (IO) has the least maximum load", made, cases,
-        lambda c: verify_admission({"base": list(c[0]), "pool": list(c[1])}) is None,
-    )  # fmt: skip
+    printed = refute(
+        "an optimum of (IO) has the least maximum load",
+        made,
+        cases,
+        verify_admission,
+        lambda c: {"base": list(c[0]), "pool": list(c[1])},
+    )
 
     def fixed(case: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
         base, pool = case
@@ -122,14 +123,7 @@ def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = Fa
         }
 
     corrected = examine("for a fixed admitted set both optima are the same", made, cases, fixed)
-    return corrected_evidence(
-        printed,
-        corrected,
-        verify_admission,
-        lambda c: {"base": list(c[0]), "pool": list(c[1])},
-        "The program also chooses whom to admit, and large requests fill gaps as well as small "
-        "ones.",
-    )
+    return printed, corrected
 
 
 CLAIMS = (
@@ -143,12 +137,8 @@ CLAIMS = (
         hypotheses=("integer loads",),
         kind=Kind.FINITE,
         check=_algorithm_check,
-        mutations=(
-            Mutation(
-                "slots may stay empty while requests wait",
-                partial(_algorithm_check, full_use=False),
-            ),
-        ),
+        summary="Both agree to the token.",
+        mutations=(Mutation("slots may stay empty while requests wait", full_use=False),),
     ),
     Claim(
         id="balance.throughput",
@@ -163,14 +153,11 @@ CLAIMS = (
         ),
         kind=Kind.COUNTEREXAMPLE,
         check=_admission_check,
+        summary="The program also chooses whom to admit, and large requests fill gaps as well as "
+        "small ones.",
         mutations=(
-            Mutation(
-                "no request to spare, so nothing to choose", partial(_admission_check, spare=0)
-            ),
-            Mutation(
-                "the admitted set free in the correction",
-                partial(_admission_check, free_choice=True),
-            ),
+            Mutation("no request to spare, so nothing to choose", spare=0),
+            Mutation("the admitted set free in the correction", free_choice=True),
         ),
         correction="It holds for a fixed set of admitted requests: then Imbalance = G·max − "
         "const. Where the pool offers a choice, (IO) may admit larger requests to level the "

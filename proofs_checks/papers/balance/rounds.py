@@ -2,20 +2,19 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import product
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.runs import small_run, step_loads
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import imbalance, multisets, reachable_loads
 
 #: Policies of the lockstep claim; it is one on the model, not on a policy.
 _POLICIES = ("fcfs", "jsq-tokens", "longest-first")
 
 
-def _lockstep_check(context: Context, *, equal: bool = True) -> Evidence:
+def _lockstep_check(context: Context, *, equal: bool = True) -> Outcome:
     rng = context.rng
     cases = []
     for _ in range(context.choose(8, 60, 1000)):
@@ -34,13 +33,12 @@ def _lockstep_check(context: Context, *, equal: bool = True) -> Evidence:
                 return False
         return True
 
-    seen = examine(
+    return examine(
         "every round lasts o steps of one imbalance",
         f"random runs of two rounds on 2 or 3 workers under {', '.join(_POLICIES)}",
         cases,
         holds,
     )
-    return evidence_of(seen, "All loads of a round rise by B per step; their differences stay.")
 
 
 # Who is admitted.
@@ -94,16 +92,17 @@ def verify_selection(data: Data) -> str | None:
     )
 
 
-def _selection_check(context: Context, *, by_program: bool = True, factor: int = 1) -> Evidence:
+def _selection_check(context: Context, *, by_program: bool = True, factor: int = 1) -> Outcome:
     shapes = [(2, 1, 2), (2, 1, 3), (2, 2, 2), (3, 1, 2)]
     shapes += context.choose([], [(3, 1, 3), (2, 3, 2)], [(3, 1, 3), (2, 3, 2), (4, 1, 3)])
-    printed = examine(
+    printed = refute(
         "the sizes in a round are independent draws",
         f"exact probabilities for (workers, slots, largest prompt) in {shapes}; the pool holds "
         "the arrivals until it is overloaded",
         shapes,
-        # FCFS admits the first arrivals, which are independent draws by definition.
-        lambda case: not by_program or verify_selection(_selection_data(case)) is None,
+        verify_selection,
+        _selection_data,
+        holds=lambda case: not by_program or verify_selection(_selection_data(case)) is None,
     )
     largest = context.choose(3, 4, 5)
     cases = [
@@ -124,14 +123,7 @@ def _selection_check(context: Context, *, by_program: bool = True, factor: int =
         cases,
         bounded,
     )
-    return corrected_evidence(
-        printed,
-        corrected,
-        verify_selection,
-        _selection_data,
-        "With a pool to choose from (IO) prefers sets that divide evenly; an overloaded pool of "
-        "two sizes always has one (own.overloaded-rounds). The bound needs no law.",
-    )
+    return printed, corrected
 
 
 def _selection_data(case: tuple[int, int, int]) -> Data:
@@ -153,7 +145,8 @@ CLAIMS = (
         ),
         kind=Kind.FINITE,
         check=_lockstep_check,
-        mutations=(Mutation("outputs that differ", partial(_lockstep_check, equal=False)),),
+        summary="All loads of a round rise by B per step; their differences stay.",
+        mutations=(Mutation("outputs that differ", equal=False),),
     ),
     Claim(
         id="balance.round-law",
@@ -168,9 +161,11 @@ CLAIMS = (
         ),
         kind=Kind.COUNTEREXAMPLE,
         check=_selection_check,
+        summary="With a pool to choose from (IO) prefers sets that divide evenly; an overloaded "
+        "pool of two sizes always has one (own.overloaded-rounds). The bound needs no law.",
         mutations=(
-            Mutation("FCFS in place of BF-IO", partial(_selection_check, by_program=False)),
-            Mutation("half the bound in the correction", partial(_selection_check, factor=2)),
+            Mutation("FCFS in place of BF-IO", by_program=False),
+            Mutation("half the bound in the correction", factor=2),
         ),
         correction="It is true of FCFS, which does not look at sizes. (IO) chooses from the pool, "
         "and what it leaves behind is not independent either. The theorem needs only Imb ≤ (G − "

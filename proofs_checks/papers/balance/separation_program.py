@@ -21,19 +21,12 @@ display gives D ≤ A_pre − γBp + (t − r) + (r − 1).
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import combinations_with_replacement
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
-from proofs_checks.papers.balance.separation import (
-    Step,
-    small_steps,
-    step_of,
-    steps_apart,
-    within,
-)
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.evidence import Data, Outcome
+from proofs_checks.papers.balance.separation import Step, small_steps, step_of, steps_apart, within
+from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import gap, imbalance, multisets
 
 # The same statement for the program the policy solves.
@@ -53,18 +46,20 @@ def verify_program(data: Data) -> str | None:
     )
 
 
-def _program_check(context: Context, *, workers: int = 3, share: int = 1) -> Evidence:
+def _program_check(context: Context, *, workers: int = 3, share: int = 1) -> Outcome:
     from proofs_checks.separation_search import violating_step
 
     largest, spread = context.choose((11, 12), (12, 14), (14, 20))
     data = violating_step(workers, workers + 2, largest, spread, int(context.rng.integers(2**31)))
-    printed = examine(
+    printed = refute(
         "D ≤ max{s_max, A_pre − γBp} for some minimiser of (IO)",
         f"one integer program over all overloaded steps of {workers} workers with one free slot, "
         f"{workers + 2} sizes up to {largest} and loads up to {spread}: feasible iff one breaks "
         "it",
         [data],
-        lambda found: found is None,
+        verify_program,
+        lambda found: dict(found or {}),
+        holds=lambda found: found is None,
     )
 
     def corrected_holds(step: Step | None) -> bool:
@@ -86,15 +81,7 @@ def _program_check(context: Context, *, workers: int = 3, share: int = 1) -> Evi
         corrected_holds,
         lambda step: step is not None and within(step),
     )
-    return corrected_evidence(
-        printed,
-        corrected,
-        verify_program,
-        lambda found: dict(found or {}),
-        "Algorithm 1 minimises the imbalance, the proof the gap. With three workers the program "
-        "may prefer large requests on two heavy workers to a smaller gap, but only by a few "
-        "requests' worth.",
-    )
+    return printed, corrected
 
 
 # Does the program minimise the gap?
@@ -129,22 +116,23 @@ def _level_steps(context: Context, workers: int) -> Iterator[Step]:
 
 def _objective_check(
     context: Context, *, workers: int = 3, factor: Callable[[int], int] = lambda G: G - 1
-) -> Evidence:
+) -> Outcome:
     steps = list(_level_steps(context, workers))
     made = "overloaded steps with one free slot per worker and two spare requests, small sizes"
-    printed = examine(
-        "some minimiser of (IO) minimises D", made, steps,
-        lambda s: min(map(gap, s.minimisers(imbalance))) == gap(s.minimisers(gap)[0]),
-    )  # fmt: skip
+    printed = refute(
+        "some minimiser of (IO) minimises D",
+        made,
+        steps,
+        verify_objective,
+        Step.to_data,
+        holds=lambda s: min(map(gap, s.minimisers(imbalance))) == gap(s.minimisers(gap)[0]),
+    )
     corrected = examine(
         "the gap of every minimiser of (IO) is at most (G − 1) times the least gap", made, steps,
         lambda s: max(map(gap, s.minimisers(imbalance)))
         <= factor(len(s.slots)) * gap(s.minimisers(gap)[0]),
     )  # fmt: skip
-    return corrected_evidence(
-        printed, corrected, verify_objective, Step.to_data,
-        "For two workers imbalance and gap are the same number; from three on they are not.",
-    )  # fmt: skip
+    return printed, corrected
 
 
 CLAIMS = (
@@ -157,12 +145,11 @@ CLAIMS = (
         hypotheses=("BF-IO is the program (IO) with H = 0", "overloaded pool (Definition 1)"),
         kind=Kind.COUNTEREXAMPLE,
         check=_objective_check,
+        summary="For two workers imbalance and gap are the same number; from three on they are "
+        "not.",
         mutations=(
-            Mutation("two workers only", partial(_objective_check, workers=2)),
-            Mutation(
-                "factor 1 in place of G − 1 in the correction",
-                partial(_objective_check, factor=lambda G: 1),
-            ),
+            Mutation("two workers only", workers=2),
+            Mutation("factor 1 in place of G − 1 in the correction", factor=lambda G: 1),
         ),
         correction="(IO) minimises the imbalance. Its minimisers have gaps of at most G − 1 times "
         "the least gap, because D ≤ Imbalance ≤ (G − 1)·D. What this does to Lemma 2: "
@@ -186,11 +173,12 @@ CLAIMS = (
         ),
         kind=Kind.COUNTEREXAMPLE,
         check=_program_check,
+        summary="Algorithm 1 minimises the imbalance, the proof the gap. With three workers the "
+        "program may prefer large requests on two heavy workers to a smaller gap, but only by a "
+        "few requests' worth.",
         mutations=(
-            Mutation(
-                "two workers only, where imbalance is gap", partial(_program_check, workers=2)
-            ),
-            Mutation("no added term in the correction", partial(_program_check, share=0)),
+            Mutation("two workers only, where imbalance is gap", workers=2),
+            Mutation("no added term in the correction", share=0),
         ),
         correction="D(k) ≤ max{s_max, A_pre(k) − γBp} + (G − 1)(s_max − 2) for the minimiser with "
         "the lexicographically smallest loads, and Imbalance(k) ≤ (G − 1)·max{s_max, A_pre(k) − "

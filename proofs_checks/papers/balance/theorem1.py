@@ -1,16 +1,15 @@
 """Theorem 1: the lower bound for FCFS with equal outputs, and its scaling."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import product
 from math import log, sqrt
 
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Estimate, Evidence, accepted, agreed
+from proofs_checks.evidence import Estimate, Findings, Outcome
 from proofs_checks.laws import deviation, expected_imbalance, law
 from proofs_checks.papers.balance.constants import LEAST_G, C, prompt_laws
-from proofs_checks.search import evidence_of, examine
+from proofs_checks.search import examine
 from proofs_checks.statistics import slope_estimate
 
 # Equations (16) and (3): the bound, evaluated exactly.
@@ -34,7 +33,7 @@ def _cells(
 
 def _fcfs_check(
     context: Context, *, factor: float = 1, laws: dict[str, FloatArray] | None = None
-) -> Evidence:
+) -> Outcome:
     chosen = laws or prompt_laws()
     ratios = []
 
@@ -51,17 +50,12 @@ def _fcfs_check(
         _cells(context, chosen),
         holds,
     )
-    return evidence_of(
-        seen,
-        "Computed by convolving the law of the prompt B times and raising the law of a load to "
-        "the power G; no sampling.",
-        c2=C,
-        least_ratio=min(ratios),
-        largest_ratio=max(ratios),
+    return Findings(
+        seen, numbers={"c2": C, "least_ratio": min(ratios), "largest_ratio": max(ratios)}
     )
 
 
-def _theorem_check(context: Context, *, factor: float = 1) -> Evidence:
+def _theorem_check(context: Context, *, factor: float = 1) -> Outcome:
     def holds(cell: tuple[str, FloatArray, int, int]) -> bool:
         _, pmf, B, G = cell
         largest = len(pmf) - 1
@@ -77,15 +71,7 @@ def _theorem_check(context: Context, *, factor: float = 1) -> Evidence:
         holds,
     )
     fits = _slopes(context, expected_imbalance)
-    return Evidence(
-        agreed(seen.tally) if seen.tally.failed else accepted(*fits),
-        summary="The bound holds in every cell, with the proof's own constant, and the exact "
-        "ratio grows as the theorem says. That the infimum over all overloaded instances obeys it "
-        "follows from balance.eq12, which needs no law.",
-        tallies=(seen.tally,),
-        estimates=fits,
-        numbers={"c": C},
-    )
+    return Findings(seen, estimates=fits, numbers={"c": C})
 
 
 def _slopes(
@@ -124,9 +110,11 @@ CLAIMS = (
         hypotheses=_HYPOTHESES,
         kind=Kind.FINITE,
         check=_fcfs_check,
+        summary="Computed by convolving the law of the prompt B times and raising the law of a "
+        "load to the power G; no sampling.",
         mutations=(
-            Mutation("c_2 = 2 in place of 0.067", partial(_fcfs_check, factor=2 / C)),
-            Mutation("short prompts that are rare, B from 1 on", partial(_fcfs_check, laws=_RARE)),
+            Mutation("c_2 = 2 in place of 0.067", factor=2 / C),
+            Mutation("short prompts that are rare, B from 1 on", laws=_RARE),
         ),
         reading="B_0 may depend on the law of prompts too, through κ_0 (balance.eq13). For the "
         "laws computed the bound is met from B = 1 on; with prompts 2, but 1 with a chance of "
@@ -142,7 +130,10 @@ CLAIMS = (
         hypotheses=_HYPOTHESES,
         kind=Kind.ASYMPTOTIC,
         check=_theorem_check,
-        mutations=(Mutation("c = 2 in place of 0.067", partial(_theorem_check, factor=2 / C)),),
+        summary="The bound holds in every cell, with the proof's own constant, and the exact "
+        "ratio grows as the theorem says. That the infimum over all overloaded instances obeys it "
+        "follows from balance.eq12, which needs no law.",
+        mutations=(Mutation("c = 2 in place of 0.067", factor=2 / C),),
         reading="with the constants of the proof, at finite B and G, B_0 depending on κ_0 as well "
         "(balance.eq13). BF-IO is read as in the proof, as the best partition of G·B given "
         "prompts; for what an overloaded pool adds see own.overloaded-rounds.",

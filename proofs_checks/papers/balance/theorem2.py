@@ -9,14 +9,13 @@ the ages alone, whose stationary mean is bounded below here in exact arithmetic.
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import product
 from math import floor, isqrt, log, sqrt
 
 from formulations.arrays import FloatArray
 from proofs_checks.ample_pool import Admission, Cell, blind_sizes, level_sizes
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence, accepted
+from proofs_checks.evidence import Data, Examination, Findings, Outcome
 from proofs_checks.laws import deviation, expected_imbalance, snapshot_law
 from proofs_checks.papers.balance.constants import LEAST_G, C, prompt_laws
 from proofs_checks.papers.balance.estimates import room
@@ -26,7 +25,7 @@ from proofs_checks.papers.balance.theorems23 import (
     improvement_estimates,
     stationary_cells,
 )
-from proofs_checks.search import Examination, examine, smallest_counterexample
+from proofs_checks.search import examine, refute
 
 _NAMES = ("workers", "slots", "largest", "mean_output", "thousandths")
 
@@ -91,12 +90,12 @@ def _printed(context: Context, outputs: Sequence[int] | None) -> Examination[Dat
             constants, (LEAST_G, 256), (2, 3), means
         )
     ]
-    return examine(
+    return refute(
         "the ratio reaches the bound, whatever p",
         f"constants c in thousandths with batch sizes {constants}, G = {LEAST_G} and 256, prompts "
         f"uniform on 1..2 and 1..3, outputs of mean {means}; bounds on the ratio in fractions",
         cases,
-        lambda case: verify(case) is None,
+        verify,
     )
 
 
@@ -106,7 +105,7 @@ def _check(
     admission: Admission = level_sizes,
     factor: float = 1,
     outputs: Sequence[int] | None = None,
-) -> Evidence:
+) -> Outcome:
     printed = _printed(context, outputs)
     cells = (Cell(8, 128, 0.2, 6), *context.choose((), (Cell(16, 72, 0.1, 10),), ()))
 
@@ -130,22 +129,21 @@ def _check(
         *(m.estimate for m in measured),
     )
     extreme = dict(zip(_NAMES, (LEAST_G, 400, 2, 10**6, 67), strict=True))
-    return Evidence(
-        printed.tally.verdict(),
-        seen.tally.verdict() if seen.tally.failed else accepted(*estimates),
-        "As p falls the bound tends to c·√(B log G)·G/((G − 1)·s_max), which exceeds 1 for large "
-        "B, but the ratio tends to 1, since nobody can rebalance what does not end. For every c "
-        "and G some B and p do it, so no B_0(G) helps: it must depend on p. As corrected, the "
-        "FCFS side is exact; the side of BF-IO, imbalance at most (G − 1)·s_max/p, is measured, "
-        f"since its proof starts at batch sizes out of reach (own.condition19). {room(measured)}",
-        (printed.tally, seen.tally),
-        estimates,
-        {
+    return Findings(
+        printed,
+        seen,
+        estimates=estimates,
+        numbers={
             "c": C,
             f"bound at G = {LEAST_G}, B = 400, p = 10^-6, s_max = 2": sqrt(squared_bound(extreme)),
             "largest ratio there": float(largest_ratio(extreme) or 0),
         },
-        smallest_counterexample(printed.failures, verify, f"search: {printed.tally.made}"),
+        summary="As p falls the bound tends to c·√(B log G)·G/((G − 1)·s_max), which exceeds 1 "
+        "for large B, but the ratio tends to 1, since nobody can rebalance what does not end. For "
+        "every c and G some B and p do it, so no B_0(G) helps: it must depend on p. As corrected, "
+        "the FCFS side is exact; the side of BF-IO, imbalance at most (G − 1)·s_max/p, is "
+        "measured, since its proof starts at batch sizes out of reach (own.condition19). "
+        f"{room(measured)}",
     )
 
 
@@ -166,9 +164,9 @@ CLAIMS = (
         kind=Kind.ASYMPTOTIC,
         check=_check,
         mutations=(
-            Mutation("FCFS in place of BF-IO", partial(_check, admission=blind_sizes)),
-            Mutation("c = 2 in place of 0.067", partial(_check, factor=2 / C)),
-            Mutation("outputs of mean 10 only", partial(_check, outputs=(10,))),
+            Mutation("FCFS in place of BF-IO", admission=blind_sizes),
+            Mutation("c = 2 in place of 0.067", factor=2 / C),
+            Mutation("outputs of mean 10 only", outputs=(10,)),
         ),
         correction="For B ≥ B_0(G, p, s_max), as the proof has it: Lemma 4 takes B large enough "
         '"depending on (p, s_max, G)", condition (19). Or with a constant that depends on p and '

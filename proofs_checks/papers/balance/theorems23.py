@@ -1,7 +1,6 @@
 """Geometric outputs: eq. (28), what Theorems 2 and 3 share, and Theorem 3."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import product
 from math import log, sqrt
 
@@ -10,17 +9,11 @@ import numpy as np
 from formulations.arrays import FloatArray
 from proofs_checks.ample_pool import Admission, Cell, blind_sizes, level_sizes, mean_gaps
 from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Estimate, Evidence, accepted
-from proofs_checks.laws import (
-    CUT_OFF,
-    convolved,
-    deviation,
-    expected_imbalance,
-    snapshot_law,
-)
+from proofs_checks.evidence import Estimate, Findings, Outcome
+from proofs_checks.laws import CUT_OFF, convolved, deviation, expected_imbalance, snapshot_law
 from proofs_checks.papers.balance.constants import LEAST_G, C, prompt_laws
 from proofs_checks.papers.balance.estimates import Bounded, bounded_mean, room
-from proofs_checks.search import evidence_of, examine
+from proofs_checks.search import examine
 from proofs_checks.statistics import slope_estimate
 
 _CHANCES = (0.1, 0.5)
@@ -64,7 +57,7 @@ def stationary_cells(context: Context) -> Iterator[tuple[FloatArray, float, int,
     yield from product(laws, _CHANCES, slots, workers)
 
 
-def _stationary_check(context: Context, *, factor: float = 1) -> Evidence:
+def _stationary_check(context: Context, *, factor: float = 1) -> Outcome:
     ratios: list[float] = []
 
     def holds(cell: tuple[FloatArray, float, int, int]) -> bool:
@@ -82,12 +75,7 @@ def _stationary_check(context: Context, *, factor: float = 1) -> Evidence:
         stationary_cells(context),
         holds,
     )
-    return evidence_of(
-        seen,
-        "Convolution and order statistics, no sampling.",
-        least_ratio=min(ratios),
-        largest_ratio=max(ratios),
-    )
+    return Findings(seen, numbers={"least_ratio": min(ratios), "largest_ratio": max(ratios)})
 
 
 # What the theorems share: exact FCFS side, simulated BF-IO side.
@@ -130,7 +118,7 @@ _DRIFTS = ((0,), (1,), (3,), (0, 2), (2, 0, 0, 1))
 
 def _theorem3_check(
     context: Context, *, admission: Admission = level_sizes, factor: float = 1
-) -> Evidence:
+) -> Outcome:
     slots, workers = context.choose(
         ((16,), (LEAST_G,)), ((4, 64), (LEAST_G, 1024)), ((4, 64, 512), (LEAST_G, 1024))
     )
@@ -157,13 +145,12 @@ def _theorem3_check(
         growth(context, "increments 0, 2, p = 1/2", drift_law(uniform, 0.5, (0, 2), 0)),
         *(m.estimate for m in measured),
     )
-    return Evidence(
-        seen.tally.verdict() if seen.tally.failed else accepted(*estimates),
+    return Findings(
+        seen,
+        estimates=estimates,
         summary="As Theorem 2, with the law of a slot under drift in place of the stationary one. "
         "σ_s alone is a weak bound: growth adds variance unless all increments are 0. On the side "
         f"of BF-IO the rule is an upper bound. {room(measured)}",
-        tallies=(seen.tally,),
-        estimates=estimates,
     )
 
 
@@ -181,9 +168,8 @@ CLAIMS = (
         hypotheses=("outputs geometric with p", "a pool that never runs dry", "FCFS"),
         kind=Kind.FINITE,
         check=_stationary_check,
-        mutations=(
-            Mutation("c′ = 2 in place of 0.067", partial(_stationary_check, factor=2 / C)),
-        ),
+        summary="Convolution and order statistics, no sampling.",
+        mutations=(Mutation("c′ = 2 in place of 0.067", factor=2 / C),),
         reading="with c′ = c_1/√2, from G = 2 on although eq. (15) is derived for log G ≥ 4.",
     ),
     Claim(
@@ -202,8 +188,8 @@ CLAIMS = (
         kind=Kind.ASYMPTOTIC,
         check=_theorem3_check,
         mutations=(
-            Mutation("FCFS in place of BF-IO", partial(_theorem3_check, admission=blind_sizes)),
-            Mutation("c = 2 in place of 0.067", partial(_theorem3_check, factor=2 / C)),
+            Mutation("FCFS in place of BF-IO", admission=blind_sizes),
+            Mutation("c = 2 in place of 0.067", factor=2 / C),
         ),
         reading="the FCFS side long after the start, at every step of a periodic drift, with the "
         "c of Theorem 1. Since c may depend on p and s_max, what refutes balance.theorem2 does "

@@ -12,8 +12,7 @@ from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from proofs_checks.claim import Context
-from proofs_checks.evidence import Evidence, agreed
-from proofs_checks.search import Examination
+from proofs_checks.evidence import Evidence, Examination, agreed
 
 
 def engines(context: Context) -> tuple[str, ...]:

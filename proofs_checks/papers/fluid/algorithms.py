@@ -1,12 +1,11 @@
 """Algorithms 1 and 2 as printed: what their lines do to the prompts and stages."""
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import combinations, pairwise, product
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.evidence import Data, Outcome
+from proofs_checks.search import examine, refute
 
 
 def advanced(counts: Sequence[int], threshold: int, *, printed: bool) -> list[int]:
@@ -52,27 +51,24 @@ def verify_algorithm1(data: Data) -> str | None:
     )
 
 
-def _algorithm1_check(
-    context: Context, *, snapshot: bool = True, recount: bool = True
-) -> Evidence:
+def _algorithm1_check(context: Context, *, snapshot: bool = True, recount: bool = True) -> Outcome:
     most = context.choose(3, 4, 6)
     cases = list(product(product(range(most + 1), repeat=3), range(1, most + 1)))
     made = f"up to {most} prompts at each of 3 stages, thresholds 1..{most}"
-    return corrected_evidence(
-        examine(
-            "lines 9 and 10", made, cases, lambda c: keeps_prompts(c, printed=recount), is_served
-        ),
-        examine(
-            "with the batch's own counts",
-            made,
-            cases,
-            lambda c: keeps_prompts(c, printed=not snapshot),
-            is_served,
-        ),
+    return refute(
+        "lines 9 and 10",
+        made,
+        cases,
         verify_algorithm1,
         lambda c: {"counts": list(c[0]), "threshold": c[1]},
-        "Line 9 takes the batch out, line 10 counts anew and moves as many of those that stayed: "
-        "none, where none stayed.",
+        holds=lambda c: keeps_prompts(c, printed=recount),
+        applies=is_served,
+    ), examine(
+        "with the batch's own counts",
+        made,
+        cases,
+        lambda c: keeps_prompts(c, printed=not snapshot),
+        is_served,
     )
 
 
@@ -105,7 +101,7 @@ def verify_algorithm2(data: Data) -> str | None:
     return f"line 1 gives {printed}, section 5.1 {[list(s) for s in corrected_stages(outputs)]}"
 
 
-def _algorithm2_check(context: Context, *, first: int = 0) -> Evidence:
+def _algorithm2_check(context: Context, *, first: int = 0) -> Outcome:
     longest = context.choose(6, 9, 12)
     cases = [
         list(outputs)
@@ -117,13 +113,14 @@ def _algorithm2_check(context: Context, *, first: int = 0) -> Evidence:
     def shifted(outputs: Sequence[int]) -> list[range]:
         return [range(s.start + first, s.stop + first) for s in corrected_stages(outputs)]
 
-    return corrected_evidence(
-        examine("stages of line 1", made, cases, lambda o: cuts_well(o, printed_stages(o))),
-        examine("0..l'_1, l'_{i−1}+1..l'_i", made, cases, lambda o: cuts_well(o, shifted(o))),
+    return refute(
+        "stages of line 1",
+        made,
+        cases,
         verify_algorithm2,
         lambda outputs: {"outputs": outputs},
-        "Cumulative sums fit increments, not lengths; and each segment ends one stage early.",
-    )
+        holds=lambda o: cuts_well(o, printed_stages(o)),
+    ), examine("0..l'_1, l'_{i−1}+1..l'_i", made, cases, lambda o: cuts_well(o, shifted(o)))
 
 
 CLAIMS = (
@@ -140,13 +137,11 @@ CLAIMS = (
         ),
         kind=Kind.COUNTEREXAMPLE,
         check=_algorithm1_check,
+        summary="Line 9 takes the batch out, line 10 counts anew and moves as many of those that "
+        "stayed: none, where none stayed.",
         mutations=(
-            Mutation(
-                "counts taken anew in the correction", partial(_algorithm1_check, snapshot=False)
-            ),
-            Mutation(
-                "the batch's own counts as printed", partial(_algorithm1_check, recount=False)
-            ),
+            Mutation("counts taken anew in the correction", snapshot=False),
+            Mutation("the batch's own counts as printed", recount=False),
         ),
         correction="Both lines must use the counts of the moment when the batch was formed. "
         "(Lines 13 to 17 also need a guard: no batch is formed while the GPU is busy.)",
@@ -164,7 +159,9 @@ CLAIMS = (
         hypotheses=("m ≥ 2, l'_1 < ... < l'_m", "segments as section 5.1 describes them"),
         kind=Kind.COUNTEREXAMPLE,
         check=_algorithm2_check,
-        mutations=(Mutation("segments begin at stage 1", partial(_algorithm2_check, first=1)),),
+        summary="Cumulative sums fit increments, not lengths; and each segment ends one stage "
+        "early.",
+        mutations=(Mutation("segments begin at stage 1", first=1),),
         correction="Segment 1 has the stages 0..l'_1, segment i the stages l'_{i−1}+1..l'_i, as "
         "section 5.1 says and line 13 uses. (Line 15 must free the caches of every segment's "
         "completed prompts, not only of the last segment's.)",

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from math import exp, factorial
 
 import numpy as np
@@ -11,11 +10,20 @@ from bfio.wait.arrivals import poisson_instance
 from bfio.wait.policy import StagePolicy
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Estimate, Evidence, Verdict, accepted, agreed
+from proofs_checks.evidence import (
+    Data,
+    Estimate,
+    Evidence,
+    Findings,
+    Outcome,
+    Verdict,
+    accepted,
+    agreed,
+)
 from proofs_checks.papers.fluid.eviction_rules import EVICTION_RULES
 from proofs_checks.papers.fluid.propositions import INSTANCE
 from proofs_checks.papers.fluid.runs import canonical, reference
-from proofs_checks.search import examine, smallest_counterexample
+from proofs_checks.search import examine, refute
 from proofs_checks.statistics import mean_estimate
 
 #: Arrivals after which the memory is not exceeded, as printed.
@@ -63,13 +71,14 @@ def _chance(iterations: int, most: int, prompts: int = 1) -> tuple[Fraction, flo
     return weight, 1 - float(weight) * exp(-2)
 
 
-def _overflow_check(context: Context, *, iterations: int = 2, prompts: int = 1) -> Evidence:
+def _overflow_check(context: Context, *, iterations: int = 2, prompts: int = 1) -> Outcome:
     most = context.choose(12, 12, 20)
     pairs = _pairs(most)
-    printed = examine(
+    printed = refute(
         "safe for two iterations are (0,0), (1,0), (0,1), (1,1), (2,0) only",
         f"all pairs below {most}", pairs,
-        lambda pair: is_safe(pair, iterations) == (pair in _PRINTED),
+        verify_overflow, lambda pair: {"first": pair[0], "second": pair[1]},
+        holds=lambda pair: is_safe(pair, iterations) == (pair in _PRINTED),
     )  # fmt: skip
     six = examine(
         "safe for two are (0,2) too, and for three the printed ones", f"all pairs below {most}",
@@ -82,18 +91,7 @@ def _overflow_check(context: Context, *, iterations: int = 2, prompts: int = 1) 
         "1 − 5·e^{−2} within two iterations, 1 − (9/2)·e^{−2} within three", "from the safe pairs",
         [(two[0], three[0])], lambda weights: weights == (Fraction(5), Fraction(9, 2)),
     )  # fmt: skip
-    return Evidence(
-        printed.tally.verdict(),
-        agreed(six.tally, values.tally),
-        "(0,2) overflows in the third iteration only, where its two prompts stand before stage 2 "
-        "and those that come as on average have joined.",
-        (printed.tally, six.tally, values.tally),
-        numbers={"within two": two[1], "within three": three[1]},
-        counterexample=smallest_counterexample(
-            ({"first": a, "second": b} for a, b in printed.failures), verify_overflow,
-            f"search: {printed.tally.made}",
-        ),
-    )  # fmt: skip
+    return Findings(printed, six, values, numbers={"within two": two[1], "within three": three[1]})
 
 
 def printed_verdict(estimates: Sequence[Estimate]) -> Verdict:
@@ -157,8 +155,7 @@ def _queue_check(
         verdict,
         accepted(*lower) if agreed(argument.tally) is Verdict.HOLDS else Verdict.REFUTED,
         "Whether 0.3 is reached depends on the rule: it is where arrivals may start beside what "
-        "is held, and where an overflow clears everything, after which next to nothing "
-        "completes.",
+        "is held, and where an overflow clears everything, after which next to nothing completes.",
         (argument.tally,),
         (*lower, *deciding),
         {"t": horizon, "by the printed argument": chance / 2, **within},
@@ -176,9 +173,11 @@ CLAIMS = (
         hypotheses=INSTANCE,
         kind=Kind.COUNTEREXAMPLE,
         check=_overflow_check,
+        summary="(0,2) overflows in the third iteration only, where its two prompts stand before "
+        "stage 2 and those that come as on average have joined.",
         mutations=(
-            Mutation("three iterations as printed", partial(_overflow_check, iterations=3)),
-            Mutation("prompts of 2 tokens in the correction", partial(_overflow_check, prompts=2)),
+            Mutation("three iterations as printed", iterations=3),
+            Mutation("prompts of 2 tokens in the correction", prompts=2),
         ),
         correction="(0,2) is safe as well, so that within two iterations the chance is 1 − "
         "5·e^{−2} ≈ 0.323. The printed five pairs and 0.391 belong to three iterations. Either "
@@ -198,12 +197,9 @@ CLAIMS = (
         kind=Kind.STATISTICAL,
         check=_queue_check,
         mutations=(
-            Mutation("two and a half times the queue", partial(_queue_check, factor=2.5)),
-            Mutation("memory of 60", partial(_queue_check, memory=60)),
-            Mutation(
-                "one rule only: the youngest go",
-                partial(_queue_check, rules=("the youngest go",)),
-            ),
+            Mutation("two and a half times the queue", factor=2.5),
+            Mutation("memory of 60", memory=60),
+            Mutation("one rule only: the youngest go", rules=("the youngest go",)),
         ),
         correction="It grows at least as 0.05·t under each of the four rules named, which is what "
         "Proposition 4 needs. The printed argument, one prompt more in two steps with "

@@ -2,27 +2,22 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import product
 from typing import Any
 
 from bfio.wait.chains import nested_policy
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.outside import outside_claim
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import instance_of, reference
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import examine, refute
 
 # Figure 6.
 
 _TIMES = (0, 0, 1, 5, 5, 7, 7, 11, 14, 14)
 #: After processing at t = 1, 7, 14: segment 1, segment 2, completed at this time (P1 is 1).
-_PRINTED = (
-    ((), (3,), (1, 2)),
-    ((7,), (3, 5, 6), (4,)),
-    ((10,), (6, 7, 8), (3, 5, 9)),
-)
+_PRINTED = (((), (3,), (1, 2)), ((7,), (3, 5, 6), (4,)), ((10,), (6, 7, 8), (3, 5, 9)))
 _CORRECTED = (*_PRINTED[:2], ((10,), (7, 8), (3, 5, 6, 9)))
 #: Clock units between times of the figure; a batch takes one.
 _SCALE = 100
@@ -78,7 +73,7 @@ def verify_figure6(data: Data) -> str | None:
     )
 
 
-def _figure6_check(context: Context, *, expected: tuple[Any, ...] = _CORRECTED) -> Evidence:
+def _figure6_check(context: Context, *, expected: tuple[Any, ...] = _CORRECTED) -> Outcome:
     free = context.choose(4, 10, 10)
     known = [1, 1, 2, 1, 2, 2, 2, 2, 1, 1][: 10 - free]
     cases = [[*known, *rest] for rest in product((1, 2), repeat=free)]
@@ -89,21 +84,20 @@ def _figure6_check(context: Context, *, expected: tuple[Any, ...] = _CORRECTED) 
         f"types of P{11 - free} to P10 in all ways that give the rows before, P7 and P8 of type "
         "2, P9 of type 1"
     )
-    return corrected_evidence(
-        examine(
-            "the row after t = 14 as printed", made, agreeing, lambda t: trace(t)[2] == _PRINTED[2]
-        ),
-        examine("the corrected row", made, agreeing, lambda t: trace(t) == expected),
+    return refute(
+        "the row after t = 14 as printed",
+        made,
+        agreeing,
         verify_figure6,
         lambda types: {"types": types},
-        "P6 is among the three that segment 2 serves at t = 14, whatever the type of P10.",
-    )
+        holds=lambda t: trace(t)[2] == _PRINTED[2],
+    ), examine("the corrected row", made, agreeing, lambda t: trace(t) == expected)
 
 
 # Section 5.1.
 
 
-def _reservation_check(context: Context, *, longest: int = 10_000) -> Evidence:
+def _reservation_check(context: Context, *, longest: int = 10_000) -> Outcome:
     del context
     reserved = 1 + longest
     least = Fraction(1 + 1, reserved)
@@ -116,11 +110,12 @@ def _reservation_check(context: Context, *, longest: int = 10_000) -> Evidence:
         (Fraction(1 + k, reserved) for k in (0, 1)),
         lambda share: share <= Fraction(1, 5000),
     )
-    return evidence_of(
+    return Findings(
         seen,
-        "As low as that for the short prompts; averaged over time with equal rates it is one "
-        "half, since the long ones stay 5000 times longer.",
-        **{"largest use of a short prompt": float(least), "average over time": float(average)},
+        numbers={
+            "largest use of a short prompt": float(least),
+            "average over time": float(average),
+        },
     )
 
 
@@ -140,9 +135,8 @@ CLAIMS = (
         ),
         kind=Kind.COUNTEREXAMPLE,
         check=_figure6_check,
-        mutations=(
-            Mutation("the printed row as correction", partial(_figure6_check, expected=_PRINTED)),
-        ),
+        summary="P6 is among the three that segment 2 serves at t = 14, whatever the type of P10.",
+        mutations=(Mutation("the printed row as correction", expected=_PRINTED),),
         correction="Segment 2 then holds P7, P8, and P3, P5, P6, P9 have completed.",
         defect=Defect.MISPRINT,
         verify=verify_figure6,
@@ -157,9 +151,9 @@ CLAIMS = (
         hypotheses=("memory is reserved for input and longest output",),
         kind=Kind.FINITE,
         check=_reservation_check,
-        mutations=(
-            Mutation("a longest output of 1,000", partial(_reservation_check, longest=1000)),
-        ),
+        summary="As low as that for the short prompts; averaged over time with equal rates it is "
+        "one half, since the long ones stay 5000 times longer.",
+        mutations=(Mutation("a longest output of 1,000", longest=1000),),
         reading="the utilization of what a short prompt reserves; not an average.",
     ),
     outside_claim(

@@ -2,20 +2,15 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import accumulate, pairwise
 from math import floor
 
-from formulations.thresholds import (
-    BatchRule,
-    batch_limit_thresholds,
-    drift_exponent,
-)
+from formulations.thresholds import BatchRule, batch_limit_thresholds, drift_exponent
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases
 from proofs_checks.papers.fluid.thresholds import meets_condition9
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.search import examine, refute
 
 
 def _longest_fails(case: Case) -> bool:
@@ -60,20 +55,20 @@ def _section61_check(
     *,
     printed: BatchRule = BatchRule.PRINTED,
     corrected: BatchRule = BatchRule.BALANCED,
-) -> Evidence:
+) -> Outcome:
     cases = [
         *all_cases(1, context.choose(2, 3, 4), 2),
         *random_cases(context.rng, context.choose(10, 300, 3000)),
     ]
     made = "every pair of small classes at three loads, random stable cases; limits 1, 4, 16, ..."
-    return corrected_evidence(
-        examine("some limit B meets (9)", made, cases, lambda c: _suits(c, printed)),
-        examine("some limit B meets (9)", made, cases, lambda c: _suits(c, corrected)),
+    return refute(
+        "some limit B meets (9)",
+        made,
+        cases,
         verify_section61,
         lambda case: case.data,
-        "The printed rule gives each class n_j/λ_j in inverse proportion to its stages, while "
-        "(9) asks the same of all: the longest class starves first.",
-    )
+        holds=lambda c: _suits(c, printed),
+    ), examine("some limit B meets (9)", made, cases, lambda c: _suits(c, corrected))
 
 
 #: Rates of the ten bins and the thresholds that "follow (10)".
@@ -121,31 +116,29 @@ def raised(rates: Sequence[int], extra: int) -> list[int]:
     return found
 
 
-def _section62_check(context: Context, *, more: int = 1, raise_printed: int = 0) -> Evidence:
+def _section62_check(context: Context, *, more: int = 1, raise_printed: int = 0) -> Outcome:
     rng = context.rng
     drawn = [
         rng.integers(1, 50, rng.integers(2, 9)).tolist()
         for _ in range(context.choose(30, 300, 3000))
     ]
     published = [rates for rates, _ in _PRINTED]
-    printed = examine(
+    printed = refute(
         "66:43:32:24:17:11:7:4:2:1 at rates 23:11:...:1",
         "the paper's thresholds; they are the segments' rates",
         _PRINTED,
-        lambda case: drifts(case[0], raised(case[0], raise_printed) if raise_printed else case[1]),
-        lambda case: case[1] == suffix_sums(case[0]),
+        verify_section62,
+        lambda case: {"rates": case[0], "thresholds": case[1]},
+        holds=lambda case: drifts(
+            case[0], raised(case[0], raise_printed) if raise_printed else case[1]
+        ),
+        applies=lambda case: case[1] == suffix_sums(case[0]),
     )
     corrected = examine(
         "n_{i+1} = ⌊p_i n_i⌋ + 1", "the paper's rates and random ones", published + drawn,
         lambda rates: drifts(rates, raised(rates, more)),
     )  # fmt: skip
-    return corrected_evidence(
-        printed, corrected, verify_section62,
-        lambda case: {"rates": case[0], "thresholds": case[1]},
-        "66:43:32:24:17:11:7:4:2:1 are the segments' rates exactly, so that the queues between "
-        "segments have no drift. (So are 15:14:12:8 at 20:40:80:160, of which (10) is not "
-        "claimed.)",
-    )  # fmt: skip
+    return printed, corrected
 
 
 _STABLE = ("d1·A < 1",)
@@ -162,15 +155,11 @@ CLAIMS = (
         hypotheses=_STABLE,
         kind=Kind.COUNTEREXAMPLE,
         check=_section61_check,
+        summary="The printed rule gives each class n_j/λ_j in inverse proportion to its stages, "
+        "while (9) asks the same of all: the longest class starves first.",
         mutations=(
-            Mutation(
-                "the printed rule as correction",
-                partial(_section61_check, corrected=BatchRule.PRINTED),
-            ),
-            Mutation(
-                "the balanced rule as printed",
-                partial(_section61_check, printed=BatchRule.BALANCED),
-            ),
+            Mutation("the printed rule as correction", corrected=BatchRule.PRINTED),
+            Mutation("the balanced rule as printed", printed=BatchRule.BALANCED),
         ),
         correction="n_j = B·λ_j/Σ_i λ_i(l'_i + 1), which also fills B prompts, satisfies (9) "
         "for large B whenever the load is below 1.",
@@ -188,9 +177,12 @@ CLAIMS = (
         hypotheses=("the rates of the ten bins of section 6.2",),
         kind=Kind.COUNTEREXAMPLE,
         check=_section62_check,
+        summary="66:43:32:24:17:11:7:4:2:1 are the segments' rates exactly, so that the queues "
+        "between segments have no drift. (So are 15:14:12:8 at 20:40:80:160, of which (10) is not "
+        "claimed.)",
         mutations=(
-            Mutation("nothing added in the correction", partial(_section62_check, more=0)),
-            Mutation("one added as printed", partial(_section62_check, raise_printed=1)),
+            Mutation("nothing added in the correction", more=0),
+            Mutation("one added as printed", raise_printed=1),
         ),
         correction="They meet it with equality: no drift, θ = 0, and no finite memory by "
         "Theorem 2. One more than p_i·n_i, rounded down, is the least that follows (10).",

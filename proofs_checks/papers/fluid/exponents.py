@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
 from itertools import pairwise
 from math import exp, log
 
 from formulations.thresholds import drift_exponent
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence, agreed
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.printed import printed_exponent_bound
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import examine, refute
 
 #: ``n_{k−1}``, ``n_k`` and ``P_k``.
 Triple = tuple[int, int, Fraction]
@@ -54,7 +53,7 @@ def _made(context: Context) -> str:
     )
 
 
-def _lemma8_check(context: Context, *, factor: int = 8, from_zero: bool = False) -> Evidence:
+def _lemma8_check(context: Context, *, factor: int = 8, from_zero: bool = False) -> Outcome:
     cases = list(triples(context))
 
     def has_one_root(triple: Triple) -> bool:
@@ -80,10 +79,10 @@ def _lemma8_check(context: Context, *, factor: int = 8, from_zero: bool = False)
     )
     small = (1000, 501, Fraction(1, 2))
     approximate = 2 * float(drift(small)) / (1000 * 0.25)
-    return Evidence(
-        agreed(roots.tally, lower.tally, grows.tally),
-        summary="The sign of g decides, so that no root needs to be computed to many digits.",
-        tallies=(roots.tally, lower.tally, grows.tally),
+    return Findings(
+        roots,
+        lower,
+        grows,
         numbers={
             "θ at (4, 3, 1/2)": drift_exponent(4, 3, Fraction(1, 2)),
             "θ over 2D/(n_{k−1}P(1−P)) at (1000, 501, 1/2)": drift_exponent(*small) / approximate,
@@ -106,32 +105,28 @@ def verify_bound(data: Data) -> str | None:
     )
 
 
-def _bound_check(context: Context, *, swapped: bool = False) -> Evidence:
+def _bound_check(context: Context, *, swapped: bool = False) -> Outcome:
     cases = list(triples(context))
 
     def over(triple: Triple, denominator: int) -> bool:
         return cumulant(triple, float(8 * drift(triple) / denominator)) <= _DOUBT
 
-    return corrected_evidence(
-        examine(
-            "θ_k ≥ 8(n_k − n_{k−1}P)/n_k",
-            _made(context),
-            cases,
-            lambda t: over(t, t[0] if swapped else t[1]),
-        ),
-        examine(
-            "θ_k ≥ 8(n_k − n_{k−1}P)/n_{k−1}",
-            _made(context),
-            cases,
-            lambda t: over(t, t[1] if swapped else t[0]),
-        ),
+    return refute(
+        "θ_k ≥ 8(n_k − n_{k−1}P)/n_k",
+        _made(context),
+        cases,
         verify_bound,
         lambda t: {"before": t[0], "threshold": t[1], "share": list(t[2].as_integer_ratio())},
-        "A bound that is too large makes the memory of (12) too small.",
+        holds=lambda t: over(t, t[0] if swapped else t[1]),
+    ), examine(
+        "θ_k ≥ 8(n_k − n_{k−1}P)/n_{k−1}",
+        _made(context),
+        cases,
+        lambda t: over(t, t[1] if swapped else t[0]),
     )
 
 
-def _eq17_check(context: Context, *, largest: bool = True) -> Evidence:
+def _eq17_check(context: Context, *, largest: bool = True) -> Outcome:
     def holds(case: tuple[int, int, tuple[Fraction, ...]]) -> bool:
         before, threshold, shares = case
         chosen = max(shares) if largest else min(shares)
@@ -145,14 +140,11 @@ def _eq17_check(context: Context, *, largest: bool = True) -> Evidence:
         (before, threshold, tuple(share * Fraction(k, 4) for k in (1, 2, 3, 4)))
         for before, threshold, share in triples(context)
     ]
-    seen = examine(
+    return examine(
         "the largest p gives the smallest θ, and E[e^{θX}] ≤ 1 for all p",
         _made(context),
         cases,
         holds,
-    )
-    return evidence_of(
-        seen, "So e^{θS} is a supermartingale, which is all that Doob's inequality needs."
     )
 
 
@@ -169,9 +161,10 @@ CLAIMS = (
         hypotheses=_DRIFT,
         kind=Kind.FINITE,
         check=_lemma8_check,
+        summary="The sign of g decides, so that no root needs to be computed to many digits.",
         mutations=(
-            Mutation("9 in place of 8", partial(_lemma8_check, factor=9)),
-            Mutation("n_k from 1 on, no drift", partial(_lemma8_check, from_zero=True)),
+            Mutation("9 in place of 8", factor=9),
+            Mutation("n_k from 1 on, no drift", from_zero=True),
         ),
     ),
     Claim(
@@ -183,7 +176,8 @@ CLAIMS = (
         hypotheses=_DRIFT,
         kind=Kind.COUNTEREXAMPLE,
         check=_bound_check,
-        mutations=(Mutation("both denominators swapped", partial(_bound_check, swapped=True)),),
+        summary="A bound that is too large makes the memory of (12) too small.",
+        mutations=(Mutation("both denominators swapped", swapped=True),),
         correction="The denominator is n_{j−1}, as Lemma 8 and (18) have it.",
         defect=Defect.MISPRINT,
         verify=verify_bound,
@@ -197,9 +191,8 @@ CLAIMS = (
         hypotheses=_DRIFT,
         kind=Kind.FINITE,
         check=_eq17_check,
-        mutations=(
-            Mutation("the smallest p in place of it", partial(_eq17_check, largest=False)),
-        ),
+        summary="So e^{θS} is a supermartingale, which is all that Doob's inequality needs.",
+        mutations=(Mutation("the smallest p in place of it", largest=False),),
         reading="the printed 'p* = argmin {n_j − p_j n_{j−1}}' means the largest p that occurs.",
     ),
 )

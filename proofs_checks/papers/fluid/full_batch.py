@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
 from itertools import accumulate
 
 from formulations.fluid import equilibrium
 from formulations.thresholds import NestedProblem, policy_memory
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases, stage_sum
 from proofs_checks.papers.fluid.printed import printed_policy_memory
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import examine, refute
 
 #: Prompt, output lengths and thresholds.
 Full = tuple[int, tuple[int, ...], tuple[int, ...]]
@@ -81,7 +80,7 @@ def _fulls(context: Context) -> Iterator[Full]:
         yield int(rng.integers(1, 50)), outputs, tuple(rng.integers(1, 20, len(outputs)).tolist())
 
 
-def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) -> Evidence:
+def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) -> Outcome:
     rng = context.rng
     fulls = list(_fulls(context))
     made = "the thresholds of section 6.2, a small instance, random ones; stage by stage"
@@ -98,28 +97,24 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
         "with n_i = ΔT*·Λ_i it is M* of (6)", "random classes of one prompt length",
         random_cases(rng, context.choose(20, 200, 2000)), meets_equilibrium,
     )  # fmt: skip
-    evidence = corrected_evidence(
-        examine(
+    return Findings(
+        refute(
             "(11) is the memory of a full batch",
             made,
             fulls,
-            lambda f: (printed_policy_memory(*f) if printed else closed_form(f)) == full_batch(f),
+            verify_eq11,
+            _as_data,
+            holds=lambda f: (
+                (printed_policy_memory(*f) if printed else closed_form(f)) == full_batch(f)
+            ),
         ),
         examine("the corrected form is", made, fulls, corrected),
-        verify_eq11,
-        _as_data,
-        "Too small for m = 2 always (13.5 instead of 21 for l = 1, l' = (1, 2), n = (4, 3)); "
-        "too large for many segments. For n_i = ΔT*·Λ_i the corrected form is M*, (11) is not.",
-        **{
+        fits,
+        numbers={
             "(11) for 15:14:12:8": float(printed_policy_memory(*fulls[0])),
             "exact": full_batch(fulls[0]),
         },
     )
-    return Evidence(
-        evidence.as_printed, evidence.as_corrected, evidence.summary,
-        (*evidence.tallies, fits.tally), numbers=evidence.numbers,
-        counterexample=evidence.counterexample,
-    )  # fmt: skip
 
 
 def waiting_tokens(full: Full) -> int:
@@ -128,7 +123,7 @@ def waiting_tokens(full: Full) -> int:
     return sum(n * (prompt + end) for n, end in zip(thresholds[1:], outputs, strict=False))
 
 
-def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> Evidence:
+def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> Outcome:
     def holds(full: Full) -> bool:
         tokens = waiting_tokens(full)
         if first_too:
@@ -136,15 +131,11 @@ def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> 
             tokens += full[2][0] * (full[0] + full[1][0])
         return part * tokens <= full_batch(full) and part * tokens <= printed_policy_memory(*full)
 
-    seen = examine(
+    return examine(
         "Σ_{j≥2} n_j(l + l'_{j−1}) ≤ M^π, exact and by (11)",
         "the thresholds of section 6.2, a small instance, a segment per length, random ones",
-        _fulls(context), holds,
-    )  # fmt: skip
-    return evidence_of(
-        seen,
-        "Segment j ≥ 2 has a stage at least, where a prompt holds more than while it waits "
-        "before.",
+        _fulls(context),
+        holds,
     )
 
 
@@ -161,9 +152,12 @@ CLAIMS = (
         hypotheses=_SEGMENTS,
         kind=Kind.IDENTITY,
         check=_eq11_check,
+        summary="Too small for m = 2 always (13.5 instead of 21 for l = 1, l' = (1, 2), n = (4, "
+        "3)); too large for many segments. For n_i = ΔT*·Λ_i the corrected form is M*, (11) is "
+        "not.",
         mutations=(
-            Mutation("l'_{j−1} + l'_j in place of L'_j only", partial(_eq11_check, half=False)),
-            Mutation("the correction as printed", partial(_eq11_check, printed=False)),
+            Mutation("l'_{j−1} + l'_j in place of L'_j only", half=False),
+            Mutation("the correction as printed", printed=False),
         ),
         correction="M^π = n_1(l'_1+1)(l + l'_1/2) + Σ_{i≥2} n_i(l'_i − l'_{i−1})(l + "
         "(l'_{i−1}+1+l'_i)/2): segments are runs of stages, not of cumulative sums, and the "
@@ -180,9 +174,11 @@ CLAIMS = (
         hypotheses=_SEGMENTS,
         kind=Kind.FINITE,
         check=_eq12_check,
+        summary="Segment j ≥ 2 has a stage at least, where a prompt holds more than while it "
+        "waits before.",
         mutations=(
-            Mutation("segment 1 counted as well", partial(_eq12_check, first_too=True)),
-            Mutation("twice the term", partial(_eq12_check, part=2)),
+            Mutation("segment 1 counted as well", first_too=True),
+            Mutation("twice the term", part=2),
         ),
         reading="sums from j = 2: there is no θ_1.",
     ),

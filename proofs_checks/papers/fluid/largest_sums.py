@@ -1,19 +1,13 @@
 """Lemmas 4 and 5: the largest partial sum of Poisson steps, and how a critical queue grows."""
 
 from fractions import Fraction
-from functools import partial
 from itertools import accumulate, product
 from math import exp, lgamma, log, pi, prod, sqrt
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence, agreed
-from proofs_checks.papers.fluid.queues import (
-    mean_path,
-    poisson_law,
-    queue_laws,
-    reflected_laws,
-)
-from proofs_checks.search import evidence_of, examine, smallest_counterexample
+from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws, reflected_laws
+from proofs_checks.search import examine, refute
 
 #: Room for rounding where laws are computed in floats.
 _MARGIN = 1e-9
@@ -25,7 +19,7 @@ def positive_part(rate: int, steps: int) -> float:
     return exp((mu + 1) * log(mu) - mu - lgamma(mu + 1))
 
 
-def _lemma4_check(context: Context, *, power: int = 1) -> Evidence:
+def _lemma4_check(context: Context, *, power: int = 1) -> Outcome:
     length = context.choose(5, 6, 7)
     laws = [
         (tuple(context.rng.integers(1, 9, 3).tolist()), service)
@@ -64,16 +58,14 @@ def _lemma4_check(context: Context, *, power: int = 1) -> Evidence:
         (1, 2, 3, 7),
         poisson,
     )
-    return Evidence(
-        agreed(small.tally, large.tally),
-        summary="Exact for small laws. For Poisson arrivals E[(S^k)^+] = μ^{μ+1}e^{−μ}/μ! with "
-        "μ = kλ.",
-        tallies=(small.tally, large.tally),
+    return Findings(
+        small,
+        large,
         numbers={"E[Y^100], λ = 3": sum(positive_part(3, k) / k for k in range(1, 101))},
     )
 
 
-def _lemma5_check(context: Context, *, factor: float = 1.0, base: int = 1) -> Evidence:
+def _lemma5_check(context: Context, *, factor: float = 1.0, base: int = 1) -> Outcome:
     steps = context.choose(80, 400, 2000)
 
     def holds(rate: int) -> bool:
@@ -86,11 +78,12 @@ def _lemma5_check(context: Context, *, factor: float = 1.0, base: int = 1) -> Ev
             for w, y, r in zip(queue, maxima, roots, strict=True)
         )
 
-    seen = examine(
+    return examine(
         "E[W^T] − λ ≤ E[Y^T] ≤ √λ·Σ k^{−1/2} for every T",
-        f"λ = 1, 2, 3, 5, 10, T up to {steps}; laws by convolution", (1, 2, 3, 5, 10), holds,
-    )  # fmt: skip
-    return evidence_of(seen, "With room: half of the right side would do (fluid.lemma5-constant).")
+        f"λ = 1, 2, 3, 5, 10, T up to {steps}; laws by convolution",
+        (1, 2, 3, 5, 10),
+        holds,
+    )
 
 
 def verify_constant(data: Data) -> str | None:
@@ -106,12 +99,13 @@ def verify_constant(data: Data) -> str | None:
     )
 
 
-def _constant_check(context: Context, *, half: float = 0.5, limit: float = 1.5) -> Evidence:
+def _constant_check(context: Context, *, half: float = 0.5, limit: float = 1.5) -> Outcome:
     most = context.choose(400, 5000, 50_000)
     sums = list(accumulate(k**-0.5 for k in range(1, most + 1)))
-    printed = examine(
+    printed = refute(
         "Σ k^{−1/2} comes within 1.5·√T", f"T = 16..{most}", range(16, most + 1),
-        lambda t: sums[t - 1] <= limit * sqrt(t),
+        verify_constant, lambda t: {"steps": t}, holds=lambda t: sums[t - 1] <= limit * sqrt(t),
+        found="every T in turn",
     )  # fmt: skip
 
     def corrected(case: tuple[int, int]) -> bool:
@@ -126,17 +120,7 @@ def _constant_check(context: Context, *, half: float = 0.5, limit: float = 1.5) 
         list(product((1, 3, 10), steps)), corrected,
     )  # fmt: skip
     ratio = sum(positive_part(3, k) / k for k in range(1, most + 1)) / sqrt(2 * 3 * most / pi)
-    return Evidence(
-        printed.tally.verdict(),
-        right.tally.verdict(),
-        "The sum is about 2√T. As E[S^+] = E|S|/2 for centred S, half of it bounds the mean, so "
-        "that E[W^T] ≤ λ + √(λT) holds without any limit.",
-        (printed.tally, right.tally),
-        numbers={f"E[Y^T]/√(2λT/π) at λ = 3, T = {most}": ratio},
-        counterexample=smallest_counterexample(
-            ({"steps": t} for t in printed.failures), verify_constant, "every T in turn"
-        ),
-    )
+    return Findings(printed, right, numbers={f"E[Y^T]/√(2λT/π) at λ = 3, T = {most}": ratio})
 
 
 _SOURCE = "WAIT paper, Lemma {} (appendix B.0.1)"
@@ -155,7 +139,9 @@ CLAIMS = (
         hypotheses=("S^k sums of independent, alike steps",),
         kind=Kind.IDENTITY,
         check=_lemma4_check,
-        mutations=(Mutation("k² in place of k", partial(_lemma4_check, power=2)),),
+        summary="Exact for small laws. For Poisson arrivals E[(S^k)^+] = μ^{μ+1}e^{−μ}/μ! with μ "
+        "= kλ.",
+        mutations=(Mutation("k² in place of k", power=2),),
     ),
     Claim(
         id="fluid.lemma5",
@@ -167,9 +153,10 @@ CLAIMS = (
         hypotheses=(*_QUEUE, "X^t Poisson(λ)"),
         kind=Kind.FINITE,
         check=_lemma5_check,
+        summary="With room: half of the right side would do (fluid.lemma5-constant).",
         mutations=(
-            Mutation("a quarter of the sum", partial(_lemma5_check, factor=0.25)),
-            Mutation("nothing taken off the queue", partial(_lemma5_check, base=0)),
+            Mutation("a quarter of the sum", factor=0.25),
+            Mutation("nothing taken off the queue", base=0),
         ),
     ),
     Claim(
@@ -181,9 +168,11 @@ CLAIMS = (
         hypotheses=("T → ∞",),
         kind=Kind.ASYMPTOTIC,
         check=_constant_check,
+        summary="The sum is about 2√T. As E[S^+] = E|S|/2 for centred S, half of it bounds the "
+        "mean, so that E[W^T] ≤ λ + √(λT) holds without any limit.",
         mutations=(
-            Mutation("2√(λT) as printed", partial(_constant_check, limit=2.0)),
-            Mutation("an eighth of the sum", partial(_constant_check, half=0.125)),
+            Mutation("2√(λT) as printed", limit=2.0),
+            Mutation("an eighth of the sum", half=0.125),
         ),
         correction="It behaves as 2√(λT). With the factor 1/2 that E[S^+] = E|S|/2 gives, √(λT) "
         "bounds it for every T; E[Y^T] itself behaves as √(2λT/π).",

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
 from itertools import accumulate, product
 from math import prod
 
 import numpy as np
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence, agreed
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import (
     mean_path,
     poisson_law,
@@ -17,7 +16,7 @@ from proofs_checks.papers.fluid.queues import (
     queue_path,
     reflected_path,
 )
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import examine, refute
 
 #: Room for rounding where laws are computed in floats.
 _MARGIN = 1e-9
@@ -41,7 +40,7 @@ def _made(context: Context) -> str:
     )
 
 
-def _lemma1_check(context: Context, *, strict: bool = True, rate: float = 1) -> Evidence:
+def _lemma1_check(context: Context, *, strict: bool = True, rate: float = 1) -> Outcome:
     def stuck(path: Path) -> int:
         arrivals, service = path
         queue = queue_path(arrivals, service)[:-1]
@@ -69,14 +68,10 @@ def _lemma1_check(context: Context, *, strict: bool = True, rate: float = 1) -> 
         "E[W^T] = λ·E[T_stuck] for every T", "λ = 1, 2, 3, 5, 10; laws by convolution",
         (1, 2, 3, 5, 10), means_agree,
     )  # fmt: skip
-    return Evidence(
-        agreed(pathwise.tally, means.tally),
-        summary="An identity of paths; its mean needs E[X] = λ, and λ an integer.",
-        tallies=(pathwise.tally, means.tally),
-    )
+    return pathwise, means
 
 
-def _lemma2_check(context: Context, *, base: int = 2, ahead: int = 1) -> Evidence:
+def _lemma2_check(context: Context, *, base: int = 2, ahead: int = 1) -> Outcome:
     def holds(path: Path) -> bool:
         arrivals, service = path
         pairs = zip(
@@ -86,8 +81,7 @@ def _lemma2_check(context: Context, *, base: int = 2, ahead: int = 1) -> Evidenc
         )
         return all(v >= w + ahead * service for v, w in pairs)
 
-    seen = examine("W̃^t ≥ W^t + λ for all t", _made(context), _paths(context), holds)
-    return evidence_of(seen, "Path by path, whatever the arrivals.")
+    return examine("W̃^t ≥ W^t + λ for all t", _made(context), _paths(context), holds)
 
 
 def _late_sums(arrivals: tuple[int, ...], service: int) -> list[int]:
@@ -96,7 +90,7 @@ def _late_sums(arrivals: tuple[int, ...], service: int) -> list[int]:
     return [sums[-1] - s for s in sums]
 
 
-def _lemma3_check(context: Context, *, base: int = 2, alike: bool = True) -> Evidence:
+def _lemma3_check(context: Context, *, base: int = 2, alike: bool = True) -> Outcome:
     def holds(path: Path) -> bool:
         arrivals, service = path
         end = reflected_path(arrivals, service, 2 * service)[-1]
@@ -131,11 +125,7 @@ def _lemma3_check(context: Context, *, base: int = 2, alike: bool = True) -> Evi
         product((1, 2), chances),
         same_law,
     )
-    return Evidence(
-        agreed(pathwise.tally, laws.tally),
-        summary="The first part path by path, the second in law only: it reverses time.",
-        tallies=(pathwise.tally, laws.tally),
-    )
+    return pathwise, laws
 
 
 def display_holds(arrivals: tuple[int, ...], service: int, *, printed: bool = True) -> bool:
@@ -154,22 +144,16 @@ def verify_display(data: Data) -> str | None:
     return f"the left side is {max(late)}, Σ_{{r=1}}^T ξ^r is {late[0]}, whatever k"
 
 
-def _display_check(context: Context, *, as_printed: bool = True, still: bool = False) -> Evidence:
+def _display_check(context: Context, *, as_printed: bool = True, still: bool = False) -> Outcome:
     made = _made(context)
-    return corrected_evidence(
-        examine(
-            "sum from r = 1",
-            made,
-            _paths(context),
-            lambda p: display_holds(*p, printed=as_printed),
-        ),
-        examine(
-            "sum from r = k", made, _paths(context), lambda p: display_holds(*p, printed=still)
-        ),
+    return refute(
+        "sum from r = 1",
+        made,
+        _paths(context),
         verify_display,
         lambda p: {"arrivals": list(p[0]), "rate": p[1]},
-        "As printed the terms inside the maximum do not depend on k.",
-    )
+        holds=lambda p: display_holds(*p, printed=as_printed),
+    ), examine("sum from r = k", made, _paths(context), lambda p: display_holds(*p, printed=still))
 
 
 _SOURCE = "WAIT paper, Lemma {} (appendix B.0.1)"
@@ -189,9 +173,10 @@ CLAIMS = (
         hypotheses=(*_QUEUE, "X^t Poisson(λ)"),
         kind=Kind.IDENTITY,
         check=_lemma1_check,
+        summary="An identity of paths; its mean needs E[X] = λ, and λ an integer.",
         mutations=(
-            Mutation("a full step counted as stuck", partial(_lemma1_check, strict=False)),
-            Mutation("arrivals of mean 9λ/10", partial(_lemma1_check, rate=0.9)),
+            Mutation("a full step counted as stuck", strict=False),
+            Mutation("arrivals of mean 9λ/10", rate=0.9),
         ),
     ),
     Claim(
@@ -203,10 +188,8 @@ CLAIMS = (
         hypotheses=_QUEUE,
         kind=Kind.FINITE,
         check=_lemma2_check,
-        mutations=(
-            Mutation("reflected at λ", partial(_lemma2_check, base=1)),
-            Mutation("2λ above the queue", partial(_lemma2_check, ahead=2)),
-        ),
+        summary="Path by path, whatever the arrivals.",
+        mutations=(Mutation("reflected at λ", base=1), Mutation("2λ above the queue", ahead=2)),
     ),
     Claim(
         id="fluid.lemma3",
@@ -219,9 +202,10 @@ CLAIMS = (
         hypotheses=("S^k = Σ_{r≤k} (X^r − λ)", "X^t independent, alike (second part)"),
         kind=Kind.IDENTITY,
         check=_lemma3_check,
+        summary="The first part path by path, the second in law only: it reverses time.",
         mutations=(
-            Mutation("λ in place of 2λ", partial(_lemma3_check, base=1)),
-            Mutation("steps that are not alike", partial(_lemma3_check, alike=False)),
+            Mutation("λ in place of 2λ", base=1),
+            Mutation("steps that are not alike", alike=False),
         ),
     ),
     Claim(
@@ -234,9 +218,10 @@ CLAIMS = (
         hypotheses=("ξ^r = X^r − λ",),
         kind=Kind.IDENTITY,
         check=_display_check,
+        summary="As printed the terms inside the maximum do not depend on k.",
         mutations=(
-            Mutation("the sum from r = k as printed", partial(_display_check, as_printed=False)),
-            Mutation("the sum from r = 1 as corrected", partial(_display_check, still=True)),
+            Mutation("the sum from r = k as printed", as_printed=False),
+            Mutation("the sum from r = 1 as corrected", still=True),
         ),
         correction="The sum begins at r = k.",
         defect=Defect.MISPRINT,

@@ -2,23 +2,22 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
 from itertools import product
 
 import numpy as np
 
 from formulations.fluid import RateProfile
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence, agreed
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import binomial_law, mean_path, poisson_law, queue_laws
 from proofs_checks.papers.fluid.single_class import SingleClass, mean_queues
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import examine, refute
 
 _MARGIN = 1e-9
 # Time-varying rates.
 
 
-def _varying_check(context: Context, *, largest: bool = True) -> Evidence:
+def _varying_check(context: Context, *, largest: bool = True) -> Outcome:
     steps = context.choose(60, 300, 2000)
 
     def segment(case: tuple[int, int, tuple[Fraction, Fraction]]) -> bool:
@@ -51,15 +50,10 @@ def _varying_check(context: Context, *, largest: bool = True) -> Evidence:
         "E[W_1] ≤ 2n_1 + Λ^π/(2(n_1 − Λ^π))", "rates alternating between two values",
         [(n, h * n, low * n) for n in (1, 2, 4) for h in (0.5, 0.9) for low in (0.1, 0.5)], first,
     )  # fmt: skip
-    return Evidence(
-        agreed(later.tally, head.tally),
-        summary="p* need not maximise p(1 − p): the bound grows with p because its denominator "
-        "falls.",
-        tallies=(later.tally, head.tally),
-    )
+    return later, head
 
 
-def _windows_check(context: Context, *, moments: bool = True) -> Evidence:
+def _windows_check(context: Context, *, moments: bool = True) -> Outcome:
     rng = context.rng
 
     def profiles() -> Iterator[tuple[RateProfile, Fraction, Fraction]]:
@@ -92,12 +86,11 @@ def _windows_check(context: Context, *, moments: bool = True) -> Evidence:
             and stay + go <= profile.largest_window([0, 1], length)
         )
 
-    seen = examine(
+    return examine(
         "p over a window ≤ largest p of a moment; arrivals ≤ the largest window",
-        "random rates in pieces, random windows; exactly", profiles(), holds,
-    )  # fmt: skip
-    return evidence_of(
-        seen, "A share over a window averages those of its moments, weighted by the rates."
+        "random rates in pieces, random windows; exactly",
+        profiles(),
+        holds,
     )
 
 
@@ -128,7 +121,7 @@ def verify_equality(data: Data) -> str | None:
 
 def _equality_check(
     context: Context, *, shares: tuple[float, ...] = (0.5, 0.8), printed: float = 1
-) -> Evidence:
+) -> Outcome:
     steps = context.choose(200, 1000, 5000)
     singles = [SingleClass(1, 1, n, 10, 1) for n in (1, 2, 3)]
     cases = list(product(singles, context.choose((16,), (16, 32), (16, 32, 64))))
@@ -150,24 +143,18 @@ def _equality_check(
             return means[-1] < 3 * means[steps // 16]
         return max(means) <= 2 * n + share * n / (2 * room) + _MARGIN
 
-    return corrected_evidence(
-        examine(
-            "with ≤ in (14) the mean queue is O(1)",
-            "equality, one segment of one type, n = 1, 2, 3, d0 = 10, d1 = 1; laws by convolution",
-            cases,
-            bounded,
-        ),
-        examine(
-            "with < it stays below Kingman's bound",
-            f"n = 1, 2, 3, ΔT·λ/n in {shares}; laws by convolution",
-            list(product(singles, shares)),
-            strict,
-        ),
+    return refute(
+        "with ≤ in (14) the mean queue is O(1)",
+        "equality, one segment of one type, n = 1, 2, 3, d0 = 10, d1 = 1; laws by convolution",
+        cases,
         verify_equality,
         lambda c: {**c[0].data, "batches": c[1]},
-        "With one segment this is the critical case of Theorem 1, where latencies grow as √(ζT). "
-        "(With two segments and d1 > 0 the second is not in every batch, so that batches are "
-        "shorter than ΔT on average, and equality does no harm.)",
+        holds=bounded,
+    ), examine(
+        "with < it stays below Kingman's bound",
+        f"n = 1, 2, 3, ΔT·λ/n in {shares}; laws by convolution",
+        list(product(singles, shares)),
+        strict,
     )
 
 
@@ -183,9 +170,9 @@ CLAIMS = (
         hypotheses=("Λ^π < n_1", "p_k(s) ≤ p_k* < n_k/n_{k−1}"),
         kind=Kind.FINITE,
         check=_varying_check,
-        mutations=(
-            Mutation("the smallest share, and no n_k", partial(_varying_check, largest=False)),
-        ),
+        summary="p* need not maximise p(1 − p): the bound grows with p because its denominator "
+        "falls.",
+        mutations=(Mutation("the smallest share, and no n_k", largest=False),),
     ),
     Claim(
         id="fluid.eq13",
@@ -197,9 +184,8 @@ CLAIMS = (
         hypotheses=("rates constant in pieces",),
         kind=Kind.FINITE,
         check=_windows_check,
-        mutations=(
-            Mutation("the share at the window's begin", partial(_windows_check, moments=False)),
-        ),
+        summary="A share over a window averages those of its moments, weighted by the rates.",
+        mutations=(Mutation("the share at the window's begin", moments=False),),
     ),
     Claim(
         id="fluid.theorem4-equality",
@@ -210,9 +196,12 @@ CLAIMS = (
         hypotheses=("L = 1, which 'any fixed number of segments' includes", "ΔT of a full batch"),
         kind=Kind.COUNTEREXAMPLE,
         check=_equality_check,
+        summary="With one segment this is the critical case of Theorem 1, where latencies grow as "
+        "√(ζT). (With two segments and d1 > 0 the second is not in every batch, so that batches "
+        "are shorter than ΔT on average, and equality does no harm.)",
         mutations=(
-            Mutation("equality in the correction", partial(_equality_check, shares=(1.0,))),
-            Mutation("four fifths of the load as printed", partial(_equality_check, printed=0.8)),
+            Mutation("equality in the correction", shares=(1.0,)),
+            Mutation("four fifths of the load as printed", printed=0.8),
         ),
         correction="(14) must be strict, as (10) is.",
         defect=Defect.HYPOTHESIS,

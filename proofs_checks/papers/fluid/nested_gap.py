@@ -10,13 +10,13 @@ import numpy as np
 
 from bfio.wait.chains import nested_policy
 from bfio.wait.queues import queue_lengths
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.claim import Check, Claim, Context, Defect, Kind, Mutation
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.papers.fluid.nested_memory import Load
 from proofs_checks.papers.fluid.runs import random_setting
 from proofs_checks.papers.fluid.wait_gap import UNITS
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.search import examine, refute
 
 
 @dataclass(frozen=True)
@@ -188,31 +188,33 @@ def _check(
     outputs: tuple[int, ...] = (1, 5, 20),
     intervals: tuple[int, ...] = (1, 2, 20),
     stages: int = 1,
-) -> Evidence:
+) -> Outcome:
     cases = [
         Pair(1, output, *pair, factor * Pair(1, output, *pair, 1, fixed, 1).longest, fixed, 1)
         for output, pair, fixed, factor in product(
             outputs, ((3, 2), (4, 3), (5, 3)), (10, 100), intervals
         )
     ]
-    return corrected_evidence(
-        examine(
+    return Findings(
+        refute(
             "the display leaves room for what a prompt needs",
             f"two segments, l'_1 in {outputs}, three pairs of thresholds, 1/Λ in {intervals} "
             "times ΔT; exactly",
             cases,
-            room,
-            lambda c: c.applies,
+            verify,
+            lambda c: dict(vars(c)),
+            holds=room,
+            applies=lambda c: c.applies,
         ),
         examine(
-            what, "runs of Nested WAIT on random small engines", _loads(context),
+            what,
+            "runs of Nested WAIT on random small engines",
+            _loads(context),
             lambda load: bounded(load, stages),
         ),
-        verify,
-        lambda c: dict(vars(c)),
-        "As in Theorem 1, what is under way, or waits for its cohort, is forgotten; the orders "
-        "O(1/T) and O(1) stay.",
-    )  # fmt: skip
+        summary="As in Theorem 1, what is under way, or waits for its cohort, is forgotten; the "
+        "orders O(1/T) and O(1) stay.",
+    )
 
 
 _STEPS = "(1/S)·Σ_s E[W_{}^s]"
@@ -220,7 +222,7 @@ _STEPS = "(1/S)·Σ_s E[W_{}^s]"
 
 def _claim(
     name: str, title: str, statement: str, formula: str, correction: str, reading: str,
-    check: Callable[..., Evidence], verify: Verifier, mutation: Mutation,
+    check: Check, verify: Verifier, mutation: Mutation,
 ) -> Claim:  # fmt: skip
     return Claim(
         id=f"fluid.theorem2-{name}",
@@ -231,7 +233,7 @@ def _claim(
         hypotheses=("(10)", "d0, d1 > 0", "the bounds of appendix C on E[W_k]"),
         kind=Kind.COUNTEREXAMPLE,
         check=check,
-        mutations=(mutation, Mutation("nobody under way", partial(check, stages=0))),
+        mutations=(mutation, Mutation("nobody under way", stages=0)),
         correction=correction,
         defect=Defect.FORMULA,
         reading=reading,
@@ -264,7 +266,7 @@ CLAIMS = (
         "in steps of ΔT (S = T/ΔT), and counted in prompts, the most favourable unit." + UNITS,
         _gap_check,
         _GAP,
-        Mutation("outputs of 1 only", partial(_gap_check, outputs=(1,))),
+        Mutation("outputs of 1 only", outputs=(1,)),
     ),
     _claim(
         "latency",
@@ -276,7 +278,7 @@ CLAIMS = (
         "as T grows; the sum over 'T' as over the S batches.",
         _latency_check,
         _LATENCY,
-        Mutation("outputs of 1, full load", partial(_latency_check, outputs=(1,), intervals=(1,))),
+        Mutation("outputs of 1, full load", outputs=(1,), intervals=(1,)),
     ),
     _claim(
         "ttft",
@@ -289,6 +291,6 @@ CLAIMS = (
         "stage 1 in the correction).",
         _ttft_check,
         _TTFT,
-        Mutation("at most ΔT between arrivals", partial(_ttft_check, intervals=(1,))),
+        Mutation("at most ΔT between arrivals", intervals=(1,)),
     ),
 )

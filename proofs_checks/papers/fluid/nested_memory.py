@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 
@@ -11,11 +10,11 @@ from bfio.wait.chains import nested_policy
 from bfio.wait.queues import queue_lengths
 from bfio.wait.run import StageRun
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.papers.fluid.printed import printed_policy_memory
 from proofs_checks.papers.fluid.runs import instance_of, random_setting, reference
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.search import examine, refute
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def _loads(context: Context) -> Iterator[Load]:
             yield Load(setting.classes[0][0], ends, thresholds, requests, setting.fixed, per_token)
 
 
-def _memory_check(context: Context, *, queues: bool = True, printed: bool = True) -> Evidence:
+def _memory_check(context: Context, *, queues: bool = True, printed: bool = True) -> Outcome:
     loads = list(_loads(context))
     made = "runs of Nested WAIT on random small engines, thresholds of any size"
 
@@ -88,23 +87,30 @@ def _memory_check(context: Context, *, queues: bool = True, printed: bool = True
             return load.run().peak_memory <= exact(load)
         return load.worst(exact(load)) <= 0
 
-    return corrected_evidence(
-        examine(
-            "memory ≤ M^π of (11) + Σ W_k(l + l'_{k−1})", made, loads,
-            lambda c: c.worst(
-                printed_policy_memory(c.prompt, c.ends, c.thresholds) if printed else exact(c)
-            ) <= 0,
+    return Findings(
+        refute(
+            "memory ≤ M^π of (11) + Σ W_k(l + l'_{k−1})",
+            made,
+            loads,
+            verify_memory,
+            lambda c: {
+                "prompt": c.prompt,
+                "ends": list(c.ends),
+                "thresholds": list(c.thresholds),
+                "requests": [list(r) for r in c.requests],
+                "fixed": c.fixed,
+                "per_token": c.per_token,
+            },
+            holds=lambda c: (
+                c.worst(
+                    printed_policy_memory(c.prompt, c.ends, c.thresholds) if printed else exact(c)
+                )
+                <= 0
+            ),
         ),
         examine("the same with the memory of a full batch", made, loads, within),
-        verify_memory,
-        lambda c: {
-            "prompt": c.prompt, "ends": list(c.ends), "thresholds": list(c.thresholds),
-            "requests": [list(r) for r in c.requests], "fixed": c.fixed,
-            "per_token": c.per_token,
-        },
-        "At every batch, also where thresholds break (10); with equality in many.",
-        attained=sum(c.worst(exact(c)) == 0 for c in loads),
-    )  # fmt: skip
+        numbers={"attained": sum(c.worst(exact(c)) == 0 for c in loads)},
+    )
 
 
 CLAIMS = (
@@ -122,9 +128,10 @@ CLAIMS = (
         ),
         kind=Kind.COUNTEREXAMPLE,
         check=_memory_check,
+        summary="At every batch, also where thresholds break (10); with equality in many.",
         mutations=(
-            Mutation("no queues in the correction", partial(_memory_check, queues=False)),
-            Mutation("the full batch as printed", partial(_memory_check, printed=False)),
+            Mutation("no queues in the correction", queues=False),
+            Mutation("the full batch as printed", printed=False),
         ),
         correction="It holds with the memory of a full batch in place of (11) (fluid.eq11), "
         "path by path and for any thresholds.",

@@ -1,7 +1,6 @@
 """The queues between the segments of Nested WAIT: means and tails (appendix C)."""
 
 from fractions import Fraction
-from functools import partial
 from math import exp
 
 import numpy as np
@@ -9,15 +8,10 @@ import numpy as np
 from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
 from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Evidence
+from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.fluid.exponents import Triple, triples
-from proofs_checks.papers.fluid.queues import (
-    binomial_law,
-    mean_path,
-    queue_laws,
-    tail,
-)
-from proofs_checks.search import evidence_of, examine
+from proofs_checks.papers.fluid.queues import binomial_law, mean_path, queue_laws, tail
+from proofs_checks.search import examine
 
 _MARGIN = 1e-9
 
@@ -32,7 +26,7 @@ def _laws(triple: Triple, steps: int) -> list[FloatArray]:
     return list(queue_laws([binomial_law(before, float(share))] * steps, threshold))
 
 
-def _means_check(context: Context, *, part: float = 1) -> Evidence:
+def _means_check(context: Context, *, part: float = 1) -> Outcome:
     steps = context.choose(60, 300, 2000)
 
     def holds(triple: Triple) -> bool:
@@ -41,14 +35,15 @@ def _means_check(context: Context, *, part: float = 1) -> Evidence:
         bound = threshold + float(variance / (2 * (threshold - before * share)))
         return max(mean_path(_laws(triple, steps))) <= part * bound + _MARGIN
 
-    seen = examine(
+    return examine(
         "E[W_k^s] ≤ n_k + n_{k−1}P(1−P)/(2(n_k − n_{k−1}P))",
-        f"all small n_(k−1), n_k, P; s up to {steps}; laws by convolution", _small(context), holds,
-    )  # fmt: skip
-    return evidence_of(seen, "Kingman's inequality, with room for the n_k of the dominator.")
+        f"all small n_(k−1), n_k, P; s up to {steps}; laws by convolution",
+        _small(context),
+        holds,
+    )
 
 
-def _tail_check(context: Context, *, before_service: bool = False, faster: float = 1) -> Evidence:
+def _tail_check(context: Context, *, before_service: bool = False, faster: float = 1) -> Outcome:
     steps = context.choose(40, 200, 1000)
 
     def holds(triple: Triple) -> bool:
@@ -68,13 +63,13 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
         f"all small n_(k−1), n_k, P; s up to {steps}; laws by convolution", _small(context), holds,
     )  # fmt: skip
     law = _laws((4, 3, Fraction(1, 2)), 60)[-1]
-    return evidence_of(
-        seen, "W is what is left after the decision about a batch with segment k − 1.",
-        **{
+    return Findings(
+        seen,
+        numbers={
             "P(W ≥ 4) at (4, 3, 1/2)": float(tail(law)[4:5].sum()),
             "its bound": exp(-drift_exponent(4, 3, Fraction(1, 2))),
         },
-    )  # fmt: skip
+    )
 
 
 APPENDIX = "WAIT paper, proof of Theorem 2 (appendix C)"
@@ -96,7 +91,8 @@ CLAIMS = (
         hypotheses=BINOMIAL,
         kind=Kind.FINITE,
         check=_means_check,
-        mutations=(Mutation("a tenth of the bound", partial(_means_check, part=0.1)),),
+        summary="Kingman's inequality, with room for the n_k of the dominator.",
+        mutations=(Mutation("a tenth of the bound", part=0.1),),
     ),
     Claim(
         id="fluid.theorem2-tail",
@@ -107,11 +103,10 @@ CLAIMS = (
         hypotheses=BINOMIAL,
         kind=Kind.FINITE,
         check=_tail_check,
+        summary="W is what is left after the decision about a batch with segment k − 1.",
         mutations=(
-            Mutation(
-                "the queue before the decision, W + Y", partial(_tail_check, before_service=True)
-            ),
-            Mutation("three times the exponent", partial(_tail_check, faster=3)),
+            Mutation("the queue before the decision, W + Y", before_service=True),
+            Mutation("three times the exponent", faster=3),
         ),
         reading="'<' in one place as '≤'; W after the decision, at batches with segment k − 1.",
     ),

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import product
 from math import comb, prod
 
@@ -13,10 +12,10 @@ from bfio.wait.queues import queue_lengths
 from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Evidence
+from proofs_checks.evidence import Outcome
 from proofs_checks.papers.fluid.runs import instance_of, random_setting, reference
 from proofs_checks.papers.fluid.structure import waiting_at
-from proofs_checks.search import evidence_of, examine
+from proofs_checks.search import examine
 
 
 def _transfers(
@@ -31,7 +30,7 @@ def _transfers(
     return tuple(moved[outputs[0] :])
 
 
-def _transfers_check(context: Context, *, together: bool = False) -> Evidence:
+def _transfers_check(context: Context, *, together: bool = False) -> Outcome:
     share = Fraction(1, 3)
 
     def holds(case: tuple[tuple[int, int], tuple[int, int], tuple[int, ...]]) -> bool:
@@ -61,18 +60,15 @@ def _transfers_check(context: Context, *, together: bool = False) -> Evidence:
             [(0, 1)], [(0, 1), (1, 2), (0, 3)], [(0, 1), (1, 2), (2, 3)]
         )
     ]
-    seen = examine(
+    return examine(
         "transfers are independent Binomial(n_1, P_2)",
         "small instances, the types of 6 prompts in all 64 ways, weighed in fractions",
         cases,
         holds,
     )
-    return evidence_of(
-        seen, "No decision reads a type before it shows, so the next cohort's are fresh."
-    )
 
 
-def _structure_check(context: Context, *, unequal: bool = False) -> Evidence:
+def _structure_check(context: Context, *, unequal: bool = False) -> Outcome:
     rng = context.rng
 
     def holds(seed: int) -> bool:
@@ -98,13 +94,12 @@ def _structure_check(context: Context, *, unequal: bool = False) -> Evidence:
             and len(run.batches) * thresholds[0] <= len(run.instance)
         )
 
-    seen = examine(
+    return examine(
         "each batch has n_1 fresh prompts; inner stages of segment i hold 0 or n_i; S ≤ N/n_1",
         "runs of Nested WAIT on random small engines",
         rng.integers(10**9, size=context.choose(25, 250, 2500)).tolist(),
         holds,
     )
-    return evidence_of(seen, "Where prompts complete at ends of segments only.")
 
 
 def _waiting(run: StageRun, stage: int) -> IntArray:
@@ -126,9 +121,8 @@ CLAIMS = (
         hypotheses=("types independent of one another and of the times",),
         kind=Kind.FINITE,
         check=_transfers_check,
-        mutations=(
-            Mutation("the first two prompts alike", partial(_transfers_check, together=True)),
-        ),
+        summary="No decision reads a type before it shows, so the next cohort's are fresh.",
+        mutations=(Mutation("the first two prompts alike", together=True),),
     ),
     Claim(
         id="fluid.nested-structure",
@@ -140,8 +134,7 @@ CLAIMS = (
         hypotheses=("prompts complete at ends of segments only", "runs that begin empty"),
         kind=Kind.FINITE,
         check=_structure_check,
-        mutations=(
-            Mutation("prompts that end within a segment", partial(_structure_check, unequal=True)),
-        ),
+        summary="Where prompts complete at ends of segments only.",
+        mutations=(Mutation("prompts that end within a segment", unequal=True),),
     ),
 )

@@ -11,12 +11,12 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.claim import Check, Claim, Context, Defect, Kind, Mutation
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.papers.fluid.printed import printed_policy_memory
 from proofs_checks.papers.fluid.queues import binomial_law
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.search import examine, refute
 
 #: Batches between a change of rates.
 _PERIOD = 7
@@ -181,7 +181,7 @@ def _check(
     verify: Callable[[Data], str | None],
     buffer: float = 1,
     fixed: bool = False,
-) -> Evidence:
+) -> Outcome:
     cases = _two_segments(context, rates)
     made = "l = 1, 5, l'_1 = 1, 2, four pairs of thresholds, some P_2, δ = 1/10; by convolution"
 
@@ -191,21 +191,27 @@ def _check(
         return printed_chance(case) <= 2 / case.inverse
 
     suffices = partial(buffer_suffices, buffer=buffer)
-    return corrected_evidence(
-        examine(
-            "exceeded with probability at most δ, or even 2δ", made, cases, printed,
-            lambda c: c.applies,
+    return Findings(
+        refute(
+            "exceeded with probability at most δ, or even 2δ",
+            made,
+            cases,
+            verify,
+            lambda c: {
+                "prompt": c.prompt,
+                "output": c.output,
+                "thresholds": list(c.thresholds),
+                "rates": [list(pair) for pair in c.rates],
+                "batches": c.batches,
+                "inverse": c.inverse,
+            },
+            holds=printed,
+            applies=lambda c: c.applies,
         ),
         examine("with the memory of a full batch", made, cases, suffices, lambda c: c.applies),
-        verify,
-        lambda c: {
-            "prompt": c.prompt, "output": c.output, "thresholds": list(c.thresholds),
-            "rates": [list(pair) for pair in c.rates], "batches": c.batches,
-            "inverse": c.inverse,
-        },
-        "For two segments (11) lacks so much that the buffer cannot make up for it. With the full "
-        "batch's memory, (m − 1)S in the logarithm is enough.",
-    )  # fmt: skip
+        summary="For two segments (11) lacks so much that the buffer cannot make up for it. With "
+        "the full batch's memory, (m − 1)S in the logarithm is enough.",
+    )
 
 
 _CONSTANT = (((9, 1),), ((1, 1),), ((3, 2),))
@@ -219,9 +225,7 @@ _RIGHT = (
 )
 
 
-def _claim(
-    number: int, condition: str, equation: str, share: str, check: Callable[..., Evidence]
-) -> Claim:
+def _claim(number: int, condition: str, equation: str, share: str, check: Check) -> Claim:
     """Return the claim on the memory of Theorem 2 or 3."""
     return Claim(
         id=f"fluid.theorem{number}-memory",
@@ -241,8 +245,8 @@ def _claim(
         kind=Kind.COUNTEREXAMPLE,
         check=check,
         mutations=(
-            Mutation("an eighth of the deviation in the correction", partial(check, buffer=0.125)),
-            Mutation("the full batch's memory as printed", partial(check, fixed=True)),
+            Mutation("an eighth of the deviation in the correction", buffer=0.125),
+            Mutation("the full batch's memory as printed", fixed=True),
         ),
         correction=_RIGHT.replace("{}", equation),
         defect=Defect.FORMULA,

@@ -7,17 +7,11 @@ from functools import partial
 
 from formulations.fluid import equilibrium
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, stage_sum
-from proofs_checks.papers.fluid.equilibrium import (
-    MADE,
-    PAPER,
-    STABLE,
-    Equation,
-    equilibrium_cases,
-)
+from proofs_checks.papers.fluid.equilibrium import MADE, PAPER, STABLE, Equation, equilibrium_cases
 from proofs_checks.papers.fluid.printed import printed_active, printed_balance, printed_throughput
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.search import examine, refute
 
 
 @dataclass(frozen=True)
@@ -34,20 +28,13 @@ class Verifier:
 
 
 def _corrected_check(
-    context: Context,
-    *,
-    printed: Equation,
-    corrected: Equation,
-    verify: Verifier,
-    summary: str,
-) -> Evidence:
+    context: Context, *, printed: Equation, corrected: Equation, verify: Verifier, summary: str
+) -> Outcome:
     cases = equilibrium_cases(context)
-    return corrected_evidence(
-        examine("as printed", MADE, cases, printed),
+    return Findings(
+        refute("as printed", MADE, cases, verify, lambda case: case.data, holds=printed),
         examine("as corrected", MADE, cases, corrected),
-        verify,
-        lambda case: case.data,
-        summary,
+        summary=summary,
     )
 
 
@@ -152,10 +139,8 @@ def _refuted(
         kind=Kind.IDENTITY,
         check=check,
         mutations=(
-            Mutation(
-                "the printed form in place of the correction", partial(check, corrected=equation)
-            ),
-            Mutation("the correction in place of the printed form", partial(check, printed=fixed)),
+            Mutation("the printed form in place of the correction", corrected=equation),
+            Mutation("the correction in place of the printed form", printed=fixed),
         ),
         correction=correction,
         defect=defect,

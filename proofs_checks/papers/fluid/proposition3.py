@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from bfio.wait.policy import StagePolicy, StageState
 from bfio.wait.run import StageRun
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Evidence, Verdict, accepted
+from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.fluid.propositions import INSTANCE
 from proofs_checks.papers.fluid.replicas import exponent_estimate, wait_replicas
 from proofs_checks.papers.fluid.runs import canonical, reference
@@ -89,7 +88,7 @@ def _critical_maxima(context: Context, horizons: Sequence[int], load: float) -> 
     return np.maximum(walk[:, [h - 1 for h in horizons]], 0).astype(np.float64)
 
 
-def _proposition3_check(context: Context, *, speed: int = 1, load: float = 1.0) -> Evidence:
+def _proposition3_check(context: Context, *, speed: int = 1, load: float = 1.0) -> Outcome:
     rng, seconds = context.rng, context.choose(25, 60, 200)
 
     def runs() -> Iterator[StageRun]:
@@ -131,17 +130,7 @@ def _proposition3_check(context: Context, *, speed: int = 1, load: float = 1.0) 
                 "lower end at least 0.2", lambda low, high: low >= 0.2,
             )
         )  # fmt: skip
-    held = pathwise.tally.verdict() is Verdict.HOLDS
-    return Evidence(
-        accepted(*estimates) if held else Verdict.REFUTED,
-        summary="With C = M* the engine does at most 9 of work a second, as much as arrives: "
-        "what is left is at least a reflected walk without drift, whose mean grows as √T. This "
-        "proves the proposition, which the paper leaves without proof: each request has at most "
-        "6 of work left, and those that hold tokens are 9 at most, so as many wait for their "
-        "first token.",
-        tallies=(pathwise.tally,),
-        estimates=tuple(estimates),
-    )
+    return Findings(pathwise, estimates=tuple(estimates))
 
 
 CLAIMS = (
@@ -155,9 +144,14 @@ CLAIMS = (
         hypotheses=INSTANCE,
         kind=Kind.ASYMPTOTIC,
         check=_proposition3_check,
+        summary="With C = M* the engine does at most 9 of work a second, as much as arrives: "
+        "what is left is at least a reflected walk without drift, whose mean grows as √T. This "
+        "proves the proposition, which the paper leaves without proof: each request has at most "
+        "6 of work left, and those that hold tokens are 9 at most, so as many wait for their "
+        "first token.",
         mutations=(
-            Mutation("an engine half as fast in the bound", partial(_proposition3_check, speed=2)),
-            Mutation("four fifths of the load", partial(_proposition3_check, load=0.8)),
+            Mutation("an engine half as fast in the bound", speed=2),
+            Mutation("four fifths of the load", load=0.8),
         ),
         reading="prompts that have not completed count with their age: a policy that never serves "
         "some would otherwise hide them.",

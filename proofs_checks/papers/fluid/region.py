@@ -2,20 +2,19 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from itertools import product
 
 from formulations.fluid import FluidProblem, FluidWorker, equilibrium, knapsack, throughput
 from formulations.results import Termination
 from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Evidence
+from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases
-from proofs_checks.search import evidence_of, examine
+from proofs_checks.search import examine
 
 
 def _scaling_check(
     context: Context, *, memory_too: bool = False, scale_d1: bool = True
-) -> Evidence:
+) -> Outcome:
     cases = random_cases(context.rng, context.choose(40, 400, 4000))
 
     def holds(pair: tuple[Case, Fraction]) -> bool:
@@ -34,14 +33,15 @@ def _scaling_check(
             and after.throughput == before.throughput * zeta
         )
 
-    seen = examine(
-        "M*, n* as before, ΔT* over ζ, Thr* times ζ", "random cases, ζ = 1/3, 2, 10; exactly",
-        product(list(cases), (Fraction(1, 3), Fraction(2), Fraction(10))), holds,
-    )  # fmt: skip
-    return evidence_of(seen, "Memory and counts do not notice the scaling; rates and times do.")
+    return examine(
+        "M*, n* as before, ΔT* over ζ, Thr* times ζ",
+        "random cases, ζ = 1/3, 2, 10; exactly",
+        product(list(cases), (Fraction(1, 3), Fraction(2), Fraction(10))),
+        holds,
+    )
 
 
-def _region_check(context: Context, *, fixed_too: bool = True) -> Evidence:
+def _region_check(context: Context, *, fixed_too: bool = True) -> Outcome:
     def fits(case: Case, memory: int) -> bool:
         work, d1 = case.work_rate, case.d1
         return d1 * work < 1 and case.fixed * work / (1 - d1 * work) <= memory
@@ -63,10 +63,7 @@ def _region_check(context: Context, *, fixed_too: bool = True) -> Evidence:
         cases,
         lambda pair: fits(*pair) == allowed(*pair),
     )
-    return evidence_of(
-        seen, "So d1·A < 1 is the stability condition of unlimited memory only.",
-        within=sum(fits(*pair) for pair in cases),
-    )  # fmt: skip
+    return Findings(seen, numbers={"within": sum(fits(*pair) for pair in cases)})
 
 
 def best_admission(problem: FluidProblem) -> Fraction:
@@ -95,7 +92,7 @@ def best_admission(problem: FluidProblem) -> Fraction:
     return best
 
 
-def _admission_check(context: Context, *, unlimited: bool = False) -> Evidence:
+def _admission_check(context: Context, *, unlimited: bool = False) -> Outcome:
     problems = [
         case.problem(max(1, int(case.memory(case.counts) * share)))
         for case in random_cases(context.rng, context.choose(20, 200, 2000))
@@ -112,13 +109,12 @@ def _admission_check(context: Context, *, unlimited: bool = False) -> Evidence:
             and (best == benchmark) == (unlimited or fits <= problem.single_worker().memory)
         )
 
-    seen = examine(
+    return examine(
         "greedy by l_j + l'_j/2 is optimal; it reaches Thr* iff M* ≤ C",
         "random cases, C at a fifth, four fifths and twice M*; optimum by all vertices",
         problems,
         holds,
     )
-    return evidence_of(seen, "With too little memory Throughput* of (8) is out of reach.")
 
 
 CLAIMS = (
@@ -132,9 +128,10 @@ CLAIMS = (
         hypotheses=("d1·A < 1", "ζ > 0"),
         kind=Kind.IDENTITY,
         check=_scaling_check,
+        summary="Memory and counts do not notice the scaling; rates and times do.",
         mutations=(
-            Mutation("d1 not scaled", partial(_scaling_check, scale_d1=False)),
-            Mutation("memory scaled as well", partial(_scaling_check, memory_too=True)),
+            Mutation("d1 not scaled", scale_d1=False),
+            Mutation("memory scaled as well", memory_too=True),
         ),
         reading="what the paper uses of the scaling; fluid.time-change follows it path by path.",
     ),
@@ -147,7 +144,8 @@ CLAIMS = (
         hypotheses=("one engine of memory C ≥ 1",),
         kind=Kind.FINITE,
         check=_region_check,
-        mutations=(Mutation("C/d0 in place of it", partial(_region_check, fixed_too=False)),),
+        summary="So d1·A < 1 is the stability condition of unlimited memory only.",
+        mutations=(Mutation("C/d0 in place of it", fixed_too=False),),
     ),
     Claim(
         id="fluid.admission",
@@ -155,12 +153,12 @@ CLAIMS = (
         "(section 4)",
         title="Best throughput with too little memory",
         statement="Admitting classes in order of l_j + l'_j/2, the last one in part, maximises "
-        "the fluid throughput within memory C; it is Throughput* if and only if C is at least "
-        "M*.",
+        "the fluid throughput within memory C; it is Throughput* if and only if C is at least M*.",
         formula="max Σ x_j(l'_j+1)  s.t.  Σ x_j w_j ≤ C/(d0 + d1·C),  0 ≤ x_j ≤ λ_j",
         hypotheses=("d1·A < 1", "one engine of memory C"),
         kind=Kind.FINITE,
         check=_admission_check,
-        mutations=(Mutation("memory ignored", partial(_admission_check, unlimited=True)),),
+        summary="With too little memory Throughput* of (8) is out of reach.",
+        mutations=(Mutation("memory ignored", unlimited=True),),
     ),
 )

@@ -1,18 +1,12 @@
 """Remarks (i) and (ii): how the memory depends on the number of types, and its first term."""
 
 from fractions import Fraction
-from functools import partial
 
 from formulations.fluid import FluidWorker
-from formulations.thresholds import (
-    LogArgument,
-    NestedProblem,
-    equal_boundaries,
-    plan,
-)
+from formulations.thresholds import LogArgument, NestedProblem, equal_boundaries, plan
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence, accepted
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.search import examine, refute
 from proofs_checks.statistics import mean_estimate
 
 
@@ -59,7 +53,7 @@ def verify_remark1(data: Data) -> str | None:
 
 def _remark1_check(
     context: Context, *, segments: int | None = 2, printed: int | None = None
-) -> Evidence:
+) -> Outcome:
     cases = [(types**2, types) for types in context.choose((6, 8), (6, 8, 10), (6, 8, 10, 12))]
 
     def at_most_double(case: tuple[int, int], number: int | None) -> bool:
@@ -68,28 +62,22 @@ def _remark1_check(
         return few is not None and many is not None and many <= 2 * few
 
     made = "lengths 1..m² spread evenly, least thresholds (n_1 = 51); m and m² types"
-    return corrected_evidence(
-        examine(
-            "a segment per type: (12) at most doubles",
-            made,
-            cases,
-            lambda c: at_most_double(c, printed),
-        ),
-        examine(
-            "two segments: (15) at most doubles",
-            made,
-            cases,
-            lambda c: at_most_double(c, segments),
-        ),
+    return refute(
+        "a segment per type: (12) at most doubles",
+        made,
+        cases,
         verify_remark1,
         lambda c: {"longest": c[0], "types": c[1]},
-        "Each type adds a summand to the second and third terms of (12): the second may grow to "
-        "M^π, which stays, and the third grows with m or faster, as n_j and n_{j−1}p_j come "
-        "closer and θ_j falls.",
+        holds=lambda c: at_most_double(c, printed),
+    ), examine(
+        "two segments: (15) at most doubles",
+        made,
+        cases,
+        lambda c: at_most_double(c, segments),
     )
 
 
-def _remark2_check(context: Context, *, types: int | None = None) -> Evidence:
+def _remark2_check(context: Context, *, types: int | None = None) -> Outcome:
     rng = context.rng
     shares = []
     for _ in range(context.choose(25, 300, 3000)):
@@ -115,13 +103,7 @@ def _remark2_check(context: Context, *, types: int | None = None) -> Evidence:
         "share of instances in which M^π is more than half of (12)", shares, "lower end above 1/2",
         lambda low, high: low > 0.5,
     )  # fmt: skip
-    return Evidence(
-        accepted(estimate),
-        summary="Random instances of 2 to 5 types with gaps up to 19 tokens, loads up to 0.95, "
-        "least thresholds, T = 1000, δ = 1/10. With a type for every length it is the other way "
-        "round.",
-        estimates=(estimate,),
-    )
+    return Findings(estimates=(estimate,))
 
 
 CLAIMS = (
@@ -135,11 +117,12 @@ CLAIMS = (
         hypotheses=("a segment per type", "integer thresholds that satisfy (10), the least"),
         kind=Kind.COUNTEREXAMPLE,
         check=_remark1_check,
+        summary="Each type adds a summand to the second and third terms of (12): the second may "
+        "grow to M^π, which stays, and the third grows with m or faster, as n_j and n_{j−1}p_j "
+        "come closer and θ_j falls.",
         mutations=(
-            Mutation(
-                "a segment per type in the correction", partial(_remark1_check, segments=None)
-            ),
-            Mutation("two segments as printed", partial(_remark1_check, printed=2)),
+            Mutation("a segment per type in the correction", segments=None),
+            Mutation("two segments as printed", printed=2),
         ),
         correction="It holds for a fixed number of segments, (15): then m enters through ln m "
         "only. With a segment per type the second and third terms of (12) have m − 1 summands.",
@@ -156,7 +139,10 @@ CLAIMS = (
         hypotheses=("least thresholds that satisfy (10)",),
         kind=Kind.STATISTICAL,
         check=_remark2_check,
-        mutations=(Mutation("sixty types, one per length", partial(_remark2_check, types=60)),),
+        summary="Random instances of 2 to 5 types with gaps up to 19 tokens, loads up to 0.95, "
+        "least thresholds, T = 1000, δ = 1/10. With a type for every length it is the other way "
+        "round.",
+        mutations=(Mutation("sixty types, one per length", types=60),),
         reading="'generally' as: in most of the random instances described.",
     ),
 )

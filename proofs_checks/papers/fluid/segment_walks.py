@@ -2,17 +2,16 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
 from itertools import accumulate, product
 from math import comb, prod
 
 import numpy as np
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.nested_queues import APPENDIX, BINOMIAL, QUEUE
 from proofs_checks.papers.fluid.queues import poisson_law, queue_path, reflected_path
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import examine, refute
 
 #: Transfers of each step, ``n_{k−1}`` and ``n_k``.
 Path = tuple[tuple[int, ...], int, int]
@@ -32,14 +31,13 @@ def _made(context: Context) -> str:
     )
 
 
-def _lemma7_check(context: Context, *, base: int = 1) -> Evidence:
+def _lemma7_check(context: Context, *, base: int = 1) -> Outcome:
     def holds(path: Path) -> bool:
         moved, _, threshold = path
         walk = reflected_path(moved, threshold, base * threshold)
         return all(v >= w for v, w in zip(walk, queue_path(moved, threshold), strict=True))
 
-    seen = examine("W̃_k^s ≥ W_k^s for all s", _made(context), _paths(context), holds)
-    return evidence_of(seen, "Path by path, whatever is moved.")
+    return examine("W̃_k^s ≥ W_k^s for all s", _made(context), _paths(context), holds)
 
 
 def walk_dominates(path: Path, service: int) -> bool:
@@ -62,20 +60,20 @@ def verify_lemma9(data: Data) -> str | None:
     return f"transfers {list(moved)}: W = {queue}, W̃ = {walk} with X = Y − {first}"
 
 
-def _lemma9_check(context: Context, *, printed: bool = True, corrected: bool = True) -> Evidence:
-    return corrected_evidence(
-        examine(
-            "X = Y − n_1", _made(context), _paths(context),
-            lambda p: walk_dominates(p, p[1] if printed else p[2]),
-        ),
-        examine(
-            "X = Y − n_k", _made(context), _paths(context),
-            lambda p: walk_dominates(p, p[2] if corrected else p[1]),
-        ),
+def _lemma9_check(context: Context, *, printed: bool = True, corrected: bool = True) -> Outcome:
+    return refute(
+        "X = Y − n_1",
+        _made(context),
+        _paths(context),
         verify_lemma9,
         lambda p: {"moved": list(p[0]), "first": p[1], "threshold": p[2]},
-        "A slip of the index: segment k serves n_k.",
-    )  # fmt: skip
+        holds=lambda p: walk_dominates(p, p[1] if printed else p[2]),
+    ), examine(
+        "X = Y − n_k",
+        _made(context),
+        _paths(context),
+        lambda p: walk_dominates(p, p[2] if corrected else p[1]),
+    )
 
 
 #: ``n_{k−1}``, ``n_k``, ``P_k`` and s.
@@ -122,7 +120,7 @@ def verify_maximum(data: Data) -> str | None:
     )
 
 
-def _maximum_check(context: Context, *, late: int = 0) -> Evidence:
+def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
     cases: list[Walk] = [
         (before, n, share, s) for before in (2, 3) for n in range(1, before)
         for share in (Fraction(1, 4), Fraction(1, 2)) for s in range(context.choose(3, 4, 5))
@@ -132,27 +130,26 @@ def _maximum_check(context: Context, *, late: int = 0) -> Evidence:
         reached, most = laws_of(walk, sums=sums)
         return reached == most
 
-    return corrected_evidence(
-        examine(
-            "W̃^{s+1} = n_k + max{0, S^1, ..., S^s}",
-            "small n, P = 1/4 and 1/2, all transfers; in fractions",
-            cases,
-            lambda c: agree(c, c[3]),
-            drifts_down,
-        ),
-        examine(
-            "W̃^s = n_k + max{0, S^1, ..., S^s}",
-            "the same",
-            cases,
-            lambda c: agree(c, c[3] + 1 - late),
-            drifts_down,
-        ),
+    return refute(
+        "W̃^{s+1} = n_k + max{0, S^1, ..., S^s}",
+        "small n, P = 1/4 and 1/2, all transfers; in fractions",
+        cases,
         verify_maximum,
         lambda c: {
-            "before": c[0], "threshold": c[1], "share": list(c[2].as_integer_ratio()), "s": c[3]
+            "before": c[0],
+            "threshold": c[1],
+            "share": list(c[2].as_integer_ratio()),
+            "s": c[3],
         },
-        "In law, not path by path: the steps are reversed. The printed index is one step behind.",
-    )  # fmt: skip
+        holds=lambda c: agree(c, c[3]),
+        applies=drifts_down,
+    ), examine(
+        "W̃^s = n_k + max{0, S^1, ..., S^s}",
+        "the same",
+        cases,
+        lambda c: agree(c, c[3] + 1 - late),
+        drifts_down,
+    )
 
 
 # Longer batches, appendices C and D.
@@ -197,7 +194,7 @@ def mean_after_one(threshold: int, rate: float) -> float:
 
 def _domination_check(
     context: Context, *, reflected: bool = False, still_queue: bool = False
-) -> Evidence:
+) -> Outcome:
     steps = context.choose(2, 3, 4)
     cases = [
         (few, many, threshold)
@@ -208,18 +205,23 @@ def _domination_check(
     ]
     made = f"every pair of sequences of {steps} arrivals up to 3, n_1 = 1, 2, 3"
     shorter, longer = (mean_after_one(6, rate) for rate in (4.0, 5.0))
-    return corrected_evidence(
-        examine("W ≤ W̄", made, cases, lambda c: longer_dominate(c, reflected=reflected)),
+    return Findings(
+        refute(
+            "W ≤ W̄",
+            made,
+            cases,
+            verify_domination,
+            lambda c: {"arrivals": [list(c[0]), list(c[1])], "threshold": c[2]},
+            holds=lambda c: longer_dominate(c, reflected=reflected),
+        ),
         examine(
-            "W ≤ the walk reflected at 2n_1 with Ȳ", made, cases,
+            "W ≤ the walk reflected at 2n_1 with Ȳ",
+            made,
+            cases,
             lambda c: longer_dominate(c, reflected=not still_queue),
         ),
-        verify_domination,
-        lambda c: {"arrivals": [list(c[0]), list(c[1])], "threshold": c[2]},
-        "One arrival more may complete a cohort. The means do not obey either: with n_1 = 6 a "
-        "first batch that sees 4 come on average leaves more than one that sees 5.",
-        **{"E[W^1], n_1 = 6, 4 come": shorter, "E[W̄^1], n_1 = 6, 5 come": longer},
-    )  # fmt: skip
+        numbers={"E[W^1], n_1 = 6, 4 come": shorter, "E[W̄^1], n_1 = 6, 5 come": longer},
+    )
 
 
 CLAIMS = (
@@ -232,7 +234,8 @@ CLAIMS = (
         hypotheses=QUEUE,
         kind=Kind.FINITE,
         check=_lemma7_check,
-        mutations=(Mutation("reflected at 0", partial(_lemma7_check, base=0)),),
+        summary="Path by path, whatever is moved.",
+        mutations=(Mutation("reflected at 0", base=0),),
     ),
     Claim(
         id="fluid.lemma7-maximum",
@@ -244,7 +247,9 @@ CLAIMS = (
         hypotheses=BINOMIAL,
         kind=Kind.IDENTITY,
         check=_maximum_check,
-        mutations=(Mutation("one sum less in the correction", partial(_maximum_check, late=1)),),
+        summary="In law, not path by path: the steps are reversed. The printed index is one step "
+        "behind.",
+        mutations=(Mutation("one sum less in the correction", late=1),),
         correction="W̃^s = n_k + max{0, S^1, ..., S^s} in law; bounds for every s are the same.",
         defect=Defect.MISPRINT,
         reading="'equivalent' as equal in law; path by path it fails in either form.",
@@ -260,9 +265,10 @@ CLAIMS = (
         hypotheses=(*QUEUE, "transfers of any law"),
         kind=Kind.COUNTEREXAMPLE,
         check=_lemma9_check,
+        summary="A slip of the index: segment k serves n_k.",
         mutations=(
-            Mutation("n_k as printed", partial(_lemma9_check, printed=False)),
-            Mutation("n_1 in the correction", partial(_lemma9_check, corrected=False)),
+            Mutation("n_k as printed", printed=False),
+            Mutation("n_1 in the correction", corrected=False),
         ),
         correction="X = Y − n_k, as in Lemma 7 and as the proof goes on.",
         defect=Defect.MISPRINT,
@@ -278,9 +284,11 @@ CLAIMS = (
         hypotheses=("W^0 = W̄^0 = 0", "Y^s ≤ Ȳ^s: batches last ΔT at most"),
         kind=Kind.COUNTEREXAMPLE,
         check=_domination_check,
+        summary="One arrival more may complete a cohort. The means do not obey either: with n_1 = "
+        "6 a first batch that sees 4 come on average leaves more than one that sees 5.",
         mutations=(
-            Mutation("the reflected walk as printed", partial(_domination_check, reflected=True)),
-            Mutation("the queue in the correction", partial(_domination_check, still_queue=True)),
+            Mutation("the reflected walk as printed", reflected=True),
+            Mutation("the queue in the correction", still_queue=True),
         ),
         correction="The reflected walk max{2n_1, W̃ + Ȳ − n_1} dominates both: it is monotone in "
         "what comes. The proof needs no more, so that its bounds stand; only the link by W̄ is "

@@ -2,21 +2,15 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import pairwise
 
 from formulations.fluid import FluidWorker
-from formulations.thresholds import (
-    LogArgument,
-    NestedProblem,
-    equal_boundaries,
-    equal_plans,
-)
+from formulations.thresholds import LogArgument, NestedProblem, equal_boundaries, equal_plans
 from formulations.thresholds.segments import printed_segment_memory
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence, agreed
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.full_batch import full_batch
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import examine, refute
 
 #: Prompt, width ``m/L`` of the segments, thresholds.
 Merged = tuple[int, int, tuple[int, ...]]
@@ -52,7 +46,7 @@ def verify_eq14(data: Data) -> str | None:
     return f"printed {printed}, a full batch has {exact_memory(merged)} tokens"
 
 
-def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Evidence:
+def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Outcome:
     rng = context.rng
     cases: list[Merged] = [
         (
@@ -87,29 +81,21 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ev
         terms = (n * width * ((i * width) + 1) for i, n in enumerate(thresholds))
         return lacking == thresholds[0] * merged[0] + Fraction(sum(terms), 2)
 
-    lacks = examine("what (14) lacks", "the same", cases, too_small)
-    same = examine(
-        "with L = m and l'_j = j, (14) is (10)", "the same sizes", cases, alike,
-    )  # fmt: skip
-    evidence = corrected_evidence(
-        examine(
+    return (
+        refute(
             "M^π of (14)",
             "random segments, stage by stage",
             cases,
-            lambda c: (
+            verify_eq14,
+            lambda c: {"prompt": c[0], "width": c[1], "thresholds": list(c[2])},
+            holds=lambda c: (
                 (exact_memory(c) if second else printed_segment_memory(*c)) == exact_memory(c)
             ),
         ),
         examine("the corrected form", "the same", cases, corrected),
-        verify_eq14,
-        lambda c: {"prompt": c[0], "width": c[1], "thresholds": list(c[2])},
-        "The mean stage of segment i is (i − 1/2)ΔL + 1/2, not iΔL/2, and stage 0 is missing: "
-        "always too small, by n_1·l + Σ_i n_i·ΔL·((i − 1)·ΔL + 1)/2.",
+        examine("what (14) lacks", "the same", cases, too_small),
+        examine("with L = m and l'_j = j, (14) is (10)", "the same sizes", cases, alike),
     )
-    return Evidence(
-        evidence.as_printed, evidence.as_corrected, evidence.summary,
-        (*evidence.tallies, lacks.tally, same.tally), counterexample=evidence.counterexample,
-    )  # fmt: skip
 
 
 def figure_problem(total: int, d1: Fraction) -> NestedProblem:
@@ -131,7 +117,7 @@ _FIGURES = {
 
 def _figures_check(
     context: Context, *, counts: Sequence[int] = (1, 2, 4, 5, 10, 20, 25, 50), share: float = 0.5
-) -> Evidence:
+) -> Outcome:
     def curve(figure: tuple[int, Fraction, int, Fraction]) -> dict[int, tuple[int, int]]:
         total, d1, horizon, probability = figure
         plans = equal_plans(
@@ -170,17 +156,7 @@ def _figures_check(
         figures[f"best L, figure {name}"] = min(totals, key=lambda count, t=totals: t[count])  # type: ignore[misc]
         if 10 in totals:
             figures[f"L = 10 over the best, figure {name}"] = totals[10] / min(totals.values())
-    evidence = evidence_of(
-        shape,
-        "One segment is unstable: treating every prompt as one of 500 tokens overloads the "
-        "engine. L = 10 is sufficient at rate 500, and costs most of the memory again at rate "
-        "50.",
-        **figures,
-    )
-    return Evidence(
-        agreed(shape.tally, first.tally), None, evidence.summary, (shape.tally, first.tally),
-        numbers=evidence.numbers,
-    )  # fmt: skip
+    return Findings(shape, first, numbers=figures)
 
 
 CLAIMS = (
@@ -193,9 +169,11 @@ CLAIMS = (
         hypotheses=("l'_j = j", "L divides m, L ≥ 2"),
         kind=Kind.IDENTITY,
         check=_eq14_check,
+        summary="The mean stage of segment i is (i − 1/2)ΔL + 1/2, not iΔL/2, and stage 0 is "
+        "missing: always too small, by n_1·l + Σ_i n_i·ΔL·((i − 1)·ΔL + 1)/2.",
         mutations=(
-            Mutation("stage 0 left out of the correction", partial(_eq14_check, first=0)),
-            Mutation("the exact memory as printed", partial(_eq14_check, second=True)),
+            Mutation("stage 0 left out of the correction", first=0),
+            Mutation("the exact memory as printed", second=True),
         ),
         correction="M^π = n_1·l + Σ_i n_i·ΔL·(l + (i − 1/2)·ΔL + 1/2): the printed value is too "
         "small, whatever the thresholds.",
@@ -211,11 +189,12 @@ CLAIMS = (
         hypotheses=("m = 500 lengths, prefill 62",),
         kind=Kind.FINITE,
         check=_figures_check,
+        summary="One segment is unstable: treating every prompt as one of 500 tokens overloads "
+        "the engine. L = 10 is sufficient at rate 500, and costs most of the memory again at rate "
+        "50.",
         mutations=(
-            Mutation(
-                "ten segments and more only", partial(_figures_check, counts=(10, 20, 25, 50))
-            ),
-            Mutation("M^π more than 95 % of the total", partial(_figures_check, share=0.95)),
+            Mutation("ten segments and more only", counts=(10, 20, 25, 50)),
+            Mutation("M^π more than 95 % of the total", share=0.95),
         ),
         reading="qualitatively: the paper gives neither d0, d1 nor its thresholds, nor the "
         "exact rates. With integer thresholds, the full batch's memory, L up to 50.",

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -12,7 +11,7 @@ from bfio.wait.chains import ThresholdPolicy, nested_policy, wait_policy
 from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Evidence, agreed
+from proofs_checks.evidence import Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import (
     Setting,
@@ -21,10 +20,10 @@ from proofs_checks.papers.fluid.runs import (
     reference,
     sundry_policies,
 )
-from proofs_checks.search import evidence_of, examine
+from proofs_checks.search import examine
 
 
-def _eq1_check(context: Context, *, paused_too: bool = False) -> Evidence:
+def _eq1_check(context: Context, *, paused_too: bool = False) -> Outcome:
     rng = context.rng
 
     def runs() -> Iterator[StageRun]:
@@ -60,11 +59,7 @@ def _eq1_check(context: Context, *, paused_too: bool = False) -> Evidence:
         "d1·X/(d0 + d1·X) increases with X", "d0, d1 = 1..5, X = 0..30; exactly",
         product(range(1, 6), range(1, 6), range(31)), more_efficient,
     )  # fmt: skip
-    return Evidence(
-        agreed(seen.tally, share.tally),
-        summary="The engine charges the batch alone; what pauses costs memory, not time.",
-        tallies=(seen.tally, share.tally),
-    )
+    return seen, share
 
 
 def waiting_at(run: StageRun, members: IntArray, stage: int) -> IntArray:
@@ -92,7 +87,7 @@ def _cohorts_hold(run: StageRun, setting: Setting, thresholds: Sequence[int]) ->
     return True
 
 
-def _wait_check(context: Context, *, extra: int = 0, draining: bool = False) -> Evidence:
+def _wait_check(context: Context, *, extra: int = 0, draining: bool = False) -> Outcome:
     rng = context.rng
 
     def runs() -> Iterator[tuple[StageRun, Setting, list[int]]]:
@@ -132,11 +127,7 @@ def _wait_check(context: Context, *, extra: int = 0, draining: bool = False) -> 
     bounds = examine(
         "memory ≤ M^π, batches ≤ ΔT(n) long and at most Σ N_j/n_j many", made, cases, within
     )
-    return Evidence(
-        agreed(cohorts.tally, bounds.tally),
-        summary="So WAIT needs no safety buffer: C ≥ M^π suffices, and C ≥ M* alone does not.",
-        tallies=(cohorts.tally, bounds.tally),
-    )
+    return cohorts, bounds
 
 
 def _same(one: StageRun, other: StageRun) -> bool:
@@ -146,7 +137,7 @@ def _same(one: StageRun, other: StageRun) -> bool:
     ) and np.array_equal(one.completion, other.completion)
 
 
-def _one_type_check(context: Context, *, other: int = 0) -> Evidence:
+def _one_type_check(context: Context, *, other: int = 0) -> Outcome:
     rng = context.rng
 
     def pairs() -> Iterator[tuple[StageRun, StageRun]]:
@@ -160,16 +151,15 @@ def _one_type_check(context: Context, *, other: int = 0) -> Evidence:
             first, second = (reference(setting.instance(), p, horizon) for p in policies)
             yield first, second
 
-    seen = examine(
-        "Nested WAIT and WAIT serve the same batches", "one class on random small engines",
-        pairs(), lambda pair: _same(*pair),
-    )  # fmt: skip
-    return evidence_of(seen, "One segment is one class.")
+    return examine(
+        "Nested WAIT and WAIT serve the same batches",
+        "one class on random small engines",
+        pairs(),
+        lambda pair: _same(*pair),
+    )
 
 
-def _time_change_check(
-    context: Context, *, horizon: int = 40, scale_time: bool = True
-) -> Evidence:
+def _time_change_check(context: Context, *, horizon: int = 40, scale_time: bool = True) -> Outcome:
     problem = canonical()
     policy = wait_policy(problem.classes, (2, 2))
     seeds = context.rng.integers(10**9, size=context.choose(2, 10, 100)).tolist()
@@ -193,15 +183,11 @@ def _time_change_check(
             )
         )
 
-    seen = examine(
-        "the run with ζ is the run without, times over ζ", "WAIT on the instance of A.3, T = 40, "
-        "ζ = 1/2, 2, 5; the same random numbers, exact clock",
-        list(product(seeds, (Fraction(1, 2), Fraction(2), Fraction(5)))), holds,
-    )  # fmt: skip
-    return evidence_of(
-        seen,
-        "Path by path: throughputs times ζ, latencies over ζ. The rates of Theorems 1 to 4 are "
-        "those of the horizon ζT with unscaled rates and speeds.",
+    return examine(
+        "the run with ζ is the run without, times over ζ",
+        "WAIT on the instance of A.3, T = 40, ζ = 1/2, 2, 5; the same random numbers, exact clock",
+        list(product(seeds, (Fraction(1, 2), Fraction(2), Fraction(5)))),
+        holds,
     )
 
 
@@ -219,9 +205,8 @@ CLAIMS = (
         hypotheses=_SMALL,
         kind=Kind.FINITE,
         check=_eq1_check,
-        mutations=(
-            Mutation("paused prompts take time as well", partial(_eq1_check, paused_too=True)),
-        ),
+        summary="The engine charges the batch alone; what pauses costs memory, not time.",
+        mutations=(Mutation("paused prompts take time as well", paused_too=True),),
         reading="a statement on the toolkit's engine; Figure 3 is fluid.figure3.",
     ),
     Claim(
@@ -234,11 +219,10 @@ CLAIMS = (
         hypotheses=_SMALL,
         kind=Kind.FINITE,
         check=_wait_check,
+        summary="So WAIT needs no safety buffer: C ≥ M^π suffices, and C ≥ M* alone does not.",
         mutations=(
-            Mutation("thresholds one above those of the bound", partial(_wait_check, extra=1)),
-            Mutation(
-                "thresholds ignored after the last arrival", partial(_wait_check, draining=True)
-            ),
+            Mutation("thresholds one above those of the bound", extra=1),
+            Mutation("thresholds ignored after the last arrival", draining=True),
         ),
     ),
     Claim(
@@ -250,7 +234,8 @@ CLAIMS = (
         hypotheses=_SMALL,
         kind=Kind.FINITE,
         check=_one_type_check,
-        mutations=(Mutation("another threshold", partial(_one_type_check, other=1)),),
+        summary="One segment is one class.",
+        mutations=(Mutation("another threshold", other=1),),
     ),
     Claim(
         id="fluid.time-change",
@@ -262,7 +247,9 @@ CLAIMS = (
         hypotheses=("the same random numbers",),
         kind=Kind.FINITE,
         check=_time_change_check,
-        mutations=(Mutation("times not scaled", partial(_time_change_check, scale_time=False)),),
+        summary="Path by path: throughputs times ζ, latencies over ζ. The rates of Theorems 1 to "
+        "4 are those of the horizon ζT with unscaled rates and speeds.",
+        mutations=(Mutation("times not scaled", scale_time=False),),
         reading="latencies scale by 1/ζ in physical time; dividing them by ζ again (section "
         "4.2) would not give the theorems' rates.",
     ),

@@ -1,20 +1,14 @@
 """The queues in the proof of Theorem 1, and how their bound scales (appendix B)."""
 
 from fractions import Fraction
-from functools import partial
 from itertools import product
 from math import sqrt
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
-from proofs_checks.papers.fluid.queues import (
-    mean_path,
-    poisson_law,
-    queue_laws,
-    reflected_laws,
-)
+from proofs_checks.evidence import Data, Outcome
+from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws, reflected_laws
 from proofs_checks.papers.fluid.single_class import SingleClass, mean_queues
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import examine, refute
 
 _MARGIN = 1e-9
 
@@ -49,7 +43,7 @@ def verify_critical(data: Data) -> str | None:
 
 def _critical_check(
     context: Context, *, fixed: tuple[int, ...] = (1, 20, 100), unit: bool = False, base: int = 2
-) -> Evidence:
+) -> Outcome:
     batches = context.choose(40, 200, 1000)
     cases = [
         SingleClass(1, output, n, d0, 1) for output, n, d0 in product((1, 2), (1, 2, 3, 5), fixed)
@@ -78,14 +72,14 @@ def _critical_check(
             )
         )
 
-    return corrected_evidence(
-        examine("E[W^S] ≤ λ + √(λS)", made, cases, lambda c: first_failure(c) is None),
-        examine("E[W^S] and E[W̃^S] ≤ 2n + √(nS)", made, cases, corrected),
+    return refute(
+        "E[W^S] ≤ λ + √(λS)",
+        made,
+        cases,
         verify_critical,
         lambda c: {**c.data, "batches": first_failure(c)},
-        "Lemma 5 counts steps of length 1 with λ served; the theorem has steps of ΔT with n = "
-        "λ·ΔT. Laws by convolution; the first l' batches are shorter than ΔT.",
-    )
+        holds=lambda c: first_failure(c) is None,
+    ), examine("E[W^S] and E[W̃^S] ≤ 2n + √(nS)", made, cases, corrected)
 
 
 def verify_walk(data: Data) -> str | None:
@@ -100,28 +94,27 @@ def verify_walk(data: Data) -> str | None:
     )
 
 
-def _walk_check(context: Context, *, base: int = 2, allowed: int = 2) -> Evidence:
+def _walk_check(context: Context, *, base: int = 2, allowed: int = 2) -> Outcome:
     most = context.choose(6, 12, 20)
     steps = context.choose(40, 200, 1000)
     cases = list(product(range(1, most + 1), range(1, most + 1)))
     means = {n: mean_path(reflected_laws([poisson_law(n)] * steps, n)) for n in range(1, most + 1)}
-    return corrected_evidence(
-        examine(
-            "E[W̃^S] ≤ λ + √(λS)", f"ΔT = 1, λ = n and S up to {most}", cases,
-            lambda c: base * c[0] <= c[0] + sqrt(c[0] * c[1]),
-        ),
-        examine(
-            "E[W̃^S] ≤ 2n + √(nS)", f"ΔT = 1, λ = n up to {most}, S up to {steps}; laws by "
-            "convolution", means,
-            lambda n: all(
-                2 * n + above <= allowed * n + sqrt(n * s) + _MARGIN
-                for s, above in enumerate(means[n])
-            ),
-        ),
+    return refute(
+        "E[W̃^S] ≤ λ + √(λS)",
+        f"ΔT = 1, λ = n and S up to {most}",
+        cases,
         verify_walk,
         lambda c: {"rate": c[0], "batches": c[1]},
-        "Lemma 5 takes λ off: E[W^T] ≤ E[W̃^T] − λ. The display drops that λ in the middle.",
-    )  # fmt: skip
+        holds=lambda c: base * c[0] <= c[0] + sqrt(c[0] * c[1]),
+    ), examine(
+        "E[W̃^S] ≤ 2n + √(nS)",
+        f"ΔT = 1, λ = n up to {most}, S up to {steps}; laws by convolution",
+        means,
+        lambda n: all(
+            2 * n + above <= allowed * n + sqrt(n * s) + _MARGIN
+            for s, above in enumerate(means[n])
+        ),
+    )
 
 
 # The strict case.
@@ -129,7 +122,7 @@ def _walk_check(context: Context, *, base: int = 2, allowed: int = 2) -> Evidenc
 
 def _kingman_check(
     context: Context, *, shares: tuple[float, ...] = (0.3, 0.6, 0.9), part: float = 1
-) -> Evidence:
+) -> Outcome:
     steps = context.choose(150, 2000, 20_000)
 
     def holds(case: tuple[int, float]) -> bool:
@@ -141,12 +134,12 @@ def _kingman_check(
         queue = mean_path(queue_laws([arrival] * steps, threshold))[-1]
         return walk <= bound + _MARGIN and queue <= 2 * threshold + bound + _MARGIN
 
-    seen = examine(
+    return examine(
         "E[W], E[W̃] ≤ 2n + λΔT/(2(n − λΔT))",
         f"n = 1, 2, 3, 5, λΔT/n in {shares}, after {steps} steps; laws by convolution",
-        list(product((1, 2, 3, 5), shares)), holds,
-    )  # fmt: skip
-    return evidence_of(seen, "Kingman's bound; the mean of W̃ only grows towards its limit.")
+        list(product((1, 2, 3, 5), shares)),
+        holds,
+    )
 
 
 # How the bound scales, appendix B.0.1.
@@ -177,7 +170,7 @@ def power_bound(rate: int, horizon: int, scale: int) -> float:
     return float((rate / horizon) ** scale + (rate / horizon) ** (scale / 2))
 
 
-def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> Evidence:
+def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> Outcome:
     cases = list(product((1, 2), (4, 16), context.choose((2, 4), (2, 4, 8), (2, 4, 8, 16))))
 
     def linear(case: tuple[int, int, int]) -> float:
@@ -188,14 +181,15 @@ def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> E
         bound = power_bound(*case) if power else linear(case)
         return scaled_gap(*case) <= bound + _MARGIN
 
-    return corrected_evidence(
-        examine("with powers of ζ", "λ = 1, 2, T = 4, 16; laws by convolution", cases, printed),
-        examine(
-            "with factors ζ", "the same", cases, lambda c: scaled_gap(*c) <= linear(c) + _MARGIN
-        ),
+    return refute(
+        "with powers of ζ",
+        "λ = 1, 2, T = 4, 16; laws by convolution",
+        cases,
         verify_scaled,
         lambda c: dict(zip(("rate", "horizon", "scale"), c, strict=True)),
-        "A gap that fell as a power of ζ in the exponent would contradict Lemma 5's √T.",
+        holds=printed,
+    ), examine(
+        "with factors ζ", "the same", cases, lambda c: scaled_gap(*c) <= linear(c) + _MARGIN
     )
 
 
@@ -212,9 +206,11 @@ CLAIMS = (
         hypotheses=("ΔT = n_j/λ_j", "d0, d1 > 0"),
         kind=Kind.COUNTEREXAMPLE,
         check=_critical_check,
+        summary="Lemma 5 counts steps of length 1 with λ served; the theorem has steps of ΔT with "
+        "n = λ·ΔT. Laws by convolution; the first l' batches are shorter than ΔT.",
         mutations=(
-            Mutation("steps of length 1, λ = n", partial(_critical_check, unit=True)),
-            Mutation("no buffer in the correction", partial(_critical_check, base=0)),
+            Mutation("steps of length 1, λ = n", unit=True),
+            Mutation("no buffer in the correction", base=0),
         ),
         correction="With steps of ΔT the walk serves n_j, so that Lemma 5 gives 2n_j + √(n_j S).",
         defect=Defect.FORMULA,
@@ -230,9 +226,11 @@ CLAIMS = (
         hypotheses=("ΔT = n_j/λ_j", "W̃^0 = 2n_j, W̃' = max{2n_j, W̃ + X − n_j}"),
         kind=Kind.COUNTEREXAMPLE,
         check=_walk_check,
+        summary="Lemma 5 takes λ off: E[W^T] ≤ E[W̃^T] − λ. The display drops that λ in the "
+        "middle.",
         mutations=(
-            Mutation("a walk reflected at n_j", partial(_walk_check, base=1)),
-            Mutation("n_j in place of 2n_j in the correction", partial(_walk_check, allowed=1)),
+            Mutation("a walk reflected at n_j", base=1),
+            Mutation("n_j in place of 2n_j in the correction", allowed=1),
         ),
         correction="E[W̃_j^S] ≤ 2n_j + √(n_j S): W̃ is never below 2n_j.",
         defect=Defect.FORMULA,
@@ -249,11 +247,12 @@ CLAIMS = (
         hypotheses=("λ_j·ΔT < n_j", "steps of ΔT"),
         kind=Kind.FINITE,
         check=_kingman_check,
+        summary="Kingman's bound; the mean of W̃ only grows towards its limit.",
         reading="W with a batch in every step of ΔT; WAIT's own batches follow by Lemma 6 "
         "(fluid.lemma6).",
         mutations=(
-            Mutation("half of Kingman's term", partial(_kingman_check, part=0.5)),
-            Mutation("no slack: λ·ΔT = n, any constant", partial(_kingman_check, shares=(1.0,))),
+            Mutation("half of Kingman's term", part=0.5),
+            Mutation("no slack: λ·ΔT = n, any constant", shares=(1.0,)),
         ),
     ),
     Claim(
@@ -265,9 +264,10 @@ CLAIMS = (
         hypotheses=("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ < T integers, X^t Poisson(λ)"),
         kind=Kind.COUNTEREXAMPLE,
         check=_scaled_check,
+        summary="A gap that fell as a power of ζ in the exponent would contradict Lemma 5's √T.",
         mutations=(
-            Mutation("factors as printed", partial(_scaled_check, power=False)),
-            Mutation("a quarter of the correction", partial(_scaled_check, part=0.25)),
+            Mutation("factors as printed", power=False),
+            Mutation("a quarter of the correction", part=0.25),
         ),
         correction="λ/(ζT) + √(λ/(ζT)): ζ is a factor of T, as in the display of appendix B.0.2. "
         "It tends to 0 as ζ^{−1/2}.",

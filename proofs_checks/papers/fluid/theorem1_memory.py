@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from proofs_checks.claim import Context
-from proofs_checks.evidence import Data
+from proofs_checks.evidence import Data, Examination
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases, stage_sum
-from proofs_checks.search import Examination, examine
+from proofs_checks.search import refute
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,12 @@ def looked_through(context: Context, *, ample: bool = False) -> Examination[Choi
     ample : bool
         C = M^π in place of C = M*.
     """
-    return examine(
+    return refute(
         "strict (9) and C ≥ M* leave room for bounded latencies",
         "one or two classes, least strict thresholds, C = " + ("M^π" if ample else "M*"),
         _choices(context, ample=ample),
-        lambda choice: choice.keeps_up,
-        lambda choice: choice.applies,
+        verify,
+        lambda choice: choice.data,
+        holds=lambda choice: choice.keeps_up,
+        applies=lambda choice: choice.applies,
     )

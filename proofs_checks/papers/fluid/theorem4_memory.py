@@ -1,14 +1,13 @@
 """Equation (15): the memory that Theorem 4 prints for merged segments."""
 
-from dataclasses import replace
 from functools import partial
 from itertools import product
 
 from formulations.thresholds.segments import printed_segment_memory
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.overflow_chances import TwoSegments, buffer_suffices
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.search import examine, refute
 
 _INVERSE = 10
 
@@ -70,7 +69,7 @@ def verify_merged(data: Data) -> str | None:
     )
 
 
-def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -> Evidence:
+def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -> Outcome:
     often = 10**6
     cases = [
         merged_case(prompt, width, thresholds, batches)
@@ -88,22 +87,6 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
         return merged_chance(case, often, memory) <= 2 / case.inverse
 
     suffices = partial(buffer_suffices, buffer=buffer)
-    evidence = corrected_evidence(
-        examine(
-            "exceeded with probability at most δ, or even 2δ", made, cases, seldom,
-            lambda c: c.applies,
-        ),
-        examine("with the corrected memory", made, cases, suffices, lambda c: c.applies),
-        verify_merged,
-        lambda c: {
-            "prompt": c.prompt, "width": c.output, "thresholds": list(c.thresholds),
-            "batches": c.batches, "often": often,
-        },
-        "Before segment j prompts hold l + l'_{(j−1)ΔL} tokens; (15) has l'_{j−1}, the length of "
-        "type j − 1. And its M^π lacks much of a full batch (fluid.eq14). Either error alone is "
-        "enough.",
-        **_one_error_each(),
-    )  # fmt: skip
     single = [
         examine(
             what,
@@ -111,10 +94,30 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
             cases,
             partial(seldom, index=index, full=not index),
             lambda c: c.applies,
-        ).tally
+        )
         for what, index in _MENDED.items()
     ]
-    return replace(evidence, tallies=(*evidence.tallies, *single))
+    return Findings(
+        refute(
+            "exceeded with probability at most δ, or even 2δ",
+            made,
+            cases,
+            verify_merged,
+            lambda c: {
+                "prompt": c.prompt,
+                "width": c.output,
+                "thresholds": list(c.thresholds),
+                "batches": c.batches,
+                "often": often,
+            },
+            holds=seldom,
+            applies=lambda c: c.applies,
+        ),
+        *single,
+        examine("with the corrected memory", made, cases, suffices, lambda c: c.applies),
+        numbers=_one_error_each(),
+        printed=1 + len(single),
+    )
 
 
 #: What (15) becomes with one of its two errors mended, and whether it is the index.
@@ -152,12 +155,12 @@ CLAIMS = (
         ),
         kind=Kind.COUNTEREXAMPLE,
         check=_merged_check,
+        summary="Before segment j prompts hold l + l'_{(j−1)ΔL} tokens; (15) has l'_{j−1}, the "
+        "length of type j − 1. And its M^π lacks much of a full batch (fluid.eq14). Either error "
+        "alone is enough.",
         mutations=(
-            Mutation(
-                "an eighth of the deviation in the correction",
-                partial(_merged_check, buffer=0.125),
-            ),
-            Mutation("the corrected memory as printed", partial(_merged_check, exact=True)),
+            Mutation("an eighth of the deviation in the correction", buffer=0.125),
+            Mutation("the corrected memory as printed", exact=True),
         ),
         correction="Σ_j (l + l'_{(j−1)ΔL})(n_j + θ_j^{−1}·ln((L−1)S/δ)) and the memory of a full "
         "batch: before segment j a prompt has passed stage l'_{(j−1)ΔL}.",

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import accumulate, product
 
 from formulations.fluid import FluidWorker, RequestClass, equilibrium
@@ -15,10 +14,10 @@ from formulations.thresholds import (
     threshold_violations,
 )
 from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Evidence
+from proofs_checks.evidence import Examination, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases
 from proofs_checks.papers.fluid.runs import canonical
-from proofs_checks.search import Examination, evidence_of, examine
+from proofs_checks.search import examine
 
 #: A case and real thresholds.
 Choice = tuple[Case, tuple[Fraction, ...]]
@@ -45,7 +44,7 @@ def _choices(context: Context) -> Iterator[Choice]:
             yield case, tuple(factor * n * Fraction(int(rng.integers(1, 14)), 10) for n in ray)
 
 
-def _memory_check(context: Context, *, feasible: bool = True) -> Evidence:
+def _memory_check(context: Context, *, feasible: bool = True) -> Outcome:
     def holds(choice: Choice) -> bool:
         case, thresholds = choice
         memory = sum(n * kind.work for kind, n in zip(case.classes, thresholds, strict=True))
@@ -53,17 +52,16 @@ def _memory_check(context: Context, *, feasible: bool = True) -> Evidence:
         is_equilibrium = thresholds == state.per_stage
         return memory >= state.memory and (memory == state.memory) == is_equilibrium
 
-    seen = examine(
+    return examine(
         "M^π ≥ M*, with equality only for n_j = n_j*/(l'_j + 1)",
         "random cases; thresholds on the ray n = cλ and beside it; exactly",
         _choices(context),
         holds,
         lambda c: not feasible or meets_condition9(c[0].classes, c[0].worker(), c[1]),
     )
-    return evidence_of(seen, "Multiply (9) by λ_j w_j and sum over j.")
 
 
-def _ray_check(context: Context, *, slack: int = 1) -> Evidence:
+def _ray_check(context: Context, *, slack: int = 1) -> Outcome:
     def holds(pair: tuple[Case, Fraction]) -> bool:
         case, factor = pair
         thresholds = [factor * row[0] for row in case.rows]
@@ -77,7 +75,7 @@ def _ray_check(context: Context, *, slack: int = 1) -> Evidence:
         )
 
     cases = random_cases(context.rng, context.choose(40, 400, 4000))
-    seen = examine(
+    return examine(
         "n = cλ meets (9) iff c ≥ ΔT*; then its slack is (c − ΔT*)(1 − ρ)",
         "random cases, c from ΔT*/2 to 3ΔT*; exactly",
         (
@@ -93,7 +91,6 @@ def _ray_check(context: Context, *, slack: int = 1) -> Evidence:
         ),
         holds,
     )
-    return evidence_of(seen, "So (9) has solutions if and only if the load is below 1.")
 
 
 def _problems(context: Context, strict: bool) -> Iterator[ThresholdProblem]:
@@ -126,7 +123,7 @@ def _is_least(problem: ThresholdProblem, method: str | None, looser: ThresholdPr
     return all(all(a >= n for a, n in zip(other, vector, strict=True)) for other in solutions)
 
 
-def _least_check(context: Context, *, enumerate_strict: bool | None = None) -> Evidence:
+def _least_check(context: Context, *, enumerate_strict: bool | None = None) -> Outcome:
     method = context.choose(None, "cp-sat", "cp-sat")
 
     def pairs() -> Iterator[tuple[ThresholdProblem, ThresholdProblem]]:
@@ -150,12 +147,7 @@ def _least_check(context: Context, *, enumerate_strict: bool | None = None) -> E
         )
         for name, strict in (("non-strict", False), ("strict", True))
     }
-    return evidence_of(
-        seen,
-        "Solutions are closed under componentwise minima, so the least one minimises M^π, ΔT and "
-        "every threshold at once.",
-        **vectors,
-    )
+    return Findings(seen, numbers=vectors)
 
 
 _STABLE = ("d1·A < 1",)
@@ -172,7 +164,8 @@ CLAIMS = (
         hypotheses=(*_STABLE, "real thresholds that satisfy (9)"),
         kind=Kind.FINITE,
         check=_memory_check,
-        mutations=(Mutation("(9) dropped", partial(_memory_check, feasible=False)),),
+        summary="Multiply (9) by λ_j w_j and sum over j.",
+        mutations=(Mutation("(9) dropped", feasible=False),),
     ),
     Claim(
         id="fluid.threshold-ray",
@@ -183,7 +176,8 @@ CLAIMS = (
         hypotheses=_STABLE,
         kind=Kind.IDENTITY,
         check=_ray_check,
-        mutations=(Mutation("(1 − ρ)² in place of 1 − ρ", partial(_ray_check, slack=2)),),
+        summary="So (9) has solutions if and only if the load is below 1.",
+        mutations=(Mutation("(1 − ρ)² in place of 1 − ρ", slack=2),),
     ),
     Claim(
         id="fluid.least-thresholds",
@@ -195,11 +189,10 @@ CLAIMS = (
         hypotheses=_STABLE,
         kind=Kind.FINITE,
         check=_least_check,
+        summary="Solutions are closed under componentwise minima, so the least one minimises M^π, "
+        "ΔT and every threshold at once.",
         mutations=(
-            Mutation(
-                "the strict vector among non-strict solutions",
-                partial(_least_check, enumerate_strict=False),
-            ),
+            Mutation("the strict vector among non-strict solutions", enumerate_strict=False),
         ),
     ),
 )

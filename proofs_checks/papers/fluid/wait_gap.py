@@ -10,12 +10,12 @@ from math import sqrt
 import numpy as np
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import poisson_law
 from proofs_checks.papers.fluid.runs import Setting, random_setting, reference
 from proofs_checks.papers.fluid.single_class import SingleClass, strict_bound
 from proofs_checks.papers.fluid.structure import waiting_at
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.search import examine, refute
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _check(
     room: Callable[[Display], bool],
     outputs: tuple[int, ...] = (1, 5, 10, 20),
     spare: int = 0,
-) -> Evidence:
+) -> Outcome:
     cases = [
         Display(single, factor * single.longest if factor else 0, steps)
         for output, n, fixed in product(outputs, (1, 2, 3), (10, 100))
@@ -182,23 +182,19 @@ def _check(
         for steps in context.choose((50, 200), (50, 100, 200), (50, 100, 200, 500))
     ]
     verify = partial(verify_gap if room is gap_leaves_room else verify_latency, critical=critical)
-    return corrected_evidence(
-        examine(
-            "the display leaves room for what a prompt needs",
-            f"one class, l' in {outputs}, n = 1..3, d0 = 10, 100, d1 = 1; exactly",
-            cases,
-            room,
-            lambda c: c.applies,
-        ),
-        examine(
-            "from min(N_j, n_j·l'_j) on, and at most n_j·l'_j beyond stage 0, are under way",
-            "runs of WAIT on random small engines, at every end of a batch",
-            _loads(context),
-            lambda load: load.holds(spare=spare),
-        ),
+    return refute(
+        "the display leaves room for what a prompt needs",
+        f"one class, l' in {outputs}, n = 1..3, d0 = 10, 100, d1 = 1; exactly",
+        cases,
         verify,
         lambda c: c.data,
-        "The display counts the prompts that wait for their prefill and forgets those under way.",
+        holds=room,
+        applies=lambda c: c.applies,
+    ), examine(
+        "from min(N_j, n_j·l'_j) on, and at most n_j·l'_j beyond stage 0, are under way",
+        "runs of WAIT on random small engines, at every end of a batch",
+        _loads(context),
+        lambda load: load.holds(spare=spare),
     )
 
 
@@ -228,9 +224,9 @@ def _claim(name: str, title: str, statement: str, formula: str, *, critical: boo
         else "Prompts under way must be added: T·gap ≤ Σ_j (l'_j + 1)(E[W_j] + n_j(l'_j + 1)) in "
         "stage tokens, since at most n_j prompts are at each stage. The order stays."
     )
-    mutations = [Mutation("one stage less in the correction", partial(check, spare=1))]
+    mutations = [Mutation("one stage less in the correction", spare=1)]
     if not latency:
-        mutations.append(Mutation("outputs of 1 only", partial(check, outputs=(1,))))
+        mutations.append(Mutation("outputs of 1 only", outputs=(1,)))
     return Claim(
         id=f"fluid.{name}",
         source=_APPENDIX,
@@ -240,6 +236,8 @@ def _claim(name: str, title: str, statement: str, formula: str, *, critical: boo
         hypotheses=("λ_j·ΔT = n_j" if critical else "λ_j·ΔT < n_j for all j", "d0, d1 > 0"),
         kind=Kind.COUNTEREXAMPLE,
         check=check,
+        summary="The display counts the prompts that wait for their prefill and forgets those "
+        "under way.",
         mutations=tuple(mutations),
         correction=right,
         defect=Defect.FORMULA,

@@ -8,15 +8,14 @@ total latency of any algorithm that neither pauses nor clears is a sum.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from math import isqrt
 
 from bfio.kvcache.lower_bounds import long_and_short
 from formulations.hindsight_latency import Convention, LatencyProblem, brute_force, total_latency
 from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Evidence, agreed
+from proofs_checks.evidence import Examination, Findings, Outcome
 from proofs_checks.papers.kv.model import algorithm, jobs
-from proofs_checks.search import evidence_of, examine
+from proofs_checks.search import examine
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def _starts(memory: int, prompt: int) -> Sequence[int]:
     return 0, 1, prompt - 1, prompt, 2 * prompt, memory // 2, memory, 3 * memory, 100 * memory
 
 
-def _agree(context: Context) -> Evidence:
+def _agree(context: Context) -> Examination[Attack]:
     attacks = [
         Attack(memory, prompt, num, release)
         for memory in range(3, context.choose(8, 12, 16))
@@ -102,19 +101,16 @@ def _agree(context: Context) -> Evidence:
             return False
         return attack.best() >= brute_force(problem)[0]
 
-    seen = examine(
+    return examine(
         "the sums = Algorithm 2's total latency, and none is below the optimum",
         "small instances, enumeration",
         attacks,
         same,
     )
-    return evidence_of(seen, "")
 
 
 # Theorem 6.2.
-def _theorem_check(
-    context: Context, *, num: int | None = None, clearing: bool = False
-) -> Evidence:
+def _theorem_check(context: Context, *, num: int | None = None, clearing: bool = False) -> Outcome:
     def least_ratio(prompt: int) -> Fraction:
         ratios = []
         steps = 20
@@ -137,15 +133,7 @@ def _theorem_check(
         targets,
         exceeded,
     )
-    sums = _agree(context).tallies[0]
-    return Evidence(
-        agreed(seen.tally, sums),
-        summary="While the long request runs, or is paused, no short one fits beside it. The "
-        "printed bound on OPT leaves out t′; for t′ ≥ εM the optimum runs the long request "
-        "first instead. An algorithm that may clear it, as the benchmarks of section 7 do, has "
-        "a ratio near 1 here.",
-        tallies=(seen.tally, sums),
-    )
+    return seen, _agree(context)
 
 
 # The later bound.
@@ -154,7 +142,7 @@ def square_root(memory: int, start: int) -> Attack:
     return Attack(memory, 1, memory // 2, start + memory - isqrt(memory) // 2)
 
 
-def _square_root_check(context: Context, *, short: int | None = None) -> Evidence:
+def _square_root_check(context: Context, *, short: int | None = None) -> Outcome:
     memories = [4**k for k in range(3, context.choose(7, 9, 12))]
 
     def grows(memory: int) -> bool:
@@ -173,13 +161,10 @@ def _square_root_check(context: Context, *, short: int | None = None) -> Evidenc
         memories,
         grows,
     )
-    sums = _agree(context).tallies[0]
     largest = square_root(memories[-1], 0)
-    return Evidence(
-        agreed(seen.tally, sums),
-        summary="The short requests wait √M/2 rounds each beside a long one that leaves no "
-        "room; run first they take one round.",
-        tallies=(seen.tally, sums),
+    return Findings(
+        seen,
+        _agree(context),
         numbers={
             "n": largest.num + 1,
             "ratio_over_root_n": float(largest.with_long_at(0) / largest.best())
@@ -205,9 +190,13 @@ CLAIMS = (
         hypotheses=ADVERSARY,
         kind=Kind.ASYMPTOTIC,
         check=_theorem_check,
+        summary="While the long request runs, or is paused, no short one fits beside it. The "
+        "printed bound on OPT leaves out t′; for t′ ≥ εM the optimum runs the long request "
+        "first instead. An algorithm that may clear it, as the benchmarks of section 7 do, has "
+        "a ratio near 1 here.",
         mutations=(
-            Mutation("ten short requests whatever M", partial(_theorem_check, num=10)),
-            Mutation("the long request may be cleared", partial(_theorem_check, clearing=True)),
+            Mutation("ten short requests whatever M", num=10),
+            Mutation("the long request may be cleared", clearing=True),
         ),
         reading="the rule of section 3 (C); the adversary releases the short requests once the "
         "long one has run for (1 − 2ε)M rounds. A pause after that only delays it: no short one "
@@ -222,9 +211,9 @@ CLAIMS = (
         hypotheses=ADVERSARY,
         kind=Kind.ASYMPTOTIC,
         check=_square_root_check,
-        mutations=(
-            Mutation("ten short requests whatever M", partial(_square_root_check, short=10)),
-        ),
+        summary="The short requests wait √M/2 rounds each beside a long one that leaves no "
+        "room; run first they take one round.",
+        mutations=(Mutation("ten short requests whatever M", short=10),),
         reading="s = 1, M/2 requests of one token at t′ + M − √M/2; constant 1/10; no pausing.",
     ),
 )

@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from itertools import product
 from math import comb, exp, log
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.evidence import Data, Outcome
+from proofs_checks.search import examine, refute
 
 #: Law of an integer, exactly.
 ExactLaw = dict[int, Fraction]
@@ -95,7 +94,7 @@ def verify_mean(data: Data) -> str | None:
     )
 
 
-def _mean_check(context: Context, *, up_to: int = 1) -> Evidence:
+def _mean_check(context: Context, *, up_to: int = 1) -> Outcome:
     windows = list(_windows(context))
 
     def corrected(window: Window) -> bool:
@@ -103,15 +102,14 @@ def _mean_check(context: Context, *, up_to: int = 1) -> Evidence:
         return window.mean() == Fraction(window.most, 2) * window.rounds * chance
 
     made = "arrivals 0..B and outputs 1..K uniform, small B, C, K, ô, exact laws"
-    return corrected_evidence(
-        examine(
-            "E N over [t, t + C] = λ·C·F(ô)", made, windows, lambda w: verify_mean(vars(w)) is None
-        ),
-        examine("E N over C rounds = λ·C·F(ô − 1)", made, windows, corrected),
+    return refute(
+        "E N over [t, t + C] = λ·C·F(ô)",
+        made,
+        windows,
         verify_mean,
         lambda w: dict(vars(w)),
-        "Outputs are integers: shorter than ô means at most ô − 1; [t, t + C] has C + 1 rounds.",
-    )
+        holds=lambda w: verify_mean(vars(w)) is None,
+    ), examine("E N over C rounds = λ·C·F(ô − 1)", made, windows, corrected)
 
 
 # Hoeffding, and what is read off it.
@@ -120,7 +118,7 @@ def tail(law: ExactLaw, least: Fraction) -> Fraction:
     return sum((p for n, p in law.items() if n >= least), Fraction(0))
 
 
-def _hoeffding_check(context: Context, *, power: float = 2.0) -> Evidence:
+def _hoeffding_check(context: Context, *, power: float = 2.0) -> Outcome:
     cases = [(w, Fraction(d, 10)) for w in _windows(context) for d in (1, 5, 10, 20)]
 
     def bounded(case: tuple[Window, Fraction]) -> bool:
@@ -129,13 +127,12 @@ def _hoeffding_check(context: Context, *, power: float = 2.0) -> Evidence:
         exponent = power * float(delta * mean) ** 2 / (window.rounds * window.most**2)
         return float(tail(law, (1 + delta) * mean)) <= exp(-exponent) + 1e-12
 
-    seen = examine(
+    return examine(
         "Pr(N ≥ (1 + δ)·E N) ≤ exp(−2δ²(E N)²/(C·B²))",
         "arrivals 0..B and outputs 1..K uniform, exact laws, δ = 0.1, 0.5, 1, 2",
         cases,
         bounded,
     )
-    return evidence_of(seen, "With E N of the rounds that are summed.")
 
 
 _HORIZONS = (10, 100, 1000)
@@ -173,7 +170,7 @@ def verify_tail(data: Data) -> str | None:
 
 def _tail_check(
     context: Context, *, delta: Fraction = Fraction(1, 2), factor: float = 1
-) -> Evidence:
+) -> Outcome:
     cases = [{"tenths": p} for p in context.choose((5,), (2, 5, 8), range(1, 10))]
 
     def vanishes(case: Data) -> bool:
@@ -185,11 +182,12 @@ def _tail_check(
         rounds = int(factor * log(horizon) / float(2 * delta**2 * p**2)) + 1
         return tail(binomial_law(rounds, tenths), (1 + delta) * rounds * p) <= Fraction(1, horizon)
 
-    printed = examine(
+    printed = refute(
         f"for some C up to {_LONGEST}, Pr(N ≥ (1 + 1/T)·E N) halves from T = 10 to 1000",
         "one arrival a round, shorter than ô with a probability in tenths, exact",
         cases,
-        vanishes,
+        verify_tail,
+        holds=vanishes,
     )
     corrected = examine(
         "with a fixed δ and C = B²·log T/(2δ²λ²F²) the probability is at most 1/T",
@@ -197,14 +195,7 @@ def _tail_check(
         product((5, 8), _HORIZONS),
         with_log,
     )
-    return corrected_evidence(
-        printed,
-        corrected,
-        verify_tail,
-        lambda case: case,
-        "At δ = 1/T Hoeffding's bound is near 1, and so says nothing; the proof goes on as if it "
-        "bounded the probability of the opposite. N ≥ (1 + 1/T)·E N gets likelier as T grows.",
-    )
+    return printed, corrected
 
 
 _55 = "KV-cache paper, proof of Lemma 5.5 (appendix B.3)"
@@ -224,7 +215,9 @@ CLAIMS = (
         hypotheses=ARRIVALS,
         kind=Kind.COUNTEREXAMPLE,
         check=_mean_check,
-        mutations=(Mutation("F(ô) in the correction", partial(_mean_check, up_to=0)),),
+        summary="Outputs are integers: shorter than ô means at most ô − 1; [t, t + C] has C + 1 "
+        "rounds.",
+        mutations=(Mutation("F(ô) in the correction", up_to=0),),
         correction="It is λ·C·F(ô − 1) for C rounds; [t, t + C] has C + 1.",
         defect=Defect.FORMULA,
         verify=verify_mean,
@@ -239,7 +232,8 @@ CLAIMS = (
         hypotheses=ARRIVALS,
         kind=Kind.FINITE,
         check=_hoeffding_check,
-        mutations=(Mutation("10 in place of 2", partial(_hoeffding_check, power=10.0)),),
+        summary="With E N of the rounds that are summed.",
+        mutations=(Mutation("10 in place of 2", power=10.0),),
     ),
     Claim(
         id="kv.lemma5.5-tail",
@@ -252,11 +246,10 @@ CLAIMS = (
         hypotheses=ARRIVALS,
         kind=Kind.COUNTEREXAMPLE,
         check=_tail_check,
-        mutations=(
-            Mutation(
-                "a twentieth of the window in the correction", partial(_tail_check, factor=0.05)
-            ),
-        ),
+        summary="At δ = 1/T Hoeffding's bound is near 1, and so says nothing; the proof goes on "
+        "as if it bounded the probability of the opposite. N ≥ (1 + 1/T)·E N gets likelier as T "
+        "grows.",
+        mutations=(Mutation("a twentieth of the window in the correction", factor=0.05),),
         correction="The conclusion needs that fewer shorter requests arrive with probability 1 − "
         "O(1/T), and the displays do not give it. The bound on the bad event tends to 1 and says "
         "nothing; its probability tends to a positive number. A fixed δ and a window C = "

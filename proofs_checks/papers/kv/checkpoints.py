@@ -1,12 +1,11 @@
 """Where Equation (1) is looked at, and how often: checkpoints and Proposition 4.1."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import islice
 
 from formulations.hindsight_latency import Convention
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import (
     Jobs,
     Load,
@@ -17,13 +16,8 @@ from proofs_checks.papers.kv.model import (
     random_problem,
     used,
 )
-from proofs_checks.papers.kv.states import (
-    COMMON,
-    State,
-    fits,
-    random_state,
-)
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.papers.kv.states import COMMON, State, fits, random_state
+from proofs_checks.search import examine, refute
 
 
 # Checkpoints.
@@ -54,18 +48,17 @@ def _agrees(test: Test) -> Callable[[State], bool]:
     return holds
 
 
-def _checkpoint_check(context: Context, *, test: Test = at_completions) -> Evidence:
+def _checkpoint_check(context: Context, *, test: Test = at_completions) -> Outcome:
     states = (
         random_state(context.rng, "mixed") for _ in range(context.choose(1500, 10_000, 200_000))
     )
-    seen = examine(
+    return examine(
         "(1) at the completions ⇔ (1) at every t′",
         "random states that fit before the new requests, mixed prompts",
         states,
         _agrees(test),
         applies=lambda state: bool(state.waiting),
     )
-    return evidence_of(seen, "Between completions the memory only grows.")
 
 
 def listed_state(data: Data) -> State:
@@ -106,7 +99,7 @@ def _listed_states(context: Context) -> Iterator[Data]:
 
 def _listed_check(
     context: Context, *, printed: Test = at_completions_of_others, corrected: Test = at_completions
-) -> Evidence:
+) -> Outcome:
     states = list(islice(_listed_states(context), context.choose(1000, 10_000, 100_000)))
 
     def sound(test: Test) -> Callable[[Data], bool]:
@@ -118,14 +111,9 @@ def _listed_check(
         return holds
 
     made = "random workers with one or two requests running, convention A"
-    return corrected_evidence(
-        examine("what passes never exceeds M", made, states, sound(printed)),
-        examine("the same with the candidate's own completion", made, states, sound(corrected)),
-        verify_listed,
-        lambda data: data,
-        "The list is made before the candidate joins U, so its own peak is not looked at. On an "
-        "empty worker the list is empty, and anything passes.",
-    )
+    return refute(
+        "what passes never exceeds M", made, states, verify_listed, holds=sound(printed)
+    ), examine("the same with the candidate's own completion", made, states, sound(corrected))
 
 
 # Proposition 4.1.
@@ -170,7 +158,7 @@ def _equal(memory: int, prompt: int, output: int, num: int) -> Jobs:
     return Jobs(memory, (0,) * num, (prompt,) * num, (output + 1,) * num)
 
 
-def _count_check(context: Context, *, keep_finished: bool = False) -> Evidence:
+def _count_check(context: Context, *, keep_finished: bool = False) -> Outcome:
     runs = [
         jobs(
             random_problem(context.rng, most=30, memory=20, rounds=0, convention=Convention.CLOSED)
@@ -189,21 +177,10 @@ def _count_check(context: Context, *, keep_finished: bool = False) -> Evidence:
         return max(work) <= (new + 1) * (held + new + 1)
 
     made = "runs of Algorithm 1 on random and on many equal requests"
-    printed = examine(
+    printed = refute(
         "at most 4·M² inequalities a round with S(t) as the pseudo-code has it",
         made,
         [*runs, *many],
-        by_letter,
-    )
-    corrected = examine(
-        "at most (N + 1)(K + N + 1) with N = ⌊M/(s+1)⌋ new and K = ⌊M/s⌋ running requests",
-        made,
-        [*runs, *many],
-        counted,
-    )
-    return corrected_evidence(
-        printed,
-        corrected,
         verify_count,
         lambda data: {
             "memory": data.memory,
@@ -211,10 +188,15 @@ def _count_check(context: Context, *, keep_finished: bool = False) -> Evidence:
             "output": data.length[0] - 1,
             "requests": len(data.length),
         },
-        "|S(t)| = O(M) needs finished requests to leave S, as the text has it and the pseudo-code "
-        "has not. Each inequality is a sum of O(M) terms; only with sums that are kept up to date "
-        "does the time follow the count.",
+        holds=by_letter,
     )
+    corrected = examine(
+        "at most (N + 1)(K + N + 1) with N = ⌊M/(s+1)⌋ new and K = ⌊M/s⌋ running requests",
+        made,
+        [*runs, *many],
+        counted,
+    )
+    return printed, corrected
 
 
 CLAIMS = (
@@ -227,14 +209,10 @@ CLAIMS = (
         hypotheses=("what runs fits on its own", "the candidate counts among the new requests"),
         kind=Kind.FINITE,
         check=_checkpoint_check,
+        summary="Between completions the memory only grows.",
         mutations=(
-            Mutation(
-                "without the candidate's",
-                partial(_checkpoint_check, test=at_completions_of_others),
-            ),
-            Mutation(
-                "the last completion only", partial(_checkpoint_check, test=at_last_completion)
-            ),
+            Mutation("without the candidate's", test=at_completions_of_others),
+            Mutation("the last completion only", test=at_last_completion),
         ),
         reading="also for mixed prompts.",
     ),
@@ -248,12 +226,11 @@ CLAIMS = (
         hypotheses=COMMON,
         kind=Kind.COUNTEREXAMPLE,
         check=_listed_check,
+        summary="The list is made before the candidate joins U, so its own peak is not looked at. "
+        "On an empty worker the list is empty, and anything passes.",
         mutations=(
-            Mutation("the candidate listed", partial(_listed_check, printed=at_completions)),
-            Mutation(
-                "not listed in the correction",
-                partial(_listed_check, corrected=at_completions_of_others),
-            ),
+            Mutation("the candidate listed", printed=at_completions),
+            Mutation("not listed in the correction", corrected=at_completions_of_others),
         ),
         correction="The candidate's own completion t + o_i belongs on the list, as the text below "
         "Equation (2) has it: completion times of ongoing or new requests.",
@@ -272,12 +249,10 @@ CLAIMS = (
         hypotheses=("a common prompt s ≥ 1", "requests sorted beforehand"),
         kind=Kind.COUNTEREXAMPLE,
         check=_count_check,
-        mutations=(
-            Mutation(
-                "finished requests kept in the correction",
-                partial(_count_check, keep_finished=True),
-            ),
-        ),
+        summary="|S(t)| = O(M) needs finished requests to leave S, as the text has it and the "
+        "pseudo-code has not. Each inequality is a sum of O(M) terms; only with sums that are "
+        "kept up to date does the time follow the count.",
+        mutations=(Mutation("finished requests kept in the correction", keep_finished=True),),
         correction="It holds for the number of inequalities if S(t) loses its finished "
         "requests, as the text defines it (in progress, not completed): at most "
         "(⌊M/(s+1)⌋ + 1)(⌊M/s⌋ + ⌊M/(s+1)⌋ + 1). With S(t) = S(t−1) ∪ U(t−1) as the pseudo-code "

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from bfio.kvcache.off_couple import Coupling
 from formulations.hindsight_latency import Convention, violations
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Verifier
-from proofs_checks.evidence import Data, Evidence, agreed
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.evidence import Data, Findings, Outcome, Verifier
 from proofs_checks.papers.kv.model import CONVENTIONS, Jobs, as_data
 from proofs_checks.papers.kv.moments import (
     FROM_STATE,
@@ -17,7 +18,7 @@ from proofs_checks.papers.kv.moments import (
     read_common,
     rounds_to_see,
 )
-from proofs_checks.search import examine, smallest_counterexample
+from proofs_checks.search import examine
 
 #: A moment and the single optimum from there.
 Case = tuple[Moment, tuple[int, ...]]
@@ -140,7 +141,7 @@ def _couple_check(
     verify: Verifier,
     alike: Part,
     couple: Callable[[Moment, Sequence[int]], Coupling] = Moment.coupled_by_text,
-) -> Evidence:
+) -> Outcome:
     cases = _cases(context)
     made = (
         "rounds in which Algorithm 2 starts something, with a single optimum from there that "
@@ -149,11 +150,7 @@ def _couple_check(
     )
     printed = examine("the statement", made, cases, lambda case: part(*case), keep=len(cases))
     corrected = examine(
-        "the corrected statement",
-        made,
-        cases,
-        lambda case: part(*case),
-        lambda case: alike(*case),
+        "the corrected statement", made, cases, lambda case: part(*case), lambda case: alike(*case)
     )
     by_text = examine(
         "OC and t̂ of `bfio.kvcache` = Algorithm 3 written out again",
@@ -168,13 +165,11 @@ def _couple_check(
         for moment, _ in printed.failures
         if not under[Convention.CLOSED] or moment.problem.convention is Convention.CLOSED
     ]
-    return Evidence(
-        printed.tally.verdict(),
-        agreed(corrected.tally, by_text.tally),
-        "OC lags behind OFF where Algorithm 2 has started a request that OFF puts off.",
-        (printed.tally, corrected.tally, by_text.tally),
-        numbers={f"failures_under_{c}": under[c] for c in CONVENTIONS},
-        counterexample=smallest_counterexample(shown, verify, f"search: {made}"),
+    refuted = replace(
+        printed, counterexamples=tuple(shown), verify=verify, found=f"search: {made}"
+    )
+    return Findings(
+        refuted, corrected, by_text, numbers={f"failures_under_{c}": under[c] for c in CONVENTIONS}
     )
 
 
@@ -204,11 +199,10 @@ def _claim(name: str, texts: tuple[str, ...], part: Part, alike: Part, reading: 
         hypotheses=(*FROM_STATE, "OFF starts at t only some of what Algorithm 2 starts"),
         kind=Kind.COUNTEREXAMPLE,
         check=partial(check, alike=alike),
+        summary="OC lags behind OFF where Algorithm 2 has started a request that OFF puts off.",
         mutations=(
-            Mutation("the condition of the correction dropped", partial(check, alike=always)),
-            Mutation(
-                "OC that follows OFF at once", partial(check, alike=alike, couple=off_itself)
-            ),
+            Mutation("the condition of the correction dropped", alike=always),
+            Mutation("OC that follows OFF at once", couple=off_itself),
         ),
         correction=correction,
         defect=Defect.RESULT,

@@ -127,8 +127,8 @@ def _claim(number: int, statement: str, formula: str, correction: str) -> Claim:
         kind=Kind.STATISTICAL,
         check=check,
         mutations=(
-            Mutation("MC-SF's own schedule for the better one", partial(check, own=True)),
-            Mutation("a mean of 1.2 at least", partial(check, least=1.2)),
+            Mutation("MC-SF's own schedule for the better one", own=True),
+            Mutation("a mean of 1.2 at least", least=1.2),
         ),
         correction=correction,
         reading="as printed it speaks of the authors' own draws, which are not at hand, and the "

@@ -1,23 +1,14 @@
 """What the memory limit means: section 2.3, section 3, Equation (1), appendix B.1."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import product
 from typing import TypeAlias
 
-from formulations.hindsight_latency import (
-    Convention,
-    LatencyProblem,
-    violations,
-)
+from formulations.hindsight_latency import Convention, LatencyProblem, violations
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence, agreed
-from proofs_checks.papers.kv.model import (
-    Jobs,
-    peak,
-    problem_of,
-)
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.evidence import Data, Outcome
+from proofs_checks.papers.kv.model import Jobs, peak, problem_of
+from proofs_checks.search import examine, refute
 
 #: A problem and a start for each request.
 Schedule: TypeAlias = tuple[LatencyProblem, tuple[int, ...]]
@@ -38,7 +29,7 @@ def _pairs(largest: int, most: Callable[[int], int]) -> Iterator[tuple[int, int,
 
 def _together_check(
     context: Context, *, most: Callable[[int], int] = lambda memory: memory // 2
-) -> Evidence:
+) -> Outcome:
     largest = context.choose(12, 24, 40)
 
     def fits(pair: tuple[int, int, int, int]) -> bool:
@@ -46,14 +37,13 @@ def _together_check(
         lengths = (first - prompt + 1, second - prompt + 1)
         return peak(Jobs(memory, (0, 0), (prompt, prompt), lengths), (0, 0)) <= memory
 
-    seen = examine(
+    return examine(
         "P1 and P2 together never exceed M",
         f"all s ≤ t_1 ≤ M/2, t_1 ≤ t_2 ≤ M up to M = {largest}",
         _pairs(largest, most),
         fits,
         applies=lambda pair: pair[2] + pair[3] > pair[0],
     )
-    return evidence_of(seen, "Until t_1 − s both hold at most t_1 each; then P2 is alone.")
 
 
 # Three memory rules.
@@ -126,7 +116,7 @@ def verify_rules(data: Data) -> str | None:
     )
 
 
-def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Evidence:
+def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Outcome:
     def alike(schedule: Schedule) -> bool:
         return len({_allowed(schedule, rule) for rule in RULES}) == 1
 
@@ -150,17 +140,10 @@ def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Evide
         )
 
     made = "every schedule of two requests with a common prompt in a small domain"
-    printed = examine("the three rules allow the same schedules", made, _schedules(context), alike)
-    corrected = examine(
-        "(1) with o is B.1 with o + 1; section 3 with s is B.1 with s + 1; each allows less",
+    printed = refute(
+        "the three rules allow the same schedules",
         made,
         _schedules(context),
-        related,
-    )
-    same = examine("conventions A, B, C of the checker", made, _schedules(context), ours)
-    evidence = corrected_evidence(
-        printed,
-        corrected,
         verify_rules,
         lambda schedule: {
             "memory": schedule[0].memory,
@@ -174,16 +157,16 @@ def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Evide
                 )
             ],
         },
-        "Section 3 leaves out the prompts of the round, B.1 the last token; an algorithm under "
-        "one rule must not be compared with an optimum under another.",
+        holds=alike,
     )
-    return Evidence(
-        evidence.as_printed,
-        agreed(corrected.tally, same.tally),
-        evidence.summary,
-        (*evidence.tallies, same.tally),
-        counterexample=evidence.counterexample,
+    corrected = examine(
+        "(1) with o is B.1 with o + 1; section 3 with s is B.1 with s + 1; each allows less",
+        made,
+        _schedules(context),
+        related,
     )
+    same = examine("conventions A, B, C of the checker", made, _schedules(context), ours)
+    return printed, corrected, same
 
 
 CLAIMS = (
@@ -197,7 +180,8 @@ CLAIMS = (
         hypotheses=("each grows by 1 per round", "memory is freed on completion"),
         kind=Kind.FINITE,
         check=_together_check,
-        mutations=(Mutation("t_1 up to M", partial(_together_check, most=lambda memory: memory)),),
+        summary="Until t_1 − s both hold at most t_1 each; then P2 is alone.",
+        mutations=(Mutation("t_1 up to M", most=lambda memory: memory),),
     ),
     Claim(
         id="kv.memory-rules",
@@ -209,9 +193,11 @@ CLAIMS = (
         hypotheses=("a common prompt s", "requests that fit alone"),
         kind=Kind.COUNTEREXAMPLE,
         check=_rules_check,
+        summary="Section 3 leaves out the prompts of the round, B.1 the last token; an algorithm "
+        "under one rule must not be compared with an optimum under another.",
         mutations=(
-            Mutation("(1) taken for B.1 with the same o", partial(_rules_check, longer=0)),
-            Mutation("section 3 taken for B.1 with the same s", partial(_rules_check, larger=0)),
+            Mutation("(1) taken for B.1 with the same o", longer=0),
+            Mutation("section 3 taken for B.1 with the same s", larger=0),
         ),
         reading="implied, not printed as a statement: the paper gives the limit three times, as "
         "one. A schedule is allowed by a rule if it keeps M at every round.",

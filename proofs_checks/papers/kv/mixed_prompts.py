@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Verifier
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.evidence import Data, Outcome, Verifier
 from proofs_checks.papers.kv.model import CONVENTIONS, jobs, problem_of, selected
 from proofs_checks.papers.kv.selection import breaking_is_scanning_on
 from proofs_checks.papers.kv.states import State, most_together, random_state
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.search import examine, refute
 
 #: A statement about one state of the worker.
 Statement = Callable[[State], bool]
@@ -81,27 +81,21 @@ def _check(
     what: str,
     common: bool = False,
     corrected: str = "agreeable",
-) -> Evidence:
+) -> Outcome:
     count = context.choose(500, 3000, 30_000)
     draws = [_drawn(context, common=common) for _ in range(count)]
     states = [random_state(context.rng, corrected) for _ in range(count)]
-    return corrected_evidence(
-        examine(
-            f"{what}, under one convention at least",
-            "three random requests of different outputs on an empty worker",
-            draws,
-            lambda data: verify(data) is None,
-        ),
-        examine(
-            f"{what}, prompts that grow with the outputs",
-            "random states",
-            states,
-            holds,
-            lambda state: bool(state.waiting),
-        ),
+    return refute(
+        f"{what}, under one convention at least",
+        "three random requests of different outputs on an empty worker",
+        draws,
         verify,
-        lambda data: data,
-        "A short output with a large prompt blocks longer ones with small prompts.",
+    ), examine(
+        f"{what}, prompts that grow with the outputs",
+        "random states",
+        states,
+        holds,
+        lambda state: bool(state.waiting),
     )
 
 
@@ -117,9 +111,10 @@ def _claim(name: str, texts: tuple[str, ...], holds: Statement, verify: Verifier
         hypotheses=("a prompt s_i for each request", "outputs known", "s_i + o_i ≤ M"),
         kind=Kind.COUNTEREXAMPLE,
         check=check,
+        summary="A short output with a large prompt blocks longer ones with small prompts.",
         mutations=(
-            Mutation("common prompts only", partial(check, common=True)),
-            Mutation("any prompts in the correction", partial(check, corrected="mixed")),
+            Mutation("common prompts only", common=True),
+            Mutation("any prompts in the correction", corrected="mixed"),
         ),
         correction=correction,
         defect=Defect.INFERENCE,

@@ -1,7 +1,6 @@
 """Section 8.1: predicted outputs and a margin for their errors."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
@@ -9,7 +8,7 @@ from bfio.kvcache.look_ahead import LookAhead
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.clearing import LIMITS
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -19,7 +18,7 @@ from proofs_checks.papers.kv.model import (
     random_problem,
     selected,
 )
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.search import examine, refute
 
 
 def started_at_once(
@@ -80,25 +79,19 @@ def _safe(context: Context, sign: int) -> bool:
     return run.is_finished and run.overflows == 0
 
 
-def _margin_check(context: Context, *, sign: int = 1) -> Evidence:
+def _margin_check(context: Context, *, sign: int = 1) -> Outcome:
     cases = [_drawn(context) for _ in range(context.choose(300, 3000, 30_000))]
     runs = range(context.choose(60, 600, 5000))
-    return corrected_evidence(
-        examine(
-            "ô − δ in place of o keeps the memory, under one convention at least",
-            "random requests at 0, |ô − o| ≤ δ ≤ 2, ô − δ ≥ 1",
-            cases,
-            lambda case: verify_margin(case) is None,
-        ),
-        examine(
-            "ô + δ does, in whole runs",
-            "random instances, |ô − o| ≤ δ ≤ 3, convention C",
-            runs,
-            lambda _: _safe(context, sign),
-        ),
+    return refute(
+        "ô − δ in place of o keeps the memory, under one convention at least",
+        "random requests at 0, |ô − o| ≤ δ ≤ 2, ô − δ ≥ 1",
+        cases,
         verify_margin,
-        lambda case: case,
-        "A lower bound on the output is a lower bound on the memory: the wrong side.",
+    ), examine(
+        "ô + δ does, in whole runs",
+        "random instances, |ô − o| ≤ δ ≤ 3, convention C",
+        runs,
+        lambda _: _safe(context, sign),
     )
 
 
@@ -113,7 +106,8 @@ CLAIMS = (
         hypotheses=("|o_i − ô_i| ≤ δ", "a common prompt s", "o_i ≤ M − s"),
         kind=Kind.COUNTEREXAMPLE,
         check=_margin_check,
-        mutations=(Mutation("ô − δ in the correction", partial(_margin_check, sign=-1)),),
+        summary="A lower bound on the output is a lower bound on the memory: the wrong side.",
+        mutations=(Mutation("ô − δ in the correction", sign=-1),),
         correction="ô + δ, the upper bound, does. Its purpose (no overflow) and the next sentence "
         "(overly conservative, inefficient for a large δ) fit ô + δ only, so that is what is "
         "meant; the printed words, the lower bound on output length, speak against it, so the "

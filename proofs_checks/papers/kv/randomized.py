@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import product
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.adversary import Attack
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import examine, refute
 
 
 # Yao's inequality.
@@ -19,7 +18,7 @@ def _mixtures(size: int, parts: int) -> Iterator[tuple[Fraction, ...]]:
             yield tuple(Fraction(c, parts) for c in (*counts, parts - sum(counts)))
 
 
-def _yao_check(context: Context, *, pick: str = "least") -> Evidence:
+def _yao_check(context: Context, *, pick: str = "least") -> Outcome:
     size, parts = context.choose((2, 4), (3, 6), (3, 12))
     games = []
     for _ in range(context.choose(30, 100, 300)):
@@ -34,13 +33,12 @@ def _yao_check(context: Context, *, pick: str = "least") -> Evidence:
         right = max(_by_law(rows, best, law, pick) for law in laws)
         return left >= right
 
-    seen = examine(
+    return examine(
         "worst ratio of every mixture of algorithms ≥ least ratio of expectations under every law",
         f"random cost tables, {size} algorithms and instances, chances in multiples of 1/{parts}",
         games,
         inequality,
     )
-    return evidence_of(seen, "Exact fractions.")
 
 
 def _worst_instance(
@@ -99,7 +97,7 @@ def verify_distribution(data: Data) -> str | None:
     return None if total == 1 else f"ε = 1/{steps}, c = {constant}: they add up to {total}"
 
 
-def _distribution_check(context: Context, *, extra: int = 1) -> Evidence:
+def _distribution_check(context: Context, *, extra: int = 1) -> Outcome:
     cases = law_cases(context)
 
     def one(case: Data) -> bool:
@@ -107,18 +105,12 @@ def _distribution_check(context: Context, *, extra: int = 1) -> Evidence:
         chance = Fraction(1, steps * constant + extra)
         return len(printed_values(steps, constant)) * chance == 1
 
-    return corrected_evidence(
-        examine(
-            "ε/c for each k adds up to 1",
-            "ε = 1/3, 1/4, ..., c = 1, 2, ...",
-            cases,
-            lambda c: verify_distribution(c) is None,
-        ),
-        examine("ε/(c + ε) for each k does", "the same", cases, one),
+    return refute(
+        "ε/c for each k adds up to 1",
+        "ε = 1/3, 1/4, ..., c = 1, 2, ...",
+        cases,
         verify_distribution,
-        lambda case: case,
-        "Both ends count: there are c/ε + 1 values of k.",
-    )
+    ), examine("ε/(c + ε) for each k does", "the same", cases, one)
 
 
 def verify_conditional(data: Data) -> str | None:
@@ -131,7 +123,7 @@ def verify_conditional(data: Data) -> str | None:
     return f"ε = 1/{steps}, c = {constant}: {len(hit(steps, start))} values, probability {chance}"
 
 
-def _conditional_check(context: Context, *, missing: int = 2) -> Evidence:
+def _conditional_check(context: Context, *, missing: int = 2) -> Outcome:
     cases = law_cases(context)
 
     def corrected(case: Data) -> bool:
@@ -141,22 +133,16 @@ def _conditional_check(context: Context, *, missing: int = 2) -> Evidence:
         weight = Fraction(steps - missing, steps * constant)
         return all(len(hit(steps, k)) * Fraction(1, steps * constant) == weight for k in inside)
 
-    return corrected_evidence(
-        examine(
-            "one of k = k′ + ε..k′ + 1 − 2ε comes with probability 1/c",
-            "ε = 1/3, 1/4, ..., c = 1, 2, ...",
-            cases,
-            lambda c: verify_conditional(c) is None,
-        ),
-        examine(
-            "with probability (1 − 2ε)/c",
-            "the same, every k′ with all of them in range",
-            cases,
-            corrected,
-        ),
+    return refute(
+        "one of k = k′ + ε..k′ + 1 − 2ε comes with probability 1/c",
+        "ε = 1/3, 1/4, ..., c = 1, 2, ...",
+        cases,
         verify_conditional,
-        lambda case: case,
-        "There are 1/ε − 2 values, not 1/ε; for the last k′ fewer, since k ends at c + 1 − 2ε.",
+    ), examine(
+        "with probability (1 − 2ε)/c",
+        "the same, every k′ with all of them in range",
+        cases,
+        corrected,
     )
 
 
@@ -176,7 +162,7 @@ def verify_room(data: Data) -> str | None:
     )
 
 
-def _room_check(context: Context, *, prompts: int = 1) -> Evidence:
+def _room_check(context: Context, *, prompts: int = 1) -> Outcome:
     cases = [
         {"steps": n, "prompt": q, "later": j}
         for n in range(3, context.choose(9, 30, 80))
@@ -191,18 +177,9 @@ def _room_check(context: Context, *, prompts: int = 1) -> Evidence:
         left: int = (steps - later - prompts) * prompt
         return problem.memory - held == left
 
-    return corrected_evidence(
-        examine(
-            "(k − k′)M tokens are left at kM",
-            "ε = 1/3, 1/4, ..., all k − k′",
-            cases,
-            lambda c: verify_room(c) is None,
-        ),
-        examine("(k′ + 1 − k)M − s are", "the same", cases, corrected),
-        verify_room,
-        lambda case: case,
-        "(k − k′)M is what it has generated. The later steps of the proof use (k′ + 1 − k)M.",
-    )
+    return refute(
+        "(k − k′)M tokens are left at kM", "ε = 1/3, 1/4, ..., all k − k′", cases, verify_room
+    ), examine("(k′ + 1 − k)M − s are", "the same", cases, corrected)
 
 
 PROOF = "KV-cache paper, proof of Theorem 6.4 (section 6)"
@@ -222,11 +199,8 @@ CLAIMS = (
         hypotheses=("finitely many algorithms and instances",),
         kind=Kind.FINITE,
         check=_yao_check,
-        mutations=(
-            Mutation(
-                "the worst deterministic one on the right", partial(_yao_check, pick="worst")
-            ),
-        ),
+        summary="Exact fractions.",
+        mutations=(Mutation("the worst deterministic one on the right", pick="worst"),),
     ),
     Claim(
         id="kv.theorem6.4-distribution",
@@ -238,7 +212,8 @@ CLAIMS = (
         hypotheses=_LAW,
         kind=Kind.COUNTEREXAMPLE,
         check=_distribution_check,
-        mutations=(Mutation("ε/c in the correction", partial(_distribution_check, extra=0)),),
+        summary="Both ends count: there are c/ε + 1 values of k.",
+        mutations=(Mutation("ε/c in the correction", extra=0),),
         correction="There are c/ε + 1 values, so each needs probability ε/(c + ε).",
         defect=Defect.FORMULA,
         verify=verify_distribution,
@@ -253,7 +228,9 @@ CLAIMS = (
         hypotheses=_LAW,
         kind=Kind.COUNTEREXAMPLE,
         check=_conditional_check,
-        mutations=(Mutation("one value missing only", partial(_conditional_check, missing=1)),),
+        summary="There are 1/ε − 2 values, not 1/ε; for the last k′ fewer, since k ends at c + 1 "
+        "− 2ε.",
+        mutations=(Mutation("one value missing only", missing=1),),
         correction="(1 − 2ε)/c, and less for k′ near the end.",
         defect=Defect.FORMULA,
         verify=verify_conditional,
@@ -267,7 +244,9 @@ CLAIMS = (
         hypotheses=("s = εM", "the long request started at k′M"),
         kind=Kind.COUNTEREXAMPLE,
         check=_room_check,
-        mutations=(Mutation("without the prompt", partial(_room_check, prompts=0)),),
+        summary="(k − k′)M is what it has generated. The later steps of the proof use (k′ + 1 − "
+        "k)M.",
+        mutations=(Mutation("without the prompt", prompts=0),),
         correction="(k′ + 1 − k)M − s. The next paragraphs of the proof have (k′ + 1 − k)M, which "
         "is a safe bound, so that is what is meant.",
         defect=Defect.MISPRINT,

@@ -2,18 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 
 from bfio.kvcache.accounting import pending_per_round
 from formulations.hindsight_latency import LatencyProblem, total_latency
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
-from proofs_checks.papers.kv.model import (
-    algorithm,
-    as_data,
-    jobs,
-    random_problem,
-)
+from proofs_checks.evidence import Data, Outcome
+from proofs_checks.papers.kv.model import algorithm, as_data, jobs, random_problem
 from proofs_checks.papers.kv.moments import (
     FROM_STATE,
     MADE,
@@ -23,15 +17,11 @@ from proofs_checks.papers.kv.moments import (
     moments,
     read_common,
 )
-from proofs_checks.search import (
-    corrected_evidence,
-    evidence_of,
-    examine,
-)
+from proofs_checks.search import examine, refute
 
 
 # Equation (6).
-def _rounds_check(context: Context, *, truncated: bool = False) -> Evidence:
+def _rounds_check(context: Context, *, truncated: bool = False) -> Outcome:
     def counted(problem: LatencyProblem) -> bool:
         starts = algorithm(jobs(problem))
         pending = pending_per_round(problem, starts).tolist()
@@ -47,27 +37,25 @@ def _rounds_check(context: Context, *, truncated: bool = False) -> Evidence:
         random_problem(context.rng, most=8, memory=15)
         for _ in range(context.choose(200, 2000, 50_000))
     )
-    seen = examine(
+    return examine(
         "Σ_t |S ∪ R| = Σ_i (c_i − a_i)", "random runs of Algorithm 2", problems, counted
     )
-    return evidence_of(seen, "Rounds after the last arrival count too.")
 
 
 # Footnote 6.
-def _sign_check(context: Context, *, against_online: bool = False) -> Evidence:
+def _sign_check(context: Context, *, against_online: bool = False) -> Outcome:
     def never_negative(moment: Moment) -> bool:
         if against_online:
             return moment.compensated + sum(moment.offline[0]) >= sum(moment.online)
         alike = any(moment.started(o) == moment.started(moment.online) for o in moment.offline)
         return moment.compensated >= 0 and not (alike and moment.compensated)
 
-    seen = examine(
+    return examine(
         "CP ≥ 0, and 0 if some optimum decides alike",
         MADE,
         moments(context, draws(context)),
         never_negative,
     )
-    return evidence_of(seen, "By enumeration of all schedules from the state.")
 
 
 # Which requests OFF starts.
@@ -98,27 +86,21 @@ def verify_subset(data: Data) -> str | None:
     )
 
 
-def _subset_check(context: Context, *, spare: int = 0) -> Evidence:
+def _subset_check(context: Context, *, spare: int = 0) -> Outcome:
     # Rarer than what the other claims look for.
     cases = list(moments(context, 2 * draws(context)))
-    return corrected_evidence(
-        examine(
-            "some optimum starts a subset of what Algorithm 2 starts",
-            MADE,
-            cases,
-            lambda m: not leaves_the_batch(m),
-        ),
-        examine(
-            "no optimum starts more requests",
-            MADE,
-            cases,
-            lambda m: all(
-                len(m.started(o)) + spare <= len(m.started(m.online)) for o in m.offline
-            ),
-        ),
+    return refute(
+        "some optimum starts a subset of what Algorithm 2 starts",
+        MADE,
+        cases,
         verify_subset,
         lambda m: as_data(m.problem, now=m.now),
-        "It may start a longer one instead of a shorter one, because of when they end.",
+        holds=lambda m: not leaves_the_batch(m),
+    ), examine(
+        "no optimum starts more requests",
+        MADE,
+        cases,
+        lambda m: all(len(m.started(o)) + spare <= len(m.started(m.online)) for o in m.offline),
     )
 
 
@@ -133,9 +115,8 @@ CLAIMS = (
         hypotheses=("unit rounds", "summed until all have completed"),
         kind=Kind.IDENTITY,
         check=_rounds_check,
-        mutations=(
-            Mutation("summed to the last arrival", partial(_rounds_check, truncated=True)),
-        ),
+        summary="Rounds after the last arrival count too.",
+        mutations=(Mutation("summed to the last arrival", truncated=True),),
     ),
     Claim(
         id="kv.footnote6",
@@ -146,11 +127,9 @@ CLAIMS = (
         hypotheses=FROM_STATE,
         kind=Kind.FINITE,
         check=_sign_check,
+        summary="By enumeration of all schedules from the state.",
         mutations=(
-            Mutation(
-                "Algorithm 2 in place of OFF in the second term",
-                partial(_sign_check, against_online=True),
-            ),
+            Mutation("Algorithm 2 in place of OFF in the second term", against_online=True),
         ),
     ),
     Claim(
@@ -163,7 +142,8 @@ CLAIMS = (
         hypotheses=FROM_STATE,
         kind=Kind.COUNTEREXAMPLE,
         check=_subset_check,
-        mutations=(Mutation("fewer by one in the correction", partial(_subset_check, spare=1)),),
+        summary="It may start a longer one instead of a shorter one, because of when they end.",
+        mutations=(Mutation("fewer by one in the correction", spare=1),),
         correction="It starts no more requests than Algorithm 2 does, |V| ≤ |U|, but may start "
         "others.",
         reading="refuted where no optimum starts a subset, requests of equal arrival and output "

@@ -1,17 +1,16 @@
 """The proof of constant regret: how large a compensated value is said to be."""
 
 from fractions import Fraction
-from functools import partial
 from itertools import product
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.moments import FROM_STATE, MADE, PROOF, Moment, draws, moments
-from proofs_checks.search import corrected_evidence, evidence_of, examine
+from proofs_checks.search import examine, refute
 
 
 # The terms K(t′).
-def _pending_check(context: Context, *, per_round: int = 1) -> Evidence:
+def _pending_check(context: Context, *, per_round: int = 1) -> Outcome:
     def bounded(moment: Moment) -> bool:
         offline = moment.offline[0]
         coupled = moment.coupled(offline)
@@ -22,35 +21,25 @@ def _pending_check(context: Context, *, per_round: int = 1) -> Evidence:
             for r in range(moment.now + 1, coupled.copies_from + 1)
         )
 
-    seen = examine(
+    return examine(
         "|S_OC ∪ R_OC| − |S_OFF ∪ R_OFF| ≤ (t′ − t)·⌊M/s⌋ for t′ = t + 1..t̂",
         MADE,
         moments(context, draws(context) // 2),
         bounded,
     )
-    return evidence_of(
-        seen,
-        "Both start from the same requests, and OFF completes at most ⌊M/s⌋ a round, each of "
-        "which holds s tokens at least.",
-    )
 
 
 # The bound for the first rounds.
-def _linear_check(context: Context, *, share: Fraction = Fraction(1)) -> Evidence:
+def _linear_check(context: Context, *, share: Fraction = Fraction(1)) -> Outcome:
     def bounded(moment: Moment) -> bool:
         longest = max(moment.data.length)
         return moment.compensated <= share * len(moment.data.length) * longest
 
-    seen = examine(
+    return examine(
         "CP_{t+1} ≤ n·max d, d the slots that a request occupies",
         MADE,
         moments(context, draws(context) // 2),
         bounded,
-    )
-    return evidence_of(
-        seen,
-        "After any decision OFF may let what runs end and put its own schedule off by max d "
-        "rounds. With n ≤ B·T this is q·T.",
     )
 
 
@@ -75,25 +64,18 @@ def verify_expectation(data: Data) -> str | None:
     )
 
 
-def _expectation_check(context: Context, *, share: int = 1) -> Evidence:
+def _expectation_check(context: Context, *, share: int = 1) -> Outcome:
     largest = context.choose(8, 20, 40)
     cases = [
         {"usual": c, "slope": q, "horizon": t}
         for c, q, t in product(range(1, largest), range(1, largest), range(2, largest))
     ]
     made = f"CP = C_1·K̄ or, with probability 1/T, q·T; whole C_1·K̄, q, T below {largest}"
-    return corrected_evidence(
-        examine("E CP ≤ C_1·K̄", made, cases, lambda case: verify_expectation(case) is None),
-        examine(
-            "E CP ≤ C_1·K̄ + q",
-            made,
-            cases,
-            lambda case: expected(case) <= case["usual"] + share * case["slope"],
-        ),
-        verify_expectation,
-        lambda case: case,
-        "The event of probability O(1/T) is left out of the expectation, where CP may be q·T; it "
-        "adds a constant.",
+    return refute("E CP ≤ C_1·K̄", made, cases, verify_expectation), examine(
+        "E CP ≤ C_1·K̄ + q",
+        made,
+        cases,
+        lambda case: expected(case) <= case["usual"] + share * case["slope"],
     )
 
 
@@ -109,7 +91,9 @@ CLAIMS = (
         hypotheses=FROM_STATE,
         kind=Kind.FINITE,
         check=_pending_check,
-        mutations=(Mutation("no difference at all", partial(_pending_check, per_round=0)),),
+        summary="Both start from the same requests, and OFF completes at most ⌊M/s⌋ a round, each "
+        "of which holds s tokens at least.",
+        mutations=(Mutation("no difference at all", per_round=0),),
         reading="K(t′) = (t′ − t)·⌊M/s⌋, so K̄ = sup K(t′) is constant only if t̂ − t is bounded.",
     ),
     Claim(
@@ -121,7 +105,9 @@ CLAIMS = (
         hypotheses=FROM_STATE,
         kind=Kind.FINITE,
         check=_linear_check,
-        mutations=(Mutation("an eighth of it", partial(_linear_check, share=Fraction(1, 8))),),
+        summary="After any decision OFF may let what runs end and put its own schedule off by max "
+        "d rounds. With n ≤ B·T this is q·T.",
+        mutations=(Mutation("an eighth of it", share=Fraction(1, 8)),),
         reading="q = B·max d, at any t.",
     ),
     Claim(
@@ -134,9 +120,11 @@ CLAIMS = (
         hypotheses=("the sum is at most q·T always (kv.compensated-linear)",),
         kind=Kind.COUNTEREXAMPLE,
         check=_expectation_check,
-        mutations=(Mutation("C_1·K̄ in the correction", partial(_expectation_check, share=0)),),
-        correction="CP_{t+1} ≤ C_1·K̄ + q, still a constant. That the probability is 1 − O(1/T) is "
-        "where the proof fails (kv.lemma5.5-tail).",
+        summary="The event of probability O(1/T) is left out of the expectation, where CP may be "
+        "q·T; it adds a constant.",
+        mutations=(Mutation("C_1·K̄ in the correction", share=0),),
+        correction="CP_{t+1} ≤ C_1·K̄ + q, still a constant. That the probability is 1 − O(1/T) "
+        "is where the proof fails (kv.lemma5.5-tail).",
         defect=Defect.FORMULA,
         reading="of the step alone, as a statement about a random number; O(1/T) = 1/T.",
         verify=verify_expectation,

@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import product
 
 from formulations.hindsight_latency import Convention
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.kv.equal_streams import Kind as Requests
 from proofs_checks.papers.kv.equal_streams import started
 from proofs_checks.papers.kv.model import CONVENTIONS
 from proofs_checks.papers.kv.semi_online import SEMI_ONLINE
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.search import examine, refute
 
 #: M and n are multiplied by each, s and o stay.
 SCALES = (1, 10, 100, 1000)
@@ -61,7 +60,7 @@ def area_bound(kind: Requests, num: int) -> Fraction:
 
 def _check(
     context: Context, *, batches: Sequence[int] = (3, 20), factor: Fraction = Fraction(2)
-) -> Evidence:
+) -> Outcome:
     longest, small_longest = context.choose((4, 2), (6, 4), (9, 9))
     cases = [
         {"memory": 60, "prompt": 1, "output": o, "requests": 60 * n // 3}
@@ -82,12 +81,12 @@ def _check(
         ends = sum((now + kind.length) * c for now, c in enumerate(started(kind, [num])))
         return ends <= factor * area_bound(kind, num)
 
-    return corrected_evidence(
-        examine(
+    return Findings(
+        refute(
             "Algorithm 1 within a quarter of a steady start for some M, under A, B or C",
             f"s = 1, o up to {longest}, M = 60·k, {list(batches)} times M/3 requests, k ≤ 1000",
             cases,
-            lambda case: verify_limit(case) is None,
+            verify_limit,
         ),
         examine(
             "the slots at which requests end sum up to at most twice the least that areas allow",
@@ -95,12 +94,7 @@ def _check(
             small,
             at_most,
         ),
-        verify_limit,
-        lambda case: case,
-        "As many as fit at once grow together, and the memory that all of them need at the end "
-        "stands idle before; a steady start of fewer fills it at all times.",
-        total_at_M_600_s_1_o_2_n_2000=mine,
-        steady_start_there=steady,
+        numbers={"total_at_M_600_s_1_o_2_n_2000": mine, "steady_start_there": steady},
     )
 
 
@@ -115,9 +109,11 @@ CLAIMS = (
         hypotheses=(*SEMI_ONLINE, "s/M → 0"),
         kind=Kind.ASYMPTOTIC,
         check=_check,
+        summary="As many as fit at once grow together, and the memory that all of them need at "
+        "the end stands idle before; a steady start of fewer fills it at all times.",
         mutations=(
-            Mutation("as many requests as fit at once", partial(_check, batches=(1,))),
-            Mutation("4/3 in the correction", partial(_check, factor=Fraction(4, 3))),
+            Mutation("as many requests as fit at once", batches=(1,)),
+            Mutation("4/3 in the correction", factor=Fraction(4, 3)),
         ),
         correction="With equal outputs its total latency is at most 2·OPT + n on all instances "
         "tried: Algorithm 1 starts requests at more than half of the rate that any schedule can "

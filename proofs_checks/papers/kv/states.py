@@ -6,11 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from proofs_checks.papers.kv.model import (
-    Load,
-    equation_1,
-    used,
-)
+from proofs_checks.papers.kv.model import Load, equation_1, used
 
 
 @dataclass(frozen=True)

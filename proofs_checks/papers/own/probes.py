@@ -7,7 +7,7 @@ from itertools import product
 
 from bfio.step.two_stage.fscore import ScoreWeights
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.probes import two_probes_check
 from proofs_checks.papers.route.subsets import (
     best_by_enumeration,
@@ -15,7 +15,7 @@ from proofs_checks.papers.route.subsets import (
     best_near,
     reachable_sums,
 )
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.search import examine, refute
 
 # Two probes around the margin of the current step.
 
@@ -49,22 +49,22 @@ def _cases(context: Context, horizon: int) -> Iterator[tuple[list[int], list[int
                     yield list(sizes), list(margins)
 
 
-def _kink_check(context: Context, *, horizon: int = 3, probes: int = 2) -> Evidence:
+def _kink_check(context: Context, *, horizon: int = 3, probes: int = 2) -> Outcome:
     cases = list(_cases(context, horizon))
     made = f"up to two requests of small sizes, small margins over {horizon} steps, α = 1, β = 2"
-    printed = examine(
-        "probes around the first margin find the best subset", made, cases,
-        lambda c: verify_kinks({"sizes": c[0], "margins": c[1]}) is None,
-    )  # fmt: skip
+    printed = refute(
+        "probes around the first margin find the best subset",
+        made,
+        cases,
+        verify_kinks,
+        lambda c: {"sizes": c[0], "margins": c[1]},
+    )
     corrected = examine(
         "probes around the right end of the maximising interval do", made, cases,
         lambda c: best_by_probes(c[0], len(c[0]), c[1], _unit(c[1]), probes)
         == best_by_enumeration(c[0], len(c[0]), c[1], _unit(c[1])),
     )  # fmt: skip
-    return corrected_evidence(
-        printed, corrected, verify_kinks, lambda c: {"sizes": c[0], "margins": c[1]},
-        "Several kinks leave the score concave; only the place to probe moves.",
-    )  # fmt: skip
+    return printed, corrected
 
 
 _SOURCE = "BalanceRoute paper, appendix D.4"
@@ -80,9 +80,9 @@ CLAIMS = (
         hypotheses=("contributions constant over the window", "D* the right end of argmax F_H"),
         kind=Kind.FINITE,
         check=partial(two_probes_check, horizon=4),
-        mutations=(
-            Mutation("the lower probe alone", partial(two_probes_check, horizon=4, probes=1)),
-        ),
+        summary="The score is concave in Δ: no sum below the largest one up to its peak is "
+        "better, none above the next one either.",
+        mutations=(Mutation("the lower probe alone", probes=1),),
     ),
     Claim(
         id="own.kinks",
@@ -94,9 +94,10 @@ CLAIMS = (
         hypotheses=("contributions constant over the window", "margins m_g(h) ≥ 1"),
         kind=Kind.COUNTEREXAMPLE,
         check=_kink_check,
+        summary="Several kinks leave the score concave; only the place to probe moves.",
         mutations=(
-            Mutation("one step only, H = 0", partial(_kink_check, horizon=1)),
-            Mutation("the lower probe alone in the correction", partial(_kink_check, probes=1)),
+            Mutation("one step only, H = 0", horizon=1),
+            Mutation("the lower probe alone in the correction", probes=1),
         ),
         correction="Around the right end D* of the maximising interval of F_H two probes are "
         "exact (own.two-probes). The paper enumerates subsets for BR-H, or probes around every "

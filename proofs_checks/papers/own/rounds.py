@@ -1,12 +1,11 @@
 """Rounds on empty workers from an overloaded pool: how well (IO) balances them."""
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import product
 
 from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Evidence
-from proofs_checks.search import evidence_of, examine
+from proofs_checks.evidence import Outcome
+from proofs_checks.search import examine
 from proofs_checks.step_enumeration import imbalance, reachable_loads
 
 #: Workers, slots per worker, and how many requests of each size are in the pool.
@@ -36,7 +35,7 @@ def smallest_overloaded(workers: int, slots: int, sizes: int) -> Iterator[Round]
             yield workers, slots, counts
 
 
-def _check(context: Context, *, slots: int | None = None) -> Evidence:
+def _check(context: Context, *, slots: int | None = None) -> Outcome:
     shapes = context.choose(
         ((2, 2), (3, 2), (2, 3)), ((2, 2), (3, 2), (2, 3), (3, 3)), ((2, 3), (4, 3), (2, 4))
     )
@@ -45,16 +44,11 @@ def _check(context: Context, *, slots: int | None = None) -> Evidence:
         for workers, sizes in shapes
         for case in smallest_overloaded(workers, slots or sizes * (sizes - 1), sizes)
     ]
-    seen = examine(
+    return examine(
         "the least imbalance is 0",
         f"all smallest overloaded pools for (workers, s_max) in {shapes} and B = s_max(s_max − 1)",
         cases,
         lambda case: has_layers(case) or is_perfect(case),
-    )
-    return evidence_of(
-        seen,
-        "Give G requests of one size to the G workers, one each, as often as it goes: what does "
-        "not divide by G is less than G of each size, and the pool has that much to spare.",
     )
 
 
@@ -73,7 +67,10 @@ CLAIMS = (
         ),
         kind=Kind.FINITE,
         check=_check,
-        mutations=(Mutation("one slot per worker", partial(_check, slots=1)),),
+        summary="Give G requests of one size to the G workers, one each, as often as it goes: "
+        "what does not divide by G is less than G of each size, and the pool has that much to "
+        "spare.",
+        mutations=(Mutation("one slot per worker", slots=1),),
         reading="Theorem 1 is about IIR over overloaded pools; its proof is about a round of "
         "G·B given prompts. In the former sense its ratio is infinite from this B on.",
     ),

@@ -2,20 +2,19 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import product
 
 from bfio.step.two_stage.fscore import ScoreWeights, score
 from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Evidence
+from proofs_checks.evidence import Outcome
 from proofs_checks.papers.route.subsets import discounted
-from proofs_checks.search import evidence_of, examine
+from proofs_checks.search import examine
 from proofs_checks.step_enumeration import imbalance, vectors
 
 # Equation (1).
 
 
-def _eq1_check(context: Context, *, penalty: int = 0) -> Evidence:
+def _eq1_check(context: Context, *, penalty: int = 0) -> Outcome:
     largest, most = context.choose((3, 6), (6, 12), (9, 25))
     cases = [
         (loads, g, added)
@@ -35,13 +34,12 @@ def _eq1_check(context: Context, *, penalty: int = 0) -> Evidence:
             after
         ) and regime == imbalance(loads) - imbalance(after)
 
-    seen = examine(
+    return examine(
         "F(S, g) = Imbalance before − after, and both regimes",
         f"all loads up to {largest} of 1 to 3 workers, all added loads up to {most}",
         cases,
         holds,
     )
-    return evidence_of(seen, "An identity; the two regimes meet at the margin.")
 
 
 # The score over a window, eq. (2).
@@ -53,7 +51,7 @@ def slope(added: int, margins: Sequence[int], weights: ScoreWeights) -> int:
     return sum(weights.reward) - sum(overflown)
 
 
-def _regimes_check(context: Context, *, safe: str = "window") -> Evidence:
+def _regimes_check(context: Context, *, safe: str = "window") -> Outcome:
     largest, steps = context.choose((4, 3), (6, 3), (8, 4))
     cases = [
         (margins, beta)
@@ -76,17 +74,11 @@ def _regimes_check(context: Context, *, safe: str = "window") -> Evidence:
             )
         )
 
-    seen = examine(
+    return examine(
         "linear up to min_h m(h), below that line beyond, each margin lowers the slope",
         f"all margins below {largest} over up to {steps} steps, β = 1, 2, 5, falling discounts",
         cases,
         holds,
-    )
-    return evidence_of(
-        seen,
-        'The second regime is not linear but concave, with a kink at each margin, as "step by '
-        'step" says and appendix D.4 counts: up to H + 1. For α = 1, β = G, F_H is the discounted '
-        "drop in imbalance (route.eq1 at each step).",
     )
 
 
@@ -103,7 +95,8 @@ CLAIMS = (
         hypotheses=(),
         kind=Kind.IDENTITY,
         check=_eq1_check,
-        mutations=(Mutation("G + 1 in place of G", partial(_eq1_check, penalty=1)),),
+        summary="An identity; the two regimes meet at the margin.",
+        mutations=(Mutation("G + 1 in place of G", penalty=1),),
     ),
     Claim(
         id="route.regimes",
@@ -117,10 +110,9 @@ CLAIMS = (
         hypotheses=("contributions constant over the window", "α, β > 0"),
         kind=Kind.IDENTITY,
         check=_regimes_check,
-        mutations=(
-            Mutation(
-                "safe up to the current margin m_g(0)", partial(_regimes_check, safe="current")
-            ),
-        ),
+        summary="The second regime is not linear but concave, with a kink at each margin, as "
+        '"step by step" says and appendix D.4 counts: up to H + 1. For α = 1, β = G, F_H is the '
+        "discounted drop in imbalance (route.eq1 at each step).",
+        mutations=(Mutation("safe up to the current margin m_g(0)", safe="current"),),
     ),
 )

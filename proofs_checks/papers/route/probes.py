@@ -1,10 +1,9 @@
 """Appendix D.4: choosing a subset exactly by a few reachable sums."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Evidence
+from proofs_checks.evidence import Outcome
 from proofs_checks.papers.route.subsets import (
     best_by_enumeration,
     best_by_probes,
@@ -12,16 +11,16 @@ from proofs_checks.papers.route.subsets import (
     choices,
     discounted,
 )
-from proofs_checks.search import evidence_of, examine
+from proofs_checks.search import examine
 
 _MADE = (
     "random sizes, capacities, margins over windows up to H = {}, penalties 1 to 4; all subsets"
 )
 
 
-def two_probes_check(context: Context, *, probes: int = 2, horizon: int = 0) -> Evidence:
+def two_probes_check(context: Context, *, probes: int = 2, horizon: int = 0) -> Outcome:
     """Compare the better of so many reachable sums next to the peak with all subsets."""
-    seen = examine(
+    return examine(
         "the better of two reachable sums is the best subset",
         _MADE.format(horizon),
         choices(context, horizon),
@@ -30,18 +29,13 @@ def two_probes_check(context: Context, *, probes: int = 2, horizon: int = 0) -> 
             == best_by_enumeration(*c[:3], discounted(*c[2:]))
         ),
     )
-    return evidence_of(
-        seen,
-        "The score is concave in Δ: no sum below the largest one up to its peak is better, none "
-        "above the next one either.",
-    )
 
 
-def _margins_check(context: Context, *, kept: int | None = None) -> Evidence:
+def _margins_check(context: Context, *, kept: int | None = None) -> Outcome:
     def points(margins: Sequence[int]) -> list[int]:
         return sorted(set(margins))[:kept]
 
-    seen = examine(
+    return examine(
         "the best of the reachable sums next to all margins is the best subset",
         _MADE.format(4),
         choices(context, 4),
@@ -49,11 +43,6 @@ def _margins_check(context: Context, *, kept: int | None = None) -> Evidence:
             best_near(points(c[2]), *c[:3], discounted(*c[2:]))
             == best_by_enumeration(*c[:3], discounted(*c[2:]))
         ),
-    )
-    return evidence_of(
-        seen,
-        "The score is piecewise linear with kinks at the margins only, so one of them is its "
-        "peak. Which one can be told beforehand: two probes do (own.two-probes).",
     )
 
 
@@ -70,7 +59,9 @@ CLAIMS = (
         hypotheses=("H = 0",),
         kind=Kind.FINITE,
         check=two_probes_check,
-        mutations=(Mutation("the lower probe alone", partial(two_probes_check, probes=1)),),
+        summary="The score is concave in Δ: no sum below the largest one up to its peak is "
+        "better, none above the next one either.",
+        mutations=(Mutation("the lower probe alone", probes=1),),
     ),
     Claim(
         id="route.margin-probes",
@@ -83,7 +74,9 @@ CLAIMS = (
         hypotheses=("contributions constant over the window", "β ≥ α"),
         kind=Kind.FINITE,
         check=_margins_check,
-        mutations=(Mutation("the smallest margin only", partial(_margins_check, kept=1)),),
+        summary="The score is piecewise linear with kinks at the margins only, so one of them is "
+        "its peak. Which one can be told beforehand: two probes do (own.two-probes).",
+        mutations=(Mutation("the smallest margin only", kept=1),),
         reading="with β ≥ α, as in all of the paper's settings: otherwise overflow is rewarded, "
         "and the largest sum of all is best.",
     ),

@@ -2,17 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import combinations_with_replacement, product
 
 import numpy as np
 
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence
-from proofs_checks.papers.balance.toolkit import confirmed
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.br0 import Rules, decision, decisions, f_score
-from proofs_checks.search import corrected_evidence, examine
+from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import multisets
 
 
@@ -90,7 +88,7 @@ def _as_toolkit(data: Data, penalty: int | None) -> bool:
 
 def _stage1_check(
     context: Context, *, alike: bool = False, fits: bool = False, penalty: int | None = None
-) -> Evidence:
+) -> Outcome:
     cases = [
         data
         for data in _states(context)
@@ -99,10 +97,12 @@ def _stage1_check(
         or len({size for row in (*data["active"], data["waiting"]) for size in row}) == 1
     ]
     made = "two workers with a few active requests, two waiting, small sizes"
-    printed = examine(
-        "stage 1 sends a safe request, or the largest one, or to the lightest worker", made, cases,
-        lambda data: verify_stage1(data) is None,
-    )  # fmt: skip
+    printed = refute(
+        "stage 1 sends a safe request, or the largest one, or to the lightest worker",
+        made,
+        cases,
+        verify_stage1,
+    )
 
     def corrected_holds(data: Data) -> bool:
         loads = [sum(row) for row in data["active"]]
@@ -122,13 +122,7 @@ def _stage1_check(
         "the toolkit's BR-0 takes a decision of BR-0 by hand", "a part of the same",
         cases[:: context.choose(4, 2, 1)], lambda data: _as_toolkit(data, penalty),
     )  # fmt: skip
-    evidence = corrected_evidence(
-        printed, corrected, verify_stage1, lambda data: data,
-        "A worker with few but long requests can have most free slots and the highest load; then "
-        "its margin is 0, every request overflows, and the smallest does least harm. An empty "
-        "cluster is another case.",
-    )  # fmt: skip
-    return confirmed(evidence, toolkit)
+    return printed, corrected, toolkit
 
 
 CLAIMS = (
@@ -144,10 +138,13 @@ CLAIMS = (
         hypotheses=("Σ_g cap_g > θ", "BR-0"),
         kind=Kind.COUNTEREXAMPLE,
         check=_stage1_check,
+        summary="A worker with few but long requests can have most free slots and the highest "
+        "load; then its margin is 0, every request overflows, and the smallest does least harm. "
+        "An empty cluster is another case.",
         mutations=(
-            Mutation("all requests of one size", partial(_stage1_check, alike=True)),
-            Mutation("safe requests only in the correction", partial(_stage1_check, fits=True)),
-            Mutation("the toolkit's BR-0 without a penalty", partial(_stage1_check, penalty=0)),
+            Mutation("all requests of one size", alike=True),
+            Mutation("safe requests only in the correction", fits=True),
+            Mutation("the toolkit's BR-0 without a penalty", penalty=0),
         ),
         correction="Free slots count requests, margins count tokens. Stage 1 sends the largest "
         "request that fits the margin of g* or the smallest that does not, whichever scores "

@@ -215,14 +215,14 @@ def test_runs_as_arrays_are_the_engines() -> None:
     """Completion by completion, on the paper's instance with three pairs of thresholds."""
     for thresholds in ((1, 1), (2, 1), (3, 2)):
         replicas = wait_replicas(canonical(), thresholds, 40, 3, np.random.default_rng(7))
-        assert agrees_with_engine(replicas, 3, 40).failed == 0
+        assert agrees_with_engine(replicas, 3, 40).tally.failed == 0
 
 
 def test_late_cohorts_would_be_noticed() -> None:
     """One batch that ends a clock unit later no longer agrees with the engine."""
     replicas = wait_replicas(canonical(), (1, 1), 30, 1, np.random.default_rng(3))
     replicas.ends[0][0, 4] += 1
-    assert agrees_with_engine(replicas, 1, 30).failed == 1
+    assert agrees_with_engine(replicas, 1, 30).tally.failed == 1
 
 
 def test_a_power_has_its_exponent() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proofs_checks.claim import Verifier
+from proofs_checks.evidence import Verifier
 from proofs_checks.papers.fluid import nested_gap, theorem1_memory, theorem4, wait_gap
 from proofs_checks.papers.fluid.algorithms import verify_algorithm1, verify_algorithm2
 from proofs_checks.papers.fluid.appendix_a3 import verify_overflow as verify_a3
