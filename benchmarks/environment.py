@@ -5,8 +5,8 @@ from functools import cache
 from typing import Any
 
 from bfio.common import provenance
+from bfio.common.import_closure import ROOT
 from bfio.common.provenance import (
-    ROOT,
     THREAD_VARIABLES,
     computing_sources,
     is_dirty,

@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-#: The folder that holds ``bfio`` and ``formulations``.
-ROOT = Path(__file__).resolve().parents[2]
+from bfio.common.import_closure import ROOT
+
 #: What the numerical libraries below us read once, when they are first imported.
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",

@@ -3,45 +3,14 @@
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
 from typing import Any, cast
 
 import bfio.studies.row_kinds
 from bfio.common.users_code import load_object
-from bfio.studies.row import Compute, Context, Instance
+from bfio.studies.row_kind import Described, RowKind
 from formulations.errors import InputError, use_one_of
-
-
-def _no_instance(arguments: Mapping[str, Any], context: Context) -> str:
-    """Return the digest of arguments that stand for no data but themselves."""
-    del arguments, context
-    return ""
-
-
-@dataclass(frozen=True)
-class RowKind:
-    """What a row computes.
-
-    Parameters
-    ----------
-    name : str
-        What a study file calls it.
-    summary : str
-        One line for users.
-    compute : callable
-        Computes a row from its arguments; must not depend on anything else.
-    instance : callable
-        Checks the arguments, and returns the digest of the data they stand for. It is called once
-        per row before any row is computed, so that a slip stops a study at once; slow parts are
-        to be cached.
-    """
-
-    name: str
-    summary: str
-    compute: Compute
-    instance: Instance = _no_instance
 
 
 def names() -> list[str]:
@@ -60,28 +29,62 @@ def find(name: str) -> RowKind:
         If there is no such kind.
     """
     if ":" not in name:
-        if name in _built_in():
-            return _built_in()[name]
-        raise InputError(
-            f"computes = {name!r}",
-            "unknown kind of row",
-            use_one_of(name, names(), "or module:function"),
-        )
+        return _built_in_modules(name)[name][1]
     loaded = load_object(name, "row function")
     if isinstance(loaded, RowKind):
         return loaded
     if not callable(loaded):
         raise InputError(name, f"a {type(loaded).__name__} is not callable", "name a function")
     summary = (inspect.getdoc(loaded) or "a user's own").splitlines()[0]
-    return RowKind(name, summary, cast("Callable[..., Any]", loaded))
+    values = getattr(loaded, "row_values", ())
+    return RowKind(name, summary, cast("Callable[..., Any]", loaded), values=values)
+
+
+def module_of(name: str) -> str:
+    """Return the module that holds a kind.
+
+    Raises
+    ------
+    InputError
+        If there is no such kind.
+    """
+    return name.partition(":")[0] if ":" in name else _built_in_modules(name)[name][0]
+
+
+def describe(computes: str, name: str) -> Described:
+    """Return unit and text of a value of a kind; empty if the kind or the value is unknown."""
+    try:
+        return find(computes).describe(name)
+    except InputError:
+        return Described(name)
+
+
+def with_unit(computes: str, name: str) -> str:
+    """Return the name of a value with its unit in brackets, as an axis shows it."""
+    unit = describe(computes, name).unit
+    return f"{name} [{unit}]" if unit not in ("", "1") else name
+
+
+def _built_in_modules(name: str) -> dict[str, tuple[str, RowKind]]:
+    """Return module and kind of all built-in names, of which ``name`` must be one."""
+    if name not in _built_in():
+        raise InputError(
+            f"computes = {name!r}",
+            "unknown kind of row",
+            use_one_of(name, names(), "or module:function"),
+        )
+    return _built_in()
 
 
 @cache
-def _built_in() -> dict[str, RowKind]:
+def _built_in() -> dict[str, tuple[str, RowKind]]:
     found = {}
     package = bfio.studies.row_kinds
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         kind = getattr(importlib.import_module(module.name), "KIND", None)
         if isinstance(kind, RowKind):
-            found[kind.name] = kind
+            found[kind.name] = module.name, kind
     return found
+
+
+__all__ = ["RowKind", "describe", "find", "module_of", "names", "with_unit"]

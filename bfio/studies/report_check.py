@@ -1,29 +1,33 @@
 """Check a report against the rows of its study before any row is computed."""
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from bfio.studies.matching import admits
-from bfio.studies.report_plan import Figure, Table
+from bfio.studies.report_plan import Figure, ReportPlan, Table
 from formulations.errors import InputError, use_one_of
-
-if TYPE_CHECKING:
-    from bfio.studies.study import Grid, Study
 
 #: Values of an argument that an error lists.
 _MAX_LISTED = 12
 
 
-def check_names(study: "Study") -> None:
-    """Refuse tables and figures that name an argument which no row has, at either size.
+def check_names(report: ReportPlan, names: Collection[str]) -> None:
+    """Refuse tables and figures that name an argument which no row has.
+
+    Parameters
+    ----------
+    report : ReportPlan
+        The tables and figures.
+    names : collection of str
+        Arguments of rows, at either size.
 
     Raises
     ------
     InputError
         With the title, the name, and the nearest argument there is.
     """
-    known = sorted({*study.axes(), *study.fixed, *study.smoke.fixed})
-    plans: list[Table | Figure] = [*study.report.tables, *study.report.figures]
+    known = sorted(names)
+    plans: list[Table | Figure] = [*report.tables, *report.figures]
     for asked in plans:
         for field, name in asked.arguments():
             if name not in known:
@@ -34,27 +38,34 @@ def check_names(study: "Study") -> None:
                 )
 
 
-def check_baselines(study: "Study") -> None:
+def check_baselines(report: ReportPlan, grids: Sequence[Mapping[str, Sequence[Any]]]) -> None:
     """Refuse a table whose baseline is in no row of the study.
+
+    Parameters
+    ----------
+    report : ReportPlan
+        The tables.
+    grids : sequence of mapping
+        Values of each argument that rows of a grid have, fixed ones included.
 
     Raises
     ------
     InputError
         With the title, the argument, and the values it takes.
     """
-    for table in study.report.tables:
+    for table in report.tables:
         if table.baseline:
-            _check_baseline(study, table)
+            _check_baseline(table, grids)
 
 
-def _check_baseline(study: "Study", table: Table) -> None:
+def _check_baseline(table: Table, grids: Sequence[Mapping[str, Sequence[Any]]]) -> None:
     names = {**table.baseline, **table.where}
     # A grid is a product: if each argument has a fitting value, one cell has them all.
-    if any(all(_fitting(study, grid, table, name) for name in names) for grid in study.grids):
+    if any(all(_fitting(grid, table, name) for name in names) for grid in grids):
         return
     for name, wanted in table.baseline.items():
-        if not any(_fitting(study, grid, table, name) for grid in study.grids):
-            values = [v for grid in study.grids for v in _taken(study, grid, name)]
+        if not any(_fitting(grid, table, name) for grid in grids):
+            values = [value for grid in grids for value in grid.get(name, [None])]
             raise InputError(
                 f"{table.place}: baseline",
                 f"no row of the table has {name} = {wanted!r}",
@@ -67,14 +78,11 @@ def _check_baseline(study: "Study", table: Table) -> None:
     )
 
 
-def _fitting(study: "Study", grid: "Grid", table: Table, name: str) -> list[Any]:
+def _fitting(grid: Mapping[str, Sequence[Any]], table: Table, name: str) -> list[Any]:
     """Return the values of an argument in a grid that both baseline and where admit."""
     wanted = [entries[name] for entries in (table.baseline, table.where) if name in entries]
-    return [v for v in _taken(study, grid, name) if all(admits(choice, v) for choice in wanted)]
-
-
-def _taken(study: "Study", grid: "Grid", name: str) -> Sequence[Any]:
-    return grid.axes.get(name) or [study.fixed.get(name)]
+    taken = grid.get(name, [None])
+    return [value for value in taken if all(admits(choice, value) for choice in wanted)]
 
 
 def _listed(values: Sequence[Any]) -> str:

@@ -6,7 +6,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from bfio.studies.study import Value
+#: Points of a series at most, as a figure can show them.
+MAX_POINTS = 400
+#: What an argument or a value of a row may be.
+Value: TypeAlias = str | int | float | bool | None
 
 
 class Status(StrEnum):

@@ -66,7 +66,7 @@ def plan(study: Study) -> list[Task]:
     tasks = []
     for arguments in study.rows():
         try:
-            instance = kind.instance(arguments, context)
+            instance = kind.planned(arguments, context).instance
         except InputError as error:
             raise InputError(f"{study.name}: {error.where}", error.what, error.remedy) from None
         key = row_key(study.computes, arguments, instance, code)

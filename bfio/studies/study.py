@@ -11,10 +11,9 @@ from bfio.studies.canonical import canonical
 from bfio.studies.limits import Limits
 from bfio.studies.report_check import check_baselines, check_names
 from bfio.studies.report_plan import ReportPlan
+from bfio.studies.row import Value
 from formulations.errors import InputError
 
-#: What an argument of a row may be.
-Value: TypeAlias = str | int | float | bool | None
 Arguments: TypeAlias = Mapping[str, Value]
 
 #: Rows of one study at most: beyond it a grid is a slip of the pen.
@@ -121,10 +120,11 @@ class Study:
                     )
         self._check_smoke()
         self._check_size()
-        check_names(self)
+        check_names(self.report, {*self.axes(), *self.fixed, *self.smoke.fixed})
         if not self.is_small:
             # The smoke size may lack a baseline, but must be a study as well.
-            check_baselines(self)
+            fixed = {name: [value] for name, value in self.fixed.items()}
+            check_baselines(self.report, [{**fixed, **grid.axes} for grid in self.grids])
             self.small()
 
     def _check_smoke(self) -> None:

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from bfio.common.users_code import load_object
 from bfio.studies.limits import Limits
 from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Shown, Statistic, Table
-from bfio.studies.study import Grid, Smoke, Study, Value
+from bfio.studies.row import Value
+from bfio.studies.study import Grid, Smoke, Study
 from formulations.arrays import integer
 from formulations.errors import InputError, use_one_of
 

@@ -13,7 +13,8 @@ from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from socket import socketpair
 
-from bfio.common.provenance import ROOT, THREAD_VARIABLES, environment
+from bfio.common.import_closure import ROOT
+from bfio.common.provenance import THREAD_VARIABLES, environment
 from bfio.studies.limits import Limits
 from bfio.studies.messages import Order, Report
 from bfio.studies.row import Row, Status

@@ -136,11 +136,11 @@ def _trace(error: BaseException) -> str:
 
 def _computed(order: Order) -> RowResult:
     task = order.task
-    kind = find(task.computes)
     context = Context(Path(order.folder), order.want_log)
-    if kind.instance(task.arguments, context) != task.instance:
+    planned = find(task.computes).planned(task.arguments, context)
+    if planned.instance != task.instance:
         raise RuntimeError("the data differ from those that were planned")
-    return _checked(kind.compute(task.arguments, context))
+    return _checked(planned.compute())
 
 
 def _checked(result: object) -> RowResult:

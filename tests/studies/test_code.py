@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bfio.common.provenance import computing_sources
+from bfio.common.import_closure import import_closure
 from bfio.studies.code import code_version
+from bfio.studies.kinds import module_of
 
 
 @pytest.fixture
@@ -45,9 +46,10 @@ def test_a_change_counts_if_rows_import_it(folder: Path, file: str, counts: bool
     assert (code_version("code_rows:row") != before) is counts
 
 
-def test_built_in_kinds_share_the_version_of_the_toolkit() -> None:
-    """What only shows results is no part of it."""
-    assert code_version("simulate") == code_version("gap")
-    places = {path.name for path in computing_sources()}
-    assert {"engine.py", "simulate.py", "solve.py"} <= places
-    assert not {"main.py", "plots.py", "supervisor.py", "page.py"} & places
+def test_a_built_in_kind_counts_what_it_imports() -> None:
+    """Not the runner, commands and reports around it, nor what only other kinds compute with."""
+    modules = import_closure(module_of("kv-cache"))
+    assert {"bfio.kvcache.engine", "bfio.studies.row_kinds.workload_arguments"} <= set(modules)
+    strangers = ("bfio.cli", "bfio.studies.kinds", "bfio.studies.report", "bfio.studies.runner")
+    assert not [name for name in modules if name.startswith((*strangers, "bfio.decode"))]
+    assert code_version("simulate") != code_version("kv-cache")

@@ -9,8 +9,7 @@ from bfio.studies.report.files import csv_text, write_all
 from bfio.studies.report.provenance import environment_id
 from bfio.studies.report.text import encodable, encodable_value
 from bfio.studies.results import Results
-from bfio.studies.row import Row, Task
-from bfio.studies.study import Value
+from bfio.studies.row import Row, Task, Value
 
 if TYPE_CHECKING:
     import pyarrow

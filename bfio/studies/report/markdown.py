@@ -19,7 +19,8 @@ from bfio.studies.report.tables import build
 from bfio.studies.report.traced import decimals_of, written
 from bfio.studies.report_plan import Shown, Table
 from bfio.studies.results import Results
-from bfio.studies.study import Study, Value
+from bfio.studies.row import Value
+from bfio.studies.study import Study
 from formulations.errors import InputError, use_one_of
 
 #: One line of the small table of results: columns by name, empty where there is nothing.

@@ -6,8 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from bfio.studies.matching import fulfils, identity
 from bfio.studies.report.statistics import Number, as_number
-from bfio.studies.row import Row, Task
-from bfio.studies.study import Value
+from bfio.studies.row import Row, Task, Value
 
 #: What every row has besides the values that its kind computes.
 MEASURED = ("wall_s", "cpu_s", "peak_memory_bytes", "solves", "unproven", "attempts")

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from bfio.common.statistics import CONFIDENCE, fit_line, student_t
 from bfio.studies.report_plan import Statistic
-from bfio.studies.study import Value
+from bfio.studies.row import Value
 
 Number: TypeAlias = int | float
 

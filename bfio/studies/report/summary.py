@@ -8,8 +8,8 @@ from bfio.studies.report.statistics import total
 from bfio.studies.report.text import shortened
 from bfio.studies.report.traced import Phrase, Traced, counted, origin, traced
 from bfio.studies.results import Results
-from bfio.studies.row import Row, Status, Verdict
-from bfio.studies.study import Study, Value
+from bfio.studies.row import Row, Status, Value, Verdict
+from bfio.studies.study import Study
 
 #: Failed rows and values of an axis that the page lists; it counts the others.
 MAX_FAILED, _MAX_VALUES = 200, 16

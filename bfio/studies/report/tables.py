@@ -36,8 +36,7 @@ from bfio.studies.report.traced import (
 )
 from bfio.studies.report_plan import Statistic, Table
 from bfio.studies.results import Results
-from bfio.studies.row import Row, Task
-from bfio.studies.study import Value
+from bfio.studies.row import Row, Task, Value
 
 #: Distinct words a cell lists; more say nothing.
 _MAX_WORDS = 6

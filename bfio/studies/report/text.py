@@ -2,7 +2,7 @@
 
 import re
 
-from bfio.studies.study import Value
+from bfio.studies.row import Value
 
 #: What stands for a character that cannot be shown.
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"

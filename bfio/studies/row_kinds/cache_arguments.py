@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from bfio.common.import_closure import users_digest
 from bfio.kvcache.arrival_models import ArrivalModel
 from bfio.kvcache.registry import build
 from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.run_arguments import policy_digest
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem
 
@@ -48,9 +48,9 @@ def algorithm_of(arguments: Arguments) -> str:
 
 
 def algorithm_digest(name: str) -> str:
-    """Return a digest of the source of a user's own algorithm, empty for a built-in one."""
+    """Return a digest of the sources of a user's own algorithm, empty for a built-in one."""
     loaded = ":".join(part for part in name.split(":") if "=" not in part)
-    return policy_digest(loaded) if ":" in loaded else ""
+    return users_digest(loaded) if ":" in loaded else ""
 
 
 def convention_of(arguments: Arguments) -> Convention:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bfio.kvcache.run import CacheRun
-from bfio.studies.row_kinds.run_values import MAX_POINTS
+from bfio.studies.row import MAX_POINTS
 from formulations.arrays import FloatArray, IntArray
 
 

@@ -10,15 +10,14 @@ from bfio.decode.gap import GapObserver, GapReport, StepRegret
 from bfio.decode.replay import run_violations
 from bfio.decode.simulation import simulate
 from bfio.step.exact import prepare
-from bfio.studies.kinds import RowKind
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import Context, RowResult, Value
+from bfio.studies.row_kind import RowKind
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.row_instance import row_instance
 from bfio.studies.row_kinds.run_arguments import RunPlan, run_plan
 from bfio.studies.row_kinds.run_values import run_solves
 from bfio.studies.row_kinds.simulate import ARGUMENTS as RUN_OF_A_POLICY
 from bfio.studies.row_kinds.workload_arguments import chosen_workload, workload_choice
-from bfio.studies.study import Value
 from formulations.rationals import exact_rational
 
 #: Arguments of a row.

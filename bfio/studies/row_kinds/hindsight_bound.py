@@ -8,8 +8,8 @@ from typing import Any
 
 from bfio.hindsight.latency import solve_hindsight
 from bfio.kvcache.simulation import serve
-from bfio.studies.kinds import RowKind
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import Context, RowResult, Value
+from bfio.studies.row_kind import RowKind
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.cache_arguments import (
     DRAWN_ARGUMENTS,
@@ -21,7 +21,6 @@ from bfio.studies.row_kinds.hindsight_ratio import (
     problem_digest,
     solve_timings,
 )
-from bfio.studies.study import Value
 from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram, lower_bound, solve
 from formulations.results import BoundKind, Termination

@@ -7,8 +7,8 @@ from typing import Any
 from bfio.hindsight.latency import HindsightResult, certified_bound, solve_hindsight
 from bfio.kvcache import replay
 from bfio.kvcache.simulation import serve
-from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kind import RowKind
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.cache_arguments import (
     ALGORITHM_ARGUMENTS,

@@ -11,8 +11,8 @@ from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.saturated import measure_saturated, saturated_mask
 from bfio.decode.simulation import simulate
-from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kind import RowKind
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.row_instance import row_instance
 from bfio.studies.row_kinds.run_arguments import RunPlan, run_plan

@@ -12,8 +12,8 @@ from bfio.kvcache.offered_load import arrival_rate
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheRun, Limits, Verdict
 from bfio.kvcache.simulation import serve
-from bfio.studies.kinds import RowKind
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import Context, RowResult, Value
+from bfio.studies.row_kind import RowKind
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.cache_arguments import (
     ALGORITHM_ARGUMENTS,
@@ -28,7 +28,6 @@ from bfio.studies.row_kinds.workload_arguments import (
     request_facts,
     workload_choice,
 )
-from bfio.studies.study import Value
 from formulations.errors import InputError
 from formulations.rationals import exact_rational
 

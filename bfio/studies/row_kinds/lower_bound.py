@@ -18,8 +18,8 @@ from bfio.kvcache.lower_bounds import (
     theorem_6_4,
 )
 from bfio.kvcache.simulation import serve
-from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kind import RowKind
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.cache_arguments import (
     ALGORITHM_ARGUMENTS,

@@ -7,8 +7,8 @@ from typing import Any
 from bfio.decode.replay import run_violations
 from bfio.decode.simulation import simulate
 from bfio.hindsight.makespan.from_run import clocked_schedule
-from bfio.studies.kinds import RowKind
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import Context, RowResult, Value
+from bfio.studies.row_kind import RowKind
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.hindsight_ratio import excess
 from bfio.studies.row_kinds.myopia_instance import (
@@ -23,7 +23,6 @@ from bfio.studies.row_kinds.myopia_instance import (
 )
 from bfio.studies.row_kinds.run_arguments import policy_digest
 from bfio.studies.row_kinds.run_values import run_solves, run_timings
-from bfio.studies.study import Value
 from formulations.hindsight_makespan import (
     MakespanProblem,
     MakespanResult,

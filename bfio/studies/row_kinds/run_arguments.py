@@ -1,14 +1,11 @@
 """Arguments of a simulated run: machine, arrivals, what policies know, and the policy."""
 
-import hashlib
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
-from bfio.common.users_code import load_object
+from bfio.common.import_closure import users_digest
 from bfio.decode import predictor_registry as predictors
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, parse_drift
@@ -133,16 +130,12 @@ def checked_plan(plan: RunPlan) -> RunPlan:
 
 
 def policy_digest(policy: str) -> str:
-    """Return a digest of the source of a user's own policy, empty for a built-in one.
+    """Return a digest of the sources of a user's own policy, empty for a built-in one.
 
-    The version of the code that a row carries covers the toolkit only.
+    The version of the code that a row carries covers its kind only.
     """
     name, _ = parse_policy(policy, PolicyOptions())
-    if ":" not in name:
-        return ""
-    module = inspect.getmodule(load_object(name, "policy"))
-    file = getattr(module, "__file__", None)
-    return "" if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    return users_digest(name) if ":" in name else ""
 
 
 def _no_policy(state: DecodeState) -> Sequence[int | None]:

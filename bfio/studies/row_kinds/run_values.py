@@ -11,10 +11,7 @@ from bfio.decode.energy import EnergyModel
 from bfio.decode.metrics import measure, measure_steady, metrics
 from bfio.decode.run import Run
 from bfio.decode.saturated import measure_saturated, saturated_mask
-from bfio.studies.study import Value
-
-#: Points of a series at most.
-MAX_POINTS = 400
+from bfio.studies.row import MAX_POINTS, Value
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from bfio.studies.kinds import RowKind
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import Context, RowResult, Value
+from bfio.studies.row_kind import RowKind
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.wait_classes import (
     CLASS_ARGUMENTS,
@@ -18,7 +18,6 @@ from bfio.studies.row_kinds.wait_classes import (
     spread,
 )
 from bfio.studies.row_kinds.wait_offer import digest_of, horizon_of, probability_of
-from bfio.studies.study import Value
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem
 from formulations.thresholds import (

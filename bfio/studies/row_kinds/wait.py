@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 from bfio.common.users_code import call_check
-from bfio.studies.kinds import RowKind
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import Context, RowResult, Value
+from bfio.studies.row_kind import RowKind
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.cache_arguments import algorithm_digest
 from bfio.studies.row_kinds.wait_offer import (
@@ -26,7 +26,6 @@ from bfio.studies.row_kinds.wait_policy import (
     threshold_facts,
 )
 from bfio.studies.row_kinds.wait_values import fluid_values, run_values, unscaled_values
-from bfio.studies.study import Value
 from bfio.wait.replay import violations
 from bfio.wait.run import StageRun
 from bfio.wait.simulation import serve

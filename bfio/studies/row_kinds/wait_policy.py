@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from bfio.studies.row import Value
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.wait_classes import multiplied, offered_load
-from bfio.studies.study import Value
 from bfio.wait.chains import ThresholdPolicy
 from bfio.wait.policy import StagePolicy
 from bfio.wait.registry import NoThresholdsError, build, names

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 
+from bfio.studies.row import Value
 from bfio.studies.row_kinds.wait_classes import offered_load, total_rate
-from bfio.studies.study import Value
 from bfio.wait.run import StageRun
 from formulations.fluid import FluidProblem, Objective, equilibrium, knapsack, work_rate
 

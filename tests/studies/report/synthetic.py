@@ -14,9 +14,9 @@ import numpy as np
 from bfio.studies.canonical import row_key
 from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Statistic, Table
 from bfio.studies.results import Results
-from bfio.studies.row import Row, Status, Task, Verdict
+from bfio.studies.row import Row, Status, Task, Value, Verdict
 from bfio.studies.store import open_for_reading, open_for_writing
-from bfio.studies.study import Grid, Study, Value
+from bfio.studies.study import Grid, Study
 
 POLICIES = ("fcfs", "jsq-tokens", "br-0", "bf-io")
 TRACES = ("azure-code", "burstgpt", "mooncake")

@@ -10,8 +10,8 @@ from pyarrow import parquet
 
 from bfio.studies.report.export import export_files, write_export
 from bfio.studies.results import Results
-from bfio.studies.row import Row, Status
-from bfio.studies.study import Grid, Study, Value
+from bfio.studies.row import Row, Status, Value
+from bfio.studies.study import Grid, Study
 from formulations.errors import InputError
 from tests.studies.report import synthetic
 

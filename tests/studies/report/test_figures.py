@@ -14,8 +14,8 @@ from bfio.studies.report.drawing import Drawing, inline_svg, look, to_png, to_sv
 from bfio.studies.report.figures import draw
 from bfio.studies.report.traced import Cell, Traced
 from bfio.studies.report_plan import Figure, FigureKind
-from bfio.studies.row import Row, Status, Task
-from bfio.studies.study import Grid, Value
+from bfio.studies.row import Row, Status, Task, Value
+from bfio.studies.study import Grid
 from formulations.errors import InputError
 from tests.studies.report import synthetic
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.studies.report.pairing import Baseline, pair, ratio
-from bfio.studies.row import Row, Status, Task
-from bfio.studies.study import Value
+from bfio.studies.row import Row, Status, Task, Value
 from formulations.errors import InputError
 from tests.studies.report.synthetic import done
 

@@ -11,8 +11,8 @@ from bfio.studies.report.tables import TableView, build
 from bfio.studies.report.traced import Cell, Traced, decimals_of, estimated, written
 from bfio.studies.report_plan import Statistic, Table
 from bfio.studies.results import Results
-from bfio.studies.row import Row, Status
-from bfio.studies.study import Grid, Study, Value
+from bfio.studies.row import Row, Status, Value
+from bfio.studies.study import Grid, Study
 from tests.studies.report import synthetic
 
 AXES: Mapping[str, Sequence[Value]] = {"policy": ("fcfs", "br-0", None), "seed": (0, 1)}

@@ -10,8 +10,8 @@ from bfio.studies import kinds
 from bfio.studies.canonical import canonical
 from bfio.studies.report.selection import MEASURED
 from bfio.studies.report_plan import FigureKind
-from bfio.studies.row import Context, RowResult
-from bfio.studies.study import Study, Value
+from bfio.studies.row import Context, RowResult, Value
+from bfio.studies.study import Study
 from bfio.studies.study_file import read_study
 from tests.places import STUDIES
 

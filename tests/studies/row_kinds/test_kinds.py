@@ -15,9 +15,8 @@ from bfio.decode.saturated import measure_saturated
 from bfio.decode.simulation import simulate
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import MAX_POINTS, Context, RowResult
 from bfio.studies.row_kinds.gap import gap_values
-from bfio.studies.row_kinds.run_values import MAX_POINTS
 from bfio.workloads.synthetic_workloads import synthetic
 
 HERE = Context(Path())

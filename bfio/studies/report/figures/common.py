@@ -17,8 +17,7 @@ from bfio.studies.report.selection import Group, grouped, keys_of, label
 from bfio.studies.report.text import printable
 from bfio.studies.report.traced import Column, DataTable, origin
 from bfio.studies.report_plan import Figure
-from bfio.studies.row import Row
-from bfio.studies.study import Value
+from bfio.studies.row import Row, Value
 from formulations.errors import InputError
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from bfio.studies.report.traced import (
     traced,
 )
 from bfio.studies.report_plan import Figure, Statistic
-from bfio.studies.row import Row
-from bfio.studies.study import Value
+from bfio.studies.row import Row, Value
 
 #: What intervals of means are, for captions.
 MEANS = "Means over the rows of a point, with 95 % Student-t intervals"

@@ -1,0 +1,155 @@
+"""What a kind of row is: what it computes from its arguments, and what its values mean."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from bfio.studies.row import Compute, Context, Instance, RowResult, Value
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_HALF_WIDTH = ".half_width"
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a value, series or timing of rows is: unit and one line; empty where unknown."""
+
+    name: str
+    unit: str = ""
+    text: str = ""
+
+
+#: What is measured of every row, whatever computes it.
+MEASURED = (
+    Described("wall_s", "s", "wall-clock time of the run, or of the whole row if it times no run"),
+    Described("cpu_s", "s", "processor time of the row"),
+    Described("peak_memory_bytes", "bytes", "largest resident memory of the row's process"),
+    Described("solves", "", "optima asked for"),
+    Described("unproven", "", "optima asked for that stayed unproven"),
+    Described("attempts", "", "how often the row was begun"),
+)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A row whose arguments are read and checked.
+
+    Parameters
+    ----------
+    instance : str
+        Digest of the data that the arguments stand for.
+    compute : callable
+        Computes the row.
+    """
+
+    instance: str
+    compute: Callable[[], RowResult | Mapping[str, Value]]
+
+
+def _no_instance(arguments: Mapping[str, Any], context: Context) -> str:
+    """Return the digest of arguments that stand for no data but themselves."""
+    del arguments, context
+    return ""
+
+
+@dataclass(frozen=True)
+class RowKind:
+    """What a row computes.
+
+    Parameters
+    ----------
+    name : str
+        What a study file calls it.
+    summary : str
+        One line for users.
+    compute : callable
+        Computes a row from its arguments; must not depend on anything else.
+    instance : callable
+        Checks the arguments, and returns the digest of the data they stand for. It is called once
+        per row before any row is computed, so that a slip stops a study at once; slow parts are
+        to be cached.
+    values : sequence of Described
+        Its values, series and timings, for reports and documents.
+    parts : mapping of str to str
+        Prefixes under which it has the same values of something else, e.g. a part of the run, and
+        what that is.
+    plan : callable, optional
+        Does the work of ``compute`` and ``instance`` from arguments that are read once, see
+        `planned`.
+    """
+
+    name: str
+    summary: str
+    compute: Compute
+    instance: Instance = _no_instance
+    values: Sequence[Described] = ()
+    parts: Mapping[str, str] = field(default_factory=dict)
+    plan: Callable[[Mapping[str, Any], Context], Planned] | None = None
+
+    def planned(self, arguments: Mapping[str, Any], context: Context) -> Planned:
+        """Return a row with its arguments read and checked.
+
+        Raises
+        ------
+        InputError
+            If an argument is refused.
+        """
+        if self.plan is not None:
+            return self.plan(arguments, context)
+        instance = self.instance(arguments, context)
+        return Planned(instance, lambda: self.compute(arguments, context))
+
+    def describe(self, name: str) -> Described:
+        """Return unit and text of a value by name, with the part of the run it is over."""
+        known = {entry.name: entry for entry in (*MEASURED, *self.values)}
+        if name in known:
+            return known[name]
+        for prefix, part in self.parts.items():
+            if name.startswith(prefix):
+                inner = self.describe(name.removeprefix(prefix))
+                return _within(name, inner, "{}, " + part)
+        if name.endswith(_HALF_WIDTH):
+            inner = self.describe(name.removesuffix(_HALF_WIDTH))
+            return _within(name, inner, "half a 95 % interval by batch means of: {}")
+        return Described(name)
+
+
+def planned_kind(
+    name: str,
+    summary: str,
+    plan: Callable[[Mapping[str, Any], Context], Planned],
+    values: Sequence[Described],
+    parts: Mapping[str, str] | None = None,
+) -> RowKind:
+    """Return a kind of which one function reads the arguments; see `RowKind`."""
+    return RowKind(
+        name,
+        summary,
+        compute=lambda arguments, context: plan(arguments, context).compute(),
+        instance=lambda arguments, context: plan(arguments, context).instance,
+        values=values,
+        parts=parts or {},
+        plan=plan,
+    )
+
+
+def described(*values: Described) -> Callable[[F], F]:
+    """Say what the values of a row function of one's own are."""
+
+    def decorate(function: F) -> F:
+        function.row_values = values  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def descriptions(text: str) -> list[Described]:
+    """Return what a text describes, one value per line: ``name | unit | what it is``."""
+    lines = (line.split("|", 2) for line in text.strip().splitlines())
+    return [Described(name.strip(), unit.strip(), what.strip()) for name, unit, what in lines]
+
+
+def _within(name: str, inner: Described, sentence: str) -> Described:
+    text = sentence.format(inner.text) if inner.text else ""
+    return Described(name, inner.unit, text)
