@@ -1,20 +1,14 @@
 """Run checks, compare their verdicts with the recorded ones, verify stored counterexamples."""
 
-import os
-import signal
-import threading
 import time
 import zlib
-from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context, parent_process
 from typing import Any
 
 import numpy as np
 
+from bfio.common.processes import in_processes
 from formulations.errors import InputError
 from proofs_checks.claim import Claim, Context, Effort, Mutation
 from proofs_checks.evidence import Evidence, VacuousCheckError
@@ -108,27 +102,7 @@ def run_claims(
             yield run_claim(claim, effort, seed)
         return
     tasks = [(claim.id, effort, seed) for claim in chosen]
-    before = active_children()
-    # Forked children of a process with solver threads could hang.
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_end_with_parent)
-    try:
-        with _interrupts_blocked():
-            # Not `map`: it cancels what is left, and a pool whose processes ended stumbles on it.
-            reports = [pool.submit(_run_by_id, task) for task in tasks]
-        for report in reports:
-            yield report.result()
-    except BrokenProcessPool:
-        raise InputError(
-            "claims", "a process was killed", "check fewer, or use --jobs 1"
-        ) from None
-    except BaseException:
-        # After an interruption nobody wants to wait for the checks that still run.
-        for child in active_children():
-            if child not in before:
-                child.terminate()
-        raise
-    finally:
-        pool.shutdown()
+    yield from in_processes(_run_by_id, tasks, jobs, "claims")
 
 
 def report_document(claim: Claim, report: Report) -> dict[str, Any]:
@@ -166,28 +140,6 @@ def _run_by_id(task: tuple[str, Effort, int]) -> Report:
         error = f"{type(failure).__name__}: {failure}"
         return Report(claim_id, None, error, None, "none", 0.0)
     return run_claim(claim, effort, seed)
-
-
-@contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Keep Ctrl-C from the processes started meanwhile: the parent alone decides what to do."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
-def _end_with_parent() -> None:
-    """End this process when the one that started it is gone, killed even."""
-    parent = parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _evidence(claim: Claim, effort: Effort, seed: int) -> tuple[Evidence | None, str | None]:

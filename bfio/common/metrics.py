@@ -13,6 +13,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
+from bfio.common.statistics import half_width
 from formulations.arrays import FloatArray, IntArray
 
 Value: TypeAlias = int | float | None
@@ -201,6 +202,16 @@ class MetricTable(Generic[Record]):
     def averages(self, record: Record) -> dict[str, Average]:
         """Return what the averages among the metrics are taken of, by name."""
         return {m.name: m.average(record) for m in self if m.average is not None}
+
+    def half_widths(self, record: Record) -> dict[str, float | None]:
+        """Return half the widths of the 95 % intervals of the averages, by name, in their units.
+
+        None where there are too few observations; see `bfio.common.statistics.half_width`.
+        """
+        return {
+            name: half_width(average.numerator, average.denominator)
+            for name, average in self.averages(record).items()
+        }
 
     def columns(self) -> list[tuple[str, Column]]:
         """Return names and columns of the metrics that have a column."""

@@ -32,18 +32,21 @@ class Kind:
         Makes a value of its text, or raises ValueError.
     types : tuple of type
         What a value may be in a document.
+    from_value : callable
+        Makes a value of one in a document.
     """
 
     name: str
     from_text: Callable[[str], Any]
     types: tuple[type, ...]
+    from_value: Callable[[Any], Any]
 
 
-WHOLE = Kind("integer", int, (int,))
-NUMBER = Kind("number", float, (int, float))
+WHOLE = Kind("integer", int, (int,), int)
+NUMBER = Kind("number", float, (int, float), float)
 #: Kept as text until the dataclass reads it exactly; a decimal is taken as printed.
-RATIONAL = Kind("number", str, (int, float, str))
-TEXT = Kind("text", str, (str,))
+RATIONAL = Kind("number", str, (int, float, str), str)
+TEXT = Kind("text", str, (str,), str)
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Option:
         """
         if isinstance(given, bool) or not isinstance(given, self.kind.types):
             raise InputError(where, f"{given!r} is no {self.kind.name}", "write one")
-        return str(given) if self.kind is RATIONAL and isinstance(given, float) else given
+        return self.kind.from_value(given)
 
     def read(self, text: str, where: str) -> Any:
         """Return the value that a text stands for.
@@ -192,6 +195,30 @@ def from_mapping(owner: type[T], mapping: Mapping[str, Any], **others: Any) -> T
         if mapping.get(entry.name) is not None
     }
     return _made(owner, given | others, places)
+
+
+def split_options(text: str) -> tuple[str, dict[str, str]]:
+    """Return the name in ``name:option=value:...`` and the options behind it.
+
+    The name is all that holds no ``=``, so that ``module:function:option=value`` has one, too.
+
+    Raises
+    ------
+    InputError
+        If an option occurs twice or has no value.
+    """
+    name, options = [], {}
+    for part in text.split(":"):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            name.append(part)
+        elif key in options:
+            raise InputError(text, f"option {key!r} occurs twice", "keep one of them")
+        elif not value:
+            raise InputError(text, f"option {key!r} without a value", "write option=value")
+        else:
+            options[key] = value
+    return ":".join(name), options
 
 
 def from_texts(base: T, texts: Mapping[str, str], where: str) -> T:

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from formulations.arrays import integer
+from bfio.common.options import NUMBER, WHOLE, option
 from formulations.errors import InputError
+from formulations.scalars import integer
 
 #: Fixed part of a step [s] at 72 slots: (0.6e-3·72 + 35e-3)/16, read from the simulator that the
 #: BF-IO authors released; the paper itself prints no value.
@@ -36,11 +37,21 @@ class Cluster:
         Time per token of the mean load [s/token], an overhead every worker shares; 0 in BF-IO.
     """
 
-    workers: int = 16
-    slots: int = 72
-    step_overhead_s: float = STEP_OVERHEAD_S
-    token_time_s: float = TOKEN_TIME_S
-    mean_time_s: float = 0.0
+    workers: int = option(16, WHOLE, "G", "workers (default 16)")
+    slots: int = option(72, WHOLE, "B", "requests a worker decodes at once (72)")
+    step_overhead_s: float = option(
+        STEP_OVERHEAD_S, NUMBER, "C", "fixed part of a step [s] (4.8875e-3)", name="step_overhead"
+    )
+    token_time_s: float = option(
+        TOKEN_TIME_S,
+        NUMBER,
+        "T",
+        "time per token of the peak [s] (1.00524902e-7)",
+        name="token_time",
+    )
+    mean_time_s: float = option(
+        0.0, NUMBER, "T", "time per token of the mean (0)", name="mean_time"
+    )
 
     def __post_init__(self) -> None:
         """Validate."""

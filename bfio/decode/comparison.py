@@ -1,13 +1,15 @@
 """Several policies on the same requests: the main job."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from bfio.common.options import spelled_out
+from bfio.common.processes import in_processes
 from bfio.decode.cluster import Cluster
-from bfio.decode.energy import EnergyModel
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.observers import ProgressObserver, StepView
+from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
@@ -47,6 +49,7 @@ class Comparison:
         ]
 
 
+@spelled_out(RunOptions)
 def compare(
     workload: Workload,
     policies: Sequence[str],
@@ -54,9 +57,10 @@ def compare(
     *,
     policy_options: PolicyOptions | None = None,
     energy_model: EnergyModel | None = None,
+    engine: str = "auto",
     jobs: int = 1,
     progress: Progress | None = None,
-    **options: Any,
+    options: RunOptions | None = None,
 ) -> Comparison:
     """Simulate each policy on the same requests.
 
@@ -66,69 +70,34 @@ def compare(
         The requests.
     policies : sequence of str
         Names as `bfio.simulate` takes them, each once.
-    cluster : Cluster, optional
-        The machine; by default 16 workers of 72 slots.
-    policy_options : PolicyOptions, optional
-        Options of all policies that do not state their own.
+    cluster, policy_options, engine, options
+        As `bfio.simulate` takes them.
     energy_model : EnergyModel, optional
         Constants of the energy metrics.
     jobs : int
         Processes; wall-clock times are comparable only with 1.
     progress : callable, optional
         Called now and then with a label and its completed requests.
-    **options
-        Those of `bfio.decode.engine.simulate`.
 
     Returns
     -------
     Comparison
         One run per policy.
     """
-    runs = compare_each(
-        workload,
-        policies,
-        cluster,
-        policy_options=policy_options,
-        jobs=jobs,
-        progress=progress,
-        **options,
-    )
+    task = RunTask(workload, cluster, policy_options, engine, options or RunOptions())
+    runs = compare_each(task, policies, jobs=jobs, progress=progress)
     return Comparison(tuple(policies), tuple(runs), energy_model or EnergyModel())
 
 
-def compare_each(
-    workload: Workload,
-    policies: Sequence[str],
-    cluster: Cluster | None = None,
-    *,
-    policy_options: PolicyOptions | None = None,
-    jobs: int = 1,
-    progress: Progress | None = None,
-    **options: Any,
-) -> Iterator[Run]:
-    """Yield the run of each policy as soon as it and those before it are done; see `compare`."""
-    _check_names(policies)
-    integer(jobs, "jobs", minimum=1, maximum=1024)
-    task = _Task(workload, cluster, policy_options, options)
-    if jobs == 1:
-        for label in policies:
-            yield task.run(label, progress)
-        return
-    with ProcessPoolExecutor(max_workers=jobs) as pool:
-        for label, run in zip(policies, pool.map(task.run, policies), strict=True):
-            if progress is not None:
-                progress(label, run.completed)
-            yield run
-
-
 @dataclass(frozen=True)
-class _Task:
-    """What every policy is run on."""
+class RunTask:
+    """What every policy of a comparison is run on, as `bfio.simulate` takes it."""
 
     workload: Workload
-    cluster: Cluster | None
-    policy_options: PolicyOptions | None
-    options: dict[str, Any]
+    cluster: Cluster | None = None
+    policy_options: PolicyOptions | None = None
+    engine: str = "auto"
+    options: RunOptions = field(default_factory=RunOptions)
 
     def run(self, label: str, progress: Progress | None = None) -> Run:
         """Simulate one policy."""
@@ -140,9 +109,26 @@ class _Task:
             label,
             self.cluster,
             policy_options=self.policy_options,
+            engine=self.engine,
             observers=observers,
-            **self.options,
+            options=self.options,
         )
+
+
+def compare_each(
+    task: RunTask, policies: Sequence[str], *, jobs: int = 1, progress: Progress | None = None
+) -> Iterator[Run]:
+    """Yield the run of each policy as soon as it and those before it are done; see `compare`."""
+    _check_names(policies)
+    integer(jobs, "jobs", minimum=1, maximum=1024)
+    if jobs == 1:
+        for label in policies:
+            yield task.run(label, progress)
+        return
+    for label, run in zip(policies, in_processes(task.run, policies, jobs), strict=True):
+        if progress is not None:
+            progress(label, run.completed)
+        yield run
 
 
 def _reporter(label: str, progress: Progress) -> Callable[[StepView], None]:

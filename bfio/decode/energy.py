@@ -19,17 +19,13 @@ from enum import StrEnum
 import numpy as np
 
 from bfio.decode.cluster import Cluster
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.observers import StepView
 from bfio.decode.run import Run
 from formulations.arrays import FloatArray, IntArray
-from formulations.errors import InputError
 
 #: Cells of a trajectory handled at once.
 _CHUNK_CELLS = 1 << 20
-
-
-#: Range of the constants accepted, so that powers and energies stay finite.
-MIN_CONSTANT, MAX_CONSTANT = 1e-6, 1e24
 
 
 class EnergyReading(StrEnum):
@@ -37,57 +33,6 @@ class EnergyReading(StrEnum):
 
     TWO_PHASE = "two-phase"
     AVERAGED = "averaged"
-
-
-@dataclass(frozen=True)
-class EnergyModel:
-    """Constants of the power curve; defaults for an A100 with a 7-billion-parameter model.
-
-    Parameters
-    ----------
-    idle_power_w, max_power_w : float
-        ``P_idle`` and ``P_max`` [W]; 100 and 400 in BF-IO, appendix on energy.
-    saturation : float
-        ``mfu_sat``, the utilisation at which power no longer rises; 0.45 there.
-    exponent : float
-        ``γ``; 0.7 there.
-    parameters : float
-        Model parameters; the paper prints none, 7e9 is our choice.
-    peak_flops : float
-        Peak floating-point operations per second; 312e12 for an A100 in bfloat16.
-    """
-
-    idle_power_w: float = 100.0
-    max_power_w: float = 400.0
-    saturation: float = 0.45
-    exponent: float = 0.7
-    parameters: float = 7e9
-    peak_flops: float = 312e12
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        for name in ("saturation", "exponent", "parameters", "peak_flops"):
-            value = getattr(self, name)
-            if not MIN_CONSTANT <= value <= MAX_CONSTANT:
-                raise InputError(
-                    name,
-                    f"{value} is out of range",
-                    f"give a number in [{MIN_CONSTANT}, {MAX_CONSTANT}]",
-                )
-        if not 0.0 <= self.idle_power_w <= self.max_power_w < float("inf"):
-            raise InputError(
-                "idle_power_w",
-                f"{self.idle_power_w} W idle and {self.max_power_w} W at most",
-                "use 0 <= idle power <= maximum power",
-            )
-
-    def power(self, tokens_per_s: FloatArray) -> FloatArray:
-        """Return the power of a worker that emits ``tokens_per_s`` [W], elementwise."""
-        mfu = tokens_per_s * (6.0 * self.parameters / self.peak_flops)
-        share = np.minimum(mfu, self.saturation) / self.saturation
-        dynamic = (self.max_power_w - self.idle_power_w) * share**self.exponent
-        power: FloatArray = self.idle_power_w + dynamic
-        return power
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,17 @@ optimum, in tokens. Steps whose optimum is not proven are counted apart, with th
 their regret lies; they are never dropped.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from bfio.common.options import spelled_out
 from bfio.decode.cluster import Cluster
-from bfio.decode.observers import StepView
+from bfio.decode.observers import Observer, StepView
+from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.simulation import simulate
@@ -260,6 +262,7 @@ def _spread(values: list[float]) -> dict[str, float | int | None]:
     }
 
 
+@spelled_out(RunOptions)
 def measure_gap(
     workload: Workload,
     policy: str | Policy,
@@ -267,13 +270,15 @@ def measure_gap(
     *,
     observer: GapObserver | None = None,
     policy_options: PolicyOptions | None = None,
-    **options: Any,
+    engine: str = "auto",
+    observers: Sequence[Observer] = (),
+    options: RunOptions | None = None,
 ) -> GapReport:
     """Replay a policy and measure the regret of its decisions.
 
     Parameters
     ----------
-    workload, policy, cluster, policy_options, **options
+    workload, policy, cluster, policy_options, engine, observers, options
         As `bfio.simulate` takes them.
     observer : GapObserver, optional
         Which program to solve and how; by default the imbalance of the current step, exactly.
@@ -283,16 +288,15 @@ def measure_gap(
     GapReport
         One row per decision.
     """
-    gaps = observer or GapObserver()
-    watching = [*options.pop("observers", ()), gaps]
-    options.setdefault("keep_trajectory", False)
+    gaps, asked = observer or GapObserver(), options or RunOptions()
     simulate(
         workload,
         policy,
         cluster,
         policy_options=policy_options,
-        horizon=max(gaps.horizon, options.pop("horizon", 0)),
-        observers=watching,
-        **options,
+        engine=engine,
+        observers=[*observers, gaps],
+        keep_trajectory=False,
+        options=replace(asked, horizon=max(gaps.horizon, asked.horizon)),
     )
     return gaps.report()

@@ -15,7 +15,8 @@ from typing import TypeAlias
 import numpy as np
 
 from bfio.common.metrics import exact_sum
-from bfio.decode.energy import EnergyModel, EnergyReading, energy_account
+from bfio.decode.energy import EnergyReading, energy_account
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.run import Run
 from formulations.arrays import FloatArray, IntArray
 

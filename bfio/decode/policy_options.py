@@ -1,12 +1,18 @@
 """The flags every policy is made from, checked once at the edge."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from formulations.arrays import MAX_TOKENS, integer
+from bfio.common.options import NUMBER, RATIONAL, TEXT, WHOLE, option
 from formulations.errors import InputError
 from formulations.rationals import exact_rational
-from formulations.step.problem import Objective
+from formulations.scalars import MAX_TOKENS, integer
+
+if TYPE_CHECKING:
+    from formulations.step.problem import Objective
 
 #: How stage 2 of the two-stage heuristic orders workers.
 KEYS = ("lexicographic", "product")
@@ -28,6 +34,8 @@ class PolicyOptions:
 
     Parameters
     ----------
+    horizon : int, optional
+        ``H``, look-ahead steps; by default 20 for `br-h` and 0 for all others.
     threshold : int
         ``θ``: total free slots up to which the two-stage heuristic chooses subsets (stage 2).
     candidates : int, optional
@@ -38,8 +46,6 @@ class PolicyOptions:
         `br-0` and 43 for `br-h`.
     gamma : Fraction, optional
         Discount per look-ahead step, in (0, 1]; by default 0.86 for `br-h` and 1 for `bf-io`.
-    horizon : int, optional
-        ``H``, look-ahead steps; by default 20 for `br-h` and 0 for all others.
     choices : int
         ``d``, workers that `power-of-2` samples per request.
     cap_threshold : int, optional
@@ -60,21 +66,30 @@ class PolicyOptions:
         If a value breaks its rule, naming the flag.
     """
 
-    threshold: int = 7
-    candidates: int | None = None
-    alpha: Fraction = Fraction(1)
-    beta: Fraction | None = None
-    gamma: Fraction | None = None
-    horizon: int | None = None
-    choices: int = 2
-    cap_threshold: int | None = None
-    key: str = "lexicographic"
-    backend: str = "exact"
-    time_limit: float | None = 1.0
-    objective: Objective = Objective.IMBALANCE
+    horizon: int | None = option(None, WHOLE, "H", "look-ahead steps (0; br-h 20)")
+    threshold: int = option(7, WHOLE, "N", "br-0, br-h: θ, slots for stage 2 (7)")
+    candidates: int | None = option(
+        None, WHOLE, "K", "br-0, br-h: requests per subset choice (64)"
+    )
+    alpha: Fraction = option(Fraction(1), RATIONAL, "A", "br-0, br-h: reward scale (1)")
+    beta: Fraction | None = option(None, RATIONAL, "B", "overflow penalty (br-0: G; br-h: 43)")
+    gamma: Fraction | None = option(None, RATIONAL, "C", "discount per step (br-h 0.86; bf-io 1)")
+    key: str = option("lexicographic", TEXT, "K", "stage 2 order: lexicographic, product")
+    choices: int = option(2, WHOLE, "D", "power-of-2: workers sampled (2)")
+    cap_threshold: int | None = option(None, WHOLE, "N", "throttled: load limit [tokens]")
+    backend: str = option("exact", TEXT, "B", "bf-io: exact, cp-sat, highs or pyomo")
+    objective: Objective = option("imbalance", TEXT, "O", "imbalance, max-load or gap")
+    time_limit: float | None = option(
+        1.0,
+        NUMBER,
+        "SECONDS",
+        "limit of each solve (default 1); what it leaves unproven is counted",
+    )
 
     def __post_init__(self) -> None:
-        """Validate, and turn rationals into fractions."""
+        """Validate, and turn texts into what they name."""
+        from formulations.step.problem import Objective
+
         integer(self.threshold, "threshold", maximum=_MAX_COUNT)
         integer(self.choices, "choices", minimum=1, maximum=_MAX_COUNT)
         _optional_integer(self.candidates, "candidates", 1, _MAX_COUNT)

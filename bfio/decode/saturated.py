@@ -9,7 +9,7 @@ them.
 
 import numpy as np
 
-from bfio.decode.energy import EnergyModel
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import RunPart, Value, metrics
 from bfio.decode.run import Run
 from formulations.arrays import BoolArray

@@ -1,17 +1,22 @@
 """Run a policy, by name or as a function, on the decode engine, and describe what came out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from bfio.common.options import spelled_out
 from bfio.decode.cluster import Cluster
 from bfio.decode.compiled.scope import is_worthwhile, may_compile
-from bfio.decode.energy import EnergyModel
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.engine import simulate as run_engine
 from bfio.decode.metrics import measure, measure_steady
+from bfio.decode.observers import Observer
+from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
+from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.run import Run
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
@@ -20,6 +25,7 @@ from formulations.errors import InputError
 ENGINES = ("auto", "compiled", "reference")
 
 
+@spelled_out(RunOptions)
 def simulate(
     workload: Workload,
     policy: str | Policy,
@@ -27,7 +33,10 @@ def simulate(
     *,
     policy_options: PolicyOptions | None = None,
     engine: str = "auto",
-    **options: Any,
+    observers: Sequence[Observer] = (),
+    keep_trajectory: bool = True,
+    stop: Callable[[], bool] | None = None,
+    options: RunOptions | None = None,
 ) -> Run:
     """Simulate one policy on one workload.
 
@@ -46,8 +55,14 @@ def simulate(
         ``compiled`` runs whole runs of built-in policies as machine code, ``reference`` the
         readable engine; both give the same run. ``auto`` takes the compiled one where there is
         one, if its kernel is compiled already (``bfio prepare``) or the run is large.
-    **options
-        Those of `bfio.decode.engine.simulate`.
+    observers : sequence of Observer
+        Called after each step.
+    keep_trajectory : bool
+        Keep loads and running requests of every step and worker in the run.
+    stop : callable, optional
+        Asked before each step; True ends the run there, as ``steps`` would.
+    options : RunOptions, optional
+        How the run is made. Each field may be given as a keyword of its own instead.
 
     Returns
     -------
@@ -57,34 +72,71 @@ def simulate(
     Raises
     ------
     InputError
-        If an option is out of its domain, the policy answers badly or stalls, or the engine is
-        ``compiled`` and cannot run this.
+        If an option is unknown or out of its domain, the policy answers badly or stalls, or the
+        engine is ``compiled`` and cannot run this.
     """
-    if engine not in ENGINES:
-        raise InputError("engine", f"{engine!r} is unknown", f"use one of {', '.join(ENGINES)}")
-    machine = cluster or Cluster()
+    check_engine(engine, "engine")
+    machine, asked = cluster or Cluster(), options or RunOptions()
+    watching = _Watching(observers, keep_trajectory, stop)
     if not isinstance(policy, str):
         if engine == "compiled":
             raise _not_compiled("a policy of your own")
-        return run_engine(workload, policy, machine, **options)
+        return run_engine(workload, policy, machine, **watching.keywords(asked))
     name, chosen = parse_policy(policy, policy_options or PolicyOptions())
     spec = find(name)
-    if options.get("dispatch", "pooled") not in spec.dispatch:
-        raise InputError(
-            f"policy {name}", "cannot bind a request when it arrives", "use --dispatch pooled"
-        )
+    check_dispatch(name, spec, asked)
     if spec.uses_horizon or ":" in name:
-        options.setdefault("horizon", chosen.horizon or 0)
+        asked = replace(asked, horizon=max(asked.horizon, chosen.horizon or 0))
+    keywords = watching.keywords(asked)
     wanted = engine == "compiled" or (engine == "auto" and is_worthwhile(name, len(workload)))
-    if wanted and may_compile(name, **options):
+    if wanted and may_compile(name, **keywords):
         from bfio.decode.compiled.engine import run_compiled
 
-        run = run_compiled(workload, name, chosen, machine, **options)
+        run = run_compiled(workload, name, chosen, machine, **keywords)
         if run is not None:
             return run
     if engine == "compiled":
         raise _not_compiled(f"policy {name} with these options")
-    return run_engine(workload, spec.factory(chosen), machine, **options)
+    return run_engine(workload, spec.factory(chosen), machine, **keywords)
+
+
+@dataclass(frozen=True)
+class _Watching:
+    """What looks at a run, and when it stops."""
+
+    observers: Sequence[Observer]
+    keep_trajectory: bool
+    stop: Callable[[], bool] | None
+
+    def keywords(self, options: RunOptions) -> dict[str, Any]:
+        return vars(options) | vars(self)
+
+
+def check_engine(engine: str, where: str) -> str:
+    """Return the name of an engine, if there is one.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    if engine not in ENGINES:
+        raise InputError(where, f"{engine!r} is unknown", f"use one of {', '.join(ENGINES)}")
+    return engine
+
+
+def check_dispatch(name: str, spec: PolicySpec, options: RunOptions) -> None:
+    """Refuse a policy that cannot decide when these options ask it to.
+
+    Raises
+    ------
+    InputError
+        If requests are bound when they arrive, and the policy looks at all that wait.
+    """
+    if options.dispatch not in spec.dispatch:
+        raise InputError(
+            f"policy {name}", "cannot bind a request when it arrives", "use pooled dispatch"
+        )
 
 
 def _not_compiled(what: str) -> InputError:

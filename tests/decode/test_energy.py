@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy import (
-    EnergyModel,
     EnergyObserver,
     EnergyReading,
     busy_times,
     energy_account,
     step_energies,
 )
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.engine import simulate
 from bfio.decode.metrics import measure
 from formulations.errors import InputError

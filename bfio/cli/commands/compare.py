@@ -63,22 +63,26 @@ def _run_policies(
     args: argparse.Namespace, workload: "Workload", policies: list[str]
 ) -> "tuple[Comparison, InputError | None]":
     """Run the policies under a progress bar; interrupted or failing, keep those that are done."""
-    from bfio.decode.comparison import Comparison, compare_each
+    from bfio.decode.comparison import Comparison, RunTask, compare_each
 
     energy_model = options.energy_from(args)
+    task = RunTask(
+        workload,
+        options.cluster_from(args),
+        options.policy_options_from(args),
+        args.engine,
+        options.run_options_from(args),
+    )
     runs: list[Run] = []
     failure = None
     with progress_bar() as bar:
         tasks = {name: bar.add_task(name, total=len(workload)) for name in policies}
         try:
             for run in compare_each(
-                workload,
+                task,
                 policies,
-                options.cluster_from(args),
-                policy_options=options.policy_options_from(args),
                 jobs=args.jobs,
                 progress=lambda name, done: bar.update(tasks[name], completed=done),
-                **options.run_options_from(args),
             ):
                 bar.update(tasks[policies[len(runs)]], completed=run.completed)
                 runs.append(run)

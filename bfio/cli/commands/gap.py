@@ -95,7 +95,8 @@ def _replay(
         observer=observer,
         policy_options=options.policy_options_from(args),
         observers=[ProgressObserver(lambda view: report(view.completed), every=10)],
-        **options.run_options_from(args),
+        engine=args.engine,
+        options=options.run_options_from(args),
     )
     report(len(workload))
 

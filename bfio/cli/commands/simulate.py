@@ -43,7 +43,8 @@ def _run(args: argparse.Namespace) -> int:
             policy_options=options.policy_options_from(args),
             observers=[ProgressObserver(lambda view: bar.update(task, completed=view.completed))],
             stop=stop,
-            **options.run_options_from(args),
+            engine=args.engine,
+            options=options.run_options_from(args),
         )
         bar.update(task, completed=run.completed)
         interrupted = stop()

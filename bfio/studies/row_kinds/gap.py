@@ -8,7 +8,6 @@ import numpy as np
 
 from bfio.decode.gap import GapObserver, GapReport, StepRegret
 from bfio.decode.replay import run_violations
-from bfio.decode.simulation import simulate
 from bfio.step.exact import prepare
 from bfio.studies.row import Context, RowResult, Value
 from bfio.studies.row_kind import RowKind
@@ -31,20 +30,10 @@ def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
     given = Arguments(arguments, ARGUMENTS)
     plan = run_plan(given)
     observer = _observer(given, plan)
-    if observer.horizon:
-        plan.options["horizon"] = observer.horizon
     # Loading kernels is no part of any step's solve, nor of its time limit.
     prepare()
     workload = chosen_workload(workload_choice(given, plan.cluster.total_slots, context))
-    run = simulate(
-        workload,
-        plan.policy,
-        plan.cluster,
-        policy_options=plan.policy_options,
-        observers=[observer],
-        keep_trajectory=False,
-        **plan.options,
-    )
+    run = plan.run(workload, observers=[observer], keep_trajectory=False, horizon=observer.horizon)
     report, own = observer.report(), run_solves(run)
     unproven = sum(row.optimum is None for row in report.rows)
     return RowResult(

@@ -10,7 +10,6 @@ from bfio.decode.metrics import Value, measure, measure_steady
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.saturated import measure_saturated, saturated_mask
-from bfio.decode.simulation import simulate
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kind import RowKind
 from bfio.studies.row_kinds.arguments import Arguments
@@ -36,12 +35,7 @@ def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
     plans = _plans(given)
     cluster = plans["policy"].cluster
     workload = chosen_workload(workload_choice(given, cluster.total_slots, context))
-    runs = {
-        role: simulate(
-            workload, plan.policy, cluster, policy_options=plan.policy_options, **plan.options
-        )
-        for role, plan in plans.items()
-    }
+    runs = {role: plan.run(workload) for role, plan in plans.items()}
     solves = [run_solves(run) for run in runs.values()]
     unproven = sum(count.unproven for count in solves)
     return RowResult(

@@ -107,7 +107,7 @@ def myopia_instance(arguments: Arguments, context: Context) -> MyopiaInstance:
         overhead=arguments.whole("overhead", DEFAULT_OVERHEAD, maximum=10**9),
         limit=_limit(arguments),
     )
-    pool = plan.options["pool"]
+    pool = plan.options.pool
     if load is None and pool < min(len(chosen_workload(choice)), plan.cluster.total_slots):
         raise InputError(
             "argument pool", f"{pool} cannot fill all slots at once", "use pool_per_slot = 1"

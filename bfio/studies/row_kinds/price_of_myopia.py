@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from bfio.decode.replay import run_violations
-from bfio.decode.simulation import simulate
 from bfio.hindsight.makespan.from_run import clocked_schedule
 from bfio.studies.row import Context, RowResult, Value
 from bfio.studies.row_kind import RowKind
@@ -41,9 +40,7 @@ def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
     given = Arguments(arguments, ARGUMENTS)
     plan, instance = myopia_plan(given), myopia_instance(given, context)
     workload = arriving_workload(instance)
-    run = simulate(
-        workload, plan.policy, plan.cluster, policy_options=plan.policy_options, **plan.options
-    )
+    run = plan.run(workload)
     found = run_violations(run, workload, plan.cluster)
     schedule = clocked_schedule(run, workload)
     values: dict[str, Value] = {"requests": len(workload), "steps": run.steps}

@@ -7,7 +7,7 @@ import numpy as np
 
 from bfio.common.statistics import batch_means
 from bfio.decode.batch_means import half_widths
-from bfio.decode.energy import EnergyModel
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import measure, measure_steady, metrics
 from bfio.decode.run import Run
 from bfio.decode.saturated import measure_saturated, saturated_mask

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from bfio.decode.replay import run_violations
-from bfio.decode.simulation import simulate
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kind import RowKind
 from bfio.studies.row_kinds.arguments import Arguments
@@ -32,9 +31,7 @@ def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
     given = Arguments(arguments, ARGUMENTS)
     plan = run_plan(given)
     workload = chosen_workload(workload_choice(given, plan.cluster.total_slots, context))
-    run = simulate(
-        workload, plan.policy, plan.cluster, policy_options=plan.policy_options, **plan.options
-    )
+    run = plan.run(workload)
     solves = run_solves(run)
     return RowResult(
         values=run_values(run, plan.energy, plan.warm_up),

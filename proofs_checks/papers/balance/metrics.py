@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.energy import EnergyModel
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.saturated import measure_saturated
 from bfio.decode.simulation import simulate

@@ -1,0 +1,98 @@
+"""Work shared among processes: fresh ones, that end with their parent."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context, parent_process
+from typing import Any, TypeVar
+
+from formulations.errors import InputError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_processes(
+    function: Callable[[Item], Result], items: Sequence[Item], jobs: int, what: str = "--jobs"
+) -> Generator[Result, None, None]:
+    """Yield what a function returns for each item, in their order, from up to ``jobs`` processes.
+
+    Processes are spawned, not forked: a child forked from a process with threads (of a solver, of
+    a progress bar) can hang. What they print goes to stderr; Ctrl-C reaches the parent alone, and
+    they end with it.
+
+    Parameters
+    ----------
+    function : callable
+        Can be pickled; each process gets it once.
+    items : sequence
+        Can be pickled.
+    jobs : int
+        Most processes.
+    what : str
+        What an error names.
+
+    Raises
+    ------
+    InputError
+        If one of the processes is killed.
+    """
+    before = active_children()
+    most = min(jobs, max(1, len(items)))
+    pool = ProcessPoolExecutor(most, get_context("spawn"), _begin, (function,))
+    try:
+        with _interrupts_blocked():
+            # Not `map`: it cancels what is left, and a pool whose processes ended stumbles on it.
+            results = [pool.submit(_call, item) for item in items]
+        for result in results:
+            yield result.result()
+    except BrokenProcessPool:
+        remedy = "use fewer at a time, or --jobs 1"
+        raise InputError(what, "a process was killed", remedy) from None
+    except BaseException:
+        # After an interruption or a failure nobody wants to wait for those that still run.
+        for child in active_children():
+            if child not in before:
+                child.terminate()
+        raise
+    finally:
+        pool.shutdown()
+
+
+#: In a child: what it calls for each item.
+_function: Callable[[Any], Any]
+
+
+def _begin(function: Callable[[Any], Any]) -> None:
+    """Prepare a child."""
+    global _function
+    _function = function
+    sys.stdout = sys.stderr
+    parent = parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _call(item: Any) -> Any:
+    return _function(item)
+
+
+def _end_with(parent: Any) -> None:
+    """End this process when the one that started it is gone, killed even."""
+    parent.join()
+    os._exit(1)
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Keep Ctrl-C from the processes started meanwhile: the parent alone decides what to do."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -1,0 +1,40 @@
+"""Work shared among processes."""
+
+import os
+import signal
+
+import pytest
+
+from bfio.common.processes import in_processes
+from formulations.errors import InputError
+
+
+def _squared(number: int) -> int:
+    print("this goes to stderr")
+    if number < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if number == 0:
+        raise InputError("number", "0", "give another")
+    return number * number
+
+
+def test_results_come_in_order(capfd: pytest.CaptureFixture[str]) -> None:
+    """And nothing on stdout, which is for the answer."""
+    assert list(in_processes(_squared, [3, 1, 2], 2)) == [9, 1, 4]
+    shown = capfd.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("this goes to stderr") == 3
+
+
+def test_bad_input_in_a_process_is_bad_input() -> None:
+    """Results before it are there."""
+    results = in_processes(_squared, [2, 0], 1)
+    assert next(results) == 4
+    with pytest.raises(InputError, match="give another"):
+        next(results)
+
+
+def test_a_killed_process_is_told() -> None:
+    """With what to do."""
+    with pytest.raises(InputError, match="somewhere: a process was killed"):
+        list(in_processes(_squared, [-1], 1, "somewhere"))
