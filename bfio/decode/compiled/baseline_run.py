@@ -1,10 +1,7 @@
 """The loop of a run with a baseline policy, as one kernel call per chunk of steps."""
 
-from collections.abc import Callable
-from functools import cache
-
+from bfio.common.kernels import entry_point, kernel
 from bfio.decode.compiled.baselines import choose, decide
-from bfio.decode.compiled.kernel import entry_point, kernel, sources_fingerprint
 from bfio.decode.compiled.phases import (
     bind,
     reveal,
@@ -18,7 +15,6 @@ from bfio.decode.compiled.state import (
     COMPLETED,
     IMMEDIATE,
     REVEALED,
-    SOURCES,
     STEP,
     STEPS,
     Record,
@@ -40,30 +36,22 @@ def reveal_and_start(state: State) -> None:
     start_queued(state)
 
 
-@cache
-def baseline_run() -> Callable[[State, Record], int]:
-    """Return the kernel, compiled from the sources as they are now."""
-    sources = sources_fingerprint()
+@entry_point
+def run_baseline(state: State, record: Record) -> int:
+    """Run until the record is full, the step limit is reached or all requests are done.
 
-    @entry_point
-    def run_baseline(state: State, record: Record) -> int:
-        """Run until the record is full, the step limit is reached or all requests are done.
-
-        Returns the number of steps run.
-        """
-        state.counters[SOURCES] = sources
-        row = 0
-        while (
-            row < record.times.shape[1]
-            and state.counters[STEP] != state.settings[STEPS]
-            and state.counters[COMPLETED] < len(state.pool)
-        ):
-            reveal_and_start(state)
-            if state.counters[ACTIVE] == 0:
-                wait_for_arrival(state)
-                continue
-            run_step(state, record, row)
-            row += 1
-        return row
-
-    return run_baseline
+    Returns the number of steps run.
+    """
+    row = 0
+    while (
+        row < record.times.shape[1]
+        and state.counters[STEP] != state.settings[STEPS]
+        and state.counters[COMPLETED] < len(state.pool)
+    ):
+        reveal_and_start(state)
+        if state.counters[ACTIVE] == 0:
+            wait_for_arrival(state)
+            continue
+        run_step(state, record, row)
+        row += 1
+    return row

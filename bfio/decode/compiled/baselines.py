@@ -5,7 +5,7 @@ each to one worker, so it is stated by two small functions. The numbers of order
 internal.
 """
 
-from bfio.decode.compiled.kernel import in_place, kernel
+from bfio.common.kernels import in_place, kernel
 from bfio.decode.compiled.phases import admit, close_gaps, tally_free_slots
 from bfio.decode.compiled.state import (
     ACTIVE,

@@ -5,7 +5,7 @@ gains the increment of the step, what ends takes its load away. Requests that en
 form a linked list, so that a step costs its events and O(G).
 """
 
-from bfio.decode.compiled.kernel import in_place
+from bfio.common.kernels import in_place
 from bfio.decode.compiled.state import (
     ACTIVE,
     ADMITTED,

@@ -10,7 +10,7 @@ import numpy as np
 from bfio.decode.cluster import Cluster
 from bfio.decode.compiled.baselines import OLDEST, ORDER_AND_RULE
 from bfio.decode.compiled.records import Chunks
-from bfio.decode.compiled.scope import TWO_STAGE, note_compiled
+from bfio.decode.compiled.scope import TWO_STAGE
 from bfio.decode.compiled.setup import new_state, settings_of
 from bfio.decode.compiled.state import Record, State
 from bfio.decode.compiled.window import Window
@@ -79,7 +79,7 @@ def _baseline_plan(
     options: RunOptions,
     arrival_s: FloatArray | None,
 ) -> Plan:
-    from bfio.decode.compiled.baseline_run import baseline_run
+    from bfio.decode.compiled.baseline_run import run_baseline
 
     order, rule = ORDER_AND_RULE[name]
     settings = settings_of(
@@ -87,7 +87,7 @@ def _baseline_plan(
     )
     sorts = order != OLDEST
     state = new_state(workload, cluster, options, settings, arrival_s, sorts=sorts)
-    return Plan(state, lambda record: baseline_run()(state, record))
+    return Plan(state, lambda record: run_baseline(state, record))
 
 
 def _two_stage_plan(
@@ -97,14 +97,14 @@ def _two_stage_plan(
     options: RunOptions,
     arrival_s: FloatArray | None,
 ) -> Plan | None:
-    from bfio.decode.compiled.two_stage_run import two_stage_run
+    from bfio.decode.compiled.two_stage_run import run_two_stage
 
     window = _window(workload, policy, cluster, options)
     if window is None:
         return None
     settings = settings_of(cluster, options, order=OLDEST, rule=0, choices=0, cap=0)
     state = new_state(workload, cluster, options, settings, arrival_s)
-    return Plan(state, lambda record: two_stage_run()(state, window, record))
+    return Plan(state, lambda record: run_two_stage(state, window, record))
 
 
 def _window(
@@ -151,7 +151,6 @@ def _window_options(policy: BR0 | BRH, options: RunOptions) -> IntArray:
 def compile_kernel(name: str) -> None:
     """Compile the kernel of a policy, or load it from the cache on disk."""
     _compile(TWO_STAGE[0] if name in TWO_STAGE else "fcfs")
-    note_compiled(name)
 
 
 @cache

@@ -1,14 +1,10 @@
 """What the compiled engine can run; asked before Numba is loaded."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
-import bfio.step.two_stage.kernels
+from bfio.common.kernels import is_compiled
 from bfio.decode.observers import Observer, ProgressObserver
-from bfio.step.two_stage.kernels.on_disk import is_on_disk, note_on_disk
 
-#: Folders whose sources the kernels are made of.
-SOURCES = (Path(__file__).parent, Path(bfio.step.two_stage.kernels.__file__).parent)
 #: Requests from which on compiling a kernel takes less time than it saves.
 LARGE_RUN = 50_000
 
@@ -60,15 +56,12 @@ def may_compile(
 
 
 def kernel_of(name: str) -> str:
-    """Return the name of the kernel that runs a policy."""
-    return "two-stage-run" if name in TWO_STAGE else "baseline-run"
+    """Return the entry point that runs a policy, as ``module:function``."""
+    if name in TWO_STAGE:
+        return "bfio.decode.compiled.two_stage_run:run_two_stage"
+    return "bfio.decode.compiled.baseline_run:run_baseline"
 
 
 def is_worthwhile(name: str, num_requests: int) -> bool:
     """Whether a policy's kernel is compiled already, or the run is long enough to compile it."""
-    return num_requests >= LARGE_RUN or is_on_disk(kernel_of(name), SOURCES)
-
-
-def note_compiled(name: str) -> None:
-    """Remember that a policy's kernel is in the cache on disk."""
-    note_on_disk(kernel_of(name), SOURCES)
+    return num_requests >= LARGE_RUN or is_compiled(kernel_of(name))

@@ -27,10 +27,9 @@ NUM_SETTINGS = 9
 NUM_WORKER_ROWS = 9
 
 # Entries of `State.counters`. CYCLE is the next worker of round-robin, SHARE the threshold of
-# `throttled` at this step, FURTHEST the last position of the pool that was admitted at this step,
-# SOURCES the fingerprint of the sources that the kernel was compiled from.
-(STEP, REVEALED, WAITING, ACTIVE, COMPLETED, ADMITTED, CYCLE, SHARE, FURTHEST, SOURCES) = range(10)
-NUM_COUNTERS = 10
+# `throttled` at this step, FURTHEST the last position of the pool that was admitted at this step.
+(STEP, REVEALED, WAITING, ACTIVE, COMPLETED, ADMITTED, CYCLE, SHARE, FURTHEST) = range(9)
+NUM_COUNTERS = 9
 
 # Entries of `State.clock`: the time, and the time without work since the last step [s].
 (NOW, IDLE) = range(2)

@@ -1,9 +1,6 @@
 """The loop of a run with a two-stage policy, `br-0` or `br-h`, one kernel call per chunk."""
 
-from collections.abc import Callable
-from functools import cache
-
-from bfio.decode.compiled.kernel import entry_point, kernel, sources_fingerprint
+from bfio.common.kernels import entry_point, kernel
 from bfio.decode.compiled.phases import (
     admit,
     close_gaps,
@@ -18,7 +15,6 @@ from bfio.decode.compiled.state import (
     COMPLETED,
     FREE,
     REVEALED,
-    SOURCES,
     STEP,
     STEPS,
     WAITING,
@@ -81,34 +77,26 @@ def admit_assigned(state: State, window: Window) -> None:
         close_gaps(state)
 
 
-@cache
-def two_stage_run() -> Callable[[State, Window, Record], int]:
-    """Return the kernel, compiled from the sources as they are now."""
-    sources = sources_fingerprint()
+@entry_point
+def run_two_stage(state: State, window: Window, record: Record) -> int:
+    """Run until the record is full, the step limit is reached or all requests are done.
 
-    @entry_point
-    def run_two_stage(state: State, window: Window, record: Record) -> int:
-        """Run until the record is full, the step limit is reached or all requests are done.
-
-        Returns the number of steps run, or `NOT_EXACT`.
-        """
-        state.counters[SOURCES] = sources
-        row = 0
-        while (
-            row < record.times.shape[1]
-            and state.counters[STEP] != state.settings[STEPS]
-            and state.counters[COMPLETED] < len(state.pool)
-        ):
-            reveal(state)
-            enter_window(state, window)
-            if not decide(state, window):
-                return NOT_EXACT
-            if state.counters[ACTIVE] == 0:
-                wait_for_arrival(state)
-                continue
-            leave_window(state, window)
-            run_step(state, record, row)
-            row += 1
-        return row
-
-    return run_two_stage
+    Returns the number of steps run, or `NOT_EXACT`.
+    """
+    row = 0
+    while (
+        row < record.times.shape[1]
+        and state.counters[STEP] != state.settings[STEPS]
+        and state.counters[COMPLETED] < len(state.pool)
+    ):
+        reveal(state)
+        enter_window(state, window)
+        if not decide(state, window):
+            return NOT_EXACT
+        if state.counters[ACTIVE] == 0:
+            wait_for_arrival(state)
+            continue
+        leave_window(state, window)
+        run_step(state, record, row)
+        row += 1
+    return row

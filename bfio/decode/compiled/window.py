@@ -7,7 +7,7 @@ worker, so that the projection of a step costs O(G·H) however many requests run
 
 from typing import NamedTuple
 
-from bfio.decode.compiled.kernel import in_place
+from bfio.common.kernels import in_place
 from bfio.decode.compiled.phases import gained
 from bfio.decode.compiled.state import (
     LAST,

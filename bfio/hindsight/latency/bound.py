@@ -21,10 +21,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bfio.common.kernels import entry_point
 from bfio.hindsight.latency.cells import Cells, Windows, open_windows
 from bfio.hindsight.latency.configurations import dearest, losses
 from bfio.hindsight.latency.normal_form import NormalForm
-from bfio.step.exact.compiled import compiled
 from formulations.arrays import FloatArray, IntArray
 
 #: Prices are multiples of one waiting round over this.
@@ -99,7 +99,7 @@ def narrowed_windows(
     return open_windows(form, cells, windows.starts & (priced.scaled + extra <= cutoff))
 
 
-@compiled
+@entry_point
 def _dearest_by_round(
     prices: IntArray,
     tokens: IntArray,
@@ -114,7 +114,7 @@ def _dearest_by_round(
     return found
 
 
-@compiled
+@entry_point
 def _losses(
     prices: IntArray,
     tokens: IntArray,
@@ -131,7 +131,7 @@ def _losses(
     return found
 
 
-@compiled
+@entry_point
 def _costs(
     prices: IntArray, of_age: IntArray, arrival: IntArray, duration: IntArray, scale: int
 ) -> IntArray:

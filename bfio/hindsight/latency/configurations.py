@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from bfio.step.exact.compiled import compiled
+from bfio.common.kernels import entry_point
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 #: Weight of the empty set; keeps products clear of the smallest and largest doubles.
@@ -28,13 +28,13 @@ _NEGLIGIBLE = -20.0
 UNREACHABLE = -(1 << 60)
 
 
-@compiled
+@entry_point
 def most_others(m: int, r: int, memory: int, smallest: int) -> int:
     """Return how many requests may be there before a cell is added; -1 if not even none."""
     return (memory - m - r) // (smallest + r) if m + r <= memory else -1
 
 
-@compiled
+@entry_point
 def empty_sets(memory: int, smallest: int) -> IntArray:
     """Return the table in which only the empty set is there, at price 0."""
     value = np.full((memory // smallest + 2, memory + 1), UNREACHABLE, np.int64)
@@ -42,7 +42,7 @@ def empty_sets(memory: int, smallest: int) -> IntArray:
     return value
 
 
-@compiled
+@entry_point
 def offer(price: int, m: int, r: int, memory: int, smallest: int, value: IntArray) -> None:
     """Let every set take one more copy of a cell, if it fits and pays."""
     if price <= 0:
@@ -54,7 +54,7 @@ def offer(price: int, m: int, r: int, memory: int, smallest: int, value: IntArra
             target[s] = max(target[s], source[s] + price)
 
 
-@compiled
+@entry_point
 def dearest(
     price: IntArray,
     tokens: IntArray,
@@ -71,7 +71,7 @@ def dearest(
     return value.max()  # type: ignore[no-any-return]
 
 
-@compiled
+@entry_point
 def around(
     price: IntArray,
     tokens: IntArray,
@@ -103,7 +103,7 @@ def around(
     return value.max()  # type: ignore[no-any-return]
 
 
-@compiled
+@entry_point
 def _precede(price: int, m: int, r: int, memory: int, smallest: int, behind: IntArray) -> None:
     """Let a copy of a cell come before what follows."""
     for c in range(most_others(m, r, memory, smallest) + 1):
@@ -113,7 +113,7 @@ def _precede(price: int, m: int, r: int, memory: int, smallest: int, behind: Int
             target[s] = max(target[s], source[s] + price)
 
 
-@compiled
+@entry_point
 def best_with(
     price: int,
     m: int,
@@ -136,7 +136,7 @@ def best_with(
     return best + price
 
 
-@compiled
+@entry_point
 def losses(
     price: IntArray,
     tokens: IntArray,
@@ -159,7 +159,7 @@ def losses(
         )
 
 
-@compiled
+@entry_point
 def soft_dearest(
     price: FloatArray,
     tokens: IntArray,

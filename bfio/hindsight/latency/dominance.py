@@ -3,17 +3,16 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from bfio.common.kernels import entry_point, in_place
 from bfio.hindsight.latency.states import States
 from bfio.hindsight.latency.tables import Tables
-from bfio.step.exact.compiled import compiled
-from bfio.step.two_stage.kernels.machine_code import in_place
 from formulations.arrays import BoolArray, IntArray
 
 #: Rounds looked back at, in longest requests; more finds nothing more in practice.
 _LOOK_BACK = 3
 
 
-@compiled
+@entry_point
 def drop_improvable(alive: BoolArray, starts: NDArray[np.int32], tables: Tables, now: int) -> None:
     """Unmark the states in which a request could have run earlier (rule 4)."""
     first = max(0, now - _LOOK_BACK * tables.duration.max())
@@ -72,7 +71,7 @@ def _fits_earlier(
     return False
 
 
-@compiled
+@entry_point
 def undominated(
     order: IntArray, states: States, tables: Tables, now: int, compared: int
 ) -> BoolArray:

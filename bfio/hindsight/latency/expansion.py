@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfio.common.kernels import entry_point, in_place
 from bfio.hindsight.latency.bound import SCALE
 from bfio.hindsight.latency.states import MARK_BITS, States
 from bfio.hindsight.latency.tables import Tables
-from bfio.step.exact.compiled import compiled
-from bfio.step.two_stage.kernels.machine_code import in_place
 from formulations.arrays import IntArray
 
 #: Choices looked at for all children there is room for, and for one parent.
@@ -46,7 +45,7 @@ class Work(NamedTuple):
     price: IntArray
 
 
-@compiled
+@entry_point
 def expand(now: int, cutoff: int, parents: States, tables: Tables, children: States) -> int:
     """Write every child of every state after round ``now``; return how many.
 
@@ -82,7 +81,7 @@ def expand(now: int, cutoff: int, parents: States, tables: Tables, children: Sta
     return written
 
 
-@compiled
+@entry_point
 def _work(now: int, tables: Tables) -> Work:
     """Return room to work in, and what each choice costs at this round."""
     n, span = len(tables.prompt), tables.of_age.shape[1]

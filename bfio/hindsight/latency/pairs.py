@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bfio.common.kernels import entry_point
 from bfio.hindsight.latency.bound import PricedBound
 from bfio.hindsight.latency.cells import Cells, Windows
 from bfio.hindsight.latency.configurations import (
@@ -23,7 +24,6 @@ from bfio.hindsight.latency.configurations import (
     offer,
 )
 from bfio.hindsight.latency.normal_form import NormalForm
-from bfio.step.exact.compiled import compiled
 from formulations.arrays import IntArray
 
 #: Most entries of the tables of all rounds.
@@ -84,7 +84,7 @@ def pair_losses(
     return PairLosses(loss, begin, row, size)
 
 
-@compiled
+@entry_point
 def _fill_pairs(
     price: IntArray,
     tokens: IntArray,

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bfio.common.kernels import entry_point
 from bfio.hindsight.latency.cells import Cells, arrival_windows
 from bfio.hindsight.latency.configurations import soft_dearest
 from bfio.hindsight.latency.normal_form import NormalForm
 from bfio.hindsight.latency.quasi_newton import QuasiNewton
-from bfio.step.exact.compiled import compiled
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -177,7 +177,7 @@ class _Level:
     open_cells: BoolArray
 
 
-@compiled
+@entry_point
 def _soft_starts(
     part: int,
     parts: int,
@@ -213,7 +213,7 @@ def _soft_starts(
     return value
 
 
-@compiled
+@entry_point
 def _soft_rounds(
     part: int,
     parts: int,

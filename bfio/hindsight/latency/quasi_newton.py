@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from bfio.step.exact.compiled import compiled
-from bfio.step.two_stage.kernels.machine_code import in_place
+from bfio.common.kernels import entry_point, in_place
 from formulations.arrays import FloatArray, IntArray
 
 #: Steps remembered.
@@ -61,7 +60,7 @@ class QuasiNewton:
         self._known, self._where = min(self._known + 1, _HISTORY), (h + 1) % _HISTORY
 
 
-@compiled
+@entry_point
 def _turn(
     step: FloatArray,
     order: IntArray,
@@ -80,7 +79,7 @@ def _turn(
         _add(step, share[h] - _dot(changes[h], step) / curvature[h], directions[h])
 
 
-@compiled
+@entry_point
 def _products(direction: FloatArray, change: FloatArray) -> tuple[float, float]:
     """Return direction times change, and change times itself."""
     return _TINY + _dot(direction, change), _TINY + _dot(change, change)

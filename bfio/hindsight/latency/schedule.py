@@ -10,9 +10,9 @@ import time
 
 import numpy as np
 
+from bfio.common.kernels import entry_point
 from bfio.hindsight.latency.normal_form import NormalForm
 from bfio.kvcache.simulation import serve
-from bfio.step.exact.compiled import compiled
 from formulations.arrays import IntArray
 from formulations.hindsight_latency import Convention, LatencyProblem
 
@@ -123,7 +123,7 @@ class _Annealing:
             )
 
 
-@compiled
+@entry_point
 def place_in_order(
     order: IntArray,
     memory: int,
@@ -158,7 +158,7 @@ def place_in_order(
     return total, looks
 
 
-@compiled
+@entry_point
 def search_orders(
     order: IntArray,
     memory: int,

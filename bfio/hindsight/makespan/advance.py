@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from bfio.common.kernels import entry_point
 from bfio.hindsight.makespan.kernel import (
     HEAD,
     LEFT_BITS,
@@ -23,7 +24,6 @@ from bfio.hindsight.makespan.store import (
     Store,
     place_of,
 )
-from bfio.step.exact.compiled import compiled
 from formulations.arrays import IntArray
 
 
@@ -49,7 +49,7 @@ class Room(NamedTuple):
     first: IntArray
 
 
-@compiled
+@entry_point
 def advance(
     parent: Parent,
     added: IntArray,
@@ -124,7 +124,7 @@ def advance(
 
 # Arguments are single arrays where a function runs once per successor: Numba counts a reference
 # to each array of a tuple on every call.
-@compiled
+@entry_point
 def _start(
     row: IntArray,
     slots: IntArray,
@@ -148,7 +148,7 @@ def _start(
     return running
 
 
-@compiled
+@entry_point
 def _grow(slots: IntArray, tokens: int) -> int:
     """Let a step pass, after which loads are larger by ``tokens``; return how many still run."""
     alive = 0
@@ -162,7 +162,7 @@ def _grow(slots: IntArray, tokens: int) -> int:
     return alive
 
 
-@compiled
+@entry_point
 def _next_step(step: int, alive: int, waiting: IntArray, arrival: IntArray) -> tuple[int, bool]:
     """Return the step at which the next decision falls, and whether requests arrive after it."""
     first, last = 2**62, -1

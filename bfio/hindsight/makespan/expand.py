@@ -6,6 +6,7 @@ occurs once; every prefix is an addition of its own. Lanes that look alike are f
 
 import numpy as np
 
+from bfio.common.kernels import entry_point
 from bfio.hindsight.makespan.advance import Parent, Room, advance
 from bfio.hindsight.makespan.kernel import HEAD, LEFT_BITS
 from bfio.hindsight.makespan.store import (
@@ -21,14 +22,13 @@ from bfio.hindsight.makespan.store import (
     Data,
     Store,
 )
-from bfio.step.exact.compiled import compiled
 from formulations.arrays import BoolArray, IntArray
 
 #: Successors between two looks at the clock: a fraction of a second.
 _MANY = 200_000
 
 
-@compiled
+@entry_point
 def expand(chosen: IntArray, layer: int, data: Data, store: Store, scratch: IntArray) -> int:
     """Expand states of one layer, and mark them so; return how many, at least one.
 
@@ -53,7 +53,7 @@ def expand(chosen: IntArray, layer: int, data: Data, store: Store, scratch: IntA
     return len(chosen)
 
 
-@compiled
+@entry_point
 def _expand_one(
     index: int, layer: int, room: Room, data: Data, store: Store, scratch: IntArray
 ) -> None:
@@ -78,7 +78,7 @@ def _expand_one(
     _enumerate(parent, least, most, alike, room, data, store, scratch)
 
 
-@compiled
+@entry_point
 def _read(row: IntArray, room: Room, data: Data) -> None:
     rest = row[1]
     for c in range(len(room.waiting)):
@@ -92,7 +92,7 @@ def _read(row: IntArray, room: Room, data: Data) -> None:
             room.free[lane] += row[j] == 0
 
 
-@compiled
+@entry_point
 def _alike(slots: IntArray, lanes: int) -> BoolArray:
     """Return for each lane whether it looks like the one before."""
     per_lane = len(slots) // lanes
@@ -105,7 +105,7 @@ def _alike(slots: IntArray, lanes: int) -> BoolArray:
     return alike
 
 
-@compiled
+@entry_point
 def _enumerate(
     parent: Parent,
     least: int,
@@ -156,7 +156,7 @@ def _enumerate(
             code += 1
 
 
-@compiled
+@entry_point
 def _next_code(
     code: int,
     now: int,

@@ -8,7 +8,7 @@ and the lanes are sorted, since neither has a name.
 
 import numpy as np
 
-from bfio.step.exact.compiled import compiled
+from bfio.common.kernels import entry_point
 from formulations.arrays import IntArray
 
 #: Bits of a slot that hold the steps left.
@@ -18,7 +18,7 @@ LEFT_MASK = 2**LEFT_BITS - 1
 HEAD = 2
 
 
-@compiled
+@entry_point
 def peaks_to_go(
     slots: IntArray,
     lanes: int,
@@ -82,7 +82,7 @@ def peaks_to_go(
     return per_step * steps + per_token * peaks
 
 
-@compiled
+@entry_point
 def _layers(
     slots: IntArray,
     load: IntArray,
@@ -121,7 +121,7 @@ def _layers(
     return total
 
 
-@compiled
+@entry_point
 def latency_to_go(
     slots: IntArray,
     arrival: IntArray,
@@ -153,7 +153,7 @@ def latency_to_go(
     return running + max(ends, alone)
 
 
-@compiled
+@entry_point
 def sort_row(row: IntArray, lanes: int, order: IntArray) -> None:
     """Sort the slots of each lane, then the lanes, largest first; ``order`` follows the lanes."""
     per_lane = len(row) // lanes
@@ -176,7 +176,7 @@ def sort_row(row: IntArray, lanes: int, order: IntArray) -> None:
             at -= 1
 
 
-@compiled
+@entry_point
 def _is_less(row: IntArray, one: int, other: int, per_lane: int) -> bool:
     for j in range(per_lane):
         left, right = row[one * per_lane + j], row[other * per_lane + j]
@@ -185,7 +185,7 @@ def _is_less(row: IntArray, one: int, other: int, per_lane: int) -> bool:
     return False
 
 
-@compiled
+@entry_point
 def _hash(row: IntArray) -> int:
     value = np.uint64(1469598103934665603)
     for entry in row:
@@ -194,7 +194,7 @@ def _hash(row: IntArray) -> int:
     return int(value & np.uint64(2**62 - 1))
 
 
-@compiled
+@entry_point
 def find(row: IntArray, rows: IntArray, table: IntArray) -> int:
     """Return the place of a row in the hash table: its own, or the free one where it belongs."""
     mask = len(table) - 1

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfio.common.kernels import entry_point
 from bfio.hindsight.makespan.kernel import find
-from bfio.step.exact.compiled import compiled
 from formulations.arrays import IntArray
 
 #: What a state is.
@@ -56,7 +56,7 @@ class Store(NamedTuple):
     counters: IntArray
 
 
-@compiled
+@entry_point
 def place_of(row: IntArray, cost: int, reach: int, step: int, layer: int, store: Store) -> int:
     """Return the index at which to write a state; −1 if it is known as cheap, or there is no room.
 
@@ -91,7 +91,7 @@ def place_of(row: IntArray, cost: int, reach: int, step: int, layer: int, store:
     return int(new)
 
 
-@compiled
+@entry_point
 def _new_index(store: Store) -> int:
     counters = store.counters
     if counters[HASHED] > 9 * len(store.table) // 10:
@@ -105,7 +105,7 @@ def _new_index(store: Store) -> int:
     return int(counters[USED] - 1)
 
 
-@compiled
+@entry_point
 def collect(layer: int, store: Store) -> IntArray:
     """Return the open states of a layer that may beat the best."""
     count = 0
@@ -124,7 +124,7 @@ def collect(layer: int, store: Store) -> IntArray:
     return found[:count]
 
 
-@compiled
+@entry_point
 def rehash(store: Store) -> None:
     """Forget the places of states that can no longer be met."""
     store.table[:] = -1

@@ -5,6 +5,7 @@ completion are a running sum from the right: one candidate costs one pass, O(M),
 its O(M) candidates O(M²), as the paper claims.
 """
 
+from bfio.common.kernels import in_place
 from bfio.kvcache.kernel.state import (
     BATCH,
     END,
@@ -19,7 +20,6 @@ from bfio.kvcache.kernel.state import (
     Work,
     needed,
 )
-from bfio.step.two_stage.kernels.machine_code import in_place
 from formulations.arrays import IntArray
 
 

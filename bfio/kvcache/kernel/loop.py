@@ -1,11 +1,10 @@
 """The phases of a run and their loop; each does what `bfio.kvcache.engine` does."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
+from bfio.common.kernels import entry_point, in_place, kernel
 from bfio.kvcache.kernel.admission import start_requests
 from bfio.kvcache.kernel.state import (
     ARMED,
@@ -30,7 +29,6 @@ from bfio.kvcache.kernel.state import (
     REVEALED,
     RUNNING,
     SAW_ALL,
-    SOURCES,
     STAY_COLUMNS,
     STAYS,
     WAITING,
@@ -42,9 +40,6 @@ from bfio.kvcache.kernel.state import (
     needed,
     new_work,
 )
-from bfio.step.two_stage.kernels import tables
-from bfio.step.two_stage.kernels.machine_code import entry_point, in_place, kernel
-from bfio.step.two_stage.kernels.on_disk import fingerprint
 from bfio.step.two_stage.kernels.tables import new_table, with_room
 from formulations.arrays import IntArray
 
@@ -178,43 +173,34 @@ def leave(work: Work, stays: IntArray, end: int) -> tuple[IntArray, IntArray]:
     return stays, gone
 
 
-def _entry_point(sources: int) -> Callable[[Requests, Rule, np.random.Generator], Ended]:
-    """Return the loop, compiled from these sources."""
-
-    @entry_point
-    def run(requests: Requests, rule: Rule, rng: np.random.Generator) -> Ended:
-        """Run everything."""
-        n, ended = len(requests.arrival), FINISHED
-        work = new_work(n)
-        batches, stays = new_table(BATCH_COLUMNS), new_table(STAY_COLUMNS)
-        counters = work.counters
-        counters[SOURCES] = sources
-        while counters[WAITING] > 0 or counters[RUNNING] > 0 or counters[REVEALED] < n:
-            if counters[WAITING] == 0 and counters[RUNNING] == 0:
-                counters[CLOCK] = max(counters[CLOCK], requests.arrival[counters[REVEALED]])
-            grow_beliefs(work, requests.believed)
-            if needed(work.active, counters[RUNNING], counters[BATCH]) > rule.memory:
-                stays = make_room(work, requests, rule, rng, stays)
-                ended = end_after_clearing(counters, rule, counters[REVEALED] == n)
-                if ended != FINISHED:
-                    break
-            reveal(work, requests, rule)
-            start_requests(work, requests, rule)
-            if counters[WAITING] == 0:
-                counters[RAN_DRY] = 1
-            if counters[BATCH] == rule.max_batches:
-                ended = BATCHES_LIMIT
+@entry_point
+def run_batches(requests: Requests, rule: Rule, rng: np.random.Generator) -> Ended:
+    """Run everything."""
+    n, ended = len(requests.arrival), FINISHED
+    work = new_work(n)
+    batches, stays = new_table(BATCH_COLUMNS), new_table(STAY_COLUMNS)
+    counters = work.counters
+    while counters[WAITING] > 0 or counters[RUNNING] > 0 or counters[REVEALED] < n:
+        if counters[WAITING] == 0 and counters[RUNNING] == 0:
+            counters[CLOCK] = max(counters[CLOCK], requests.arrival[counters[REVEALED]])
+        grow_beliefs(work, requests.believed)
+        if needed(work.active, counters[RUNNING], counters[BATCH]) > rule.memory:
+            stays = make_room(work, requests, rule, rng, stays)
+            ended = end_after_clearing(counters, rule, counters[REVEALED] == n)
+            if ended != FINISHED:
                 break
-            batches = with_room(batches, counters[BATCH])
-            if run_batch(work, requests, rule, batches):
-                stays, _ = leave(work, stays, COMPLETED)
-                counters[CLEARINGS], counters[ARMED] = 0, 0
-        for j in range(counters[RUNNING]):
-            work.leaving[work.active[REQUEST, j]] = 1
-        stays, _ = leave(work, stays, OPEN)
-        return ended, work, batches[: counters[BATCH]], stays[: counters[STAYS]]
-
-    return run
-
-
-run_batches = _entry_point(fingerprint((Path(__file__).parent, Path(tables.__file__).parent)))
+        reveal(work, requests, rule)
+        start_requests(work, requests, rule)
+        if counters[WAITING] == 0:
+            counters[RAN_DRY] = 1
+        if counters[BATCH] == rule.max_batches:
+            ended = BATCHES_LIMIT
+            break
+        batches = with_room(batches, counters[BATCH])
+        if run_batch(work, requests, rule, batches):
+            stays, _ = leave(work, stays, COMPLETED)
+            counters[CLEARINGS], counters[ARMED] = 0, 0
+    for j in range(counters[RUNNING]):
+        work.leaving[work.active[REQUEST, j]] = 1
+    stays, _ = leave(work, stays, OPEN)
+    return ended, work, batches[: counters[BATCH]], stays[: counters[STAYS]]

@@ -4,20 +4,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.step.two_stage.kernels.machine_code import in_place, kernel
+from bfio.common.kernels import in_place, kernel
 from formulations.arrays import IntArray
 
 #: Rows of ``active``: request, its first batch, the batch after its believed last one, and the
 #: tokens it would have needed in batch 0.
 REQUEST, FIRST, END, LEVEL = range(4)
-#: Entries of ``counters``: sources of the machine code; batches run; clock; requests revealed,
+#: Entries of ``counters``: batches run; clock; requests revealed,
 #: waiting and running; stays that ended; overflows and draws; those of
 #: `bfio.kvcache.engine.LoopWatch`; and the least need of those waiting (0 if not known), without
 #: which a scan that tries everyone would do so in every batch.
 (
-    SOURCES, BATCH, CLOCK, REVEALED, WAITING, RUNNING, STAYS, OVERFLOWS, DRAWS,
+    BATCH, CLOCK, REVEALED, WAITING, RUNNING, STAYS, OVERFLOWS, DRAWS,
     CLEARINGS, ARMED, SAW_ALL, RAN_DRY, LEAST_NEED, NUM_COUNTERS,
-) = range(15)  # fmt: skip
+) = range(14)  # fmt: skip
 #: How a stay ended, as `bfio.kvcache.run.StayEnd`.
 COMPLETED, CLEARED, OPEN = range(3)
 #: How a run ended.

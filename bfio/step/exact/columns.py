@@ -9,7 +9,7 @@ and the best prices are the duals of the program with one column for each worker
 
 import numpy as np
 
-from bfio.step.exact.compiled import RandomState
+from bfio.common.words import RandomState
 from bfio.step.exact.cover import cover_workers, raise_bounds, worker_values
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.master import improve_basis, start_basis

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bfio.step.exact.compiled import RandomState, Words, compiled
+from bfio.common.kernels import entry_point
+from bfio.common.words import RandomState, Words
 from bfio.step.exact.place import fill_worker
 from bfio.step.exact.subsets import Table, largest_value
 from bfio.step.exact.sums import UNREACHABLE
@@ -12,7 +13,7 @@ from formulations.arrays import BoolArray, IntArray
 IMPOSSIBLE = 1 << 60
 
 
-@compiled
+@entry_point
 def worker_values(
     margins: IntArray,
     capacity: IntArray,
@@ -28,7 +29,7 @@ def worker_values(
     return values
 
 
-@compiled
+@entry_point
 def raise_bounds(
     first: int,
     num_workers: int,
@@ -70,7 +71,7 @@ def raise_bounds(
             raised[k] = 1
 
 
-@compiled
+@entry_point
 def _bits(columns: IntArray, num_requests: int) -> Words:
     """Return the requests of each column as bits, 64 to a word."""
     bits = np.zeros((len(columns), num_requests // 64 + 1), np.uint64)
@@ -81,7 +82,7 @@ def _bits(columns: IntArray, num_requests: int) -> Words:
     return bits
 
 
-@compiled
+@entry_point
 def _keep_compatible(
     bits: Words,
     owner: IntArray,
@@ -109,7 +110,7 @@ def _keep_compatible(
     return number
 
 
-@compiled
+@entry_point
 def _rarest(
     columns: IntArray,
     owner: IntArray,
@@ -143,14 +144,14 @@ def _rarest(
     return rarest
 
 
-@compiled
+@entry_point
 def _serves(columns: IntArray, owner: IntArray, j: int, target: int, num_workers: int) -> bool:
     if target < num_workers:
         return bool(owner[j] == target)
     return bool((columns[j] == target - num_workers).any())
 
 
-@compiled
+@entry_point
 def _complete(
     others: IntArray,
     margins: IntArray,
@@ -200,7 +201,7 @@ def _complete(
     return False
 
 
-@compiled
+@entry_point
 def cover_workers(
     columns: IntArray,
     owner: IntArray,

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from bfio.common.words import RandomState
 from bfio.step.exact.columns import ColumnGeneration
-from bfio.step.exact.compiled import RandomState
 from bfio.step.exact.fill import FillProblem
 from formulations.arrays import IntArray
 

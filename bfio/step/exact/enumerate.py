@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from bfio.step.exact.compiled import compiled
+from bfio.common.kernels import entry_point
 from formulations.arrays import IntArray
 
 
-@compiled
+@entry_point
 def _bound_below(
     num_workers: int,
     total_base: int,
@@ -19,7 +19,7 @@ def _bound_below(
     return num_workers * peak - total_base - total - min(room, largest_rest)
 
 
-@compiled
+@entry_point
 def enumerate_placements(
     num_workers: int,
     total_base: int,

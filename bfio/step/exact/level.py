@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from bfio.step.exact.compiled import RandomState
+from bfio.common.words import RandomState
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.pack import spread
 from bfio.step.exact.rebalance import exchange_with_waiting

@@ -7,14 +7,14 @@ Its duals are only proposals for prices, which are proven in integers elsewhere;
 
 import numpy as np
 
-from bfio.step.exact.compiled import compiled
+from bfio.common.kernels import entry_point
 from formulations.arrays import FloatArray, IntArray
 
 #: Reduced costs and pivots below this count as zero.
 _TOLERANCE = 1e-7
 
 
-@compiled
+@entry_point
 def start_basis(
     num_workers: int,
     available: IntArray,
@@ -68,7 +68,7 @@ def start_basis(
                 primal[num_workers + i] -= 1.0
 
 
-@compiled
+@entry_point
 def _entering(
     num_workers: int,
     count: int,
@@ -95,7 +95,7 @@ def _entering(
     return entering, best
 
 
-@compiled
+@entry_point
 def _direction(
     num_workers: int,
     entering: int,
@@ -114,7 +114,7 @@ def _direction(
             direction += inverse[num_workers + i]
 
 
-@compiled
+@entry_point
 def _leaving(direction: FloatArray, primal: FloatArray) -> int:
     """Row of the least ratio; of nearly equal ones, that of the largest pivot."""
     leaving = -1
@@ -130,13 +130,13 @@ def _leaving(direction: FloatArray, primal: FloatArray) -> int:
     return leaving
 
 
-@compiled
+@entry_point
 def _subtract(row: FloatArray, factor: float, direction: FloatArray) -> None:
     for r in range(len(row)):
         row[r] -= factor * direction[r]
 
 
-@compiled
+@entry_point
 def improve_basis(
     num_workers: int,
     count: int,

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bfio.step.exact.compiled import RandomState, Words, compiled
+from bfio.common.kernels import entry_point
+from bfio.common.words import RandomState, Words
 from bfio.step.exact.place import random_below
 from formulations.arrays import BoolArray, IntArray
 
@@ -10,7 +11,7 @@ from formulations.arrays import BoolArray, IntArray
 _FEWEST_REFILLED = 4
 
 
-@compiled
+@entry_point
 def spread(base: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray) -> IntArray:
     """Give each request, largest first, to the least loaded worker with a free slot.
 
@@ -32,12 +33,12 @@ def spread(base: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray)
     return loads
 
 
-@compiled
+@entry_point
 def _has_bit(bits: Words, row: int, x: int) -> bool:
     return bool((bits[row, x >> 6] >> np.uint64(x & 63)) & np.uint64(1))
 
 
-@compiled
+@entry_point
 def _largest_first(
     items: IntArray, sizes: IntArray, limit: int, bits: Words, first: BoolArray, state: RandomState
 ) -> int:
@@ -72,14 +73,14 @@ def _largest_first(
     return total
 
 
-@compiled
+@entry_point
 def _shuffle(workers: IntArray, state: RandomState) -> None:
     for k in range(len(workers) - 1):
         j = k + random_below(state, len(workers) - k)
         workers[k], workers[j] = workers[j], workers[k]
 
 
-@compiled
+@entry_point
 def _fill_in_turn(
     workers: IntArray,
     margins: IntArray,
@@ -107,7 +108,7 @@ def _fill_in_turn(
     return spare
 
 
-@compiled
+@entry_point
 def _draw_crowd(
     peak: int, loads: IntArray, fewest: int, most: int, workers: IntArray, state: RandomState
 ) -> int:
@@ -136,7 +137,7 @@ def _draw_crowd(
     return count if spare >= 0 else 0
 
 
-@compiled
+@entry_point
 def refill(
     peak: int,
     base: IntArray,

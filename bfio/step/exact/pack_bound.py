@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bfio.common.kernels import entry_point
 from bfio.step.exact.columns import PRICE_SCALE
-from bfio.step.exact.compiled import compiled
 from bfio.step.exact.fill import FillProblem
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
@@ -30,7 +30,7 @@ _LEAST_WEIGHT = 1e-6
 _LEAST_GAIN = 1e-4
 
 
-@compiled
+@entry_point
 def _add_request(row: IntArray, below: IntArray, value: int, raised: BoolArray) -> None:
     # Without branches, so that the loop is vectorised.
     for x in range(len(row)):
@@ -39,7 +39,7 @@ def _add_request(row: IntArray, below: IntArray, value: int, raised: BoolArray) 
         row[x] = max(row[x], sum_with)
 
 
-@compiled
+@entry_point
 def _priced_sums(
     sizes: IntArray, values: IntArray, limit: int, best: IntArray, taken: BoolArray
 ) -> None:
@@ -63,7 +63,7 @@ def _priced_sums(
             _add_request(row, below[: len(row)], values[i], taken[i, c, size : limit + 1])
 
 
-@compiled
+@entry_point
 def _subset_behind(
     sizes: IntArray, taken: BoolArray, count: int, limit: int, members: BoolArray
 ) -> None:

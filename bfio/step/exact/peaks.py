@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from bfio.step.exact.compiled import compiled
+from bfio.common.kernels import entry_point
 from bfio.step.exact.cover import IMPOSSIBLE
 from formulations.arrays import IntArray
 
 
-@compiled
+@entry_point
 def largest_nested_total(sizes: IntArray, thresholds: IntArray) -> int:
     """Largest total of distinct sizes, one below each threshold; -1 if there is none.
 
@@ -35,7 +35,7 @@ def largest_nested_total(sizes: IntArray, thresholds: IntArray) -> int:
     return total
 
 
-@compiled
+@entry_point
 def _thresholds(base: IntArray, capacity: IntArray, smallest: IntArray, single: bool) -> IntArray:
     """Return the thresholds of all slots, or of those alone on their worker, under peak 0, sorted.
 
@@ -50,7 +50,7 @@ def _thresholds(base: IntArray, capacity: IntArray, smallest: IntArray, single: 
     return np.sort(thresholds[:count])
 
 
-@compiled
+@entry_point
 def _largest_total(
     capacity: IntArray, sizes: IntArray, reach: IntArray, single: IntArray, slots: IntArray
 ) -> int:
@@ -68,7 +68,7 @@ def _largest_total(
     return min(total + of_single, of_slots)
 
 
-@compiled
+@entry_point
 def peak_bounds(
     first: int,
     count: int,

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bfio.step.exact.compiled import RandomState, compiled
+from bfio.common.kernels import entry_point
+from bfio.common.words import RandomState
 from formulations.arrays import IntArray
 
 #: Tokens of admission that a token above a margin outweighs while placements are improved.
@@ -13,7 +14,7 @@ _WORTHLESS = -(1 << 60)
 _SUBSET_TRIES = 16
 
 
-@compiled
+@entry_point
 def next_random(x: np.uint64) -> np.uint64:
     """Return what follows ``x`` in a pseudo-random sequence (xorshift64, never 0)."""
     x ^= x << np.uint64(13)
@@ -22,14 +23,14 @@ def next_random(x: np.uint64) -> np.uint64:
     return x
 
 
-@compiled
+@entry_point
 def random_below(state: RandomState, bound: int) -> int:
     """Return the next of the pseudo-random numbers 0..bound-1; ``state`` moves on."""
     state[0] = next_random(state[0])
     return int(np.int64(state[0] % np.uint64(bound)))
 
 
-@compiled
+@entry_point
 def _extreme_sum(sizes: IntArray, owner: IntArray, count: int, largest: bool) -> int:
     """Sum of the ``count`` smallest (largest) free sizes; -1 if fewer are free."""
     total = 0
@@ -43,7 +44,7 @@ def _extreme_sum(sizes: IntArray, owner: IntArray, count: int, largest: bool) ->
     return total if count == 0 else -1
 
 
-@compiled
+@entry_point
 def _largest_free(sizes: IntArray, owner: IntArray, limit: int) -> int:
     """Position of the largest free size <= limit, or -1."""
     i = int(np.searchsorted(sizes, limit, side="right")) - 1
@@ -52,7 +53,7 @@ def _largest_free(sizes: IntArray, owner: IntArray, limit: int) -> int:
     return i
 
 
-@compiled
+@entry_point
 def _random_free(
     sizes: IntArray, owner: IntArray, least: int, limit: int, state: RandomState
 ) -> int:
@@ -71,7 +72,7 @@ def _random_free(
     return _largest_free(sizes, owner, limit)
 
 
-@compiled
+@entry_point
 def _best_pair(sizes: IntArray, owner: IntArray, limit: int, subset: IntArray, at: int) -> int:
     """Write the two free sizes with the largest sum <= limit; return the sum, -1 if none."""
     i = 0
@@ -93,7 +94,7 @@ def _best_pair(sizes: IntArray, owner: IntArray, limit: int, subset: IntArray, a
     return best
 
 
-@compiled
+@entry_point
 def _worthiest(
     sizes: IntArray, prices: IntArray, owner: IntArray, limit: int, subset: IntArray, at: int
 ) -> int:
@@ -110,7 +111,7 @@ def _worthiest(
     return -1 if subset[at] < 0 else int(sizes[subset[at]])
 
 
-@compiled
+@entry_point
 def _worthiest_pair(
     sizes: IntArray, prices: IntArray, owner: IntArray, limit: int, subset: IntArray, at: int
 ) -> int:
@@ -133,7 +134,7 @@ def _worthiest_pair(
     return best
 
 
-@compiled
+@entry_point
 def _begin_subset(
     sizes: IntArray,
     owner: IntArray,
@@ -165,7 +166,7 @@ def _begin_subset(
     return total
 
 
-@compiled
+@entry_point
 def fill_worker(
     sizes: IntArray,
     prices: IntArray,
@@ -213,7 +214,7 @@ def fill_worker(
     return best
 
 
-@compiled
+@entry_point
 def _place(
     workers: IntArray,
     margins: IntArray,
@@ -251,7 +252,7 @@ def _place(
     return total
 
 
-@compiled
+@entry_point
 def _smallest_free(sizes: IntArray, owner: IntArray, count: int, subset: IntArray) -> int:
     """Write the ``count`` smallest free positions; return their sum."""
     total = 0
@@ -266,12 +267,12 @@ def _smallest_free(sizes: IntArray, owner: IntArray, count: int, subset: IntArra
     return total
 
 
-@compiled
+@entry_point
 def _score(reached: int, margin: int) -> int:
     return reached - _OVERFLOW_PENALTY * max(0, reached - margin)
 
 
-@compiled
+@entry_point
 def place_under_peak(
     margins: IntArray,
     capacity: IntArray,

@@ -9,7 +9,8 @@ work does not depend on how many tokens a request has.
 
 import numpy as np
 
-from bfio.step.exact.compiled import RandomState, compiled
+from bfio.common.kernels import entry_point
+from bfio.common.words import RandomState
 from bfio.step.exact.place import random_below
 from formulations.arrays import IntArray
 
@@ -22,7 +23,7 @@ _MOST_SCANS = 4000
 _FIRST_SUBSETS = 6
 
 
-@compiled
+@entry_point
 def _ordered_sums(items: IntArray, sizes: IntArray, sums: IntArray, members: IntArray) -> int:
     """Write the sums of all subsets of ``items`` in ascending order, and the subsets as bits.
 
@@ -51,7 +52,7 @@ def _ordered_sums(items: IntArray, sizes: IntArray, sums: IntArray, members: Int
     return count
 
 
-@compiled
+@entry_point
 def _number_of_bits(word: int) -> int:
     count = 0
     while word:
@@ -60,7 +61,7 @@ def _number_of_bits(word: int) -> int:
     return count
 
 
-@compiled
+@entry_point
 def find_split(
     items: IntArray,
     sizes: IntArray,
@@ -107,7 +108,7 @@ def find_split(
     return -1
 
 
-@compiled
+@entry_point
 def _take_subset(items: IntArray, count: int, subset: int) -> int:
     """Move the items of ``subset`` behind the others; return how many are left before them."""
     left = 0
@@ -118,7 +119,7 @@ def _take_subset(items: IntArray, count: int, subset: int) -> int:
     return left
 
 
-@compiled
+@entry_point
 def _sample(
     owner: IntArray, worker: int, quota: int, items: IntArray, count: int, state: RandomState
 ) -> int:
@@ -133,7 +134,7 @@ def _sample(
     return count + min(seen, quota)
 
 
-@compiled
+@entry_point
 def _share(
     group: IntArray,
     items: IntArray,
@@ -169,7 +170,7 @@ def _share(
     return True
 
 
-@compiled
+@entry_point
 def _regroup(
     group: IntArray,
     peak: int,
@@ -212,7 +213,7 @@ def _regroup(
     return False
 
 
-@compiled
+@entry_point
 def _draw_group(loads: IntArray, first: int, group: IntArray, state: RandomState) -> None:
     """Fill ``group`` with ``first`` and other workers, half of them with room, in random order."""
     group[0] = first
@@ -231,7 +232,7 @@ def _draw_group(loads: IntArray, first: int, group: IntArray, state: RandomState
     group[0], group[k] = group[k], group[0]
 
 
-@compiled
+@entry_point
 def rebalance(
     peak: int,
     capacity: IntArray,
@@ -293,7 +294,7 @@ def rebalance(
     return _pick_above(loads, peak, state) < 0
 
 
-@compiled
+@entry_point
 def _pick_above(loads: IntArray, peak: int, state: RandomState) -> int:
     """Return a random worker above the peak, or -1."""
     offset = random_below(state, len(loads))
@@ -304,7 +305,7 @@ def _pick_above(loads: IntArray, peak: int, state: RandomState) -> int:
     return -1
 
 
-@compiled
+@entry_point
 def exchange_with_waiting(
     peak: int,
     capacity: IntArray,

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bfio.step.exact.compiled import compiled
+from bfio.common.kernels import entry_point
 from bfio.step.exact.sums import UNREACHABLE
 from formulations.arrays import IntArray
 
@@ -20,7 +20,7 @@ Table: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 SMALL_VALUE = 1 << 29
 
 
-@compiled
+@entry_point
 def _add_request(row: Table, below: Table, value: np.signedinteger[Any]) -> None:
     for x in range(len(row)):
         # The cast keeps 32-bit sums in 32 bits, so that the loop is vectorised.
@@ -28,7 +28,7 @@ def _add_request(row: Table, below: Table, value: np.signedinteger[Any]) -> None
         row[x] = sum_with if sum_with > row[x] else row[x]
 
 
-@compiled
+@entry_point
 def fill_table(sizes: IntArray, values: Table, reach: IntArray, table: Table) -> None:
     """Fill ``table[c, x]`` for x = 0..reach[c]; hugely negative where no subset exists.
 
@@ -52,7 +52,7 @@ def fill_table(sizes: IntArray, values: Table, reach: IntArray, table: Table) ->
                 _add_request(row, table[c - 1, : len(row)], values[i])
 
 
-@compiled
+@entry_point
 def largest_value(
     table: Table, reach: IntArray, top_sum: IntArray, top_value: IntArray, count: int, limit: int
 ) -> int:
@@ -70,7 +70,7 @@ def largest_value(
     return value if value > none else UNREACHABLE
 
 
-@compiled
+@entry_point
 def prefix_values(values: IntArray, most: int) -> IntArray:
     """Sum the c most valuable of the first i requests, for each i and c <= ``most``.
 
@@ -95,7 +95,7 @@ def prefix_values(values: IntArray, most: int) -> IntArray:
     return sums
 
 
-@compiled
+@entry_point
 def collect_subsets(
     sizes: IntArray,
     values: IntArray,
@@ -173,7 +173,7 @@ def collect_subsets(
     return total, True
 
 
-@compiled
+@entry_point
 def best_subsets(
     sizes: IntArray,
     values: IntArray,

@@ -2,14 +2,15 @@
 
 import numpy as np
 
-from bfio.step.exact.compiled import Words, compiled
+from bfio.common.kernels import entry_point
+from bfio.common.words import Words
 from formulations.arrays import IntArray
 
 #: Marks a sum that no subset reaches.
 UNREACHABLE = -(1 << 60)
 
 
-@compiled
+@entry_point
 def floors(sizes: IntArray, cardinalities: IntArray, limit: int) -> IntArray:
     """Return the largest sum <= x of exactly c sizes, for each listed c and x = 0..limit.
 
@@ -52,7 +53,7 @@ def floors(sizes: IntArray, cardinalities: IntArray, limit: int) -> IntArray:
     return _largest_below(bits, cardinalities, limit)
 
 
-@compiled
+@entry_point
 def _largest_below(bits: Words, cardinalities: IntArray, limit: int) -> IntArray:
     table = np.empty((len(cardinalities), limit + 1), np.int64)
     for k in range(len(cardinalities)):

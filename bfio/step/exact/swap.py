@@ -7,7 +7,8 @@ find that sooner than filling whole workers anew.
 
 import numpy as np
 
-from bfio.step.exact.compiled import RandomState, compiled
+from bfio.common.kernels import entry_point
+from bfio.common.words import RandomState
 from bfio.step.exact.place import next_random
 from formulations.arrays import IntArray
 
@@ -22,7 +23,7 @@ _BITS = 20
 _MASK = np.uint64((1 << _BITS) - 1)
 
 
-@compiled
+@entry_point
 def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray) -> int:
     """Fill all slots, the largest request first, each where the largest could go.
 
@@ -71,7 +72,7 @@ def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner
     return total if room.min() >= 0 else -1
 
 
-@compiled
+@entry_point
 def _slots_of(owner: IntArray, held: IntArray, worker: IntArray, slot_of: IntArray) -> int:
     """Write the request and worker of each slot, the slot of each request; return how many."""
     slots = 0
@@ -85,13 +86,13 @@ def _slots_of(owner: IntArray, held: IntArray, worker: IntArray, slot_of: IntArr
     return slots
 
 
-@compiled
+@entry_point
 def _part(random: np.uint64, shift: int, count: int) -> int:
     """Read one number in 0..count-1 off some bits of a random number."""
     return int((np.int64((random >> np.uint64(shift)) & _MASK) * count) >> _BITS)
 
 
-@compiled
+@entry_point
 def _partner(i: int, count: int, random: np.uint64) -> int:
     """Choose any request, or one of nearly the same size."""
     if random >> np.uint64(63):
@@ -100,13 +101,13 @@ def _partner(i: int, count: int, random: np.uint64) -> int:
     return min(max(near, 0), count - 1)
 
 
-@compiled
+@entry_point
 def _overflow_change(room: int, more: int) -> int:
     """Tokens above the margin that a load with this room gains if it grows by ``more``."""
     return max(0, more - room) - max(0, -room)
 
 
-@compiled
+@entry_point
 def _exchange(
     k: int,
     j: int,
@@ -128,7 +129,7 @@ def _exchange(
         room[worker[other]] += more
 
 
-@compiled
+@entry_point
 def swap_requests(
     margins: IntArray,
     sizes: IntArray,

@@ -13,8 +13,8 @@ from functools import cache
 
 import numpy as np
 
+from bfio.common.kernels import is_compiled
 from bfio.step.two_stage.fscore import ScoreWeights, scores
-from bfio.step.two_stage.kernels.on_disk import is_on_disk, note_on_disk
 from bfio.step.two_stage.subset_choice import best_subset, grows_alike
 from formulations.arrays import IntArray
 from formulations.errors import CapabilityError
@@ -23,8 +23,7 @@ from formulations.step.problem import StepProblem
 #: Candidates by default when subsets are chosen by reachable sums, and when by enumeration.
 CANDIDATES_BY_SUMS = 64
 CANDIDATES_BY_ENUMERATION = 12
-#: Name under which the compiled kernels are noted on disk.
-_KERNELS = "two-stage"
+_ENTRY_POINT = "bfio.step.two_stage.kernels.two_stage:two_stage_decide"
 
 
 @dataclass(frozen=True)
@@ -112,13 +111,12 @@ def compile_kernels() -> None:
     from bfio.step.two_stage.kernels.decide import warm_up
 
     warm_up()
-    note_on_disk(_KERNELS)
     _kernels_are_on_disk.cache_clear()
 
 
 @cache
 def _kernels_are_on_disk() -> bool:
-    return is_on_disk(_KERNELS)
+    return is_compiled(_ENTRY_POINT)
 
 
 def two_stage_step(

@@ -7,12 +7,11 @@ number of members with each advance. A batch costs its entries and exits, howeve
 requests pass.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from bfio.step.two_stage.kernels.machine_code import entry_point, in_place, kernel
+from bfio.common.kernels import entry_point, in_place, kernel
 from bfio.step.two_stage.kernels.tables import new_table, with_room
 from bfio.wait.kernels.run_state import (
     BATCH,
@@ -25,7 +24,6 @@ from bfio.wait.kernels.run_state import (
     NUM_COUNTERS,
     REVEALED,
     ROWS,
-    SOURCES,
     STUCK,
     Ending,
     Speed,
@@ -33,7 +31,6 @@ from bfio.wait.kernels.run_state import (
     how_it_ends,
     new_times,
     record_batch,
-    sources,
     waiting_now,
 )
 from formulations.arrays import IntArray
@@ -325,40 +322,31 @@ def run_batch(
 Ended: TypeAlias = tuple[int, Times, IntArray, IntArray, IntArray]
 
 
-def _entry_point(sources: int) -> Callable[[Requests, Segments, Ending, Speed, int], Ended]:
-    """Return the loop, compiled from these sources."""
-
-    @entry_point
-    def run(
-        requests: Requests, segments: Segments, ending: Ending, speed: Speed, num_entries: int
-    ) -> Ended:
-        """Run everything; ``num_entries`` bounds the table of entries."""
-        n, num_chains = len(requests.arrival), len(segments.first) - 1
-        state, times = new_state(requests, segments, num_entries), new_times(n)
-        batches, levels = new_table(NUM_BATCH_COLUMNS), new_table(num_chains)
-        counters = state.counters
-        counters[SOURCES] = sources
-        while True:
-            reveal(state, requests)
-            ended = how_it_ends(counters, n, ending)
-            if ended != GO_ON:
+@entry_point
+def run_chains(
+    requests: Requests, segments: Segments, ending: Ending, speed: Speed, num_entries: int
+) -> Ended:
+    """Run everything; ``num_entries`` bounds the table of entries."""
+    n, num_chains = len(requests.arrival), len(segments.first) - 1
+    state, times = new_state(requests, segments, num_entries), new_times(n)
+    batches, levels = new_table(NUM_BATCH_COLUMNS), new_table(num_chains)
+    counters = state.counters
+    while True:
+        reveal(state, requests)
+        ended = how_it_ends(counters, n, ending)
+        if ended != GO_ON:
+            break
+        if not choose_levels(state, segments, ending.drain and counters[REVEALED] == n):
+            time = next_trigger(state, requests, segments, counters[REVEALED], ending.drain)
+            if time == NONE:
+                ended = STUCK
                 break
-            if not choose_levels(state, segments, ending.drain and counters[REVEALED] == n):
-                time = next_trigger(state, requests, segments, counters[REVEALED], ending.drain)
-                if time == NONE:
-                    ended = STUCK
-                    break
-                counters[CLOCK] = time
-                continue
-            batches = with_room(batches, counters[BATCH])
-            levels = with_room(levels, counters[BATCH])
-            for c in range(num_chains):
-                levels[counters[BATCH], c] = state.level[c]
-            run_batch(state, requests, segments, times, speed, batches)
-        rows, count = counters[ROWS], counters[BATCH]
-        return ended, times, batches[:count], levels[:count], state.entries[:rows]
-
-    return run
-
-
-run_chains = _entry_point(sources())
+            counters[CLOCK] = time
+            continue
+        batches = with_room(batches, counters[BATCH])
+        levels = with_room(levels, counters[BATCH])
+        for c in range(num_chains):
+            levels[counters[BATCH], c] = state.level[c]
+        run_batch(state, requests, segments, times, speed, batches)
+    rows, count = counters[ROWS], counters[BATCH]
+    return ended, times, batches[:count], levels[:count], state.entries[:rows]

@@ -4,12 +4,11 @@ Requests start in order of arrival and the last to have arrived are evicted firs
 hold something are the unfinished ones before a mark, in one sorted array.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from bfio.step.two_stage.kernels.machine_code import entry_point, in_place, kernel
+from bfio.common.kernels import entry_point, in_place, kernel
 from bfio.step.two_stage.kernels.tables import new_table, with_room
 from bfio.wait.kernels.run_state import (
     BATCH,
@@ -23,14 +22,12 @@ from bfio.wait.kernels.run_state import (
     NUM_COUNTERS,
     REVEALED,
     ROWS,
-    SOURCES,
     Ending,
     Speed,
     Times,
     how_it_ends,
     new_times,
     record_batch,
-    sources,
     waiting_now,
 )
 from formulations.arrays import IntArray
@@ -221,48 +218,37 @@ def drop_completed(state: State, requests: Requests, times: Times) -> None:
 Ended: TypeAlias = tuple[int, Times, IntArray, IntArray, IntArray]
 
 
-def _entry_point(sources: int) -> Callable[[Requests, Rule, Ending, Speed], Ended]:
-    """Return the loop, compiled from these sources."""
-
-    @entry_point
-    def run(requests: Requests, rule: Rule, ending: Ending, speed: Speed) -> Ended:
-        """Run everything."""
-        n = len(requests.arrival)
-        state, times = new_state(n), new_times(n)
-        batches, spans = new_table(NUM_BATCH_COLUMNS), new_table(_SPAN_COLUMNS)
-        evictions = new_table(_EVICTION_COLUMNS)
-        counters = state.counters
-        counters[SOURCES] = sources
-        while True:
-            while (
-                counters[REVEALED] < n and requests.arrival[counters[REVEALED]] <= counters[CLOCK]
-            ):
-                counters[REVEALED] += 1
-            ended = how_it_ends(counters, n, ending)
-            if ended != GO_ON:
-                break
-            before = counters[EVICTED]
-            evictions = evict(state, requests, rule.memory, evictions)
-            starts = 0
-            if counters[EVICTED] == before or not rule.new_first:
-                starts = line_up(state, requests, times, rule)
-            if counters[HOLDING] + starts == 0:
-                # Everyone fits alone, so nobody waits either.
-                counters[CLOCK] = requests.arrival[counters[REVEALED]]
-                continue
-            batches = with_room(batches, counters[BATCH])
-            count, tokens = choose(state, requests, rule, starts)
-            waiting = waiting_now(counters)
-            memory = start_new(state, requests, count)
-            record_batch(batches, counters, speed, tokens, memory, count, waiting)
-            spans = pass_stages(state, requests, times, count, spans)
-            drop_completed(state, requests, times)
-        for i in range(n):
-            spans = close_span(state, i, spans)
-        rows, evicted = counters[ROWS], counters[EVICTED]
-        return ended, times, batches[: counters[BATCH]], spans[:rows], evictions[:evicted]
-
-    return run
-
-
-run_fcfs = _entry_point(sources())
+@entry_point
+def run_fcfs(requests: Requests, rule: Rule, ending: Ending, speed: Speed) -> Ended:
+    """Run everything."""
+    n = len(requests.arrival)
+    state, times = new_state(n), new_times(n)
+    batches, spans = new_table(NUM_BATCH_COLUMNS), new_table(_SPAN_COLUMNS)
+    evictions = new_table(_EVICTION_COLUMNS)
+    counters = state.counters
+    while True:
+        while counters[REVEALED] < n and requests.arrival[counters[REVEALED]] <= counters[CLOCK]:
+            counters[REVEALED] += 1
+        ended = how_it_ends(counters, n, ending)
+        if ended != GO_ON:
+            break
+        before = counters[EVICTED]
+        evictions = evict(state, requests, rule.memory, evictions)
+        starts = 0
+        if counters[EVICTED] == before or not rule.new_first:
+            starts = line_up(state, requests, times, rule)
+        if counters[HOLDING] + starts == 0:
+            # Everyone fits alone, so nobody waits either.
+            counters[CLOCK] = requests.arrival[counters[REVEALED]]
+            continue
+        batches = with_room(batches, counters[BATCH])
+        count, tokens = choose(state, requests, rule, starts)
+        waiting = waiting_now(counters)
+        memory = start_new(state, requests, count)
+        record_batch(batches, counters, speed, tokens, memory, count, waiting)
+        spans = pass_stages(state, requests, times, count, spans)
+        drop_completed(state, requests, times)
+    for i in range(n):
+        spans = close_span(state, i, spans)
+    rows, evicted = counters[ROWS], counters[EVICTED]
+    return ended, times, batches[: counters[BATCH]], spans[:rows], evictions[:evicted]

@@ -1,20 +1,17 @@
 """What both loops share: how runs end, what they count, when requests get where."""
 
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from bfio.step.two_stage.kernels import tables
-from bfio.step.two_stage.kernels.machine_code import in_place, kernel
-from bfio.step.two_stage.kernels.on_disk import fingerprint
+from bfio.common.kernels import in_place, kernel
 from formulations.arrays import IntArray
 
 #: How a run ended; GO_ON: it has not.
 GO_ON, FINISHED, HORIZON, STUCK, STOPPED = range(5)
-#: Entries of ``counters``: sources of the machine code; batches run; clock; requests revealed,
-#: that hold something, and completed; rows of the tables of entries or spans, and of evictions.
-SOURCES, BATCH, CLOCK, REVEALED, HOLDING, COMPLETED, ROWS, EVICTED, NUM_COUNTERS = range(9)
+#: Entries of ``counters``: batches run; clock; requests revealed, that hold something, and
+#: completed; rows of the tables of entries or spans, and of evictions.
+BATCH, CLOCK, REVEALED, HOLDING, COMPLETED, ROWS, EVICTED, NUM_COUNTERS = range(8)
 #: Columns of a batch, as in `bfio.wait.run`.
 START, DURATION, TOKENS, MEMORY, PROMPTS, WAITING, NUM_BATCH_COLUMNS = range(7)
 #: No time, no request.
@@ -88,8 +85,3 @@ def record_batch(
     batches[batch, PROMPTS], batches[batch, WAITING] = prompts, waiting
     counters[CLOCK] += duration
     counters[BATCH] += 1
-
-
-def sources() -> int:
-    """Return 62 bits that change with any source of these kernels."""
-    return fingerprint((Path(__file__).parent, Path(tables.__file__).parent))

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 from unittest.mock import patch
 
@@ -16,16 +15,12 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.compiled import engine, records, state
-from bfio.decode.compiled.baseline_run import baseline_run
 from bfio.decode.compiled.engine import run_compiled
-from bfio.decode.compiled.kernel import sources_fingerprint
 from bfio.decode.compiled.records import Chunks
 from bfio.decode.compiled.scope import BASELINES, TWO_STAGE
-from bfio.decode.compiled.setup import new_state, settings_of
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.engine import simulate as simulate_by_reference
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
-from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import build
 from bfio.decode.predictors.oracle import OraclePredictor
@@ -233,16 +228,6 @@ def test_a_changed_run_is_noticed() -> None:
     assert differences(run, replace(run, start_s=later)) == ["start_s"]
     assert differences(run, replace(run, loads=None)) == ["loads"]
     assert differences(run, replace(run, cluster=Cluster(2, 3))) == ["cluster"]
-
-
-def test_the_kernel_is_compiled_from_the_present_sources() -> None:
-    """A kernel says which sources it was compiled from, so that an old one cannot pass."""
-    options = RunOptions(rate_scale=Fraction(1))
-    start = new_state(
-        REQUESTS, SMALL, options, settings_of(SMALL, options, 0, 0, choices=2, cap=0), None
-    )
-    baseline_run()(start, Chunks(2, True).new(1))
-    assert start.counters[state.SOURCES] == sources_fingerprint()
 
 
 def test_numba_is_not_loaded_before_it_is_needed() -> None:

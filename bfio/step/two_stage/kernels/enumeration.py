@@ -7,8 +7,8 @@ when requests are added, so adding T to S raises the score by at most the reward
 
 import numpy as np
 
+from bfio.common.kernels import in_place, kernel
 from bfio.step.two_stage.kernels.fscore import Score, score_of
-from bfio.step.two_stage.kernels.machine_code import in_place, kernel
 from formulations.arrays import IntArray
 
 

@@ -6,7 +6,7 @@ Nothing here guards against overflow: callers check the magnitudes first, as
 
 from typing import NamedTuple
 
-from bfio.step.two_stage.kernels.machine_code import in_place
+from bfio.common.kernels import in_place
 from formulations.arrays import IntArray
 
 #: Above any sum of tokens: where a score that never decreases has its peak.

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfio.common.kernels import in_place, kernel
+from bfio.common.words import Words
 from bfio.step.two_stage.kernels.fscore import NO_LIMIT, Score, peak_end, score_at
-from bfio.step.two_stage.kernels.machine_code import Words, in_place, kernel
 from bfio.step.two_stage.kernels.subset_sums import (
     MAX_WORDS,
     largest_at_most,

@@ -7,7 +7,8 @@ before each item are kept, so that a subset behind a sum can be read back.
 
 import numpy as np
 
-from bfio.step.two_stage.kernels.machine_code import Words, in_place, kernel
+from bfio.common.kernels import in_place, kernel
+from bfio.common.words import Words
 from formulations.arrays import IntArray
 
 #: Words of all masks of one choice together (32 MB): beyond it merging half-sums costs less.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bfio.step.two_stage.kernels.machine_code import kernel
+from bfio.common.kernels import kernel
 from formulations.arrays import IntArray
 
 _FIRST_ROWS = 1024

@@ -8,19 +8,17 @@ is a bisection. Margins are those of the worker at hand only; a worker's least m
 its loads or the envelope change.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
-from bfio.step.two_stage.kernels.enumeration import best_by_enumeration, best_row, rewards_of
-from bfio.step.two_stage.kernels.fscore import Score, peak_end, score_at, score_of, slope
-from bfio.step.two_stage.kernels.machine_code import (
+from bfio.common.kernels import (
     entry_point,
     in_place,
     kernel,
-    sources_fingerprint,
 )
+from bfio.step.two_stage.kernels.enumeration import best_by_enumeration, best_row, rewards_of
+from bfio.step.two_stage.kernels.fscore import Score, peak_end, score_at, score_of, slope
 from bfio.step.two_stage.kernels.subset_choice import Candidates, best_by_sums
 from formulations.arrays import IntArray
 
@@ -78,78 +76,69 @@ class Admission(NamedTuple):
     alike: bool
 
 
-_Decide: TypeAlias = Callable[
-    [IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, int, int, bool, IntArray], int
-]
+@entry_point
+def two_stage_decide(
+    free: IntArray,
+    loads: IntArray,
+    contribution: IntArray,
+    by_size: IntArray,
+    reward: IntArray,
+    penalty: IntArray,
+    threshold: int,
+    candidates: int,
+    product_key: bool,
+    assignment: IntArray,
+) -> int:
+    """Assign ``min(N, free slots)`` waiting requests to workers.
 
+    All arrays are int64, C-contiguous and writeable.
 
-def _entry_point(fingerprint: int) -> _Decide:
-    @entry_point
-    def two_stage_decide(
-        free: IntArray,
-        loads: IntArray,
-        contribution: IntArray,
-        by_size: IntArray,
-        reward: IntArray,
-        penalty: IntArray,
-        threshold: int,
-        candidates: int,
-        product_key: bool,
-        assignment: IntArray,
-    ) -> int:
-        """Assign ``min(N, free slots)`` waiting requests to workers.
+    Parameters
+    ----------
+    free : IntArray
+        Shape (G,), free slots; overwritten.
+    loads : IntArray
+        Shape (G, H+1), projected loads without new admissions [tokens]; overwritten.
+    contribution : IntArray
+        Shape (N, H+1), of the waiting requests in arrival order [tokens].
+    by_size : IntArray
+        Shape (N,), the requests in the order of `order_by_size`; overwritten.
+    reward, penalty : IntArray
+        Shape (H+1,), see `bfio.step.two_stage.fscore.ScoreWeights`.
+    threshold : int
+        Free slots up to which subsets are chosen (stage 2).
+    candidates : int
+        Requests considered per subset; 0 for the default.
+    product_key : bool
+        Order workers by free slots times margin in stage 2.
+    assignment : IntArray
+        Shape (N,), filled with the worker of each request, −1 for those that keep waiting.
 
-        All arrays are int64, C-contiguous and writeable.
-
-        Parameters
-        ----------
-        free : IntArray
-            Shape (G,), free slots; overwritten.
-        loads : IntArray
-            Shape (G, H+1), projected loads without new admissions [tokens]; overwritten.
-        contribution : IntArray
-            Shape (N, H+1), of the waiting requests in arrival order [tokens].
-        by_size : IntArray
-            Shape (N,), the requests in the order of `order_by_size`; overwritten.
-        reward, penalty : IntArray
-            Shape (H+1,), see `bfio.step.two_stage.fscore.ScoreWeights`.
-        threshold : int
-            Free slots up to which subsets are chosen (stage 2).
-        candidates : int
-            Requests considered per subset; 0 for the default.
-        product_key : bool
-            Order workers by free slots times margin in stage 2.
-        assignment : IntArray
-            Shape (N,), filled with the worker of each request, −1 for those that keep waiting.
-
-        Returns
-        -------
-        int
-            `DECIDED` or `NEEDS_REFERENCE`; with the latter the assignment is void.
-        """
-        assignment[:] = -1
-        # The fingerprint is never negative; to name it here is what ties the cache to it.
-        if len(assignment) == 0 or fingerprint < 0:
-            return DECIDED
-        if not _is_exact(free, loads, contribution, reward, penalty):
-            return NEEDS_REFERENCE
-        admission = _admission(free, loads, contribution, by_size, reward, penalty, assignment)
-        if candidates == 0:
-            alike = admission.alike
-            candidates = _CANDIDATES_BY_SUMS if alike else _CANDIDATES_BY_ENUMERATION
-        counts = admission.counts
-        while counts[_FREE] > threshold and counts[_WAITING] > 0:
-            worker = _emptiest_worker(admission)
-            _set_margins(admission, worker)
-            _admit_single(admission, worker)
-        while counts[_FREE] > 0 and counts[_WAITING] > 0:
-            worker = _largest_product(admission) if product_key else _emptiest_worker(admission)
-            _set_margins(admission, worker)
-            if not _admit_subset(admission, worker, candidates):
-                return NEEDS_REFERENCE
+    Returns
+    -------
+    int
+        `DECIDED` or `NEEDS_REFERENCE`; with the latter the assignment is void.
+    """
+    assignment[:] = -1
+    if len(assignment) == 0:
         return DECIDED
-
-    return two_stage_decide
+    if not _is_exact(free, loads, contribution, reward, penalty):
+        return NEEDS_REFERENCE
+    admission = _admission(free, loads, contribution, by_size, reward, penalty, assignment)
+    if candidates == 0:
+        alike = admission.alike
+        candidates = _CANDIDATES_BY_SUMS if alike else _CANDIDATES_BY_ENUMERATION
+    counts = admission.counts
+    while counts[_FREE] > threshold and counts[_WAITING] > 0:
+        worker = _emptiest_worker(admission)
+        _set_margins(admission, worker)
+        _admit_single(admission, worker)
+    while counts[_FREE] > 0 and counts[_WAITING] > 0:
+        worker = _largest_product(admission) if product_key else _emptiest_worker(admission)
+        _set_margins(admission, worker)
+        if not _admit_subset(admission, worker, candidates):
+            return NEEDS_REFERENCE
+    return DECIDED
 
 
 @entry_point
@@ -434,6 +423,3 @@ def _forget_admitted(admission: Admission) -> None:
             admission.by_size[kept] = request
             kept += 1
     admission.counts[_WAITING] = kept
-
-
-two_stage_decide = _entry_point(sources_fingerprint())

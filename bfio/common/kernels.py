@@ -1,0 +1,250 @@
+"""How functions become machine code, and where it is kept.
+
+Machine code is kept on disk under a digest of all that it is made of: the sources of the module
+that holds the function and of every module that this imports (`bfio.common.import_closure`), and
+the versions of Numba and Python and the processor. So it is valid wherever it is found: an
+editor, another checkout or an upgrade change the digest, and never meet machine code of older
+sources. The folder is ``NUMBA_CACHE_DIR`` if that is set, or else ``~/.cache``, or what
+``XDG_CACHE_HOME`` names; where neither can be written, one for temporary files, with a warning.
+
+Only entry points are kept; what they call is compiled into them. Numba is loaded by the first
+decorator, not by this module: whoever asks what is compiled does not wait for it. All that is
+private to Numba and used here is in `_DiskCache`.
+"""
+
+import hashlib
+import importlib.util
+import os
+import pickle
+import platform
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from bfio.common.import_closure import ROOT, closure_digest, import_closure
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Only compiled code calls an inner function; wrappers for other callers take long to compile.
+_INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+#: What decides, besides sources, which machine code comes out.
+_MAKERS = ("numba", "llvmlite", "numpy")
+#: Variables for Numba that do not.
+_HARMLESS = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")
+_SUFFIX = ".kernel"
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Return ``function`` compiled into whatever kernel calls it."""
+    from numba import njit
+
+    machine_code: Callable[P, R] = njit(**_INNER)(function)
+    return machine_code
+
+
+def in_place(function: Callable[P, R]) -> Callable[P, R]:
+    """Return ``function``, which allocates nothing, compiled into whatever kernel calls it.
+
+    Without allocations no array needs its references counted, which takes several times as long
+    to compile and to run as a small function itself.
+    """
+    from numba import njit
+
+    machine_code: Callable[P, R] = njit(_nrt=False, **_INNER)(function)
+    return machine_code
+
+
+def entry_point(function: Callable[P, R]) -> Callable[P, R]:
+    """Return ``function`` compiled on its first call with such arguments, and kept on disk.
+
+    It runs without the interpreter's lock, so threads may run kernels side by side. Of a function
+    that depends on variables of an enclosing one nothing is kept: sources do not tell them.
+    """
+    from numba import njit
+
+    machine_code: Any = njit(nogil=True)(function)
+    if hasattr(machine_code, "py_func") and not function.__closure__:
+        machine_code._cache = _DiskCache(function)  # noqa: SLF001
+    compiled: Callable[P, R] = machine_code
+    return compiled
+
+
+def is_compiled(name: str) -> bool:
+    """Return whether machine code of an entry point is on disk, made from the present sources.
+
+    Parameters
+    ----------
+    name : str
+        The entry point as ``module:function``; neither its module nor Numba is imported.
+    """
+    module, _, function = name.partition(":")
+    pattern = f"{module}.{function}-*{_SUFFIX}"
+    return any(any(place.glob(pattern)) for place in _places(module))
+
+
+def cache_folders() -> tuple[Path, Path]:
+    """Return the folder under which machine code is kept, and the one if that is impossible."""
+    named = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    wanted = Path(named) if named else Path("~").expanduser() / ".cache"
+    spare = Path(tempfile.gettempdir()) / f"bfio-kernels-{_user()}"
+    return wanted / "bfio" / "kernels", spare
+
+
+def _usable(folder: Path) -> bool:
+    """Whether a folder can hold machine code: in a public place it must be the user's own."""
+    wanted, spare = cache_folders()
+    if folder == spare:
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            status = folder.stat()
+        except OSError:
+            return False
+        return status.st_uid == _user() and status.st_mode & 0o022 == 0
+    return folder == wanted
+
+
+@cache
+def _warn(folder: Path, spare: Path) -> None:
+    """Say, once, where machine code is kept instead."""
+    print(
+        f"warning: machine code cannot be kept in {folder}, so it is kept in {spare}; "
+        "set NUMBA_CACHE_DIR to a folder of yours",
+        file=sys.stderr,
+    )
+
+
+def _user() -> int:
+    return os.getuid() if hasattr(os, "getuid") else 0
+
+
+def _places(module: str) -> list[Path]:
+    """Return the folders that may hold machine code of a module, the one to use first."""
+    name = _folder_name(module)
+    return [] if name is None else [root / name for root in cache_folders() if _usable(root)]
+
+
+@cache
+def _folder_name(module: str) -> str | None:
+    """Return the folder's name of what is made from a module, None if it has no file.
+
+    Sources are read once in a process, which goes on running what it has read.
+    """
+    root = ROOT if module in import_closure(module) else _root_of(module)
+    if root is None:
+        return None
+    sources = closure_digest(module, root=root)
+    return hashlib.sha256(f"{sources}\n{_makers()}".encode()).hexdigest()[:32]
+
+
+def _root_of(module: str) -> Path | None:
+    """Return the folder from which a user's module is imported, None if it has no file."""
+    if module in sys.modules:
+        origin = getattr(sys.modules[module], "__file__", None)
+    else:
+        spec = importlib.util.find_spec(module)
+        origin = spec.origin if spec is not None and spec.has_location else None
+    if origin is None:
+        return None
+    file = Path(origin)
+    return file.parents[module.count(".") + (file.name == "__init__.py")]
+
+
+@cache
+def _makers() -> str:
+    versions = [f"{name} {version(name)}" for name in _MAKERS]
+    python = f"{sys.implementation.cache_tag} {platform.python_version()} {sys.flags.optimize}"
+    settings = [
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if name.startswith("NUMBA_") and name not in _HARMLESS
+    ]
+    return "\n".join([*versions, python, _processor(), *settings])
+
+
+def _processor() -> str:
+    """Return what tells this processor's machine code from that of others."""
+    lines: list[str] = []
+    if Path("/proc/cpuinfo").exists():
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        lines = [line for line in text.split("\n\n")[0].splitlines() if _tells_features(line)]
+    return "\n".join([platform.system(), platform.machine(), platform.processor(), *lines])
+
+
+def _tells_features(line: str) -> bool:
+    return line.startswith(("model name", "flags", "Features", "CPU part"))
+
+
+class _DiskCache:
+    """What Numba asks for machine code before it compiles, and gives it to afterwards.
+
+    One file for each function and types of arguments, written whole or not at all, which begins
+    with a digest of the rest: a damaged one is compiled anew.
+    """
+
+    #: Numba shows it in statistics.
+    cache_path = ""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Return compiled code for types of arguments, or None."""
+        from numba.core.compiler import CompileResult
+
+        target.refresh()
+        name = self._file_name(signature, target.codegen())
+        for place in _places(self._function.__module__):
+            payload = _checked_payload(place / name)
+            if payload is not None:
+                return CompileResult._rebuild(target, *pickle.loads(payload))  # noqa: SLF001
+        return None
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep compiled code; what cannot be kept is compiled again in the next process."""
+        from numba.core.serialize import dumps
+
+        if result.lifted or result.library.has_dynamic_globals:
+            return
+        payload = dumps(result._reduce())  # noqa: SLF001
+        name = self._file_name(signature, result.codegen)
+        places = _places(self._function.__module__)
+        for place, spare in zip(places, [*places[1:], None], strict=True):
+            if _is_written(place / name, hashlib.sha256(payload).digest() + payload):
+                return
+            if spare is not None:
+                _warn(place.parent, spare.parent)
+
+    def _file_name(self, signature: Any, codegen: Any) -> str:
+        function = self._function
+        key = f"{function.__code__.co_firstlineno} {signature!r} {codegen.magic_tuple()!r}"
+        types = hashlib.sha256(key.encode()).hexdigest()[:16]
+        return f"{function.__module__}.{function.__qualname__}-{types}{_SUFFIX}"
+
+    def flush(self) -> None:
+        """Forget nothing: what is kept is valid."""
+
+
+def _checked_payload(file: Path) -> bytes | None:
+    try:
+        content = file.read_bytes()
+    except OSError:
+        return None
+    check, payload = content[:32], content[32:]
+    return payload if hashlib.sha256(payload).digest() == check else None
+
+
+def _is_written(file: Path, content: bytes) -> bool:
+    """Write a file at once, so that another process finds all of it or none; say if it worked."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as partial:
+            partial.write(content)
+        Path(partial.name).replace(file)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,189 @@
+"""Machine code on disk belongs to its sources, those of other files included."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bfio.common.kernels import cache_folders, is_compiled
+
+_CALLER = """\
+import sys
+from bfio.common.kernels import entry_point
+from callee import number
+
+@entry_point
+def twice():
+    return 2 * number()
+
+if __name__ != "__main__":
+    print(twice(), dict(twice.stats.cache_hits) != {})
+"""
+_CALLEE = """\
+from bfio.common.kernels import kernel
+
+@kernel
+def number():
+    return {}
+"""
+_OTHER = """\
+from bfio.common.kernels import entry_point
+
+@entry_point
+def thrice(number):
+    return 3 * number
+"""
+#: Private names of Numba that `bfio.common.kernels` uses.
+_PRIVATE = """
+from numba import njit
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+function = njit(nogil=True, _nrt=False)(lambda x: x)
+assert {"load_overload", "save_overload", "cache_path"} <= set(dir(function._cache))
+function(1)
+(result,) = function.overloads.values()
+assert result.codegen.magic_tuple() and not result.lifted
+assert result.library.has_dynamic_globals is False
+function.targetctx.refresh()
+assert CompileResult._rebuild(function.targetctx, *result._reduce()).entry_point
+assert dumps(result._reduce())
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Make a folder with a caller, its callee and a module of its own."""
+    (tmp_path / "caller.py").write_text(_CALLER, encoding="utf-8")
+    (tmp_path / "callee.py").write_text(_CALLEE.format(3), encoding="utf-8")
+    (tmp_path / "other.py").write_text(_OTHER, encoding="utf-8")
+    return tmp_path
+
+
+def python(folder: Path, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder, with a cache of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+
+def result(folder: Path, code: str = "import caller") -> str:
+    """Return what a program prints."""
+    return python(folder, code).stdout.strip()
+
+
+def test_an_edited_callee_is_compiled_anew(folder: Path) -> None:
+    """The caller's own file stays as it was, to the time stamp; what is untouched is loaded."""
+    assert result(folder) == "6 False"
+    assert result(folder) == "6 True"
+    (folder / "callee.py").write_text(_CALLEE.format(50), encoding="utf-8")
+    assert result(folder) == "100 False"
+
+
+def test_an_edit_elsewhere_leaves_machine_code_valid(folder: Path) -> None:
+    """Only what the module imports counts."""
+    use = "import other; print(other.thrice(2), dict(other.thrice.stats.cache_hits) != {})"
+    assert result(folder, use) == "6 False"
+    (folder / "callee.py").write_text(_CALLEE.format(50), encoding="utf-8")
+    assert result(folder, use) == "6 True"
+
+
+def test_compiled_is_told_without_numba(folder: Path) -> None:
+    """The answer changes with the sources, and neither Numba nor the module is loaded."""
+    ask = (
+        "import sys; from bfio.common.kernels import is_compiled\n"
+        "print(is_compiled('caller:twice'), {'numba', 'caller'} & set(sys.modules))"
+    )
+    assert result(folder, ask) == "False set()"
+    result(folder)
+    assert result(folder, ask) == "True set()"
+    (folder / "callee.py").write_text(_CALLEE.format(50), encoding="utf-8")
+    assert result(folder, ask) == "False set()"
+
+
+def test_a_module_without_file_has_nothing_on_disk() -> None:
+    """As one that does not exist."""
+    assert not is_compiled("no_such_module:function")
+    assert not is_compiled("sys:function")
+
+
+def test_damaged_machine_code_is_compiled_anew(folder: Path) -> None:
+    """Whether cut off, changed or empty."""
+    result(folder)
+    (file,) = (folder / "cache").rglob("*.kernel")
+    whole = file.read_bytes()
+    for damaged in (whole[:-100], whole[:1000] + b"x" + whole[1001:], b""):
+        file.write_bytes(damaged)
+        assert result(folder) == "6 False"
+        assert file.read_bytes() != damaged
+    assert result(folder) == "6 True"
+
+
+def test_where_nothing_can_be_written_a_temporary_folder_serves(folder: Path) -> None:
+    """One line says so; a file in place of the cache folder stands for a read-only disk."""
+    (folder / "file").write_text("")
+    (folder / "temporary").mkdir()
+    places = {"NUMBA_CACHE_DIR": str(folder / "file"), "TMPDIR": str(folder / "temporary")}
+    first = python(folder, "import caller, other; other.thrice(1)", **places)
+    assert first.stdout == "6 False\n"
+    assert first.stderr.startswith("warning: machine code cannot be kept in")
+    assert first.stderr.count("\n") == 1
+    second = python(folder, "import caller", **places)
+    assert (second.stdout, second.stderr) == ("6 True\n", "")
+
+
+def test_a_temporary_folder_of_others_is_left_alone(folder: Path) -> None:
+    """Machine code is run: nobody else may be able to put it there."""
+    (folder / "file").write_text("")
+    places = {"NUMBA_CACHE_DIR": str(folder / "file"), "TMPDIR": str(folder)}
+    spare = folder / cache_folders()[1].name
+    spare.mkdir()
+    spare.chmod(0o777)
+    assert python(folder, "import caller", **places).stdout == "6 False\n"
+    assert list(spare.iterdir()) == []
+
+
+def test_two_processes_may_compile_at_once(folder: Path) -> None:
+    """Both get the right result, and what they leave is whole."""
+    programs = [
+        subprocess.Popen(
+            [sys.executable, "-c", "import caller"],
+            cwd=folder,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    outputs = [program.communicate(timeout=120)[0] for program in programs]
+    assert [output.split()[0] for output in outputs] == ["6", "6"]
+    assert result(folder) == "6 True"
+
+
+def test_what_depends_on_an_enclosing_function_is_not_kept(folder: Path) -> None:
+    """Its variables are no part of the sources."""
+    (folder / "maker.py").write_text(
+        "from bfio.common.kernels import entry_point\n"
+        "def maker(number):\n"
+        "    @entry_point\n"
+        "    def returned():\n"
+        "        return number\n"
+        "    return returned\n"
+    )
+    assert [result(folder, f"import maker; print(maker.maker({n})())") for n in (1, 2)] == [
+        "1",
+        "2",
+    ]
+    assert list(folder.rglob("*.kernel")) == []
+
+
+def test_what_is_private_to_numba_still_exists(folder: Path) -> None:
+    """The names that the cache on disk is built on."""
+    python(folder, _PRIVATE)
