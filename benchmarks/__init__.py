@@ -1,4 +1,4 @@
-"""The benchmark suite: named cases, resumable rows, a report; it runs from a checkout.
+"""Benchmarks as studies of speed, and the numbered studies; they run from a checkout.
 
-``python -m benchmarks list`` names the cases, `benchmarks/README.md` states the protocol.
+``python -m benchmarks list`` names the benchmarks, `benchmarks/README.md` states the protocol.
 """

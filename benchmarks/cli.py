@@ -1,32 +1,42 @@
-"""``python -m benchmarks``: list, run, report."""
+"""``python -m benchmarks``: studies of speed, chosen and run alone on one core, and reported.
+
+A benchmark is a study file beside this module; rows, keys, stores and reports are those of
+`bfio.studies`. This command chooses which of its rows to measure.
+"""
 
 import argparse
+import difflib
 import sys
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from benchmarks.case import DEFAULT_DATA, DEFAULT_INSTANCES, DEFAULT_TIME_LIMIT_S, ROOT, Settings
-from benchmarks.registry import cases, find_cases
-from benchmarks.report import write_report
-from benchmarks.runner import Tally, run_units, selected_units, session_name
-from benchmarks.store import open_store
-from bfio.cli.output import progress_bar
+from bfio.cli.study_progress import StudyProgress
+from bfio.common.provenance import ROOT
+from bfio.studies.report.markdown import markdown_tables, parsed_records, records_csv, whole
+from bfio.studies.report.page import write_report
+from bfio.studies.results import Results
+from bfio.studies.row import Row
+from bfio.studies.runner import RunOptions, run_study, stored_results
+from bfio.studies.study import Grid, Smoke, Study, Value
+from bfio.studies.study_file import read_study
 from formulations.arrays import integer
 from formulations.errors import InputError
 
 DONE, ROWS_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-_DESCRIPTION = (
-    "Run benchmark cases into resumable rows, and report them; see benchmarks/README.md."
-)
+FILES = Path(__file__).parent
+#: One run gives so many warm steps before the next run is needed.
+_RUNS = 10
+_DESCRIPTION = "Measure speeds as rows of studies, and report them; see benchmarks/README.md."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     try:
         args = _parser().parse_args(argv)
-        status: int = args.command(args)
+        status: int = args.act(args)
     except InputError as error:
         return _say(f"error: {error}", BAD_INPUT)
     except OSError as error:
@@ -47,83 +57,187 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m benchmarks", description=_DESCRIPTION)
     chooser = parser.add_subparsers(metavar="COMMAND", required=True)
-    listing = chooser.add_parser("list", help="name every case")
-    listing.set_defaults(command=_list)
-    run = chooser.add_parser("run", help="measure cases; rows already there are skipped")
-    _add_run_arguments(run)
-    run.set_defaults(command=_run)
-    report = chooser.add_parser("report", help="write report.md and one figure per case")
-    report.add_argument("folder", type=Path, metavar="DIR", help="folder that `run` wrote")
-    report.set_defaults(command=_report)
+    chooser.add_parser("list", help="name every benchmark").set_defaults(act=_list)
+    for name, act, text in (
+        ("run", _run, "measure rows; those already there are skipped"),
+        ("report", _report, "report the same rows: tables here, one HTML page in the folder"),
+    ):
+        action = chooser.add_parser(name, help=text, description=text)
+        action.set_defaults(act=act)
+        _add_choice(action)
     return parser
 
 
-def _add_run_arguments(run: argparse.ArgumentParser) -> None:
-    run.add_argument("cases", nargs="+", metavar="CASE", help="name or pattern, e.g. 'steps-*'")
-    run.add_argument("--smoke", action="store_true", help="smallest sizes (default --out differs)")
-    run.add_argument("--out", type=Path, metavar="DIR", help="folder of the rows")
-    run.add_argument("--only", action="append", default=[], metavar="TEXT",
-                     help="units whose instance or method holds TEXT; repeatable")  # fmt: skip
-    run.add_argument("--instances", type=int, default=DEFAULT_INSTANCES, metavar="N",
-                     help="warm steps per group of a step case (%(default)s)")  # fmt: skip
-    run.add_argument("--time-limit", type=float, default=DEFAULT_TIME_LIMIT_S, metavar="SECONDS",
-                     help="limit of one solve (%(default)s)")  # fmt: skip
-    run.add_argument("--methods", default="", metavar="A,B", help="methods or policies to measure")
-    run.add_argument("--seed", type=int, default=0, metavar="N", help="first seed (%(default)s)")
-    run.add_argument("--data", type=Path, default=DEFAULT_DATA, metavar="DIR", help="trace files")
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="+", metavar="NAME", help="name or pattern, e.g. 'steps*'")
+    parser.add_argument("--smoke", action="store_true", help="smallest sizes")
+    parser.add_argument("--out", type=Path, metavar="DIR", default=ROOT / "out" / "benchmarks",
+                        help="folder of the rows (%(default)s)")  # fmt: skip
+    parser.add_argument("--only", action="append", default=[], metavar="TEXT",
+                        help="rows with TEXT in one of their arguments; repeatable")  # fmt: skip
+    parser.add_argument("--instances", type=int, metavar="N",
+                        help="warm steps per group, above ten rounded up to tens")  # fmt: skip
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="limit of one solve")
+    parser.add_argument("--methods", metavar="A,B", help="methods or policies to measure")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="add N to every seed")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="trace files")
 
 
 def _list(args: argparse.Namespace) -> int:
     del args
-    width = max(map(len, cases()))
-    for case in cases().values():
-        print(f"{case.name:{width}}  {case.summary}")
+    names = _names()
+    for name in names:
+        print(f"{name:{max(map(len, names))}}  {read_study(FILES / f'{name}.toml').question}")
     return DONE
 
 
 def _run(args: argparse.Namespace) -> int:
-    settings = _settings(args)
-    chosen = find_cases(args.cases)
-    work = [(case, selected_units(case, settings, args.only)) for case in chosen]
-    if not any(units for _, units in work):
-        raise InputError("--only", "no unit holds these texts", "leave it out")
-    session, total = session_name(), Tally()
-    with open_store(settings.out) as store, progress_bar() as display:
-        for case, units in work:
-            task = display.add_task(case.name, total=len(units))
-            tally = run_units(case, units, store, session, partial(display.advance, task))
-            total = _added(total, tally)
-    summary = f"{total.measured} rows measured, {total.skipped} already there"
-    if total.failed:
-        return _say(f"{summary}, {total.failed} failed: see {settings.out}", ROWS_FAILED)
-    return _say(f"{summary}: {settings.out}", DONE)
+    failed = 0
+    for study in _studies(args):
+        with StudyProgress(lambda: False) as progress:
+            results = run_study(
+                study,
+                _store(args, study),
+                RunOptions(jobs=1, retry=True),
+                on_start=progress.start,
+                on_row=progress.add,
+            )
+        failed += len(results.tasks) - len(results.done)
+        failed += sum(map(_complain, contradictions(results.done)))
+    return _say(f"{failed} rows failed: see the report", ROWS_FAILED) if failed else DONE
 
 
 def _report(args: argparse.Namespace) -> int:
-    print(write_report(args.folder))
+    for study in _studies(args):
+        results = stored_results(study, _store(args, study), "python -m benchmarks run")
+        write_report(results, args.out / study.name)
+        print(f"# {study.name}\n\n{_counts(results)}\n")
+        print(whole(markdown_tables(study, parsed_records(records_csv(results)))))
     return DONE
 
 
-def _settings(args: argparse.Namespace) -> Settings:
-    if not 0 < args.time_limit < float("inf"):
+def _counts(results: Results) -> str:
+    """Say how many rows there are, in words for those that do not count."""
+    counts = [f"{number} {status}" for status, number in results.counts().items() if number]
+    counts += [f"{len(refuted_claims(results.done))} claims of optimality refuted"]
+    return f"{len(results.tasks)} rows: {', '.join([*counts, f'{results.missing} missing'])}"
+
+
+def _store(args: argparse.Namespace, study: Study) -> Path:
+    path: Path = args.out / f"{study.name}.sqlite"
+    return path
+
+
+def _names() -> list[str]:
+    return sorted(path.stem for path in FILES.glob("*.toml"))
+
+
+def _studies(args: argparse.Namespace) -> list[Study]:
+    """Return the chosen benchmarks, each with the chosen rows.
+
+    Raises
+    ------
+    InputError
+        If a pattern chooses none, or no row is left.
+    """
+    names: dict[str, None] = {}
+    for pattern in args.names:
+        matching = [name for name in _names() if fnmatchcase(name, pattern)]
+        if not matching:
+            close = difflib.get_close_matches(pattern, _names(), n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            raise InputError(pattern, "no such benchmark", f"{hint}see python -m benchmarks list")
+        names |= dict.fromkeys(matching)
+    return [chosen_rows(read_study(FILES / f"{name}.toml"), args) for name in names]
+
+
+def chosen_rows(study: Study, args: argparse.Namespace) -> Study:
+    """Return the study with the rows that the options choose.
+
+    Raises
+    ------
+    InputError
+        If there are none, or an option is out of range.
+    """
+    if args.time_limit is not None and not 0 < args.time_limit < float("inf"):
         raise InputError("--time-limit", f"{args.time_limit} s", "give a time > 0")
-    return Settings(
-        out=args.out or ROOT / "out" / ("benchmarks-smoke" if args.smoke else "benchmarks"),
-        smoke=args.smoke,
-        instances=integer(args.instances, "--instances", minimum=1),
-        time_limit=args.time_limit,
-        seed=integer(args.seed, "--seed"),
-        methods=tuple(name for name in args.methods.split(",") if name),
-        data=args.data,
-    )
+    sized = (study.small() if args.smoke else study).with_seed(integer(args.seed, "--seed"))
+    axes = _chosen_axes(args)
+    grids = [Grid({n: axes.get(n, v) for n, v in grid.axes.items()}) for grid in sized.grids]
+    fixed = dict(sized.fixed)
+    if args.time_limit is not None and "time_limit" in fixed:
+        fixed["time_limit"] = args.time_limit
+    rows = replace(sized, grids=grids, fixed=fixed, is_small=True).rows()
+    rows = [row for row in rows if all(_holds(row, text) for text in args.only)]
+    if not rows:
+        raise InputError("--only", f"no row of {study.name} holds these texts", "leave it out")
+    singles = [Grid({name: [value] for name, value in row.items()}) for row in rows]
+    folder = args.data or study.folder
+    # A part of a study may lack the baseline of a table, as its small size may.
+    return replace(sized, grids=singles, fixed={}, smoke=Smoke(), folder=folder, is_small=True)
 
 
-def _added(first: Tally, second: Tally) -> Tally:
-    return Tally(
-        first.measured + second.measured,
-        first.skipped + second.skipped,
-        first.failed + second.failed,
-    )
+def _chosen_axes(args: argparse.Namespace) -> dict[str, list[Value]]:
+    """Return the axes that options replace, where a study has them."""
+    axes: dict[str, list[Value]] = {}
+    if args.methods is not None:
+        methods = [name for name in args.methods.split(",") if name]
+        axes |= {"method": methods, "policy": methods}
+    if args.instances is not None:
+        count = integer(args.instances, "--instances", minimum=1)
+        runs, warm = min(count, _RUNS), -(-count // _RUNS)
+        axes["seed"] = [args.seed + run for run in range(runs)]
+        axes["moment"] = ["cold", *(f"warm-{k}" for k in range(1, warm + 1))]
+    return axes
+
+
+def _holds(row: dict[str, Value], text: str) -> bool:
+    return any(text in str(value) for value in row.values())
+
+
+def contradictions(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield where one method proves a bound that another one's checked answer lies below.
+
+    Different proven optima of one problem are a case of it.
+    """
+    for problem, same in _by_problem(rows):
+        for prover in same:
+            bound = prover.values["bound"]
+            for other in same:
+                if bound is not None and _attains_less(other, bound):
+                    yield (
+                        f"problem {problem}: {prover.task.arguments['method']} proves at least "
+                        f"{bound}, {other.task.arguments['method']} attains "
+                        f"{other.values['objective']}"
+                    )
+
+
+def refuted_claims(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows whose claimed optimum is beaten by the checked answer of another row."""
+    return [
+        row
+        for _, same in _by_problem(rows)
+        for row in same
+        if row.values["claims_optimum"]
+        and any(_attains_less(other, row.values["objective"]) for other in same)
+    ]
+
+
+def _by_problem(rows: Sequence[Row]) -> Iterator[tuple[Value, list[Row]]]:
+    groups: dict[Value, list[Row]] = {}
+    for row in rows:
+        if "problem" in row.values:
+            groups.setdefault(row.values["problem"], []).append(row)
+    yield from groups.items()
+
+
+def _attains_less(row: Row, bound: Any) -> bool:
+    objective: Any = row.values["objective"]
+    return objective is not None and bound is not None and objective < bound
+
+
+def _complain(line: str) -> int:
+    return _say(line, 1)
 
 
 def _say(line: str, status: int) -> int:

@@ -21,11 +21,14 @@ class Limits:
     attempts : int
         How often a row is begun whose process is killed from outside, before it counts as
         crashed.
+    fresh_process : bool
+        Whether each row gets a process of its own, so that no earlier row leaves memory or caches.
     """
 
     seconds: float = 3600.0
     memory_gib: float = 4.0
     attempts: int = 5
+    fresh_process: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds <= 1e7:

@@ -186,6 +186,12 @@ def _number(value: Any, where: str) -> float:
     return float(value)
 
 
+def _flag(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(where, f"{value!r} is no flag", "write true or false")
+    return value
+
+
 def _texts(value: Any, where: str) -> tuple[str, ...]:
     entries = _list(value, where, '["..."]')
     return tuple(_text(entry, f"{where}[{i}]") for i, entry in enumerate(entries))
@@ -254,6 +260,7 @@ _READERS: Mapping[Any, Callable[[Any, str], Any]] = {
     str: _text,
     int: integer,
     float: _number,
+    bool: _flag,
     Sequence[str]: _texts,
     Mapping[str, Any]: _fixed,
     Sequence[Mapping[str, Any]]: _tables,

@@ -64,6 +64,8 @@ class Supervisor:
             attempts += 1
             report = process.compute(order, self._limits.seconds)
             if report is not None:
+                if self._limits.fresh_process:
+                    self._reap()
                 return report.to_row(order.task, attempts)
             code, output = self._reap()
             self._check_stopped()

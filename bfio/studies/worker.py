@@ -191,14 +191,15 @@ class _Meter:
             log=log,
             wall_s=time.perf_counter() - self._wall,
             cpu_s=time.process_time() - self._cpu,
-            peak_memory_bytes=_peak_memory(),
+            peak_memory_bytes=peak_memory(),
             environment=environment(),
             key=self._key,
             process=os.getpid(),
         )
 
 
-def _peak_memory() -> int:
+def peak_memory() -> int:
+    """Return the largest resident memory of this row so far [bytes]; 0 where it cannot be read."""
     try:
         lines = _PROCESS_STATUS.read_text(encoding="ascii").splitlines()
     except OSError:

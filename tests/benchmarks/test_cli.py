@@ -1,150 +1,221 @@
+"""``python -m benchmarks``: rows of studies, chosen by options."""
+
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.case import ROOT
-from benchmarks.cli import BAD_INPUT, DONE, ROWS_FAILED, main
-from benchmarks.registry import cases
-from benchmarks.step_solvers.methods import measure
-from benchmarks.store import FILE_NAME, read_rows, row_key
-from formulations.step.problem import StepProblem
+from benchmarks.cli import (
+    BAD_INPUT,
+    DONE,
+    FILES,
+    ROWS_FAILED,
+    contradictions,
+    main,
+    refuted_claims,
+)
+from benchmarks.step_times import KIND
+from bfio.studies.kinds import find
+from bfio.studies.report.selection import MEASURED
+from bfio.studies.row import Context, Row, RowResult, Status, Task
+from bfio.studies.store import open_for_reading
+from bfio.studies.study_file import read_study
+from tests.places import ROOT
 
-CASE = "steps-8x24-r64"
-SMOKE = ["run", CASE, "--smoke"]
-#: 2 cold and 2 warm instances at H = 0 and H = 2, four methods each.
+SMOKE = ["steps", "--smoke"]
+#: Two runs with a cold and a warm step each, at H = 0 and H = 2, four methods each.
 NUM_ROWS = 4 * 2 * 4
+NAMES = sorted(path.stem for path in FILES.glob("*.toml"))
+
+
+def _rows(folder: Path, name: str = "steps") -> list[Row]:
+    with sqlite3.connect(folder / f"{name}.sqlite") as connection:
+        keys = [key for (key,) in connection.execute("SELECT key FROM row")]
+    with open_for_reading(folder / f"{name}.sqlite") as store:
+        return list(store.rows(keys).values())
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run a step case at smoke size and return its folder."""
+    """Run a benchmark at smoke size and return its folder."""
     folder = tmp_path_factory.mktemp("bench")
-    assert main([*SMOKE, "--out", str(folder)]) == DONE
+    assert main(["run", *SMOKE, "--out", str(folder)]) == DONE
     return folder
 
 
-def test_smoke_rows_are_well_formed(finished: Path) -> None:
-    """Every unit has one row that says what, where, with what, and how it went."""
-    rows = read_rows(finished)
-    assert len(rows) == len({row_key(row) for row in rows}) == NUM_ROWS
+def test_rows_say_what_where_and_with_what(finished: Path) -> None:
+    """Every row has its machine, versions and commit, and passed its checks."""
+    rows = _rows(finished)
+    assert len(rows) == NUM_ROWS
     for row in rows:
-        environment, measured = row["environment"], row["measured"]
-        assert row["status"] == "ok"
-        assert row["problems"] == []
-        assert row["parameters"]["seed"] == 0
-        assert {"processor", "cores"} <= set(environment["machine"])
-        assert {"python", "numpy", "ortools", "highspy", "bfio"} <= set(environment["versions"])
-        assert {"commit", "dirty", "sources"} <= set(environment)
-        assert measured["violations"] == {}
-        assert set(measured["phases"]) == {"build", "bound", "search"}
+        assert row.status is Status.DONE
+        assert {"processor", "cores"} <= set(row.environment["machine"])
+        assert {"python", "numpy", "ortools", "highspy"} <= set(row.environment["versions"])
+        assert {"commit", "dirty"} <= set(row.environment)
+        assert {"solve_s", "counted_s", "build_s", "load_average"} <= set(row.timings)
 
 
-def test_smoke_methods_agree(finished: Path) -> None:
-    """All proven optima of an instance are one number, and exact proves every instance."""
-    rows = [r for r in read_rows(finished) if r["measured"]["proven"]]
-    optima = {(row["instance"], row["measured"]["objective"]) for row in rows}
-    assert len(optima) == len({instance for instance, _ in optima}) == NUM_ROWS // 4
-    assert sum(row["method"] == "exact" for row in rows) == NUM_ROWS // 4
+def test_methods_agree(finished: Path) -> None:
+    """All proven optima of a problem are one number, and exact proves every problem."""
+    rows = [row for row in _rows(finished) if row.values["proven"]]
+    optima = {(row.values["problem"], row.values["objective"]) for row in rows}
+    assert len(optima) == len({problem for problem, _ in optima}) == NUM_ROWS // 4
+    assert sum(row.task.arguments["method"] == "exact" for row in rows) == NUM_ROWS // 4
+    assert not list(contradictions(rows))
 
 
 def test_a_repeated_run_measures_nothing(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All rows are there; the file does not change."""
-    before = (finished / FILE_NAME).read_bytes()
-    assert main([*SMOKE, "--out", str(finished)]) == DONE
-    assert f"0 rows measured, {NUM_ROWS} already there" in capsys.readouterr().err
-    assert (finished / FILE_NAME).read_bytes() == before
+    """All rows are there."""
+    before = [row.finished_at for row in _rows(finished)]
+    assert main(["run", *SMOKE, "--out", str(finished)]) == DONE
+    assert f"{NUM_ROWS} of {NUM_ROWS} rows there already" in capsys.readouterr().err
+    assert [row.finished_at for row in _rows(finished)] == before
 
 
-def test_the_report(finished: Path) -> None:
-    """A page with the tables, and a figure beside it."""
-    assert main(["report", str(finished)]) == DONE
-    page = (finished / "report.md").read_text(encoding="utf-8")
-    assert f"{NUM_ROWS} rows, 0 failed." in page
-    assert f"![{CASE}]({CASE}.png)" in page
-    assert "| highs |" in page
-    assert (finished / f"{CASE}.png").read_bytes().startswith(b"\x89PNG")
+def test_the_report(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tables on the screen, a page in the folder."""
+    assert main(["report", *SMOKE, "--out", str(finished)]) == DONE
+    text = capsys.readouterr().out
+    assert f"{NUM_ROWS} rows: {NUM_ROWS} done, 0 claims of optimality refuted, 0 missing" in text
+    assert "| highs |" in text
+    assert (finished / "steps" / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        (["--only", "warm"], NUM_ROWS // 2),
+        (["--only", "warm", "--only", "highs"], NUM_ROWS // 8),
+        (["--methods", "exact,br-0"], NUM_ROWS // 2),
+        (["--instances", "1"], NUM_ROWS // 2),
+        (["--instances", "11", "--only", "warm-2"], 10 * NUM_ROWS // 4),
+    ],
+)
+def test_options_choose_rows(
+    options: list[str], count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what their arguments hold, by method, by number of problems."""
+    planned: list[int] = []
+
+    def run(study: Any, *args: Any, **keywords: Any) -> Any:
+        planned.append(len(study.rows()))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("benchmarks.cli.run_study", run)
+    main(["run", *SMOKE, *options, "--out", str(tmp_path)])
+    assert planned == [count]
 
 
 def test_a_kill_loses_nothing(tmp_path: Path) -> None:
     """Rows written before SIGKILL stay as they are, and the same command makes the others."""
-    path = tmp_path / FILE_NAME
-    command = [sys.executable, "-m", "benchmarks", *SMOKE, "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "benchmarks", "run", *SMOKE, "--out", str(tmp_path)]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
-    while process.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < 3):
-        time.sleep(0.002)
+    path = tmp_path / "steps.sqlite"
+    while process.poll() is None:
+        if path.exists() and path.stat().st_size > 0:
+            with open_for_reading(path) as store:
+                if store.count() >= 3:
+                    break
+        time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    before = path.read_bytes()
-    kept = before[: before.rfind(b"\n") + 1]
-    assert 3 <= kept.count(b"\n") < NUM_ROWS
+    before = {row.task.key: row.finished_at for row in _rows(tmp_path)}
+    assert 3 <= len(before) < NUM_ROWS
     resumed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert resumed.returncode == DONE, resumed.stderr
-    assert path.read_bytes().startswith(kept)
-    rows = read_rows(tmp_path)
-    assert len({(row["instance"], row["method"]) for row in rows}) == len(rows) == NUM_ROWS
+    after = {row.task.key: row.finished_at for row in _rows(tmp_path)}
+    assert len(after) == NUM_ROWS
+    assert before.items() <= after.items()
 
 
-def test_a_failing_method_leaves_a_failed_row(
+def test_a_failing_row_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The other methods are measured, the status is 1, and the report names the row."""
-
-    def broken(problem: StepProblem, method: str, time_limit: float, seed: int) -> dict[str, Any]:
-        if method == "br-0":
-            raise ZeroDivisionError("broken on purpose")
-        return measure(problem, method, time_limit, seed)
-
-    monkeypatch.setattr("benchmarks.step_solvers.cases.measure", broken)
-    arguments = [*SMOKE, "--methods", "exact,br-0", "--only", "warm-000", "--out", str(tmp_path)]
-    assert main(arguments) == ROWS_FAILED
-    assert "2 failed" in capsys.readouterr().err
-    assert main(["report", str(tmp_path)]) == DONE
-    page = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "4 rows, 2 failed." in page
-    assert "br-0: ZeroDivisionError: broken on purpose" in page
-    monkeypatch.undo()
-    assert main(arguments) == DONE
-    assert "2 rows measured, 2 already there" in capsys.readouterr().err
+    """The other rows are measured, the status is 1; the next run measures it again."""
+    (tmp_path / "fails.toml").write_text(
+        'name = "fails"\nquestion = "?"\ncomputes = "fails:row"\n[[grid]]\ni = [0, 1]\n'
+    )
+    module = "def row(arguments, context):\n    return {'x': 1 // arguments['i']}\n"
+    (tmp_path / "fails.py").write_text(module)
+    monkeypatch.setattr("benchmarks.cli.FILES", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert main(["run", "fails", "--out", str(tmp_path)]) == ROWS_FAILED
+        assert "1 rows failed" in capsys.readouterr().err
+    by_status = {row.status: row for row in _rows(tmp_path, "fails")}
+    assert set(by_status) == {Status.DONE, Status.FAILED}
+    assert "ZeroDivisionError" in by_status[Status.FAILED].error
 
 
-def test_list_names_every_case(capsys: pytest.CaptureFixture[str]) -> None:
+def _row(method: str, **values: Any) -> Row:
+    given: dict[str, Any] = {"problem": "p", "objective": 10, "bound": 10, "claims_optimum": True}
+    given |= values
+    return Row(Task(method, "k", {"method": method}, "", ""), Status.DONE, values=given)
+
+
+def test_two_proven_optima_that_differ_are_a_contradiction() -> None:
+    """Whichever came first; on another problem they are none."""
+    low, high = _row("a", objective=9, bound=9), _row("b")
+    assert list(contradictions([low, high])) == ["problem p: b proves at least 10, a attains 9"]
+    assert len(list(contradictions([high, low]))) == 1
+    assert not list(contradictions([_row("a", objective=9, bound=9, problem="q"), high]))
+
+
+def test_an_answer_below_a_proof_is_a_contradiction() -> None:
+    """A heuristic cannot beat a lower bound; a row without answer or bound contradicts nothing."""
+    heuristic = _row("h", objective=8, bound=None, claims_optimum=False)
+    assert len(list(contradictions([heuristic, _row("b")]))) == 1
+    empty = _row("h", objective=None, bound=None, claims_optimum=False)
+    assert not list(contradictions([empty, _row("b")]))
+
+
+def test_a_claim_is_refuted_by_a_better_answer() -> None:
+    """On the same problem only, and not by an equal answer."""
+    claim = _row("highs", bound=None, objective=11)
+    assert refuted_claims([claim, _row("b")]) == [claim]
+    assert not refuted_claims([_row("a"), _row("b")])
+    assert not refuted_claims([claim, _row("b", problem="q")])
+
+
+def test_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     """One line each."""
     assert main(["list"]) == DONE
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(cases())
+    assert [line.split()[0] for line in lines] == NAMES
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "step-8x24-r64"], "did you mean steps-8x24-r64?"),
-        (["run", CASE, "--methods", "gurobi"], "--methods: 'gurobi' is unknown"),
-        (["run", CASE, "--only", "nothing-like-this"], "no unit holds these texts"),
-        (["run", CASE, "--instances", "0"], "--instances: 0 is out of range"),
-        (["run", CASE, "--time-limit", "nan"], "--time-limit: nan s"),
-        (["run", "steps-trace-8x24-r64", "--data", "nowhere"], "no such trace"),
-        (["report", "nowhere"], "name a folder that `run` wrote"),
+        (["run", "step"], "did you mean steps?"),
+        (["run", *SMOKE, "--methods", "gurobi"], "'gurobi' is unknown"),
+        (["run", *SMOKE, "--only", "nothing-like-this"], "holds these texts"),
+        (["run", *SMOKE, "--instances", "0"], "--instances: 0 is out of range"),
+        (["run", *SMOKE, "--time-limit", "nan"], "--time-limit: nan s"),
+        (["run", "steps-trace", "--smoke", "--data", "nowhere"], "nowhere"),
+        (["report", *SMOKE], "no such store"),
     ],
 )
 def test_errors_are_one_line(
     arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where, what and what to do; nothing is measured."""
-    place = ["--out", str(tmp_path / "x")] if arguments[0] == "run" else []
-    assert main([*arguments, *place]) == BAD_INPUT
+    assert main([*arguments, "--out", str(tmp_path / "x")]) == BAD_INPUT
     err = capsys.readouterr().err
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert message in err
-    assert not (tmp_path / "x" / FILE_NAME).exists()
+    assert not (tmp_path / "x" / "steps.sqlite").exists()
 
 
 def test_usage_errors_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,13 +225,37 @@ def test_usage_errors_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_every_case_has_units_of_its_own() -> None:
-    """Names of instance and method tell the units of a case apart, at full size and at smoke."""
-    from benchmarks.case import Settings
+@pytest.mark.parametrize("name", NAMES)
+def test_the_report_asks_for_what_there_is(name: str, shared_data: Path) -> None:
+    """Every value of its tables and figures is one that a row returns."""
+    study = read_study(FILES / f"{name}.toml")
+    study = replace(study, folder=shared_data)
+    kind, known = find(study.computes), {*MEASURED}
+    seen: set[str] = set()
+    for row in study.small().rows():
+        if str(row.get("method")) not in seen:
+            seen.add(str(row.get("method")))
+            known |= _names_of(kind.compute(row, Context(study.folder)))
+    for table in study.report.tables:
+        assert set(table.values) <= known
+    for figure in study.report.figures:
+        assert figure.y in known
 
-    for smoke in (True, False):
-        for case in cases().values():
-            if case.name.startswith("steps-trace"):
-                continue
-            units = case.units(Settings(out=Path("unused"), smoke=smoke))
-            assert len(units) == len({(u.instance, u.method) for u in units}) > 0
+
+def _names_of(result: RowResult | Mapping[str, Any]) -> set[str]:
+    assert isinstance(result, RowResult)
+    return {*result.values, *result.timings}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_row_is_valid(name: str, shared_data: Path) -> None:
+    """All rows of the full and the small size pass the checks of their kind."""
+    study = read_study(FILES / f"{name}.toml")
+    kind = find(study.computes)
+    for row in [*study.rows(), *study.small().rows()]:
+        assert isinstance(kind.instance(row, Context(shared_data)), str)
+
+
+def test_the_kind_is_found_by_its_name() -> None:
+    """As study files write it."""
+    assert find("benchmarks.step_times:KIND") is KIND

@@ -1,57 +1,81 @@
-from dataclasses import replace
+"""Rows that time runs and decisions."""
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchmarks.case import DEFAULT_DATA
-from benchmarks.decisions.timing import time_decisions
-from benchmarks.engine.child import engine_that_runs, measure
-from benchmarks.engine.simulation import SimulationSpec, engines, measure_in_child
-from benchmarks.workloads import SYNTHETIC, draw
+from benchmarks import decision_times, engine_speed
+from benchmarks.decision_times import time_decisions
 from bfio.decode.cluster import Cluster
+from bfio.studies.limits import Limits
+from bfio.studies.row import Context, RowResult
+from bfio.studies.runner import RunOptions, run_study
+from bfio.studies.study import Grid, Study
 from formulations.errors import InputError
 
 #: The reference needs no kernels, whose compilation would be most of these tests.
-SPEC = SimulationSpec(3, 4, 8, 100, 12, 0, policy="fcfs", engine=engines()[-1], repeats=2)
+ARGUMENTS: dict[str, Any] = {
+    "policy": "fcfs", "engine": "reference", "workers": 3, "slots": 4, "pool": 8,
+    "requests": 100, "output_mean": 12,
+}  # fmt: skip
 
 
-def test_a_simulation_in_a_fresh_process() -> None:
+def _measured(**changes: Any) -> RowResult:
+    result = engine_speed.compute({**ARGUMENTS, **changes}, Context(Path()))
+    assert isinstance(result, RowResult)
+    return result
+
+
+def test_a_simulation_in_a_process_of_its_own(tmp_path: Path) -> None:
     """All requests are served, times and memory are positive, the engine is named."""
-    measured = measure_in_child(SPEC)
-    assert measured["completed"] == 100
-    assert measured["engine"] == "reference"
-    assert len(measured["walls_s"]) == 2
-    assert measured["steps_per_s"] == pytest.approx(measured["steps"] / measured["wall_s"])
-    assert 2**20 < measured["memory_before_bytes"] <= measured["peak_memory_bytes"] < 2**40
-
-
-def test_the_failure_of_a_child_is_told() -> None:
-    """The last line it wrote names the reason."""
-    with pytest.raises(RuntimeError, match="unknown policy"):
-        measure_in_child(replace(SPEC, policy="no-such-policy"))
+    grid = Grid({"requests": [100, 120]})
+    fixed = {name: value for name, value in ARGUMENTS.items() if name != "requests"}
+    study = Study(
+        "s", "?", "benchmarks.engine_speed:KIND", [grid], fixed, Limits(fresh_process=True)
+    )
+    results = run_study(study, tmp_path / "s.sqlite", RunOptions(jobs=1))
+    first, second = results.done
+    assert (first.values["completed"], second.values["completed"]) == (100, 120)
+    assert first.values["engine_that_ran"] == "reference"
+    assert first.timings["steps_per_s"] * first.timings["run_s"] == pytest.approx(
+        first.values["steps"]
+    )
+    for row in results.done:
+        before, peak = row.timings["memory_before_bytes"], row.timings["memory_bytes"]
+        assert 2**20 < before <= peak < 2**40
 
 
 def test_the_steady_part() -> None:
-    """Its steps are among those of the run; a run that never fills has none."""
-    measured = measure(replace(SPEC, steady=True, requests=300, repeats=3))
-    assert 0 < measured["steady"]["steps"] < measured["steps"]
-    assert 0 < measured["steady"]["started"] < 300
-    assert measure(replace(SPEC, steady=True, requests=5))["steady"] is None
+    """It is timed where there is one; a run that never fills has none."""
+    long = _measured(steady=True, requests=300, repeats=3).timings
+    assert long["steady_steps_per_s"] > 0
+    assert long["steady_requests_per_s"] > 0
+    assert "steady_steps_per_s" not in _measured(steady=True, requests=5).timings
 
 
-def test_the_engine_that_runs_is_named() -> None:
-    """A policy without kernels runs on the reference, whatever is asked for."""
-    workload = draw(SYNTHETIC, 20, 12, 0, DEFAULT_DATA)
-    assert engine_that_runs(replace(SPEC, policy="bf-io", engine="auto"), workload) == "reference"
-    assert engine_that_runs(replace(SPEC, engine="reference"), workload) == "reference"
+def test_an_unknown_policy_is_told_first() -> None:
+    """By the check of the arguments."""
+    with pytest.raises(InputError, match="no-such-policy"):
+        engine_speed.instance({"policy": "no-such-policy"}, Context(Path()))
 
 
 def test_decisions_are_timed_from_the_first_full_step() -> None:
     """As many as asked, in order of size, and with something admitted at each."""
-    measured = time_decisions("br-0", Cluster(2, 4), 8, output_mean=12, decisions=15, seed=0)
-    assert measured["decisions"] == 15
-    assert 0 < measured["median_s"] <= measured["p99_s"] <= measured["max_s"]
+    given = {
+        "policy": "br-0", "workers": 2, "slots": 4, "pool_at_least": 8, "output_mean": 12,
+        "decisions": 15,
+    }  # fmt: skip
+    result = decision_times.compute(given, Context(Path()))
+    assert isinstance(result, RowResult)
+    assert result.values["decisions"] == 15
+    times = [result.timings[f"decision_{name}_s"] for name in ("median", "p99", "max")]
+    assert times == sorted(times)
+    assert times[0] > 0
     # Before the first full step 8 are admitted at once; afterwards few slots free at a time.
-    assert 1 <= measured["admitted_mean"] < 4
+    admitted = result.values["admitted_mean"]
+    assert isinstance(admitted, float)
+    assert 1 <= admitted < 4
 
 
 def test_a_run_without_a_full_step_is_an_error() -> None:

@@ -81,6 +81,8 @@ def summarize(values: Sequence[Number | None], statistic: Statistic) -> Estimate
         return Estimate(median(defined), median_interval(defined), len(defined), undefined)
     single = {
         Statistic.MINIMUM: defined[0],
+        # The next higher value that was observed.
+        Statistic.P99: defined[math.ceil(0.99 * (len(defined) - 1))],
         Statistic.MAXIMUM: defined[-1],
         Statistic.SUM: total(defined),
     }

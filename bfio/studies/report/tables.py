@@ -330,6 +330,7 @@ _METHODS = {
     Statistic.MEAN: "Mean, below it its 95 % Student-t interval.",
     Statistic.MEDIAN: "Median, below it the interval between two order statistics.",
     Statistic.MINIMUM: "Smallest value.",
+    Statistic.P99: "The 99th percentile, as a value that was observed.",
     Statistic.MAXIMUM: "Largest value.",
     Statistic.SUM: "Sum.",
 }

@@ -1,23 +1,32 @@
-"""The compared methods behind one signature, and the measurement of one of them.
+"""Rows that solve one harvested step problem with one method, and time it.
 
 ``solve_s`` is the whole call for our own methods, and the solver's run alone for the backends;
-writing their program is in ``phases["build"]``. The difference favours the backends.
+writing their program is in ``build_s``. The difference favours the backends. A solve that does not
+finish counts as its limit in ``counted_s``.
 """
 
+import hashlib
+import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from benchmarks.step_solvers.instances import digest
+from benchmarks.requests import SYNTHETIC, requests_digest
+from benchmarks.step_harvest import LONGEST, Harvest, Size, harvested, with_horizon
 from bfio.step.exact import solve_exact
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
+from bfio.studies.kinds import RowKind
+from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kinds.arguments import Arguments
 from formulations.backends import Limits
 from formulations.backends.highs import Highs
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
 from formulations.results import BoundKind, Termination
 from formulations.step.certificate import Certificate, certified_bound
 from formulations.step.check import violations
@@ -25,6 +34,15 @@ from formulations.step.problem import StepProblem
 from formulations.step.result import StepResult
 from formulations.step.solver import assess, solve
 from formulations.step.step_program import StepProgram
+
+ARGUMENTS = (
+    "size", "requests", "output_mean", "projection", "horizon", "moment", "method", "time_limit",
+    "seed",
+)  # fmt: skip
+#: Ways of closing that need no general solver.
+OWN_STAGES = ("closed-form", "bound", "columns", "enumeration")
+#: Warm steps that a run gives at least: all of them come from one simulation.
+_LEAST_WARM = 2
 
 _Assignment: TypeAlias = tuple[int | None, ...]
 
@@ -48,7 +66,7 @@ class Answer:
     seconds : float
         The time that counts: see above.
     phases : mapping
-        Seconds of ``build``, ``bound``, ``search``; None where a method does not tell.
+        ``build_s``, ``bound_s``, ``search_s``, where a method tells them.
     details : mapping
         What else is kept in the row.
     certificate : Certificate, optional
@@ -61,7 +79,7 @@ class Answer:
     finished: bool
     claims_optimum: bool
     seconds: float
-    phases: Mapping[str, float | None]
+    phases: Mapping[str, float]
     details: Mapping[str, Any] = field(default_factory=dict)
     certificate: Certificate | None = None
 
@@ -72,51 +90,58 @@ _CHALLENGE = ("challenged", "refuted_claims")
 _Method: TypeAlias = Callable[[StepProblem, float, int], Answer]
 
 
-def measure(problem: StepProblem, method: str, time_limit: float, seed: int) -> dict[str, Any]:
+def measure(problem: StepProblem, method: str, time_limit: float, seed: int) -> RowResult:
     """Solve one problem with one method; every answer passes the checker of the problem data."""
-    began = time.perf_counter()
     answer = METHODS[method](problem, time_limit, seed)
-    wall_s = time.perf_counter() - began
-    objective = None
-    found: dict[str, int] = {}
+    objective, violated = None, dict[str, int]()
     if answer.assignment is not None:
         objective = problem.objective_value(answer.assignment)
-        found = violations(problem, answer.assignment, objective)
-    return {
-        "waiting": problem.num_requests,
-        "free_slots": int(problem.capacity.sum()),
-        "admitted": problem.num_admitted,
-        "problem": digest(problem),
-        "termination": answer.termination.value,
-        "finished": answer.finished,
-        "claims_optimum": answer.claims_optimum,
-        "proven": objective is not None and objective == answer.bound and not found,
-        "objective": objective,
-        "bound": answer.bound,
-        "violations": found,
-        "solve_s": answer.seconds,
-        "counted_s": counted_seconds(answer.seconds, time_limit, finished=answer.finished),
-        "wall_s": wall_s,
-        "phases": dict(answer.phases),
-        "certificate": derived_again(problem, answer.certificate),
-        **answer.details,
-    }
+        violated = dict(violations(problem, answer.assignment, objective))
+    certificate = derived_again(problem, answer.certificate)
+    proven = objective is not None and objective == answer.bound
+    return RowResult(
+        values={
+            "waiting": problem.num_requests,
+            "free_slots": int(problem.capacity.sum()),
+            "admitted": problem.num_admitted,
+            "problem": digest(problem),
+            "termination": answer.termination.value,
+            "finished": answer.finished,
+            "claims_optimum": answer.claims_optimum,
+            "proven": proven,
+            "objective": objective,
+            "bound": answer.bound,
+            **answer.details,
+        },
+        timings={
+            "solve_s": answer.seconds,
+            "counted_s": answer.seconds if answer.finished else time_limit,
+            **answer.phases,
+            **certificate.timings,
+            "load_average": os.getloadavg()[0],
+        },
+        solves=1,
+        unproven=int(not proven),
+        violations={**violated, **certificate.violations},
+        stopped_by_clock=not answer.finished,
+    )
 
 
-def counted_seconds(solve_s: float, time_limit: float, *, finished: bool) -> float:
-    """Return the time that medians use: a run that did not finish counts as the limit."""
-    return solve_s if finished else time_limit
-
-
-def warm_up() -> None:
-    """Load solvers and kernels with a tiny problem, so that no measured solve pays for it."""
+@cache
+def warm_up(method: str) -> None:
+    """Load solver and kernels with a tiny problem, so that no measured solve pays for it."""
     problem = StepProblem(
         capacity=np.array([1, 2]),
         base=np.array([[40], [25]]),
         contribution=np.array([[18], [9], [30], [22], [5]]),
     )
-    for method in METHODS.values():
-        method(problem, 5.0, 0)
+    METHODS[method](problem, 5.0, 0)
+
+
+def digest(problem: StepProblem) -> str:
+    """Return a digest of the problem data."""
+    text = json.dumps(problem.to_mapping(), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _exact(problem: StepProblem, time_limit: float, seed: int) -> Answer:
@@ -134,8 +159,8 @@ def _exact(problem: StepProblem, time_limit: float, seed: int) -> Answer:
         seconds=whole_s,
         phases=_phases(whole_s, bound_s, search_s),
         details={
-            "closed_by": result.method if result.proven else None,
-            "fallback_s": result.seconds.fallback,
+            "closed_by": result.method if result.proven else "open",
+            "without_solver": result.proven and result.method in OWN_STAGES,
             "nodes": result.nodes,
         },
         certificate=result.certificate,
@@ -222,26 +247,71 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
 )
 
 
-def _phases(whole_s: float, bound_s: float | None, search_s: float) -> dict[str, float | None]:
+def _phases(whole_s: float, bound_s: float | None, search_s: float) -> dict[str, float]:
     """Split a call into its phases: the build is what bound and search leave of it."""
-    build_s = max(0.0, whole_s - search_s - (bound_s or 0.0))
-    return {"build": build_s, "bound": bound_s, "search": search_s}
+    phases = {"build_s": max(0.0, whole_s - search_s - (bound_s or 0.0)), "search_s": search_s}
+    return phases if bound_s is None else phases | {"bound_s": bound_s}
 
 
-def derived_again(problem: StepProblem, certificate: Certificate | None) -> dict[str, Any] | None:
+@dataclass(frozen=True)
+class Rederived:
+    """A certificate derived again: how long it took, and what is wrong with it."""
+
+    timings: Mapping[str, float] = field(default_factory=dict)
+    violations: Mapping[str, int] = field(default_factory=dict)
+
+
+def derived_again(problem: StepProblem, certificate: Certificate | None) -> Rederived:
     """Derive the bound of a certificate again from the problem data, and time that."""
     if certificate is None:
-        return None
+        return Rederived()
     began = time.perf_counter()
-    refusal = None
+    refused = {}
     try:
         certified_bound(problem, certificate)
     except InputError as error:
-        refusal = str(error)
-    seconds = time.perf_counter() - began
-    return {
-        "kind": certificate.kind,
-        "derived": refusal is None,
-        "seconds": seconds,
-        "refusal": refusal,
-    }
+        refused = {f"certificate refused: {error}": 1}
+    return Rederived({"certificate_s": time.perf_counter() - began}, refused)
+
+
+def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
+    """Harvest a run, cut the window, and solve one of its problems."""
+    given = Arguments(arguments, ARGUMENTS)
+    harvest, place = _chosen(given, context)
+    problem = with_horizon(harvested(harvest)[place], given.whole("horizon", 0, maximum=LONGEST))
+    method = given.text("method", "exact")
+    warm_up(method)
+    return measure(problem, method, given.optional_number("time_limit") or 30.0, harvest.seed)
+
+
+def _chosen(given: Arguments, context: Context) -> tuple[Harvest, int]:
+    """Return the run, and which of its problems is meant: 0 is the cold start."""
+    moment = given.text("moment", "cold")
+    word, _, number = moment.partition("-")
+    if moment != "cold" and not (word == "warm" and number.isdigit() and int(number) >= 1):
+        raise InputError("argument moment", f"{moment!r} is none", "write cold, warm-1, warm-2")
+    place = int(number or 0)
+    harvest = Harvest(
+        size=Size.parse(given.text("size", "16x72-r128")),
+        requests=given.text("requests", SYNTHETIC),
+        folder=context.folder,
+        output_mean=given.whole("output_mean", 100, minimum=1),
+        projection=given.text("projection", "constant"),
+        seed=given.whole("seed", 0),
+        warm=max(place, _LEAST_WARM),
+    )
+    return harvest, place
+
+
+def instance(arguments: Mapping[str, Any], context: Context) -> str:
+    """Check the arguments and return the digest of the trace, if there is one."""
+    given = Arguments(arguments, ARGUMENTS)
+    harvest, _ = _chosen(given, context)
+    method = given.text("method", "exact")
+    if method not in METHODS:
+        remedy = use_one_of(method, list(METHODS))
+        raise InputError("argument method", f"{method!r} is unknown", remedy)
+    return requests_digest(harvest.requests, harvest.folder)
+
+
+KIND = RowKind("step-times", "one method on one harvested step problem", compute, instance)

@@ -1,19 +1,27 @@
-"""Time every decision of a policy in a run, from the first full step on."""
+"""Rows that time every decision of a policy in a run, from the first full step on."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from benchmarks.case import DEFAULT_DATA
-from benchmarks.summary import median, p99
-from benchmarks.workloads import SYNTHETIC, draw
+import numpy as np
+
+from benchmarks.requests import SYNTHETIC, draw
 from bfio.decode import policy_registry as registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
 from bfio.decode.policy import Policy
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from bfio.studies.kinds import RowKind
+from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kinds.arguments import Arguments
 from formulations.errors import InputError
+
+ARGUMENTS = ("policy", "workers", "slots", "pool_at_least", "output_mean", "decisions", "seed")
+#: The pool holds at least so many requests per worker, as in the simulator that BF-IO released.
+_POOL_PER_WORKER = 4
 
 
 class TimedPolicy:
@@ -58,13 +66,8 @@ class TimedPolicy:
 
 def time_decisions(
     policy: str, cluster: Cluster, pool: int, output_mean: int, decisions: int, seed: int
-) -> dict[str, Any]:
+) -> TimedPolicy:
     """Run a policy on synthetic requests until so many decisions are timed.
-
-    Returns
-    -------
-    dict
-        Median, p99 and maximum time of a decision [s], and the mean number admitted.
 
     Raises
     ------
@@ -75,7 +78,7 @@ def time_decisions(
     # A slot frees once in a mean output length: requests for the fill, the decisions and the pool.
     served = cluster.total_slots * (2 + 2 * decisions // output_mean)
     simulate(
-        draw(SYNTHETIC, served + 4 * pool, output_mean, seed, DEFAULT_DATA),
+        draw(SYNTHETIC, served + 4 * pool, output_mean, seed, Path()),
         timed,
         cluster,
         pool=pool,
@@ -86,10 +89,39 @@ def time_decisions(
     )
     if not timed.is_done:
         raise InputError(policy, f"only {len(timed.seconds)} decisions", "ask for fewer")
-    return {
-        "decisions": len(timed.seconds),
-        "median_s": median(timed.seconds),
-        "p99_s": p99(timed.seconds),
-        "max_s": max(timed.seconds),
-        "admitted_mean": timed.admitted / len(timed.seconds),
-    }
+    return timed
+
+
+def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
+    """Time the decisions of one policy at one size, after a small run that loads its kernels."""
+    del context
+    given = Arguments(arguments, ARGUMENTS)
+    policy = given.text("policy", "br-0")
+    cluster = Cluster(given.whole("workers", 16), given.whole("slots", 72))
+    pool = max(given.whole("pool_at_least", 128), _POOL_PER_WORKER * cluster.workers)
+    mean, decisions = given.whole("output_mean", 300), given.whole("decisions", 300)
+    time_decisions(policy, Cluster(2, 4), 8, output_mean=12, decisions=5, seed=0)
+    timed = time_decisions(policy, cluster, pool, mean, decisions, given.whole("seed", 0))
+    seconds = np.array(timed.seconds)
+    return RowResult(
+        values={
+            "pool": pool,
+            "decisions": len(seconds),
+            "admitted_mean": timed.admitted / len(seconds),
+        },
+        timings={
+            "decision_median_s": float(np.median(seconds)),
+            "decision_p99_s": float(np.percentile(seconds, 99, method="higher")),
+            "decision_max_s": float(seconds.max()),
+        },
+    )
+
+
+def instance(arguments: Mapping[str, Any], context: Context) -> str:
+    """Check the arguments; requests are drawn from their seed."""
+    del context
+    registry.find(Arguments(arguments, ARGUMENTS).text("policy", "br-0"))
+    return ""
+
+
+KIND = RowKind("decision-times", "time of single decisions of a policy", compute, instance)

@@ -1,1 +1,0 @@
-"""How long BR-0 and BR-H take for one decision."""

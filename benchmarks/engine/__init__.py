@@ -1,1 +1,0 @@
-"""Speed, memory and growth of the decode engine, each measured in a fresh process."""

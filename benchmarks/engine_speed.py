@@ -1,0 +1,112 @@
+"""Rows that time one simulation and read its memory; each wants a process of its own."""
+
+import statistics
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.requests import SYNTHETIC, draw
+from bfio.decode import policy_registry as registry
+from bfio.decode.cluster import Cluster
+from bfio.decode.run import Run
+from bfio.decode.simulation import simulate
+from bfio.studies.kinds import RowKind
+from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.worker import peak_memory
+from bfio.workloads.workload import Workload
+
+ARGUMENTS = (
+    "policy", "engine", "workers", "slots", "pool", "requests", "output_mean", "seed", "repeats",
+    "steady", "keep_trajectory",
+)  # fmt: skip
+#: Requests of the run that loads kernels before anything is timed.
+_WARM_UP_REQUESTS = 200
+
+
+def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
+    """Warm up, run, and return counts, times [s] and memory [bytes]; times are medians."""
+    del context
+    given = Arguments(arguments, ARGUMENTS)
+    requests = given.whole("requests", 8000)
+    _simulate(given, _workload(given, min(requests, _WARM_UP_REQUESTS)))
+    workload = _workload(given, requests)
+    before = peak_memory()
+    timed = [_timed(given, workload) for _ in range(given.whole("repeats", 1, minimum=1))]
+    after = peak_memory()
+    run, run_s = timed[0][1], statistics.median(seconds for seconds, _ in timed)
+    values = {
+        "engine_that_ran": getattr(run, "engine", given.text("engine", "auto")),
+        "steps": run.steps,
+        "completed": run.completed,
+    }
+    timings = {
+        "run_s": run_s,
+        "decide_s": statistics.median(run.decide_s for _, run in timed),
+        "steps_per_s": run.steps / run_s,
+        "requests_per_s": run.completed / run_s,
+        "memory_before_bytes": before,
+        "memory_bytes": after,
+    }
+    if given.flag("steady"):
+        timings |= _steady(given, workload, run)
+    return RowResult(values=values, timings=timings)
+
+
+def _workload(given: Arguments, requests: int) -> Workload:
+    mean, seed = given.whole("output_mean", 300), given.whole("seed", 0)
+    return draw(SYNTHETIC, requests, mean, seed, Path())
+
+
+def _simulate(given: Arguments, workload: Workload, steps: int | None = None) -> Run:
+    return simulate(
+        workload,
+        given.text("policy", "fcfs"),
+        Cluster(given.whole("workers", 16), given.whole("slots", 72)),
+        pool=given.whole("pool", 128),
+        steps=steps,
+        seed=given.whole("seed", 0),
+        keep_trajectory=given.flag("keep_trajectory"),
+        engine=given.text("engine", "auto"),
+    )
+
+
+def _timed(given: Arguments, workload: Workload, steps: int | None = None) -> tuple[float, Run]:
+    began = time.perf_counter()
+    run = _simulate(given, workload, steps)
+    return time.perf_counter() - began, run
+
+
+def _steady(given: Arguments, workload: Workload, run: Run) -> dict[str, float]:
+    """Time the steady part as the difference of two runs, cut at its end and before its start.
+
+    Every engine can be cut by a number of steps, while not every one calls back between steps.
+    """
+    mask = run.steady_mask()
+    if mask is None:
+        return {}
+    first, last = (int(k) for k in np.flatnonzero(mask)[[0, -1]])
+    seconds = statistics.median(
+        _timed(given, workload, last + 1)[0] - _timed(given, workload, first)[0]
+        for _ in range(given.whole("repeats", 1))
+    )
+    if seconds <= 0.0:
+        return {}
+    started = int(run.admitted[first : last + 1].sum())
+    return {
+        "steady_steps_per_s": (last + 1 - first) / seconds,
+        "steady_requests_per_s": started / seconds,
+    }
+
+
+def instance(arguments: Mapping[str, Any], context: Context) -> str:
+    """Check the arguments; requests are drawn from their seed."""
+    del context
+    registry.find(Arguments(arguments, ARGUMENTS).text("policy", "fcfs"))
+    return ""
+
+
+KIND = RowKind("engine-speed", "speed and memory of one simulation", compute, instance)

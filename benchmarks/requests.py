@@ -1,0 +1,61 @@
+"""The requests that benchmarks run on: one synthetic law, or a trace cut drawn from again."""
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from bfio.workloads.generators import generate, resample
+from bfio.workloads.lengths import Geometric, Lognormal
+from bfio.workloads.reader import read_trace
+from bfio.workloads.rescaling import with_output_mean
+from bfio.workloads.workload import Workload
+
+#: Lognormal prompts (median 800, sigma 1.1, cut off at 32,768), geometric outputs.
+SYNTHETIC = "lognormal-geometric"
+
+_PROMPTS = Lognormal(median=800, sigma=1.1, maximum=32_768)
+
+
+def draw(name: str, num_requests: int, output_mean: int, seed: int, folder: Path) -> Workload:
+    """Draw a workload; equal arguments (and equal files) give equal workloads.
+
+    Parameters
+    ----------
+    name : str
+        `SYNTHETIC`, or a trace file in ``folder``: its outputs are rescaled to the mean, then
+        requests are drawn with replacement, prompt with output.
+    num_requests : int
+        Number of requests.
+    output_mean : int
+        Mean output length [tokens].
+    seed : int
+        Seed.
+    folder : Path
+        Folder of trace files.
+    """
+    rng = np.random.default_rng(seed)
+    if name == SYNTHETIC:
+        return generate(num_requests, _PROMPTS, Geometric(output_mean), rng=rng)
+    return resample(_rescaled_trace(folder / name, output_mean), num_requests, rng=rng)
+
+
+@cache
+def requests_digest(name: str, folder: Path) -> str:
+    """Return a digest of the file behind a name; empty for the synthetic law.
+
+    Raises
+    ------
+    InputError
+        If there is no such trace.
+    """
+    if name == SYNTHETIC:
+        return ""
+    read_trace(folder / name)
+    return hashlib.sha256((folder / name).read_bytes()).hexdigest()[:16]
+
+
+@cache
+def _rescaled_trace(path: Path, mean: int) -> Workload:
+    return with_output_mean(read_trace(path), mean)

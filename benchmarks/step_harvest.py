@@ -1,0 +1,172 @@
+"""Step problems as runs meet them: an observer keeps states in which there is something to choose.
+
+A *cold* start has every slot free: the first step of a run. A *warm* step comes after the cluster
+was full and one mean output length has passed. The steps of the fill between are neither.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from benchmarks.requests import draw
+from bfio.decode.cluster import Cluster
+from bfio.decode.observers import StepView
+from bfio.decode.simulation import simulate
+from bfio.decode.state import DecodeState
+from bfio.decode.step_problem import step_problem
+from formulations.errors import InputError
+from formulations.step.problem import StepProblem
+
+#: Longest window of harvested problems; shorter ones are their first columns.
+LONGEST = 80
+#: Who decides in the runs.
+_POLICY = "br-0"
+#: Warm steps of one run are a quarter of the mean output length apart.
+_STRIDES_PER_MEAN = 4
+#: Requests drawn for the fill, the wait and the end, in multiples of all slots: where most outputs
+#: are far below their mean, slots turn over many times before the last one is taken.
+_SPARE_TURNOVERS = 60
+_SIZE = re.compile(r"(\d{1,5})x(\d{1,5})-r(\d{1,6})")
+
+
+@dataclass(frozen=True)
+class Size:
+    """A cluster and its wait pool: workers ``G``, slots ``B`` per worker, pool ``R``."""
+
+    workers: int
+    slots: int
+    pool: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Size":
+        """Read ``16x72-r128``.
+
+        Raises
+        ------
+        InputError
+            If it is none.
+        """
+        match = _SIZE.fullmatch(text)
+        if match is None:
+            raise InputError("argument size", f"{text!r} is no size", "write 16x72-r128")
+        return cls(*map(int, match.groups()))
+
+
+@dataclass(frozen=True)
+class Harvest:
+    """Everything that decides which step problems a run gives.
+
+    Parameters
+    ----------
+    size : Size
+        The cluster.
+    requests : str
+        Name known to `benchmarks.requests.draw`.
+    folder : Path
+        Folder of trace files.
+    output_mean : int
+        Mean output length [tokens].
+    projection : str
+        ``constant`` or ``growing``: how loads move over the window.
+    seed : int
+        Seed of the run.
+    warm : int
+        Warm steps to keep.
+    """
+
+    size: Size
+    requests: str
+    folder: Path
+    output_mean: int
+    projection: str
+    seed: int
+    warm: int
+
+
+@lru_cache(maxsize=2)
+def harvested(wanted: Harvest) -> tuple[StepProblem, ...]:
+    """Return the problem of a run's cold start and then those of its warm steps.
+
+    Raises
+    ------
+    InputError
+        If the run ends before it has given so many.
+    """
+    collector = StepCollector(wanted.warm, wanted.output_mean)
+    size = wanted.size
+    turnovers = _SPARE_TURNOVERS + wanted.warm // _STRIDES_PER_MEAN
+    num_requests = size.workers * size.slots * turnovers + 8 * size.pool
+    simulate(
+        draw(wanted.requests, num_requests, wanted.output_mean, wanted.seed, wanted.folder),
+        _POLICY,
+        Cluster(size.workers, size.slots),
+        pool=size.pool,
+        horizon=LONGEST,
+        projection=wanted.projection,
+        seed=wanted.seed,
+        observers=[collector],
+        keep_trajectory=False,
+        stop=lambda: collector.is_done,
+    )
+    if not collector.is_done:
+        raise InputError(
+            f"run of seed {wanted.seed}",
+            f"ended after {len(collector.warm)} warm steps",
+            "ask for fewer",
+        )
+    states = [*collector.cold, *collector.warm]
+    return tuple(step_problem(state, horizon=LONGEST) for state in states)
+
+
+class StepCollector:
+    """Keeps the cold start of a run and its warm steps at even distances.
+
+    Parameters
+    ----------
+    num_warm : int
+        Warm steps to keep.
+    output_mean : int
+        Mean output length [steps]: the wait after the first full step; a quarter of it is the
+        distance between two kept steps.
+    """
+
+    def __init__(self, num_warm: int, output_mean: int) -> None:
+        self.cold: list[DecodeState] = []
+        self.warm: list[DecodeState] = []
+        self._num_warm = num_warm
+        self._wait = output_mean
+        self._stride = max(1, output_mean // _STRIDES_PER_MEAN)
+        self._next_step: int | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing more is wanted of this run."""
+        return len(self.warm) >= self._num_warm and len(self.cold) > 0
+
+    def on_step(self, view: StepView) -> None:
+        """Keep what the policy saw, if this step is due and left a choice."""
+        state = view.state
+        if state is not None:
+            if not state.running.any() and not self.cold:
+                self.cold.append(state)
+            elif self._is_due(view.step):
+                self.warm.append(state)
+                self._next_step = view.step + self._stride
+            if self._next_step is None and view.running.sum() == state.slots * state.num_workers:
+                self._next_step = view.step + self._wait
+
+    def _is_due(self, step: int) -> bool:
+        wanted = len(self.warm) < self._num_warm
+        return wanted and self._next_step is not None and step >= self._next_step
+
+
+def with_horizon(problem: StepProblem, horizon: int) -> StepProblem:
+    """Return the problem with its window cut to ``H = horizon``."""
+    columns = horizon + 1
+    return replace(
+        problem,
+        base=problem.base[:, :columns],
+        contribution=problem.contribution[:, :columns],
+        weights=problem.weights[:columns],
+    )
