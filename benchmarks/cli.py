@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from bfio.cli.study_progress import StudyProgress
-from bfio.common.provenance import ROOT
+from bfio.common.import_closure import ROOT
 from bfio.studies.report.markdown import markdown_tables, parsed_records, records_csv, whole
 from bfio.studies.report.page import write_report
 from bfio.studies.results import Results
-from bfio.studies.row import Row
+from bfio.studies.row import Row, Value
 from bfio.studies.runner import RunOptions, run_study, stored_results
-from bfio.studies.study import Grid, Smoke, Study, Value
+from bfio.studies.study import Grid, Smoke, Study
 from bfio.studies.study_file import read_study
 from formulations.arrays import integer
 from formulations.errors import InputError

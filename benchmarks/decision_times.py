@@ -14,8 +14,8 @@ from bfio.decode.observers import StepView
 from bfio.decode.policy import Policy
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
-from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_kinds.arguments import Arguments
 from formulations.errors import InputError
 
@@ -92,10 +92,16 @@ def time_decisions(
     return timed
 
 
-def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
-    """Time the decisions of one policy at one size, after a small run that loads its kernels."""
+def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+    """Check the arguments; requests are drawn from their seed."""
     del context
     given = Arguments(arguments, ARGUMENTS)
+    registry.find(given.text("policy", "br-0"))
+    return Planned("", lambda: measure(given))
+
+
+def measure(given: Arguments) -> RowResult:
+    """Time the decisions of one policy at one size, after a small run that loads its kernels."""
     policy = given.text("policy", "br-0")
     cluster = Cluster(given.whole("workers", 16), given.whole("slots", 72))
     pool = max(given.whole("pool_at_least", 128), _POOL_PER_WORKER * cluster.workers)
@@ -117,11 +123,16 @@ def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
     )
 
 
-def instance(arguments: Mapping[str, Any], context: Context) -> str:
-    """Check the arguments; requests are drawn from their seed."""
-    del context
-    registry.find(Arguments(arguments, ARGUMENTS).text("policy", "br-0"))
-    return ""
-
-
-KIND = RowKind("decision-times", "time of single decisions of a policy", compute, instance)
+KIND = planned_kind(
+    "decision-times",
+    "time of single decisions of a policy",
+    plan,
+    descriptions("""
+        pool | requests | waiting requests that the policy sees
+        decisions | | decisions timed, from the first full step on
+        admitted_mean | requests | requests admitted by a decision
+        decision_median_s | s | median time of a decision
+        decision_p99_s | s | 99th percentile, as a time that was observed
+        decision_max_s | s | longest decision
+    """),
+)

@@ -13,8 +13,8 @@ from bfio.decode import policy_registry as registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
-from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.worker import peak_memory
 from bfio.workloads.workload import Workload
@@ -27,10 +27,16 @@ ARGUMENTS = (
 _WARM_UP_REQUESTS = 200
 
 
-def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
-    """Warm up, run, and return counts, times [s] and memory [bytes]; times are medians."""
+def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+    """Check the arguments; requests are drawn from their seed."""
     del context
     given = Arguments(arguments, ARGUMENTS)
+    registry.find(given.text("policy", "fcfs"))
+    return Planned("", lambda: measure(given))
+
+
+def measure(given: Arguments) -> RowResult:
+    """Warm up, run, and return counts, times [s] and memory [bytes]; times are medians."""
     requests = given.whole("requests", 8000)
     _simulate(given, _workload(given, min(requests, _WARM_UP_REQUESTS)))
     workload = _workload(given, requests)
@@ -102,11 +108,21 @@ def _steady(given: Arguments, workload: Workload, run: Run) -> dict[str, float]:
     }
 
 
-def instance(arguments: Mapping[str, Any], context: Context) -> str:
-    """Check the arguments; requests are drawn from their seed."""
-    del context
-    registry.find(Arguments(arguments, ARGUMENTS).text("policy", "fcfs"))
-    return ""
-
-
-KIND = RowKind("engine-speed", "speed and memory of one simulation", compute, instance)
+KIND = planned_kind(
+    "engine-speed",
+    "speed and memory of one simulation",
+    plan,
+    descriptions("""
+        engine_that_ran | | compiled or reference
+        steps | steps | steps of the run
+        completed | requests | requests served
+        run_s | s | time of a run, median of its repeats
+        decide_s | s | time in the policy, where it can be told
+        steps_per_s | steps/s | steps over the time of the run
+        requests_per_s | requests/s | requests served over the time of the run
+        steady_steps_per_s | steps/s | from the first full step to the last with requests waiting
+        steady_requests_per_s | requests/s | requests started per second in that part
+        memory_before_bytes | bytes | largest resident memory before the run
+        memory_bytes | bytes | largest resident memory after it
+    """),
+)

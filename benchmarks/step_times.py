@@ -21,8 +21,8 @@ from benchmarks.requests import SYNTHETIC, requests_digest
 from benchmarks.step_harvest import LONGEST, Harvest, Size, harvested, with_horizon
 from bfio.step.exact import solve_exact
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
-from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_kinds.arguments import Arguments
 from formulations.backends import Limits
 from formulations.backends.highs import Highs
@@ -274,16 +274,6 @@ def derived_again(problem: StepProblem, certificate: Certificate | None) -> Rede
     return Rederived({"certificate_s": time.perf_counter() - began}, refused)
 
 
-def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
-    """Harvest a run, cut the window, and solve one of its problems."""
-    given = Arguments(arguments, ARGUMENTS)
-    harvest, place = _chosen(given, context)
-    problem = with_horizon(harvested(harvest)[place], given.whole("horizon", 0, maximum=LONGEST))
-    method = given.text("method", "exact")
-    warm_up(method)
-    return measure(problem, method, given.optional_number("time_limit") or 30.0, harvest.seed)
-
-
 def _chosen(given: Arguments, context: Context) -> tuple[Harvest, int]:
     """Return the run, and which of its problems is meant: 0 is the cold start."""
     moment = given.text("moment", "cold")
@@ -303,15 +293,50 @@ def _chosen(given: Arguments, context: Context) -> tuple[Harvest, int]:
     return harvest, place
 
 
-def instance(arguments: Mapping[str, Any], context: Context) -> str:
-    """Check the arguments and return the digest of the trace, if there is one."""
+def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+    """Check the arguments; the row harvests a run, cuts the window and solves one problem."""
     given = Arguments(arguments, ARGUMENTS)
-    harvest, _ = _chosen(given, context)
-    method = given.text("method", "exact")
+    harvest, place = _chosen(given, context)
+    horizon = given.whole("horizon", 0, maximum=LONGEST)
+    method, limit = given.text("method", "exact"), given.optional_number("time_limit") or 30.0
     if method not in METHODS:
         remedy = use_one_of(method, list(METHODS))
         raise InputError("argument method", f"{method!r} is unknown", remedy)
-    return requests_digest(harvest.requests, harvest.folder)
+
+    def compute() -> RowResult:
+        problem = with_horizon(harvested(harvest)[place], horizon)
+        warm_up(method)
+        return measure(problem, method, limit, harvest.seed)
+
+    return Planned(requests_digest(harvest.requests, harvest.folder), compute)
 
 
-KIND = RowKind("step-times", "one method on one harvested step problem", compute, instance)
+KIND = planned_kind(
+    "step-times",
+    "one method on one harvested step problem",
+    plan,
+    descriptions("""
+        waiting | requests | requests that may be admitted
+        free_slots | slots | free slots of all workers
+        admitted | requests | requests that the step admits
+        problem | | digest of the problem data
+        termination | | why the method stopped
+        finished | | whether it claims to be done: an optimum, or a heuristic's end
+        claims_optimum | | whether it calls its answer optimal
+        proven | | whether the objective equals a bound, both in integers
+        objective | | objective of its answer, in integers
+        bound | | lower bound derived in integers
+        closed_by | | stage of the exact method that proved the optimum
+        without_solver | | whether that stage needs no general solver
+        nodes | | nodes of the exact method's search
+        challenged | | whether HiGHS was run again to beat its claim
+        refuted_claims | | claims of HiGHS that its second run beat
+        solve_s | s | the whole call of our own methods, the solver's run alone of the others
+        counted_s | s | the same; the limit where it did not finish
+        build_s | s | writing the program down
+        bound_s | s | the bound
+        search_s | s | the search
+        certificate_s | s | deriving the certificate again
+        load_average | | load of the machine
+    """),
+)

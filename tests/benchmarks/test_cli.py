@@ -1,11 +1,6 @@
 """``python -m benchmarks``: rows of studies, chosen by options."""
 
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +19,10 @@ from benchmarks.cli import (
 )
 from benchmarks.step_times import KIND
 from bfio.studies.kinds import find
-from bfio.studies.report.selection import MEASURED
 from bfio.studies.row import Context, Row, RowResult, Status, Task
+from bfio.studies.row_kind import MEASURED
 from bfio.studies.store import open_for_reading
 from bfio.studies.study_file import read_study
-from tests.places import ROOT
 
 SMOKE = ["steps", "--smoke"]
 #: Two runs with a cold and a warm step each, at H = 0 and H = 2, four methods each.
@@ -114,28 +108,6 @@ def test_options_choose_rows(
     monkeypatch.setattr("benchmarks.cli.run_study", run)
     main(["run", *SMOKE, *options, "--out", str(tmp_path)])
     assert planned == [count]
-
-
-def test_a_kill_loses_nothing(tmp_path: Path) -> None:
-    """Rows written before SIGKILL stay as they are, and the same command makes the others."""
-    command = [sys.executable, "-m", "benchmarks", "run", *SMOKE, "--out", str(tmp_path)]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
-    path = tmp_path / "steps.sqlite"
-    while process.poll() is None:
-        if path.exists() and path.stat().st_size > 0:
-            with open_for_reading(path) as store:
-                if store.count() >= 3:
-                    break
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    before = {row.task.key: row.finished_at for row in _rows(tmp_path)}
-    assert 3 <= len(before) < NUM_ROWS
-    resumed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert resumed.returncode == DONE, resumed.stderr
-    after = {row.task.key: row.finished_at for row in _rows(tmp_path)}
-    assert len(after) == NUM_ROWS
-    assert before.items() <= after.items()
 
 
 def test_a_failing_row_is_counted(
@@ -230,7 +202,7 @@ def test_the_report_asks_for_what_there_is(name: str, shared_data: Path) -> None
     """Every value of its tables and figures is one that a row returns."""
     study = read_study(FILES / f"{name}.toml")
     study = replace(study, folder=shared_data)
-    kind, known = find(study.computes), {*MEASURED}
+    kind, known = find(study.computes), {entry.name for entry in MEASURED}
     seen: set[str] = set()
     for row in study.small().rows():
         if str(row.get("method")) not in seen:
@@ -245,6 +217,15 @@ def test_the_report_asks_for_what_there_is(name: str, shared_data: Path) -> None
 def _names_of(result: RowResult | Mapping[str, Any]) -> set[str]:
     assert isinstance(result, RowResult)
     return {*result.values, *result.timings}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_value_is_described(name: str, shared_data: Path) -> None:
+    """Of the first small row."""
+    study = read_study(FILES / f"{name}.toml")
+    kind = find(study.computes)
+    for value in _names_of(kind.compute(study.small().rows()[0], Context(shared_data))):
+        assert kind.describe(value).text
 
 
 @pytest.mark.parametrize("name", NAMES)
