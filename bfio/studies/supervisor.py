@@ -135,7 +135,7 @@ class _Process:
             # A group of its own: what rows start ends with the process.
             process_group=0,
             pass_fds=(theirs.fileno(), far_end),
-            env=_one_thread_each(),
+            env=_environment(),
         )
         theirs.close()
         os.close(far_end)
@@ -262,11 +262,12 @@ def _appending_file() -> int:
     return descriptor
 
 
-def _one_thread_each() -> dict[str, str]:
-    """Return the environment of a process: one thread, and this very package."""
+def _environment() -> dict[str, str]:
+    """Return the environment of a process: one thread, no lost output, and this very package."""
     path = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(ROOT)]
     return {
         **os.environ,
         **dict.fromkeys(THREAD_VARIABLES, "1"),
+        "PYTHONUNBUFFERED": "1",
         "PYTHONPATH": os.pathsep.join(entry for entry in path if entry),
     }

@@ -7,6 +7,7 @@ then sends this process a signal, even in the middle of a solve.
 
 import argparse
 import contextlib
+import ctypes
 import faulthandler
 import fcntl
 import math
@@ -33,6 +34,8 @@ from formulations.errors import InputError
 
 _CLEAR_REFERENCES = Path("/proc/self/clear_refs")
 _PROCESS_STATUS = Path("/proc/self/status")
+#: As C's ``setvbuf`` calls it.
+_UNBUFFERED = 2
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -43,6 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A crash leaves a trace of where it happened on the standard error stream.
     faulthandler.enable()
+    _write_at_once()
     _limit_memory(args.memory)
     # Where users' modules are found, also those that a row imports only when it runs.
     here = os.getcwd()  # noqa: PTH109 - a folder that is gone later is only an error then
@@ -56,7 +60,9 @@ def main(argv: list[str] | None = None) -> int:
             order = Order.from_bytes(connection.recv_bytes())
             # A row may have gone elsewhere; the next one starts where all do.
             os.chdir(here)
-            connection.send_bytes(report_on(order).to_bytes())
+            report = report_on(order)
+            _flush()
+            connection.send_bytes(report.to_bytes())
     return 0
 
 
@@ -93,6 +99,29 @@ def _die_with_runner(lifeline: int) -> None:
     with contextlib.suppress(BlockingIOError):
         if os.read(lifeline, 1) == b"":
             os._exit(1)
+
+
+def _write_at_once() -> None:
+    """Let what rows print reach the file before anything can happen to this process.
+
+    Python's own streams do so by ``PYTHONUNBUFFERED``, as the supervisor sets it for children too.
+    """
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        c_library = ctypes.CDLL(None)
+        for name in ("stdout", "stderr"):
+            stream = ctypes.c_void_p.in_dll(c_library, name)
+            c_library.setvbuf(stream, None, _UNBUFFERED, ctypes.c_size_t(0))
+
+
+def _flush() -> None:
+    """Write what a row's own streams may hold back: the log belongs to that row."""
+    # A row may have put anything in their place; the next one gets those of the process.
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).fflush(None)
 
 
 def _limit_memory(limit: int) -> None:

@@ -72,6 +72,25 @@ def _print() -> dict[str, int]:
     return {"x": 1}
 
 
+def _print_everywhere() -> dict[str, int]:
+    """Let Python, C, a child and a stream with a buffer of its own each print a word."""
+    print("Python ", end="")
+    ctypes.CDLL(None).printf(b"C ")
+    subprocess.run([sys.executable, "-c", "print('child ', end='')"], check=True)
+    sys.stdout = os.fdopen(os.dup(1), "w", buffering=4096)
+    print("own", end="")
+    return {"x": 1}
+
+
+def _print_and(end: Callable[[], Any]) -> None:
+    """Print with Python, C and a child that is killed at once, then end badly."""
+    print("Python ", end="")
+    ctypes.CDLL(None).printf(b"C ")
+    killed = "import os, signal; print('child', end=''); os.kill(os.getpid(), signal.SIGKILL)"
+    subprocess.run([sys.executable, "-c", killed], check=False)
+    end()
+
+
 def _fork() -> dict[str, int]:
     """Let two processes return."""
     warnings.simplefilter("ignore")
@@ -125,6 +144,10 @@ _MISDEEDS: dict[str, Callable[[], Any]] = {
     "violated": lambda: RowResult({"x": 1}, violations={"capacity": 2}),
     "numpy": lambda: {"x": np.int64(3), "y": np.float64(0.5), "z": np.bool_(True)},
     "prints": _print,
+    "prints everywhere": _print_everywhere,
+    "prints and hangs": lambda: _print_and(_hang),
+    "prints and is killed": lambda: _print_and(lambda: os.kill(os.getpid(), signal.SIGKILL)),
+    "prints and exits": lambda: _print_and(lambda: os._exit(7)),
     "fork": _fork,
     "child": _start_child,
     "exit with child": _exit_with_child,

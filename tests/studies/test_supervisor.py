@@ -106,6 +106,20 @@ def test_logs_are_kept_on_request_and_belong_to_their_row() -> None:
     assert _computed("prints")[0].log == ""
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_no_output_is_lost(monkeypatch: pytest.MonkeyPatch, unbuffered: str) -> None:
+    """Whoever prints it, however the row ends, and whatever the environment says of buffers."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    everywhere, hung, killed, left, silent = _computed(
+        *("prints everywhere", "prints and hangs", "prints and is killed", "prints and exits"),
+        "none",
+        want_log=True,
+    )
+    assert everywhere.log == "Python C child own"
+    assert [row.log for row in (hung, killed, left)] == ["Python C child"] * 3
+    assert silent.log == ""
+
+
 def test_a_failure_keeps_its_traceback() -> None:
     """The error is one line; the log says where it came from."""
     (row,) = _computed("raise")
