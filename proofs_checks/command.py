@@ -27,7 +27,7 @@ refuted is refuted by a counterexample that the run finds for itself and makes m
   bfio check                           all claims, a few minutes
   bfio check balance.lemma1 --json     one, with all its evidence
   bfio check balance route             those of two papers
-  bfio check --list                    ids and titles, without checking
+  bfio check --list                    ids, titles and modules, without checking
 
 Verdicts are compared with those on record, and stored counterexamples are verified again. Exit
 status 1 if either fails; a claim that is refuted, as on record, is no failure. docs/claims.md is
@@ -51,12 +51,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from formulations.arrays import integer
-    from proofs_checks.registry import chosen
+    from proofs_checks.registry import named
 
     effort = _effort("deep" if args.deep else args.effort)
     seed = integer(args.seed, "--seed", maximum=2**63 - 1)
     jobs = integer(args.jobs, "--jobs", minimum=1, maximum=_MOST_JOBS)
-    claims = chosen(args.claims)
+    claims = named(args.claims)
     if args.list:
         return _list(claims, args.json)
     reports: list[Report] = []
@@ -101,12 +101,16 @@ def _effort(name: str) -> Any:
 
 
 def _list(claims: "tuple[Claim, ...]", as_json: bool) -> int:
+    from proofs_checks.registry import modules
+
+    home = modules()
+    rows = [(c.id, c.title, c.source, home[c.id]) for c in claims]
     if as_json:
-        print_json(
-            {"claims": [{"id": c.id, "source": c.source, "title": c.title} for c in claims]}
-        )
+        columns = ("id", "title", "source", "module")
+        print_json({"claims": [dict(zip(columns, row, strict=True)) for row in rows]})
     else:
-        print_table("", ("claim", "title", "source"), [(c.id, c.title, c.source) for c in claims])
+        short = [(*row, module.removeprefix("proofs_checks.papers.")) for *row, module in rows]
+        print_table("", ("claim", "title", "source", "module"), short)
     return DONE
 
 

@@ -15,7 +15,7 @@ from formulations.errors import InputError
 from proofs_checks.claim import Claim, Effort
 from proofs_checks.evidence import ContradictoryEvidenceError, VacuousCheckError
 from proofs_checks.page import page
-from proofs_checks.registry import chosen, claims
+from proofs_checks.registry import claims, named
 from proofs_checks.run import run_check
 from proofs_checks.store import record, recorded, store_counterexample
 
@@ -65,7 +65,7 @@ def write_page() -> None:
 def main(names: Sequence[str]) -> int:
     """Record the claims of these names and write the page; return the exit status."""
     try:
-        selected = chosen(names)
+        selected = named(names)
         record_claims(selected)
         forget_others(selected)
         write_page()

@@ -24,15 +24,15 @@ def claims() -> tuple[Claim, ...]:
     InputError
         If two have the same id.
     """
-    found: dict[str, Claim] = {}
-    for claim in (*_built_in(), *_installed()):
-        if claim.id in found:
-            raise InputError(f"claim {claim.id}", "occurs twice", "give each its own id")
-        found[claim.id] = claim
-    return tuple(sorted(found.values(), key=lambda claim: _natural(claim.id)))
+    return tuple(claim for _, claim in _all())
 
 
-def chosen(names: Sequence[str]) -> tuple[Claim, ...]:
+def modules() -> dict[str, str]:
+    """Return the module, or entry point, of each claim, by id."""
+    return {claim.id: module for module, claim in _all()}
+
+
+def named(names: Sequence[str]) -> tuple[Claim, ...]:
     """Return the claims of these ids, or of these papers (``balance``); all if none is named.
 
     Raises
@@ -53,20 +53,30 @@ def chosen(names: Sequence[str]) -> tuple[Claim, ...]:
     return tuple(c for c in known if c.id in names or c.id.split(".")[0] in names)
 
 
-def _built_in() -> Iterator[Claim]:
+def _all() -> list[tuple[str, Claim]]:
+    """Return all claims with their modules, sorted by id."""
+    by_id: dict[str, tuple[str, Claim]] = {}
+    for module, claim in (*_built_in(), *_installed()):
+        if claim.id in by_id:
+            raise InputError(f"claim {claim.id}", "occurs twice", "give each its own id")
+        by_id[claim.id] = module, claim
+    return sorted(by_id.values(), key=lambda pair: _natural(pair[1].id))
+
+
+def _built_in() -> Iterator[tuple[str, Claim]]:
     package = proofs_checks.papers
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if not module.ispkg:
             with _of_module(module.name):
-                found = importlib.import_module(module.name)
-            yield from _flat(getattr(found, "CLAIMS", ()))
+                loaded = importlib.import_module(module.name)
+            yield from ((module.name, claim) for claim in _flat(getattr(loaded, "CLAIMS", ())))
 
 
-def _installed() -> Iterator[Claim]:
+def _installed() -> Iterator[tuple[str, Claim]]:
     for point in entry_points(group=GROUP):
         with _of_module(point.value):
             loaded = point.load()
-        yield from _flat(loaded)
+        yield from ((point.value, claim) for claim in _flat(loaded))
 
 
 @contextmanager

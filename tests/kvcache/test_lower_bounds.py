@@ -1,11 +1,9 @@
-"""Lower-bound instances: golden totals, and the accounting of Equation (6)."""
+"""Lower-bound instances: golden totals."""
 
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
 
-from bfio.kvcache.accounting import pending_per_round
 from bfio.kvcache.lower_bounds import (
     costs_6_2,
     delayed_starts,
@@ -20,11 +18,9 @@ from bfio.kvcache.simulation import serve
 from formulations.errors import InputError
 from formulations.hindsight_latency import (
     Convention,
-    LatencyProblem,
     total_latency,
     violations,
 )
-from tests.kvcache.instances import problem, problems
 
 #: Convention, M, ε, total latency of Algorithm 2, and of the schedule that waits.
 GOLDEN = [
@@ -88,22 +84,6 @@ def test_bad_parameters_are_refused() -> None:
     for epsilon in (Fraction(1, 3), Fraction(1, 2), Fraction(0)):
         with pytest.raises(InputError, match="epsilon"):
             theorem_6_2(100, epsilon, Convention.CLOSED)
-
-
-@given(problems())
-def test_pending_requests_count_the_latency(data: LatencyProblem) -> None:
-    """Equation (6): the sum over rounds is the sum over requests."""
-    run = serve(data, "mc-benchmark")
-    pending = pending_per_round(data, run.start.tolist())
-    assert pending.sum() == run.total_latency
-    assert pending.min(initial=0) >= 0
-
-
-def test_pending_requests_by_hand() -> None:
-    """Arrivals 0, 1; C, M = 4, s = o = 2: starts 0, 2, so 1, 2, 1, 1 pending in rounds 0 to 3."""
-    data = problem(4, [(0, 2, 2), (1, 2, 2)])
-    assert pending_per_round(data, [0, 2]).tolist() == [1, 2, 1, 1]
-    assert pending_per_round(problem(4, []), []).tolist() == []
 
 
 def test_printed_costs_of_theorem_6_2() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from bfio.kvcache.batch_time import PUBLISHED, UNIT_ROUNDS, BatchTime
 from bfio.kvcache.compiled import compile_kernel
-from bfio.kvcache.hardware import PUBLISHED_MEMORY, cache_bytes_per_token, cache_tokens
 from bfio.kvcache.instance import CacheInstance, rounds_problem
 from bfio.kvcache.replay import violations
 from bfio.kvcache.simulation import serve
@@ -20,6 +19,9 @@ from formulations import hindsight_latency
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention
+
+#: Tokens of the published experiments.
+_MEMORY = 16_492
 
 
 def workload(times: list[str], prompts: list[int], outputs: list[int]) -> Workload:
@@ -120,17 +122,6 @@ def test_published_coefficients() -> None:
     assert UNIT_ROUNDS.duration(4, 40, 50) == 1
 
 
-def test_cache_formula() -> None:
-    """2·80·8192·2 bytes per token; the published M does not follow from 160 GB - 140 GB."""
-    per_token = cache_bytes_per_token(80, 8192, 2)
-    assert per_token == 2_621_440
-    assert cache_bytes_per_token(80, 8192, 2, (8, 64)) == 327_680
-    assert cache_tokens(160 * 10**9, 140 * 10**9, per_token) == 7629
-    assert cache_tokens(160 * 2**30, 140 * 10**9, per_token) == 12130
-    assert cache_tokens(1, 2, per_token) == 0
-    assert PUBLISHED_MEMORY == 16_492
-
-
 def test_poisson_arrivals_under_every_policy() -> None:
     """A stretch of 300 random requests: all policies finish and the checker finds nothing."""
     rng = np.random.default_rng(5)
@@ -147,15 +138,15 @@ def test_poisson_arrivals_under_every_policy() -> None:
 def test_ten_thousand_requests_of_the_trace(shared_data: Path) -> None:
     """MC-SF on the Azure conversation cut, M = 16492: within 5 s, memory checked at every step."""
     trace = read_trace(shared_data / "azure_conv_2023.csv.gz", limit=10_000)
-    in_seconds = CacheInstance.in_seconds(trace, PUBLISHED_MEMORY)
+    in_seconds = CacheInstance.in_seconds(trace, _MEMORY)
     compile_kernel()
     begin = time.process_time()
     run = serve(in_seconds, "mc-sf")
     assert violations(run) == {}
     assert time.process_time() - begin < 5
     assert run.is_finished
-    assert run.peak_memory <= PUBLISHED_MEMORY
-    in_rounds, left_out = rounds_problem(trace, PUBLISHED_MEMORY, round_s=Fraction(1, 20))
+    assert run.peak_memory <= _MEMORY
+    in_rounds, left_out = rounds_problem(trace, _MEMORY, round_s=Fraction(1, 20))
     assert left_out == 0
     starts = serve(in_rounds, "mc-sf").start.tolist()
     assert hindsight_latency.violations(in_rounds, starts) == {}

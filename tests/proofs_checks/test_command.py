@@ -48,10 +48,13 @@ def test_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_claims_are_listed_without_being_checked(capsys: pytest.CaptureFixture[str]) -> None:
-    """With ids, titles, sources."""
+    """With ids, titles, sources, and the module where each stands."""
     assert main(["check", "--list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["claims"]
     assert [entry["id"] for entry in listed] == [claim.id for claim in claims()]
+    for entry in listed:
+        module = importlib.import_module(entry["module"])
+        assert entry["id"] in {claim.id for claim in module.CLAIMS}
     assert main(["check", "route", "--list"]) == 0
     assert "route.two-probes" in capsys.readouterr().out
 
@@ -205,7 +208,7 @@ def test_recording_refuses_what_is_unknown_or_misses_a_mutation(
     monkeypatch.setattr("proofs_checks.store.RECORDED", tmp_path)
     assert record.main(["balance.eq"]) == 2
     assert re.fullmatch("error: claim balance.eq: unknown; .*\n", capsys.readouterr().err)
-    (model,) = registry.chosen(["balance.eq2"])
+    (model,) = registry.named(["balance.eq2"])
     monkeypatch.setattr(registry, "claims", lambda: (_claim("balance.eq2", model.check),))
     assert record.main(["balance.eq2"]) == 2
     assert "the mutation 'm' is not caught" in capsys.readouterr().err
@@ -226,9 +229,9 @@ def test_an_interruption_keeps_what_there_is(
 @pytest.mark.deep
 def test_several_processes_give_what_one_gives() -> None:
     """The same verdicts and evidence in the same order."""
-    chosen = registry.chosen(["route", "own.work", "balance.eq2"])
-    alone = [run_claim(claim, Effort.QUICK, 3) for claim in chosen]
-    shared = list(run_claims(chosen, Effort.QUICK, 3, jobs=2))
+    selection = registry.named(["route", "own.work", "balance.eq2"])
+    alone = [run_claim(claim, Effort.QUICK, 3) for claim in selection]
+    shared = list(run_claims(selection, Effort.QUICK, 3, jobs=2))
     assert [r.evidence for r in shared] == [r.evidence for r in alone]
 
 

@@ -126,7 +126,7 @@ def _algorithm2_check(context: Context, *, first: int = 0) -> Outcome:
 CLAIMS = (
     Claim(
         id="fluid.algorithm1",
-        source="WAIT paper, Algorithm 1, lines 9 and 10",
+        source="fluid paper, Algorithm 1, lines 9 and 10",
         title="Advancing a batch of WAIT",
         statement="For each stage, line 9 takes min{n_j, n_jk} prompts off and line 10 moves "
         "min{n_j, n_jk} from stage k to k + 1.",
@@ -152,7 +152,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.algorithm2",
-        source="WAIT paper, Algorithm 2, lines 1 and 19",
+        source="fluid paper, Algorithm 2, lines 1 and 19",
         title="Stages of the segments",
         statement="Segment i has the stages from Σ_{j<i} l'_j to Σ_{j≤i} l'_j − 1.",
         formula="k ∈ {Σ_{j=1}^{i−1} l'_j, ..., Σ_{j=1}^i l'_j − 1}",

@@ -165,7 +165,7 @@ def _queue_check(
 CLAIMS = (
     Claim(
         id="fluid.proposition4-overflow",
-        source="WAIT paper, proof of Proposition 4 (appendix A.3)",
+        source="fluid paper, proof of Proposition 4 (appendix A.3)",
         title="Chance that FCFS overflows",
         statement="From the equilibrium batch, memory 9 is exceeded in two iterations unless the "
         "arrivals are one of (0,0), (1,0), (0,1), (1,1), (2,0); the chance is 0.391.",
@@ -189,7 +189,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.proposition4-queue",
-        source="WAIT paper, last display of appendix A.3",
+        source="fluid paper, last display of appendix A.3",
         title="Queue of type 2 under FCFS",
         statement="The queue of type 2 at time t is at least 0.3·t.",
         formula="Queue Length_2(t) ≥ 0.3·t",

@@ -79,7 +79,7 @@ def _valid(
     )
 
 
-PAPER = "WAIT paper"
+PAPER = "fluid paper"
 
 CLAIMS = (
     _valid(

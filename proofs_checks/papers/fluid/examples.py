@@ -122,7 +122,7 @@ def _reservation_check(context: Context, *, longest: int = 10_000) -> Outcome:
 CLAIMS = (
     Claim(
         id="fluid.figure6",
-        source="WAIT paper, figure 6 (section 5.1)",
+        source="fluid paper, figure 6 (section 5.1)",
         title="Worked trace of Nested WAIT",
         statement="With thresholds (3, 3) the ten arrivals of the figure lead to the rows it "
         "shows; after t = 14: segment 1 P10, segment 2 P6, P7, P8, completed P3, P5, P9.",
@@ -143,7 +143,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.section51",
-        source="WAIT paper, example of section 5.1",
+        source="fluid paper, example of section 5.1",
         title="Reserving for the worst case",
         statement="With inputs of 1 and outputs of 1 or 10,000 at equal rates, assuming 10,000 "
         "for all yields memory utilization as low as 1/5000.",
@@ -158,7 +158,7 @@ CLAIMS = (
     ),
     outside_claim(
         "fluid.figure3",
-        "WAIT paper, figure 3 (section 2.2)",
+        "fluid paper, figure 3 (section 2.2)",
         "Batch times are linear in tokens",
         "Iteration times of Llama-7B and 13B on an L20 GPU are highly in accordance with (1).",
         "measured τ ≈ d0 + d1·X",
@@ -166,7 +166,7 @@ CLAIMS = (
     ),
     outside_claim(
         "fluid.figures7-14",
-        "WAIT paper, figures 7, 8 and 11 to 14 (section 6)",
+        "fluid paper, figures 7, 8 and 11 to 14 (section 6)",
         "WAIT and Nested WAIT against vLLM and Sarathi",
         "In all tested settings throughput is higher, and latency acceptable or lower.",
         "Thr(WAIT) > Thr(vLLM), Thr(Sarathi)",

@@ -147,7 +147,7 @@ _STABLE = ("d1·A < 1",)
 CLAIMS = (
     Claim(
         id="fluid.section61",
-        source="WAIT paper, section 6.1",
+        source="fluid paper, section 6.1",
         title="Thresholds from a batch-size limit",
         statement="n_j = B·ρ_j/(l'_j + 1) with ρ_j = λ_j/Σλ aligns with Algorithm 1, whose "
         "thresholds satisfy (9).",
@@ -169,7 +169,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.section62",
-        source="WAIT paper, section 6.2",
+        source="fluid paper, section 6.2",
         title="Thresholds of the Nested WAIT experiments",
         statement="With rates proportional to 23:11:8:7:6:4:3:2:1:1, thresholds in the ratio "
         "66:43:32:24:17:11:7:4:2:1 follow (10).",

@@ -153,7 +153,7 @@ _DRIFT = ("n_{k−1} > n_k > n_{k−1}P_k", "0 < P_k < 1")
 CLAIMS = (
     Claim(
         id="fluid.lemma8",
-        source="WAIT paper, Lemma 8 and (16), (18) (appendices C and E.5)",
+        source="fluid paper, Lemma 8 and (16), (18) (appendices C and E.5)",
         title="The exponent of a queue between segments",
         statement="(16) has exactly one positive root θ_k; it increases with n_k − n_{k−1}P_k "
         "and is at least 8(n_k − n_{k−1}P_k)/n_{k−1}.",
@@ -169,7 +169,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.theorem2-exponent",
-        source="WAIT paper, Theorems 2 and 4 (sections 5.2 and 7.2)",
+        source="fluid paper, Theorems 2 and 4 (sections 5.2 and 7.2)",
         title="Lower bound on θ in the theorems",
         statement="θ_j is at least 8(n_j − n_{j−1}p_j)/n_j.",
         formula="θ_j ≥ 8(n_j − n_{j−1}p_j)/n_j",
@@ -184,7 +184,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.eq17",
-        source="WAIT paper, eq. (17) and after it (appendix D)",
+        source="fluid paper, eq. (17) and after it (appendix D)",
         title="The exponent under time-varying rates",
         statement="Of all p_j(s), the largest gives the smallest θ_j, which serves for all.",
         formula="p* = max_s p(s)  ⇒  θ(p*) = min_s θ(p(s)),  E[e^{θ(p*)X^s}] ≤ 1",

@@ -145,7 +145,7 @@ _SEGMENTS = ("l'_1 < ... < l'_m", "one prompt length l")
 CLAIMS = (
     Claim(
         id="fluid.eq11",
-        source="WAIT paper, eq. (11) (section 5.2) and appendix C",
+        source="fluid paper, eq. (11) (section 5.2) and appendix C",
         title="Memory of a full batch of Nested WAIT",
         statement="A batch with n_i prompts per stage of segment i has M^π tokens.",
         formula="M^π = Σ_j n_j(l + L'_j/2)(l'_j − l'_{j−1}),  L'_j = Σ_{k≤j} l'_k",
@@ -167,7 +167,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.eq12",
-        source="WAIT paper, second line of (12) (section 5.2)",
+        source="fluid paper, second line of (12) (section 5.2)",
         title="Order of the memory of (12)",
         statement="The memory of (12) is O(2M^π + Σ_j (l + l'_{j−1})θ_j^{−1}·ln(mζS/δ)).",
         formula="Σ_{j≥2} (l + l'_{j−1})·n_j ≤ M^π",

@@ -123,7 +123,7 @@ def _constant_check(context: Context, *, half: float = 0.5, limit: float = 1.5) 
     return Findings(printed, right, numbers={f"E[Y^T]/√(2λT/π) at λ = 3, T = {most}": ratio})
 
 
-_SOURCE = "WAIT paper, Lemma {} (appendix B.0.1)"
+_SOURCE = "fluid paper, Lemma {} (appendix B.0.1)"
 
 
 _QUEUE = ("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ a positive integer")

@@ -211,7 +211,7 @@ def _check(
 CLAIMS = (
     Claim(
         id="fluid.lemma6",
-        source="WAIT paper, Lemma 6 (appendices B.0.2 and E.3)",
+        source="fluid paper, Lemma 6 (appendices B.0.2 and E.3)",
         title="A walk in steps of the longest batch dominates WAIT's queues",
         statement="The walk with steps of ΔT(n), reflected at 2n_j, is at least the number of "
         "type j that wait for their prefill, at all times.",

@@ -156,7 +156,7 @@ def _display_check(context: Context, *, as_printed: bool = True, still: bool = F
     ), examine("sum from r = k", made, _paths(context), lambda p: display_holds(*p, printed=still))
 
 
-_SOURCE = "WAIT paper, Lemma {} (appendix B.0.1)"
+_SOURCE = "fluid paper, Lemma {} (appendix B.0.1)"
 
 
 _QUEUE = ("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ a positive integer")
@@ -210,7 +210,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.lemma3-display",
-        source="WAIT paper, display after Lemma 3 (appendix B.0.1)",
+        source="fluid paper, display after Lemma 3 (appendix B.0.1)",
         title="The maximum rewritten",
         statement="max(S^T, S^T − S^1, ..., 0) is the largest positive part of Σ_{r=1}^T ξ^r "
         "over k.",

@@ -161,7 +161,7 @@ def _equality_check(
 CLAIMS = (
     Claim(
         id="fluid.theorem3-queues",
-        source="WAIT paper, proof of Theorem 3 (appendix D)",
+        source="fluid paper, proof of Theorem 3 (appendix D)",
         title="Mean queues under time-varying rates",
         statement="The mean queues are bounded as with constant rates, with the busiest window "
         "Λ^π and the largest share p_k*.",
@@ -176,7 +176,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.eq13",
-        source="WAIT paper, eq. (13) (section 7.1); the reduction to moments is ours",
+        source="fluid paper, eq. (13) (section 7.1); the reduction to moments is ours",
         title="Shares and arrivals over windows",
         statement="Arrivals of a window are at most those of a longer one; p_i over any window "
         "is at most its largest value at a moment, which short windows reach.",
@@ -189,7 +189,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.theorem4-equality",
-        source="WAIT paper, Theorem 4 and (14) (section 7.2)",
+        source="fluid paper, Theorem 4 and (14) (section 7.2)",
         title="Equality in (14)",
         statement="Thresholds that satisfy (14), ΔT ≤ n_1/Σλ'_j included, give O(1) latency.",
         formula="ΔT(n) ≤ n_1/Σ_j λ'_j  ⇒  E[Latency] = O(1)",

@@ -226,7 +226,7 @@ def _claim(
 ) -> Claim:  # fmt: skip
     return Claim(
         id=f"fluid.theorem2-{name}",
-        source="WAIT paper, proof of Theorem 2 (appendix C)",
+        source="fluid paper, proof of Theorem 2 (appendix C)",
         title=title,
         statement=statement,
         formula=formula,

@@ -116,7 +116,7 @@ def _memory_check(context: Context, *, queues: bool = True, printed: bool = True
 CLAIMS = (
     Claim(
         id="fluid.nested-memory",
-        source="WAIT paper, proof of Theorem 2 ('Memory Consumption', appendix C)",
+        source="fluid paper, proof of Theorem 2 ('Memory Consumption', appendix C)",
         title="Memory of a batch in terms of the queues",
         statement="At batch s the memory is M^π of (11) and l + l'_{j−1} for each prompt that "
         "waits before segment j ≥ 2.",

@@ -72,7 +72,7 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
     )
 
 
-APPENDIX = "WAIT paper, proof of Theorem 2 (appendix C)"
+APPENDIX = "fluid paper, proof of Theorem 2 (appendix C)"
 
 
 QUEUE = ("W' = W + Y − n_k·1{W + Y ≥ n_k}", "steps are batches with segment k − 1")

@@ -107,7 +107,7 @@ def _waiting(run: StageRun, stage: int) -> IntArray:
     return waiting_at(run, np.flatnonzero(run.instance.output >= stage), stage)
 
 
-_APPENDIX = "WAIT paper, proof of Theorem 2 (appendix C)"
+_APPENDIX = "fluid paper, proof of Theorem 2 (appendix C)"
 
 
 CLAIMS = (

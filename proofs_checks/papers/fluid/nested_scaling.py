@@ -181,7 +181,7 @@ READING = (
 CLAIMS = (
     Claim(
         id="fluid.theorem2",
-        source="WAIT paper, Theorem 2 (section 5.2)",
+        source="fluid paper, Theorem 2 (section 5.2)",
         title="Nested WAIT in heavy traffic: throughput and latency",
         statement="With thresholds that satisfy (10) the throughput gap of Nested WAIT is "
         "O(1/(ζT)), latency and TTFT are O(1).",
@@ -198,7 +198,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.theorem3",
-        source="WAIT paper, Theorem 3 and (13) (section 7.1)",
+        source="fluid paper, Theorem 3 and (13) (section 7.1)",
         title="Nested WAIT with time-varying rates: throughput and latency",
         statement="With static thresholds that satisfy (13) the throughput gap is O(1/(ζT)), "
         "latency and TTFT are O(1), for rates that vary in time.",

@@ -229,7 +229,7 @@ def _claim(number: int, condition: str, equation: str, share: str, check: Check)
     """Return the claim on the memory of Theorem 2 or 3."""
     return Claim(
         id=f"fluid.theorem{number}-memory",
-        source=f"WAIT paper, Theorem {number} (section {'5.2' if number == 2 else '7.1'})",
+        source=f"fluid paper, Theorem {number} (section {'5.2' if number == 2 else '7.1'})",
         title="Memory that suffices with probability 1 − δ"
         + ("" if number == 2 else ", rates varying in time"),
         statement=f"With thresholds that satisfy {condition} and the memory of (12), θ_j of "

@@ -50,7 +50,7 @@ def _proposition2_check(context: Context, *, restarts_too: bool = False) -> Outc
 CLAIMS = (
     Claim(
         id="fluid.proposition2",
-        source="WAIT paper, Proposition 2 (section 3.2)",
+        source="fluid paper, Proposition 2 (section 3.2)",
         title="No policy exceeds the fluid throughput",
         statement="With C ≥ M* the expected throughput of any online policy is at most "
         "Throughput*.",

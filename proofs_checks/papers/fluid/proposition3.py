@@ -136,7 +136,7 @@ def _proposition3_check(context: Context, *, speed: int = 1, load: float = 1.0) 
 CLAIMS = (
     Claim(
         id="fluid.proposition3",
-        source="WAIT paper, Proposition 3 (section 4.3)",
+        source="fluid paper, Proposition 3 (section 4.3)",
         title="With memory M* latencies grow under any policy",
         statement="There is an instance with C = M* on which latency and TTFT of any "
         "non-predictive policy are Ω((ζT)^{1/2}).",

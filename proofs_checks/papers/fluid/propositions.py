@@ -120,7 +120,7 @@ INSTANCE = (
 CLAIMS = (
     Claim(
         id="fluid.proposition4",
-        source="WAIT paper, Proposition 4 (section 4.3)",
+        source="fluid paper, Proposition 4 (section 4.3)",
         title="First come, first served never reaches the fluid throughput",
         statement="With C = M* there is an instance on which FCFS has a throughput gap of Ω(1).",
         formula="Thr* − E[Thr^T] = Ω(1)",
@@ -139,7 +139,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.proposition5",
-        source="WAIT paper, Proposition 5 (section 5.2)",
+        source="fluid paper, Proposition 5 (section 5.2)",
         title="Not knowing the types costs throughput",
         statement="With C = M* there is an instance on which any policy unaware of types has a "
         "throughput gap of Ω(1).",

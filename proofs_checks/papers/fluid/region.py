@@ -120,7 +120,7 @@ def _admission_check(context: Context, *, unlimited: bool = False) -> Outcome:
 CLAIMS = (
     Claim(
         id="fluid.scaling",
-        source="WAIT paper, section 4.2",
+        source="fluid paper, section 4.2",
         title="Conventional heavy traffic",
         statement="With rates times ζ and d0, d1 over ζ, memory fixed, the equilibrium keeps "
         "its memory and counts.",

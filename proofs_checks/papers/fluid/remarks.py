@@ -109,7 +109,7 @@ def _remark2_check(context: Context, *, types: int | None = None) -> Outcome:
 CLAIMS = (
     Claim(
         id="fluid.remark1",
-        source="WAIT paper, remark (i) (section 5.2) and section 2.1",
+        source="fluid paper, remark (i) (section 5.2) and section 2.1",
         title="Dependence on the number of types",
         statement="Algorithms and guarantees depend on the number m of types weakly "
         "(logarithmically), and primarily on total rate and lengths.",
@@ -132,7 +132,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.remark2",
-        source="WAIT paper, remark (ii) (section 5.2)",
+        source="fluid paper, remark (ii) (section 5.2)",
         title="The first term dominates",
         statement="The memory requirement (12) is generally dominated by its first term M^π.",
         formula="M^π > half of (12), generally",

@@ -227,7 +227,7 @@ def _domination_check(
 CLAIMS = (
     Claim(
         id="fluid.lemma7",
-        source="WAIT paper, Lemma 7 (appendices C and E.4)",
+        source="fluid paper, Lemma 7 (appendices C and E.4)",
         title="A reflected walk dominates a segment's queue",
         statement="The walk reflected at n_k is at least the queue before segment k.",
         formula="W̃^0 = n_k, W̃' = max{n_k, W̃ + Y − n_k}  ⇒  W̃^s ≥ W^s",
@@ -257,7 +257,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.lemma9",
-        source="WAIT paper, Lemma 9 (appendix D)",
+        source="fluid paper, Lemma 9 (appendix D)",
         title="The walk under time-varying rates",
         statement="With X = Y − n_1, the walk reflected at n_k is at least the queue before "
         "segment k.",

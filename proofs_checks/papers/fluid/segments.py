@@ -162,7 +162,7 @@ def _figures_check(
 CLAIMS = (
     Claim(
         id="fluid.eq14",
-        source="WAIT paper, eq. (14) and the M^π after it (section 7.2)",
+        source="fluid paper, eq. (14) and the M^π after it (section 7.2)",
         title="Memory of a full batch with merged segments",
         statement="With L segments of ΔL = m/L types each, a full batch has M^π tokens.",
         formula="M^π = Σ_{i=1}^L n_i·(l + (i/2)·ΔL)·ΔL",
@@ -182,7 +182,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.figures16-18",
-        source="WAIT paper, figures 16 to 18 (section 7.2)",
+        source="fluid paper, figures 16 to 18 (section 7.2)",
         title="Memory against the number of segments",
         statement="The memory of (15) is driven by its first term and U-shaped in L.",
         formula="M^π + Σ (l + l'_{j−1})n_j + Σ θ_j^{−1}(l + l'_{j−1})ln((L−1)(T+1)/δ) over L",

@@ -190,7 +190,7 @@ _STEADY = ("one class, arrivals evenly spaced", "outputs l' ≥ 1")
 CLAIMS = (
     Claim(
         id="fluid.proposition1",
-        source="WAIT paper, Proposition 1 (section 3.1)",
+        source="fluid paper, Proposition 1 (section 3.1)",
         title="Loads that no policy bears",
         statement="If λ·d0·(l'+1)(l + l'/2) ≥ 1 then the expected average latency grows "
         "linearly with time under any policy, with deterministic arrivals.",
@@ -216,7 +216,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.a1",
-        source="WAIT paper, proof of Proposition 1 (appendix A.1)",
+        source="fluid paper, proof of Proposition 1 (appendix A.1)",
         title="Arrivals less completions of an iteration",
         statement="If d1·λ·l'(l + l'/2) ≥ 1, an iteration with n/l' prompts in each of the "
         "stages 0 to l' − 1 brings at least d0·λ more than it completes.",

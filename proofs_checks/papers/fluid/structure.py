@@ -197,7 +197,7 @@ _SMALL = ("one engine, integer clock", "runs that begin empty")
 CLAIMS = (
     Claim(
         id="fluid.eq1",
-        source="WAIT paper, eq. (1) and the remark after it (section 2.2)",
+        source="fluid paper, eq. (1) and the remark after it (section 2.2)",
         title="Time of a batch",
         statement="A batch takes d0 plus d1 times the tokens of its prompts; the more tokens, "
         "the larger the share of the time that is spent on them.",
@@ -211,7 +211,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.wait-structure",
-        source="WAIT paper, around (9) (section 4.3); cohorts and memory are ours",
+        source="fluid paper, around (9) (section 4.3); cohorts and memory are ours",
         title="Cohorts, memory and batches of WAIT",
         statement="No batch of WAIT is longer than ΔT(n). Beyond stage 0 every stage holds 0 or "
         "n_j prompts, and batch and paused prompts together never hold more than M^π.",
@@ -239,7 +239,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.time-change",
-        source="WAIT paper, section 4.2 ('can also be regarded as scaling the horizon')",
+        source="fluid paper, section 4.2 ('can also be regarded as scaling the horizon')",
         title="Heavy traffic is a change of time",
         statement="Scaling rates by ζ and d0, d1 by 1/ζ is the same as extending the horizon "
         "from T to ζT.",

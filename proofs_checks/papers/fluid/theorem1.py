@@ -137,7 +137,7 @@ def _types_check(context: Context, *, setting: Setting = MIXED) -> Outcome:
 CLAIMS = (
     Claim(
         id="fluid.theorem1",
-        source="WAIT paper, Theorem 1 (section 4.3)",
+        source="fluid paper, Theorem 1 (section 4.3)",
         title="WAIT in heavy traffic",
         statement="With C ≥ M* and thresholds that satisfy (9) the throughput gap of WAIT is "
         "O((ζT)^{−1/2}), latency and TTFT are O((ζT)^{1/2}); if (9) is strict for all types "
@@ -166,7 +166,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.theorem1-types",
-        source="WAIT paper, after Proposition 3 (section 4.3)",
+        source="fluid paper, after Proposition 3 (section 4.3)",
         title="Each type's latency depends on its own slack",
         statement="If ΔT < n_j/λ_j then latency and TTFT of type j are O(1), whatever the others.",
         formula="ΔT(n) < n_j/λ_j  ⇒  E[Latency_j], E[TTFT_j] = O(1)",

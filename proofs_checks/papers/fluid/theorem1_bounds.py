@@ -193,7 +193,7 @@ def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> O
     )
 
 
-_APPENDIX = "WAIT paper, proof of Theorem 1 (appendix B.0.2)"
+_APPENDIX = "fluid paper, proof of Theorem 1 (appendix B.0.2)"
 
 CLAIMS = (
     Claim(
@@ -257,7 +257,7 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.appendix-b-scaling",
-        source="WAIT paper, last display of appendix B.0.1",
+        source="fluid paper, last display of appendix B.0.1",
         title="Gap of one class under the scaling",
         statement="In conventional heavy traffic the gap is at most (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}.",
         formula="E[W^{T,ζ}]/T^ζ = (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}",

@@ -137,7 +137,7 @@ def _check(context: Context, *, fixed: Fraction = Fraction(1, 2), printed: bool 
 CLAIMS = (
     Claim(
         id="fluid.theorem4",
-        source="WAIT paper, Theorem 4 (section 7.2) and remark (iii) (section 5.2)",
+        source="fluid paper, Theorem 4 (section 7.2) and remark (iii) (section 5.2)",
         title="Nested WAIT with fewer segments: throughput and latency",
         statement="For any fixed number of segments L and thresholds that satisfy (14) the "
         "throughput gap is O(1/(ζT)), latency and TTFT are O(1).",

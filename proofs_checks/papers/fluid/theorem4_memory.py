@@ -143,7 +143,7 @@ def _one_error_each() -> dict[str, float]:
 CLAIMS = (
     Claim(
         id="fluid.theorem4-memory",
-        source="WAIT paper, Theorem 4 and (15) (section 7.2)",
+        source="fluid paper, Theorem 4 and (15) (section 7.2)",
         title="Memory that suffices with merged segments",
         statement="With thresholds that satisfy (14) and the memory of (15), memory is not "
         "exceeded on [0, T] with probability at least 1 − δ.",

@@ -156,7 +156,7 @@ _STABLE = ("d1·A < 1",)
 CLAIMS = (
     Claim(
         id="fluid.eq9-memory",
-        source="WAIT paper, after the linear system of appendix B.0.2",
+        source="fluid paper, after the linear system of appendix B.0.2",
         title="No thresholds need less than the equilibrium",
         statement="Thresholds that satisfy (9) have M^π ≥ M*; with M^π = M* they are those of the "
         "equilibrium.",

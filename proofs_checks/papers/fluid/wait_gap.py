@@ -198,7 +198,7 @@ def _check(
     )
 
 
-_APPENDIX = "WAIT paper, proof of Theorem 1 (appendix B.0.2)"
+_APPENDIX = "fluid paper, proof of Theorem 1 (appendix B.0.2)"
 _COUNTS = (
     "in steps of ΔT (S = T/ΔT), as in appendix B.0.1, where the step is the unit of time; "
     "counted in prompts, the most favourable unit."

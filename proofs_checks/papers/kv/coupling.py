@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from bfio.kvcache.off_couple import Coupling
 from formulations.hindsight_latency import Convention, violations
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome, Verifier
@@ -18,6 +17,7 @@ from proofs_checks.papers.kv.moments import (
     read_common,
     rounds_to_see,
 )
+from proofs_checks.papers.kv.off_couple import Coupling
 from proofs_checks.search import examine
 
 #: A moment and the single optimum from there.
@@ -153,7 +153,7 @@ def _couple_check(
         "the corrected statement", made, cases, lambda case: part(*case), lambda case: alike(*case)
     )
     by_text = examine(
-        "OC and t̂ of `bfio.kvcache` = Algorithm 3 written out again",
+        "OC and t̂ by the tools of `bfio.kvcache` = Algorithm 3 written out again",
         made,
         cases,
         lambda case: couple(*case) == case[0].coupled(case[1]),

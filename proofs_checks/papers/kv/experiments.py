@@ -2,23 +2,27 @@
 
 from fractions import Fraction
 
-from bfio.kvcache.hardware import PUBLISHED_MEMORY, cache_bytes_per_token, cache_tokens
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
 
 # The size of the cache.
 _LAYERS, _HIDDEN, _BYTES = 80, 8192, 2
-
-
 _PARAMETERS = 70 * 10**9
+#: Tokens of the published experiments.
+_PUBLISHED = 16_492
+
+
+def bytes_per_token(layers: int) -> int:
+    """Return the bytes of keys and values per token, ``2·L·H·D``."""
+    return 2 * layers * _HIDDEN * _BYTES
 
 
 def tokens_limit(data: Data) -> int:
     """Return the tokens that fit, for the printed sizes in units of ``gigabyte`` bytes."""
-    per_token = cache_bytes_per_token(_LAYERS, _HIDDEN, _BYTES)
     model = _PARAMETERS * _BYTES if data["model_in_bytes"] else 140 * data["gigabyte"]
-    return cache_tokens(160 * data["gigabyte"], model, per_token)
+    tokens: int = (160 * data["gigabyte"] - model) // bytes_per_token(_LAYERS)
+    return tokens
 
 
 def verify_limit(data: Data) -> str | None:
@@ -26,22 +30,21 @@ def verify_limit(data: Data) -> str | None:
     if data["gigabyte"] not in (10**9, 2**30) or data["model_in_bytes"] not in (0, 1):
         return None
     tokens = tokens_limit(data)
-    if tokens == PUBLISHED_MEMORY:
+    if tokens == _PUBLISHED:
         return None
-    return f"with a GB of {data['gigabyte']} bytes: {tokens} tokens, not {PUBLISHED_MEMORY}"
+    return f"with a GB of {data['gigabyte']} bytes: {tokens} tokens, not {_PUBLISHED}"
 
 
 def _limit_check(context: Context, *, layers: int = _LAYERS) -> Outcome:
     del context
     cases = [{"gigabyte": g, "model_in_bytes": m} for g in (10**9, 2**30) for m in (0, 1)]
-    per_token = cache_bytes_per_token(layers, _HIDDEN, _BYTES)
     printed = refute(
         "(160 GB − 140 GB)/(2·L·H·D) = 16,492", "GB of 10^9 and of 2^30 bytes", cases, verify_limit
     )
     corrected = examine(
         "2·L·H·D = 2,621,440 bytes and 20·10^9 of them hold 7,629 tokens",
         "L = 80, H = 8192, D = 2",
-        [per_token],
+        [bytes_per_token(layers)],
         lambda b: b == 2_621_440 and 20 * 10**9 // b == 7629,
     )
     return printed, corrected

@@ -6,7 +6,6 @@ from functools import cached_property
 
 import numpy as np
 
-from bfio.kvcache.off_couple import Coupling, off_couple
 from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.claim import Context
 from proofs_checks.evidence import Data
@@ -22,6 +21,7 @@ from proofs_checks.papers.kv.model import (
     selected,
     shortest_first,
 )
+from proofs_checks.papers.kv.off_couple import Coupling, off_couple
 from proofs_checks.papers.kv.optimum import least_latency, optima, prefix
 
 
@@ -76,7 +76,7 @@ class Moment:
         return off_couple(self.problem, online, offline, self.now)
 
     def coupled_by_text(self, offline: Sequence[int]) -> Coupling:
-        """Return the same by the text of Algorithm 3, apart from `bfio.kvcache.off_couple`."""
+        """Return the same by the text of Algorithm 3, apart from `off_couple`."""
         starts = prefix(self.online, self.now + 1)
         outputs = self.problem.output.tolist()
         t_hat = max((offline[job] + outputs[job] for job in starts), default=self.now + 1)

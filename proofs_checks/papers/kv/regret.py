@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from bfio.kvcache.accounting import pending_per_round
 from formulations.hindsight_latency import LatencyProblem, total_latency
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
@@ -24,14 +23,11 @@ from proofs_checks.search import examine, refute
 def _rounds_check(context: Context, *, truncated: bool = False) -> Outcome:
     def counted(problem: LatencyProblem) -> bool:
         starts = algorithm(jobs(problem))
-        pending = pending_per_round(problem, starts).tolist()
         ends = [p + o for p, o in zip(starts, problem.output.tolist(), strict=True)]
         spans = list(zip(problem.arrival.tolist(), ends, strict=True))
-        by_state = [sum(a <= t < c for a, c in spans) for t in range(max(ends))]
-        counted_until = max(problem.arrival.tolist()) + 1 if truncated else max(ends)
-        total = sum(by_state[:counted_until])
-        alike: bool = pending == by_state
-        return alike and total == total_latency(problem, starts)
+        rounds = max(problem.arrival.tolist()) + 1 if truncated else max(ends)
+        pending = (sum(a <= t < c for a, c in spans) for t in range(rounds))
+        return bool(sum(pending) == total_latency(problem, starts))
 
     problems = (
         random_problem(context.rng, most=8, memory=15)

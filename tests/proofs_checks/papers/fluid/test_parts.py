@@ -1,4 +1,4 @@
-"""What the claims of the WAIT paper compute with, against brute force and hand-made values."""
+"""What the claims of the fluid paper compute with, against brute force and hand-made values."""
 
 from fractions import Fraction
 from itertools import product

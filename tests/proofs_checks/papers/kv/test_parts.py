@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.kvcache.off_couple import Coupling
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import (
     Convention,
@@ -32,6 +31,7 @@ from proofs_checks.papers.kv.model import (
     random_problem,
 )
 from proofs_checks.papers.kv.moments import Moment
+from proofs_checks.papers.kv.off_couple import Coupling
 from proofs_checks.papers.kv.optimum import optima, prefix
 from proofs_checks.papers.kv.regret_sums import least_left
 from proofs_checks.papers.kv.semi_online_equal import least_for_equal

@@ -33,7 +33,7 @@ from proofs_checks.papers.kv.semi_online_limit import verify_limit as verify_neg
 from proofs_checks.papers.kv.short_counts import verify_balance
 from proofs_checks.papers.kv.shortest_waiting import verify_minimum
 from proofs_checks.papers.kv.stability import verify_stability
-from proofs_checks.registry import chosen
+from proofs_checks.registry import named
 
 #: Five requests, each with its output and with starts under A, B and C. They add up to 14, 6, 13;
 #: those of Algorithm 1, (0, 0, 2, 3, 10), (0, 0, 0, 1, 6), (0, 0, 2, 3, 9), to 15, 7, 14.
@@ -202,7 +202,7 @@ WAITING = {"memory": 4, "requests": [[0, 1, 3], [1, 1, 1]], "convention": "A", "
 @pytest.mark.parametrize("name", ["lemma5.4-ii", "lemma5.4-iii"])
 def test_off_couple_lags_behind(name: str) -> None:
     """It has started the long one at 0, so the short one waits until 4 and runs after t̂ = 4."""
-    (claim,) = chosen([f"kv.{name}"])
+    (claim,) = named([f"kv.{name}"])
     assert claim.verify is not None
     assert claim.verify(WAITING) is not None
     assert claim.verify(WAITING | {"convention": "C"}) is None
@@ -229,7 +229,7 @@ NOTHING: Data = {
 
 def test_off_starts_nothing_else() -> None:
     """OC exceeds M in both, and only where V ⊂ S_ON ∪ U it counts."""
-    (claim,) = chosen(["kv.lemma5.4-i"])
+    (claim,) = named(["kv.lemma5.4-i"])
     assert claim.verify is not None
     assert claim.verify(NOTHING) is not None
     assert claim.verify(ANOTHER) is None
@@ -248,7 +248,7 @@ def test_no_distribution_is_refused(verify: Callable[[Data], str | None]) -> Non
 
 def test_the_audit_of_this_paper_is_complete() -> None:
     """Every numbered statement has a claim."""
-    names = {claim.id for claim in chosen(["kv"])}
+    names = {claim.id for claim in named(["kv"])}
     numbered = (
         "proposition4.1 theorem4.2 remark5.2 theorem5.3 lemma5.4-i lemma5.4-ii lemma5.4-iii "
         "lemma5.5 lemma5.6 theorem6.2 remark6.3 theorem6.4 eq1 eq2 eq3 eq4 eq6 eq7 eq8 figure4 "
