@@ -4,6 +4,7 @@ import time
 import zlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ def run_claim(claim: Claim, effort: Effort, seed: int) -> Report:
 
 
 def run_claims(
-    chosen: Sequence[Claim], effort: Effort, seed: int, jobs: int = 1
+    selection: Sequence[Claim], effort: Effort, seed: int, jobs: int = 1
 ) -> Generator[Report, None, None]:
     """Check claims, in order, on up to ``jobs`` processes.
 
@@ -97,12 +98,12 @@ def run_claims(
     InputError
         If one of the processes is killed.
     """
-    if jobs == 1 or len(chosen) < _LEAST_TO_SHARE:
-        for claim in chosen:
+    if jobs == 1 or len(selection) < _LEAST_TO_SHARE:
+        for claim in selection:
             yield run_claim(claim, effort, seed)
         return
-    tasks = [(claim.id, effort, seed) for claim in chosen]
-    yield from in_processes(_run_by_id, tasks, jobs, "claims")
+    by_id = partial(_run_by_id, effort=effort, seed=seed)
+    yield from in_processes(by_id, [claim.id for claim in selection], jobs, "claims")
 
 
 def report_document(claim: Claim, report: Report) -> dict[str, Any]:
@@ -131,8 +132,7 @@ def report_document(claim: Claim, report: Report) -> dict[str, Any]:
     }
 
 
-def _run_by_id(task: tuple[str, Effort, int]) -> Report:
-    claim_id, effort, seed = task
+def _run_by_id(claim_id: str, effort: Effort, seed: int) -> Report:
     try:
         (claim,) = (claim for claim in claims() if claim.id == claim_id)
     # Exceptions do not all survive the way to the parent; their text does.
