@@ -1,11 +1,14 @@
 """Reading the arguments of a row: plain text, numbers and flags, as a study file holds them."""
 
-from collections.abc import Collection, Mapping
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from formulations.arrays import integer
 from formulations.errors import InputError, use_one_of
+from formulations.rationals import exact_number
 
 #: Largest integer an argument may be.
 MAX_WHOLE = 2**63 - 1
@@ -53,6 +56,15 @@ class Arguments:
             raise InputError(f"argument {name}", f"{value!r} is no text", "write it in quotes")
         return value
 
+    def choice(self, name: str, known: Sequence[str], default: str | None = None) -> str:
+        """Return one of several words; the first if not given and there is no other default."""
+        value = self.text(name, known[0] if default is None else default)
+        if value not in known:
+            raise InputError(
+                f"argument {name}", f"{value!r} is unknown", f"use one of {', '.join(known)}"
+            )
+        return value
+
     def whole(self, name: str, default: int, *, minimum: int = 0, maximum: int = MAX_WHOLE) -> int:
         """Return an integer within bounds."""
         found = self.optional_whole(name, minimum=minimum, maximum=maximum)
@@ -75,10 +87,23 @@ class Arguments:
             raise InputError(f"argument {name}", f"{value!r} is no number", "write a number")
         return float(value)
 
+    def seconds(self, name: str, default: float) -> float:
+        """Return a time >= 0 [s]."""
+        value = self.optional_number(name)
+        if value is not None and not value >= 0:
+            raise InputError(f"argument {name}", f"{value} is negative", "use seconds >= 0")
+        return default if value is None else value
+
     def rational(self, name: str, default: str) -> str | int:
         """Return a number as exact rationals are written; a decimal is taken as printed."""
         value = self.given.get(name)
         return default if value is None else str(value) if isinstance(value, float) else value
+
+    def exact(self, name: str, *, positive: bool = False) -> Fraction | None:
+        """Return an exact number >= 0, or > 0 if ``positive``; None if not given."""
+        if not self.has(name):
+            return None
+        return exact_number(self.rational(name, ""), f"argument {name}", positive=positive)
 
     def flag(self, name: str) -> bool:
         """Return a flag, False if not given."""
@@ -100,3 +125,13 @@ class Arguments:
             raise InputError(
                 f"argument {given[1]}", f"{given[0]} is given as well", "remove one of the two"
             )
+
+
+def digest_of(*parts: str) -> str:
+    """Return 16 hexadecimal digits for what a row's arguments stand for."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def excess(ratio: float | None) -> list[float]:
+    """Return a ratio minus 1 as a series of one entry, for histograms over rows."""
+    return [] if ratio is None else [ratio - 1]

@@ -55,25 +55,13 @@ def algorithm_digest(name: str) -> str:
 
 def convention_of(arguments: Arguments) -> Convention:
     """Return which rounds a request occupies."""
-    name = arguments.text("convention", Convention.HALF_OPEN.value)
-    try:
-        return Convention(name)
-    except ValueError:
-        raise InputError("argument convention", f"{name!r} is unknown", "use A, B or C") from None
+    known = tuple(convention.value for convention in Convention)
+    return Convention(arguments.choice("convention", known, Convention.HALF_OPEN.value))
 
 
 def time_limit_of(arguments: Arguments) -> float:
-    """Return the time limit of one solve [s].
-
-    Raises
-    ------
-    InputError
-        If it is negative.
-    """
-    limit = arguments.optional_number("time_limit")
-    if limit is not None and not limit >= 0:
-        raise InputError("argument time_limit", f"{limit} is negative", "use seconds >= 0")
-    return DEFAULT_TIME_LIMIT if limit is None else limit
+    """Return the time limit of one solve [s]."""
+    return arguments.seconds("time_limit", DEFAULT_TIME_LIMIT)
 
 
 def drawn_problem(arguments: Arguments) -> LatencyProblem:

@@ -1,7 +1,7 @@
 """Rows that solve the steps of a run and say how far its decisions were from the optimum."""
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,30 +10,51 @@ from bfio.decode.gap import GapObserver, GapReport, StepRegret
 from bfio.decode.replay import run_violations
 from bfio.step.exact import prepare
 from bfio.studies.row import Context, RowResult, Value
-from bfio.studies.row_kind import RowKind
+from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.row_instance import row_instance
-from bfio.studies.row_kinds.run_arguments import RunPlan, run_plan
-from bfio.studies.row_kinds.run_values import run_solves
-from bfio.studies.row_kinds.simulate import ARGUMENTS as RUN_OF_A_POLICY
-from bfio.studies.row_kinds.workload_arguments import chosen_workload, workload_choice
+from bfio.studies.row_kinds.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
+from bfio.studies.row_kinds.run_values import TIMINGS, run_solves
 from formulations.rationals import exact_rational
 
-#: Arguments of a row.
-ARGUMENTS = (*RUN_OF_A_POLICY, "method", "gap_horizon", "gap_gamma", "every")
 #: Largest look-ahead of the program.
 MAX_HORIZON = 5000
+VALUES = descriptions(
+    """
+    decisions | decisions | decisions taken
+    solved | decisions | decisions solved
+    proven | decisions | decisions solved with a proof
+    unproven | decisions | decisions solved without a proof
+    proven_share | 1 | share of the solved decisions whose optimum was proven
+    proven_decisions | decisions | proven decisions but the first, which the next values are over
+    share_optimal | 1 | share of proven decisions that were optimal
+    regret_mean | tokens | mean of objective minus the optimum over as many admitted requests
+    regret_median | tokens | median of objective minus optimum
+    regret_p99 | tokens | 99th percentile of objective minus optimum
+    regret_max | tokens | largest objective minus optimum
+    optimum_mean | tokens | mean optimum
+    relative_regret | 1 | sum of regrets over sum of optima
+    regret | tokens | objective minus the optimum over as many admitted requests (under `cold.`)
+    regret_at_most | tokens | objective minus the best bound of the optimum (under `cold.`)
+    objective | tokens | objective of the decision (under `cold.`)
+    is_proven | | whether the optimum was proven (under `cold.`)
+    regrets | tokens | objective minus optimum of each proven decision, a series
+    """
+)
 
 
-def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
-    """Replay a policy and solve its steps; see ``docs/row-kinds.md``."""
-    given = Arguments(arguments, ARGUMENTS)
-    plan = run_plan(given)
-    observer = _observer(given, plan)
+def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+    """Read the arguments; see ``docs/row-kinds.md``."""
+    given = Arguments(arguments, (*ARGUMENTS, "method", "gap_horizon", "gap_gamma", "every"))
+    run = run_plan(given, context)
+    make = partial(_observer, given, run)
+    make()
+    return Planned(runs_digest(run), lambda: _compute(run, make(), context.want_log))
+
+
+def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:
     # Loading kernels is no part of any step's solve, nor of its time limit.
     prepare()
-    workload = chosen_workload(workload_choice(given, plan.cluster.total_slots, context))
-    run = plan.run(workload, observers=[observer], keep_trajectory=False, horizon=observer.horizon)
+    run = plan.run(observers=[observer], keep_trajectory=False, horizon=observer.horizon)
     report, own = observer.report(), run_solves(run)
     unproven = sum(row.optimum is None for row in report.rows)
     return RowResult(
@@ -42,9 +63,9 @@ def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
         timings={"wall_s": run.wall_s, "solve_s": sum(row.seconds for row in report.rows)},
         solves=len(report.rows) + own.asked,
         unproven=unproven + own.unproven,
-        violations=run_violations(run, workload, plan.cluster),
+        violations=run_violations(run, plan.workload, plan.cluster),
         stopped_by_clock=unproven + own.unproven > 0,
-        log="\n".join(map(_line, report.rows)) if context.want_log else "",
+        log="\n".join(map(_line, report.rows)) if want_log else "",
     )
 
 
@@ -127,28 +148,20 @@ def _observer(given: Arguments, plan: RunPlan) -> GapObserver:
     return GapObserver(
         method=given.text("method", "exact"),
         horizon=given.whole("gap_horizon", 0, maximum=MAX_HORIZON),
-        gamma=_gamma(given),
+        gamma=exact_rational(given.rational("gap_gamma", "1"), "argument gap_gamma"),
         objective=options.objective,
         time_limit=options.time_limit,
         every=given.whole("every", 1, minimum=1),
     )
 
 
-def _gamma(given: Arguments) -> Fraction:
-    return exact_rational(given.rational("gap_gamma", "1"), "argument gap_gamma")
-
-
-def instance(arguments: Mapping[str, Any], context: Context) -> str:
-    """Check all arguments and return the digest of the requests."""
-    given = Arguments(arguments, ARGUMENTS)
-    plan = run_plan(given)
-    _observer(given, plan)
-    return row_instance(given, [plan], context)
-
-
-KIND = RowKind(
-    name="gap",
-    summary="decisions of a policy against the proven optimum of each step",
-    compute=compute,
-    instance=instance,
+KIND = planned_kind(
+    "gap",
+    "decisions of a policy against the proven optimum of each step",
+    plan,
+    [*VALUES, *TIMINGS],
+    {
+        "steady.": "over decisions after which requests still waited",
+        "cold.": "for the first decision, with all slots free",
+    },
 )

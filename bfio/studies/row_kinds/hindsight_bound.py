@@ -4,12 +4,13 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from bfio.hindsight.latency import solve_hindsight
 from bfio.kvcache.simulation import serve
 from bfio.studies.row import Context, RowResult, Value
-from bfio.studies.row_kind import RowKind
+from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.cache_arguments import (
     DRAWN_ARGUMENTS,
@@ -17,16 +18,28 @@ from bfio.studies.row_kinds.cache_arguments import (
     time_limit_of,
 )
 from bfio.studies.row_kinds.hindsight_ratio import (
+    OF_RATIOS,
+    TIMINGS,
     hindsight_violations,
     problem_digest,
     solve_timings,
 )
-from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram, lower_bound, solve
 from formulations.results import BoundKind, Termination
 
-#: Arguments of a row.
-ARGUMENTS = (*DRAWN_ARGUMENTS, "method", "time_limit")
+VALUES = descriptions(
+    f"""
+    {OF_RATIOS.strip()}
+    mc_sf_latency | rounds | total latency of MC-SF
+    incumbent | rounds | total latency of the schedule that the method found; None: none
+    own_gap | 1 | (schedule that the method found - bound) over the former
+    below_mc_sf | 1 | (MC-SF - bound) over MC-SF
+    closed | | whether the method's bound meets its schedule, in floats perhaps
+    relaxation | rounds | value of the linear relaxation, as a float solver has it
+    beats_relaxation | | whether the bound lies above the linear relaxation
+    build_s | s | wall-clock time of writing the program down, a timing
+    """
+)
 
 
 @dataclass(frozen=True)
@@ -57,24 +70,29 @@ class Enclosure:
     stopped_by_clock: bool = False
 
 
-def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
-    """Enclose the optimum by one method; see ``docs/row-kinds.md``."""
+def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+    """Read the arguments; see ``docs/row-kinds.md``."""
     del context
-    given = Arguments(arguments, ARGUMENTS)
+    given = Arguments(arguments, (*DRAWN_ARGUMENTS, "method", "time_limit"))
+    method = given.choice("method", tuple(_METHODS))
     problem, limit = drawn_problem(given), time_limit_of(given)
-    found = _METHODS[_method(given)](problem, limit)
+    return Planned(problem_digest(problem), partial(_compute, problem, method, limit))
+
+
+def _compute(problem: LatencyProblem, method: str, limit: float) -> RowResult:
+    enclosure = _METHODS[method](problem, limit)
     # Of a common schedule, so that bounds are compared and not luck with incumbents.
     usual = serve(problem, "mc-sf").total_latency
     relaxation = LatencyProgram(problem).relaxation_value()
-    asks_for_optimum = _method(given) != "lp"
-    values = enclosure_values(problem, found, usual, relaxation)
+    asks_for_optimum = method != "lp"
+    values = enclosure_values(problem, enclosure, usual, relaxation)
     return RowResult(
         values=values,
-        timings=found.timings,
+        timings=enclosure.timings,
         solves=int(asks_for_optimum),
         unproven=int(asks_for_optimum and not values["proven"]),
-        violations=found.violations,
-        stopped_by_clock=found.stopped_by_clock,
+        violations=enclosure.violations,
+        stopped_by_clock=enclosure.stopped_by_clock,
     )
 
 
@@ -163,27 +181,9 @@ _METHODS: dict[str, Callable[[LatencyProblem, float], Enclosure]] = {
 }
 
 
-def _method(given: Arguments) -> str:
-    name = given.text("method", "exact")
-    if name not in _METHODS:
-        raise InputError(
-            "argument method", f"{name!r} is unknown", f"use one of {', '.join(_METHODS)}"
-        )
-    return name
-
-
-def instance(arguments: Mapping[str, Any], context: Context) -> str:
-    """Check all arguments and return the digest of the drawn problem."""
-    del context
-    given = Arguments(arguments, ARGUMENTS)
-    _method(given)
-    time_limit_of(given)
-    return problem_digest(drawn_problem(given))
-
-
-KIND = RowKind(
-    name="hindsight-bound",
-    summary="certified interval of the hindsight optimum by one method, and its gap",
-    compute=compute,
-    instance=instance,
+KIND = planned_kind(
+    "hindsight-bound",
+    "certified interval of the hindsight optimum by one method, and its gap",
+    plan,
+    [*VALUES, *TIMINGS],
 )

@@ -1,15 +1,15 @@
 """Rows that set an online algorithm against the hindsight optimum of total latency."""
 
-import hashlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from bfio.hindsight.latency import HindsightResult, certified_bound, solve_hindsight
 from bfio.kvcache import replay
 from bfio.kvcache.simulation import serve
 from bfio.studies.row import Context, RowResult
-from bfio.studies.row_kind import RowKind
-from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kind import Planned, descriptions, planned_kind
+from bfio.studies.row_kinds.arguments import Arguments, digest_of, excess
 from bfio.studies.row_kinds.cache_arguments import (
     ALGORITHM_ARGUMENTS,
     DRAWN_ARGUMENTS,
@@ -20,16 +20,52 @@ from bfio.studies.row_kinds.cache_arguments import (
 )
 from formulations.hindsight_latency import LatencyProblem, total_latency, violations
 
-#: Arguments of a row.
-ARGUMENTS = (*DRAWN_ARGUMENTS, *ALGORITHM_ARGUMENTS, "time_limit")
+OF_RATIOS = """
+    requests | requests | requests of the instance
+    memory_limit | tokens | memory M of the instance
+    optimum_at_least | rounds | lower bound on the least total latency, derived in integers
+    optimum_at_most | rounds | total latency of the best schedule in hand
+    optimum_gap | 1 | (best schedule in hand - bound) over the former
+    proven | | whether integers prove the optimum
+"""
+VALUES = descriptions(
+    f"""
+    {OF_RATIOS.strip()}
+    total_latency | rounds | total latency of the algorithm; None if it does not finish
+    ratio_at_least | 1 | total latency over that of the best schedule in hand
+    ratio_at_most | 1 | total latency over the lower bound
+    surely_optimal | | whether the algorithm meets the lower bound
+    possibly_optimal | | whether nothing better than the algorithm's schedule is known
+    verdict | | how the run ended
+    excess | 1 | ratio to the best schedule in hand, minus 1, a series of one entry
+    excess_over_bound | 1 | ratio to the lower bound, minus 1, a series of one entry
+    """
+)
+TIMINGS = descriptions(
+    """
+    solve_s | s | wall-clock time of the solver, a timing
+    schedule_s | s | wall-clock time of the first schedules, a timing
+    prices_s | s | wall-clock time of the prices, a timing
+    search_s | s | wall-clock time of the search, a timing
+    """
+)
 
 
-def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
-    """Run the algorithm, solve the program; see ``docs/row-kinds.md``."""
-    given = Arguments(arguments, ARGUMENTS)
-    problem = drawn_problem(given)
-    run = serve(problem, algorithm_of(given), seed=given.whole("seed", 0))
-    hindsight = solve_hindsight(problem, time_limit_of(given), threads=1)
+def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+    """Read the arguments; see ``docs/row-kinds.md``."""
+    given = Arguments(arguments, (*DRAWN_ARGUMENTS, *ALGORITHM_ARGUMENTS, "time_limit"))
+    problem, algorithm, limit = drawn_problem(given), algorithm_of(given), time_limit_of(given)
+    return Planned(
+        problem_digest(problem, algorithm_digest(algorithm)),
+        partial(_compute, problem, algorithm, given.whole("seed", 0), limit, context.want_log),
+    )
+
+
+def _compute(
+    problem: LatencyProblem, algorithm: str, seed: int, limit: float, want_log: bool
+) -> RowResult:
+    run = serve(problem, algorithm, seed=seed)
+    hindsight = solve_hindsight(problem, limit, threads=1)
     latency = run.total_latency
     values = ratio_values(problem, latency, hindsight)
     found = replay.violations(run)
@@ -47,7 +83,7 @@ def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
         unproven=int(not values["proven"]),
         violations=found,
         stopped_by_clock=hindsight.stopped_by_time,
-        log=repr(hindsight) if context.want_log else "",
+        log=repr(hindsight) if want_log else "",
     )
 
 
@@ -80,11 +116,6 @@ def ratio_values(
         "surely_optimal": None if latency is None else latency == lower,
         "possibly_optimal": None if latency is None else latency == upper,
     }
-
-
-def excess(ratio: float | None) -> list[float]:
-    """Return a ratio minus 1 as a series of one entry, for histograms over rows."""
-    return [] if ratio is None else [ratio - 1]
 
 
 def hindsight_violations(
@@ -127,24 +158,16 @@ def solve_timings(hindsight: HindsightResult) -> dict[str, float]:
 
 def problem_digest(problem: LatencyProblem, more: str = "") -> str:
     """Return 16 hexadecimal digits for a problem, and for what else a row depends on."""
-    return hashlib.sha256(f"{problem.to_mapping()}{more}".encode()).hexdigest()[:16]
+    return digest_of(f"{problem.to_mapping()}{more}")
 
 
 def _quotient(numerator: int | None, denominator: int) -> float | None:
     return None if numerator is None or not denominator else numerator / denominator
 
 
-def instance(arguments: Mapping[str, Any], context: Context) -> str:
-    """Check all arguments and return the digest of the drawn problem."""
-    del context
-    given = Arguments(arguments, ARGUMENTS)
-    time_limit_of(given)
-    return problem_digest(drawn_problem(given), algorithm_digest(algorithm_of(given)))
-
-
-KIND = RowKind(
-    name="hindsight-ratio",
-    summary="total latency of an online algorithm over the hindsight optimum, as an interval",
-    compute=compute,
-    instance=instance,
+KIND = planned_kind(
+    "hindsight-ratio",
+    "total latency of an online algorithm over the hindsight optimum, as an interval",
+    plan,
+    [*VALUES, *TIMINGS],
 )

@@ -11,13 +11,10 @@ from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.saturated import measure_saturated, saturated_mask
 from bfio.studies.row import Context, RowResult
-from bfio.studies.row_kind import RowKind
+from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.row_instance import row_instance
-from bfio.studies.row_kinds.run_arguments import RunPlan, run_plan
-from bfio.studies.row_kinds.run_values import run_solves, run_timings
-from bfio.studies.row_kinds.simulate import ARGUMENTS as RUN_OF_A_POLICY
-from bfio.studies.row_kinds.workload_arguments import chosen_workload, workload_choice
+from bfio.studies.row_kinds.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
+from bfio.studies.row_kinds.run_values import METRICS, PARTS, TIMINGS, run_solves, run_timings
 from formulations.arrays import BoolArray
 from formulations.errors import InputError
 
@@ -25,21 +22,35 @@ Measure: TypeAlias = Callable[[Run], Mapping[str, Value] | None]
 Mask: TypeAlias = Callable[[Run], BoolArray | None]
 
 DEFAULT_BASELINE = "fcfs"
-#: Arguments of a row.
-ARGUMENTS = (*RUN_OF_A_POLICY, "baseline")
+_OF = {"baseline.": "of the baseline", "policy.": "of the policy"}
+VALUES = descriptions(
+    """
+    sqrt_b_log_g | 1 | √(B ln G), the growth in theorems 1 and 2 of BF-IO
+    iir | 1 | AvgImbalance of the baseline over that of the policy; None in perfect balance
+    iir_over_sqrt_b_log_g | 1 | improvement ratio over √(B ln G)
+    relative_imbalance | 1 | AvgImbalance of the policy over that of the baseline
+    """
+)
 
 
-def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
-    """Run both policies on the same requests; see ``docs/row-kinds.md``."""
-    given = Arguments(arguments, ARGUMENTS)
-    plans = _plans(given)
-    cluster = plans["policy"].cluster
-    workload = chosen_workload(workload_choice(given, cluster.total_slots, context))
-    runs = {role: plan.run(workload) for role, plan in plans.items()}
+def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+    """Read the arguments; see ``docs/row-kinds.md``."""
+    given = Arguments(arguments, (*ARGUMENTS, "baseline"))
+    baseline = run_plan(given, context, given.text("baseline", DEFAULT_BASELINE))
+    policy = run_plan(given, context)
+    if policy.cluster.workers < 2:
+        raise InputError("argument workers", "one worker is always balanced", "use 2 or more")
+    plans = {"baseline": baseline, "policy": policy}
+    return Planned(runs_digest(baseline, policy), partial(_compute, plans))
+
+
+def _compute(plans: Mapping[str, RunPlan]) -> RowResult:
+    policy = plans["policy"]
+    runs = {role: plan.run() for role, plan in plans.items()}
     solves = [run_solves(run) for run in runs.values()]
     unproven = sum(count.unproven for count in solves)
     return RowResult(
-        values=ratio_values(runs["baseline"], runs["policy"], plans["policy"].warm_up),
+        values=ratio_values(runs["baseline"], runs["policy"], policy.warm_up),
         timings={
             f"{role}.{name}": seconds
             for role, run in runs.items()
@@ -50,7 +61,7 @@ def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
         violations={
             f"{role}.{rule}": amount
             for role, run in runs.items()
-            for rule, amount in run_violations(run, workload, cluster).items()
+            for rule, amount in run_violations(run, policy.workload, policy.cluster).items()
         },
         stopped_by_clock=unproven > 0,
     )
@@ -130,25 +141,10 @@ def _quotient(numerator: Value, denominator: Value) -> float | None:
     return None if numerator is None or not denominator else numerator / denominator
 
 
-def _plans(given: Arguments) -> dict[str, RunPlan]:
-    return {
-        "baseline": run_plan(given, given.text("baseline", DEFAULT_BASELINE)),
-        "policy": run_plan(given),
-    }
-
-
-def instance(arguments: Mapping[str, Any], context: Context) -> str:
-    """Check all arguments and return the digest of the requests."""
-    given = Arguments(arguments, ARGUMENTS)
-    plans = list(_plans(given).values())
-    if plans[0].cluster.workers < 2:
-        raise InputError("argument workers", "one worker is always balanced", "use 2 or more")
-    return row_instance(given, plans, context)
-
-
-KIND = RowKind(
-    name="improvement-ratio",
-    summary="imbalance of a baseline over that of a policy, and what theory says of it",
-    compute=compute,
-    instance=instance,
+KIND = planned_kind(
+    "improvement-ratio",
+    "imbalance of a baseline over that of a policy, and what theory says of it",
+    plan,
+    [*VALUES, *TIMINGS, *METRICS],
+    PARTS | _OF,
 )

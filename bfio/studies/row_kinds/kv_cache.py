@@ -1,10 +1,9 @@
 """Rows that serve one workload with one algorithm on one worker with a KV cache."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from bfio.kvcache.instance import CacheInstance
@@ -13,8 +12,8 @@ from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheRun, Limits, Verdict
 from bfio.kvcache.simulation import serve
 from bfio.studies.row import Context, RowResult, Value
-from bfio.studies.row_kind import RowKind
-from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kind import Planned, descriptions, planned_kind
+from bfio.studies.row_kinds.arguments import Arguments, digest_of
 from bfio.studies.row_kinds.cache_arguments import (
     ALGORITHM_ARGUMENTS,
     algorithm_digest,
@@ -42,6 +41,35 @@ ARGUMENTS = (
     "memory", "convention", "arrivals", "load", "first", "skip_oversized", "batches", "series_s",
 )  # fmt: skip
 _SECONDS = ("mean", "p50", "p95", "p99", "max")
+VALUES = descriptions(
+    """
+    verdict | | how the run ended
+    is_finished | | whether every request completed
+    is_loop | | whether the state came back without a completion
+    is_stopped | | whether the run was given up at a limit
+    requests | requests | requests that arrived
+    left_out | requests | requests that exceed the memory alone and were left out
+    completed | requests | requests that completed
+    rate_per_s | 1/s | arrivals per second that offer the load
+    latency_mean_s | s | mean of completion minus arrival; None unless every request completed
+    latency_p50_s | s | median of completion minus arrival
+    latency_p95_s | s | 95th percentile of completion minus arrival
+    latency_p99_s | s | 99th percentile of completion minus arrival
+    latency_max_s | s | largest completion minus arrival
+    makespan_s | s | last completion; None unless every request completed
+    busy_s | s | time in which batches ran
+    batches | | batches that ran
+    peak_memory | tokens | tokens in the fullest batch
+    peak_memory_share | 1 | tokens in the fullest batch over the memory
+    mean_memory_share | 1 | mean tokens in the cache over M, while batches ran
+    overflows | | how often the running requests outgrew the memory
+    draws | | rounds of clearing
+    cleared | | how often a request was cleared
+    wasted_tokens | tokens | output tokens of stays that were cleared
+    memory | tokens | tokens in the cache, mean of each interval of time, a series
+    waiting | requests | requests known but not running, mean of each interval of time, a series
+    """
+)
 
 
 @dataclass(frozen=True)
@@ -72,17 +100,21 @@ class CachePlan:
     series_s: int | None
 
 
-def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
-    """Serve the requests; see ``docs/row-kinds.md`` for arguments and values."""
-    plan = _plan(Arguments(arguments, ARGUMENTS), context)
+def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+    """Read the arguments; see ``docs/row-kinds.md``."""
+    row = _plan(Arguments(arguments, ARGUMENTS), context)
+    _check_first(row.first, check_offer(row.offer))
+    facts = request_facts(row.offer.choice)
+    source = algorithm_digest(row.algorithm)
+    return Planned(digest_of(f"{facts.digest}{source}"), partial(_compute, row))
+
+
+def _compute(plan: CachePlan) -> RowResult:
     offered = _offered(plan.offer)
     instance = offered if plan.first is None else first_requests(offered, plan.first)
     run = serve(instance, plan.algorithm, seed=plan.seed, limits=plan.limits)
     return RowResult(
-        values={
-            **cache_values(run),
-            "rate_per_s": rate_per_second(offered, plan.offer.load),
-        },
+        values={**cache_values(run), "rate_per_s": rate_per_second(offered, plan.offer.load)},
         series=cache_series(run, plan.series_s),
         violations=violations(run),
     )
@@ -149,11 +181,7 @@ def _check_first(count: int | None, available: int) -> None:
 def _plan(given: Arguments, context: Context) -> CachePlan:
     if given.has("synthetic"):
         raise InputError("argument synthetic", "its times fit another machine", "give a trace")
-    arrivals = given.text("arrivals", "poisson")
-    if arrivals not in ("poisson", "trace"):
-        raise InputError(
-            "argument arrivals", f"{arrivals!r} is unknown", 'use "poisson" or "trace"'
-        )
+    arrivals = given.choice("arrivals", ("poisson", "trace"))
     load = exact_rational(given.rational("load", "0"), "argument load")
     if given.has("load") and load == 0:
         raise InputError("argument load", "0 is out of range", "use a number > 0")
@@ -179,18 +207,6 @@ def _plan(given: Arguments, context: Context) -> CachePlan:
     )
 
 
-def instance(arguments: Mapping[str, Any], context: Context) -> str:
-    """Check all arguments and return the digest of the requests."""
-    plan = _plan(Arguments(arguments, ARGUMENTS), context)
-    _check_first(plan.first, check_offer(plan.offer))
-    facts = request_facts(plan.offer.choice)
-    source = algorithm_digest(plan.algorithm)
-    return hashlib.sha256(f"{facts.digest}{source}".encode()).hexdigest()[:16]
-
-
-KIND = RowKind(
-    name="kv-cache",
-    summary="one algorithm on one worker with a KV cache, in real time",
-    compute=compute,
-    instance=instance,
+KIND = planned_kind(
+    "kv-cache", "one algorithm on one worker with a KV cache, in real time", plan, VALUES
 )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from bfio.kvcache.lower_bounds import (
 )
 from bfio.kvcache.simulation import serve
 from bfio.studies.row import Context, RowResult
-from bfio.studies.row_kind import RowKind
+from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.cache_arguments import (
     ALGORITHM_ARGUMENTS,
@@ -33,18 +34,27 @@ from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem, total_latency, violations
 from formulations.rationals import exact_rational
 
-#: Arguments of a row.
-ARGUMENTS = (
-    *ALGORITHM_ARGUMENTS,
-    "instance", "memory", "requests", "epsilon", "short", "constant", "wait", "convention", "seed",
-)  # fmt: skip
-#: Which of them an instance takes besides algorithm, convention and seed.
+#: What an instance takes besides algorithm, convention and seed.
 _TAKES = {
     "theorem-6.2": ("memory", "epsilon"),
     "remark-6.3": ("memory", "epsilon", "short"),
     "theorem-6.4": ("memory", "epsilon", "constant", "wait"),
     "square-root": ("requests",),
 }
+_OWN = tuple(dict.fromkeys(name for names in _TAKES.values() for name in names))
+#: Arguments of a row.
+ARGUMENTS = (*ALGORITHM_ARGUMENTS, "instance", *_OWN, "convention", "seed")
+VALUES = descriptions(
+    """
+    total_latency | rounds | total latency of the algorithm
+    reference_latency | rounds | total latency of a schedule that waits where it pays
+    ratio_at_least | 1 | total latency over that of this schedule
+    printed_ratio | 1 | ratio that the formulas of the printed proof give
+    limit_ratio | 1 | what the ratio of MC-SF tends to as M grows
+    requests | requests | requests of the instance
+    instances | | instances that were added up
+    """
+)
 
 
 @dataclass(frozen=True)
@@ -69,12 +79,23 @@ class Adversary:
     wait: int = 0
 
 
-def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
-    """Run the algorithm and the schedules beside it; see ``docs/row-kinds.md``."""
+def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+    """Read the arguments; see ``docs/row-kinds.md``."""
     del context
     given = Arguments(arguments, ARGUMENTS)
     adversary, algorithm = _adversary(given), algorithm_of(given)
-    seed = given.whole("seed", 0)
+    data = [
+        np.stack([problem.arrival, problem.prompt, problem.output]).tobytes().hex()
+        for problem in adversary.problems[1:]
+    ]
+    source = algorithm_digest(algorithm)
+    return Planned(
+        problem_digest(adversary.problems[0], f"{data}{adversary.wait}{source}"),
+        partial(_compute, adversary, algorithm, given.whole("seed", 0)),
+    )
+
+
+def _compute(adversary: Adversary, algorithm: str, seed: int) -> RowResult:
     runs = [_starts(problem, algorithm, adversary.wait, seed) for problem in adversary.problems]
     found: dict[str, int] = {}
     latency = reference = 0
@@ -114,17 +135,11 @@ def _starts(problem: LatencyProblem, algorithm: str, wait: int, seed: int) -> li
 
 
 def _adversary(given: Arguments) -> Adversary:
-    name = given.text("instance", "")
-    if name not in _MAKERS:
-        raise InputError(
-            "argument instance", f"{name!r} is unknown", f"use one of {', '.join(_MAKERS)}"
-        )
-    for other in sorted({entry for names in _TAKES.values() for entry in names}):
+    name = given.choice("instance", tuple(_MAKERS), default="")
+    for other in _OWN:
         if given.has(other) and other not in _TAKES[name]:
             raise InputError(
-                f"argument {other}",
-                f"{name} takes {', '.join(_TAKES[name])}",
-                "remove it",
+                f"argument {other}", f"{name} takes {', '.join(_TAKES[name])}", "remove it"
             )
     return _MAKERS[name](given)
 
@@ -180,22 +195,9 @@ def _epsilon(given: Arguments) -> Fraction:
     return exact_rational(given.rational("epsilon", "0.1"), "argument epsilon")
 
 
-def instance(arguments: Mapping[str, Any], context: Context) -> str:
-    """Check all arguments and return the digest of the instances."""
-    del context
-    given = Arguments(arguments, ARGUMENTS)
-    adversary, algorithm = _adversary(given), algorithm_of(given)
-    data = [
-        np.stack([problem.arrival, problem.prompt, problem.output]).tobytes().hex()
-        for problem in adversary.problems[1:]
-    ]
-    source = algorithm_digest(algorithm)
-    return problem_digest(adversary.problems[0], f"{data}{adversary.wait}{source}")
-
-
-KIND = RowKind(
-    name="lower-bound",
-    summary="an algorithm on the instances with which lower bounds are proven",
-    compute=compute,
-    instance=instance,
+KIND = planned_kind(
+    "lower-bound",
+    "an algorithm on the instances with which lower bounds are proven",
+    plan,
+    VALUES,
 )

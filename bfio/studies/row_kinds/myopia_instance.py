@@ -1,6 +1,5 @@
 """Instances of the price of myopia: requests, their arrivals in steps, and what is to be least."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +16,7 @@ from bfio.studies.row_kinds.workload_arguments import (
     WORKLOAD_ARGUMENTS,
     WorkloadChoice,
     chosen_workload,
-    workload_choice,
+    lengths_digest,
 )
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray, frozen
@@ -78,48 +77,34 @@ class MyopiaInstance:
     limit: float
 
 
-def myopia_instance(arguments: Arguments, context: Context) -> MyopiaInstance:
-    """Read what a row says of its instance.
+def myopia_instance(arguments: Arguments, plan: RunPlan) -> MyopiaInstance:
+    """Read what a row says of its instance, which the given run is about.
 
     Raises
     ------
     InputError
         If an argument is out of range, or needs another.
     """
-    plan = myopia_plan(arguments)
-    timed = arguments.text("arrivals", ARRIVALS[0])
+    timed = arguments.choice("arrivals", ARRIVALS)
     load = arguments.optional_number("load")
-    if timed not in ARRIVALS:
-        raise InputError(
-            "argument arrivals", f"{timed!r} is unknown", f"use one of {', '.join(ARRIVALS)}"
-        )
     if (timed == "poisson") != (load is not None):
         raise InputError("argument load", "it goes with poisson arrivals", "give both or neither")
     if load is not None and not 0 < load <= 1e6:
         raise InputError("argument load", f"{load} is out of range", "use 0 < load <= 1000000")
-    choice = workload_choice(arguments, plan.cluster.total_slots, context)
-    found = MyopiaInstance(
-        choice=choice,
+    pool, slots = plan.options.pool, plan.cluster.total_slots
+    if load is None and pool < min(len(plan.workload), slots):
+        raise InputError(
+            "argument pool", f"{pool} cannot fill all slots at once", "use pool_per_slot = 1"
+        )
+    return MyopiaInstance(
+        choice=plan.choice,
         workers=plan.cluster.workers,
         slots=plan.cluster.slots,
         load=load,
         seed=arguments.whole("seed", 0) if load is not None else 0,
         overhead=arguments.whole("overhead", DEFAULT_OVERHEAD, maximum=10**9),
-        limit=_limit(arguments),
+        limit=arguments.seconds("hindsight_limit", DEFAULT_LIMIT),
     )
-    pool = plan.options.pool
-    if load is None and pool < min(len(chosen_workload(choice)), plan.cluster.total_slots):
-        raise InputError(
-            "argument pool", f"{pool} cannot fill all slots at once", "use pool_per_slot = 1"
-        )
-    return found
-
-
-def _limit(arguments: Arguments) -> float:
-    limit = arguments.optional_number("hindsight_limit")
-    if limit is not None and not limit >= 0:
-        raise InputError("argument hindsight_limit", f"{limit} is negative", "use seconds >= 0")
-    return DEFAULT_LIMIT if limit is None else limit
 
 
 def criteria_of(arguments: Arguments) -> tuple[str, ...]:
@@ -144,7 +129,7 @@ def criteria_of(arguments: Arguments) -> tuple[str, ...]:
     return tuple(name for name in CRITERIA if name in asked)
 
 
-def myopia_plan(arguments: Arguments) -> RunPlan:
+def myopia_plan(arguments: Arguments, context: Context) -> RunPlan:
     """Return the run of a row: every step takes a second, so that times are steps."""
     own: Mapping[str, Any] = {
         "arrivals": "timed" if arguments.has("load") else "pool",
@@ -152,7 +137,7 @@ def myopia_plan(arguments: Arguments) -> RunPlan:
         "token_time": 0.0,
     }
     kept = {name: value for name, value in arguments.given.items() if name not in _OWN}
-    return run_plan(Arguments({**kept, **own}, (*arguments.known, *own)))
+    return run_plan(Arguments({**kept, **own}, (*arguments.known, *own)), context)
 
 
 @lru_cache(maxsize=64)
@@ -205,7 +190,5 @@ def hindsight_result(instance: MyopiaInstance, criterion: str) -> MakespanResult
 def instance_digest(instance: MyopiaInstance) -> str:
     """Return 16 hexadecimal digits for requests and arrivals."""
     drawn = chosen_workload(instance.choice)
-    digest = hashlib.sha256()
-    for values in (drawn.prompt_tokens, drawn.output_tokens, arrival_steps(instance)):
-        digest.update(len(values).to_bytes(8, "little") + values.astype("<i8").tobytes())
-    return digest.hexdigest()[:16]
+    lengths = (drawn.prompt_tokens, drawn.output_tokens, arrival_steps(instance))
+    return lengths_digest(*lengths).hexdigest()[:16]

@@ -1,17 +1,18 @@
 """Rows that set a policy's run against the best schedule of the same requests in hindsight."""
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from bfio.decode.replay import run_violations
 from bfio.hindsight.makespan.from_run import clocked_schedule
 from bfio.studies.row import Context, RowResult, Value
-from bfio.studies.row_kind import RowKind
-from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.hindsight_ratio import excess
+from bfio.studies.row_kind import Planned, descriptions, planned_kind
+from bfio.studies.row_kinds.arguments import Arguments, excess
 from bfio.studies.row_kinds.myopia_instance import (
     ARGUMENTS,
+    CRITERIA,
+    MyopiaInstance,
     arriving_workload,
     criteria_of,
     hindsight_problem,
@@ -20,8 +21,8 @@ from bfio.studies.row_kinds.myopia_instance import (
     myopia_instance,
     myopia_plan,
 )
-from bfio.studies.row_kinds.run_arguments import policy_digest
-from bfio.studies.row_kinds.run_values import run_solves, run_timings
+from bfio.studies.row_kinds.run_arguments import RunPlan, policy_digest, with_sources
+from bfio.studies.row_kinds.run_values import TIMINGS, run_solves, run_timings
 from formulations.hindsight_makespan import (
     MakespanProblem,
     MakespanResult,
@@ -33,31 +34,65 @@ from formulations.results import Termination
 
 #: Starts and workers of all requests.
 Schedule = tuple[tuple[int, ...], tuple[int, ...]]
+VALUES = descriptions(
+    """
+    requests | requests | requests of the instance
+    steps | steps | steps of the run
+    attained | | what the run costs (under each criterion, as what follows)
+    best_known | | what the best schedule in hand costs, the run if need be
+    bound | | lower bound on what any schedule costs
+    optimum_gap | 1 | (best schedule in hand - bound) over the former
+    is_proven | | whether the optimum was proven
+    price_at_least | 1 | cost of the run over that of the best schedule in hand; 1 if both are 0
+    price_at_most | 1 | cost of the run over the lower bound; None if only the latter is 0
+    has_no_limit | | whether the bound is 0 and the run costs something
+    surely_optimal | | whether the run meets the lower bound
+    possibly_optimal | | whether nothing better than the run is known
+    avoidable_idle_at_least | 1 | (run - best schedule in hand) over G times the run's peaks
+    avoidable_idle_at_most | 1 | (run - lower bound) over G times the run's peaks
+    excess | 1 | price against the best schedule in hand, minus 1, a series of one entry
+    hindsight_s | s | wall-clock time of all hindsight optima of the row, a timing
+    """
+)
+_TEXTS = {
+    "wall_clock": "for the time of all steps",
+    "wall_clock_conserving": "for the time of all steps, hindsight conserving work",
+    "peaks": "for the sum of peaks (a step costs its largest load only)",
+    "peaks_conserving": "for the sum of peaks, hindsight conserving work",
+    "imbalance": "for the total imbalance",
+    "latency": "for the total latency in steps",
+}
 
 
-def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
-    """Run the policy and solve the programs; see ``docs/row-kinds.md``."""
+def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+    """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
-    plan, instance = myopia_plan(given), myopia_instance(given, context)
+    criteria, run = criteria_of(given), myopia_plan(given, context)
+    instance = myopia_instance(given, run)
+    return Planned(
+        with_sources(instance_digest(instance), policy_digest(run.policy)),
+        partial(_compute, run, instance, criteria),
+    )
+
+
+def _compute(plan: RunPlan, instance: MyopiaInstance, criteria: Sequence[str]) -> RowResult:
     workload = arriving_workload(instance)
     run = plan.run(workload)
     found = run_violations(run, workload, plan.cluster)
     schedule = clocked_schedule(run, workload)
     values: dict[str, Value] = {"requests": len(workload), "steps": run.steps}
     series, seconds, results = {}, 0.0, []
-    for name in criteria_of(given):
+    for name in criteria:
         problem = hindsight_problem(instance, name)
         result = hindsight_result(instance, name)
         priced = price_values(problem, schedule, result)
         values |= {f"{name}.{key}": value for key, value in priced.items()}
         series[f"{name}.excess"] = excess(priced["price_at_least"])
-        found |= {
-            f"{name}.{key}": amount
-            for key, amount in price_violations(problem, schedule, result).items()
-        }
+        broken = price_violations(problem, schedule, result)
+        found |= {f"{name}.{key}": amount for key, amount in broken.items()}
         seconds += result.seconds
         results.append(result)
-    proven = sum(bool(values[f"{name}.is_proven"]) for name in criteria_of(given))
+    proven = sum(bool(values[f"{name}.is_proven"]) for name in criteria)
     # Without time no optimum is asked for, and no clock decides.
     asked, unproven = (len(results), len(results) - proven) if instance.limit > 0 else (0, 0)
     late = any(result.termination is Termination.TIME_LIMIT for result in results)
@@ -143,18 +178,10 @@ def _price(attained: int, other: int) -> float | None:
     return None if attained else 1.0
 
 
-def instance(arguments: Mapping[str, Any], context: Context) -> str:
-    """Check all arguments and return the digest of requests, arrivals and a user's policy."""
-    given = Arguments(arguments, ARGUMENTS)
-    criteria_of(given)
-    digest = instance_digest(myopia_instance(given, context))
-    source = policy_digest(myopia_plan(given).policy)
-    return hashlib.sha256(f"{digest}{source}".encode()).hexdigest()[:16] if source else digest
-
-
-KIND = RowKind(
-    name="price-of-myopia",
-    summary="what a policy's run costs over the best schedule in hindsight, as an interval",
-    compute=compute,
-    instance=instance,
+KIND = planned_kind(
+    "price-of-myopia",
+    "what a policy's run costs over the best schedule in hindsight, as an interval",
+    plan,
+    [*VALUES, *TIMINGS],
+    {f"{name}.": _TEXTS[name] for name in CRITERIA},
 )

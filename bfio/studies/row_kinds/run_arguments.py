@@ -1,5 +1,6 @@
 """Arguments of a simulated run: machine, arrivals, what policies know, and the policy."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,15 @@ from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
 from bfio.decode.run import Run
 from bfio.decode.simulation import check_dispatch, check_engine, simulate
+from bfio.studies.row import Context
 from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kinds.workload_arguments import (
+    WORKLOAD_ARGUMENTS,
+    WorkloadChoice,
+    chosen_workload,
+    request_facts,
+    workload_choice,
+)
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 
@@ -24,6 +33,8 @@ RUN_ARGUMENTS = (
     *names_of(RunOptions), "pool_per_worker", "pool_per_slot", "engine", "warm_up",
 )  # fmt: skip
 POLICY_ARGUMENTS = ("policy", *names_of(PolicyOptions))
+#: All arguments of a run of one policy.
+ARGUMENTS = (*WORKLOAD_ARGUMENTS, *MACHINE_ARGUMENTS, *RUN_ARGUMENTS, *POLICY_ARGUMENTS)
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,8 @@ class RunPlan:
         Constants of the energy metrics.
     warm_up : int
         Steps at the beginning that the saturated part leaves out.
+    choice : WorkloadChoice
+        The requests.
     """
 
     policy: str
@@ -55,6 +68,12 @@ class RunPlan:
     options: RunOptions
     energy: EnergyModel
     warm_up: int
+    choice: WorkloadChoice
+
+    @property
+    def workload(self) -> Workload:
+        """The requests."""
+        return chosen_workload(self.choice)
 
     @property
     def is_timed(self) -> bool:
@@ -63,15 +82,15 @@ class RunPlan:
 
     def run(
         self,
-        workload: Workload,
+        workload: Workload | None = None,
         *,
         observers: Sequence[Observer] = (),
         keep_trajectory: bool = True,
         horizon: int = 0,
     ) -> Run:
-        """Simulate it, with a look-ahead of at least ``horizon``."""
+        """Simulate it on its requests, or others, with a look-ahead of at least ``horizon``."""
         return simulate(
-            workload,
+            self.workload if workload is None else workload,
             self.policy,
             self.cluster,
             policy_options=self.policy_options,
@@ -82,13 +101,15 @@ class RunPlan:
         )
 
 
-def run_plan(arguments: Arguments, policy: str | None = None) -> RunPlan:
-    """Read everything about a run but its requests, and check it.
+def run_plan(arguments: Arguments, context: Context, policy: str | None = None) -> RunPlan:
+    """Read everything about a run, and check it.
 
     Parameters
     ----------
     arguments : Arguments
         Those of a row.
+    context : Context
+        Says where relative file names start.
     policy : str, optional
         By default the argument ``policy``.
 
@@ -100,7 +121,7 @@ def run_plan(arguments: Arguments, policy: str | None = None) -> RunPlan:
     text = policy or arguments.optional_text("policy")
     if text is None:
         raise InputError("argument policy", "missing", "name a policy")
-    cluster = cluster_of(arguments)
+    cluster = from_mapping(Cluster, arguments.given)
     plan = RunPlan(
         policy=text,
         cluster=cluster,
@@ -109,15 +130,39 @@ def run_plan(arguments: Arguments, policy: str | None = None) -> RunPlan:
         options=_options(arguments, cluster),
         energy=from_mapping(EnergyModel, arguments.given),
         warm_up=arguments.whole("warm_up", 0),
+        choice=workload_choice(arguments, cluster.total_slots, context),
     )
     name, _ = parse_policy(plan.policy, plan.policy_options)
     check_dispatch(name, find(name), plan.options)
     return plan
 
 
-def cluster_of(arguments: Arguments) -> Cluster:
-    """Return the machine."""
-    return from_mapping(Cluster, arguments.given)
+def runs_digest(*plans: RunPlan) -> str:
+    """Return 16 hexadecimal digits for the requests of a row, and for policies of one's own.
+
+    Parameters
+    ----------
+    plans : RunPlan
+        The runs that the row makes of its requests, all on one machine.
+
+    Raises
+    ------
+    InputError
+        If the requests cannot be had, or lack the arrival times that a run asks for.
+    """
+    facts = request_facts(plans[0].choice)
+    if any(plan.is_timed for plan in plans) and not facts.has_arrival_times:
+        raise InputError(
+            "argument arrivals", "the requests have no arrival times", 'use arrivals = "pool"'
+        )
+    return with_sources(facts.digest, *(policy_digest(plan.policy) for plan in plans))
+
+
+def with_sources(digest: str, *sources: str) -> str:
+    """Return a digest of data, together with those of users' own sources if there are some."""
+    if not any(sources):
+        return digest
+    return hashlib.sha256("".join((digest, *sources)).encode()).hexdigest()[:16]
 
 
 def policy_digest(policy: str) -> str:

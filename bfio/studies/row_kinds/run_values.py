@@ -12,6 +12,20 @@ from bfio.decode.metrics import measure, measure_steady, metrics
 from bfio.decode.run import Run
 from bfio.decode.saturated import measure_saturated, saturated_mask
 from bfio.studies.row import MAX_POINTS, Value
+from bfio.studies.row_kind import Described, descriptions
+
+#: The metrics of a run, and the parts of it that they are also measured over.
+METRICS = [Described(entry.name, entry.unit, entry.description) for entry in metrics()]
+PARTS = {
+    "steady.": "over the steady part of the run",
+    "saturated.": "over the part of the run in which the pool was refilled",
+}
+TIMINGS = descriptions(
+    """
+    decide_s | s | wall-clock time of the decisions, a timing
+    solve_s | s | wall-clock time of the solver, a timing
+    """
+)
 
 
 @dataclass(frozen=True)

@@ -2,36 +2,43 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from bfio.decode.replay import run_violations
 from bfio.studies.row import Context, RowResult
-from bfio.studies.row_kind import RowKind
+from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.row_instance import row_instance
-from bfio.studies.row_kinds.run_arguments import (
-    MACHINE_ARGUMENTS,
-    POLICY_ARGUMENTS,
-    RUN_ARGUMENTS,
-    run_plan,
-)
-from bfio.studies.row_kinds.run_values import run_series, run_solves, run_timings, run_values
-from bfio.studies.row_kinds.workload_arguments import (
-    WORKLOAD_ARGUMENTS,
-    chosen_workload,
-    workload_choice,
+from bfio.studies.row_kinds.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
+from bfio.studies.row_kinds.run_values import (
+    METRICS,
+    PARTS,
+    TIMINGS,
+    run_series,
+    run_solves,
+    run_timings,
+    run_values,
 )
 
-#: Arguments of a row.
-ARGUMENTS = (*WORKLOAD_ARGUMENTS, *MACHINE_ARGUMENTS, *RUN_ARGUMENTS, *POLICY_ARGUMENTS)
+VALUES = descriptions(
+    """
+    is_drained | | whether every request completed
+    proven_share | 1 | share of the solved steps whose optimum was proven; None if none was solved
+    imbalance | tokens | G·max load - total load of each step (BF-IO eq. 2), a series
+    max_load | tokens | load of the fullest worker in each step, a series
+    mean_load | tokens | mean load of the workers in each step, a series
+    """
+)
 
 
-def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
-    """Run the engine; see ``docs/row-kinds.md`` for arguments and values."""
-    given = Arguments(arguments, ARGUMENTS)
-    plan = run_plan(given)
-    workload = chosen_workload(workload_choice(given, plan.cluster.total_slots, context))
-    run = plan.run(workload)
+def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+    """Read the arguments; see ``docs/row-kinds.md``."""
+    run = run_plan(Arguments(arguments, ARGUMENTS), context)
+    return Planned(runs_digest(run), partial(_compute, run, context.want_log))
+
+
+def _compute(plan: RunPlan, want_log: bool) -> RowResult:
+    run = plan.run()
     solves = run_solves(run)
     return RowResult(
         values=run_values(run, plan.energy, plan.warm_up),
@@ -39,22 +46,16 @@ def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
         timings=run_timings(run),
         solves=solves.asked,
         unproven=solves.unproven,
-        violations=run_violations(run, workload, plan.cluster),
+        violations=run_violations(run, plan.workload, plan.cluster),
         stopped_by_clock=solves.unproven > 0,
-        log=json.dumps(dict(run.statistics)) if context.want_log else "",
+        log=json.dumps(dict(run.statistics)) if want_log else "",
     )
 
 
-def instance(arguments: Mapping[str, Any], context: Context) -> str:
-    """Check all arguments and return the digest of the requests."""
-    given = Arguments(arguments, ARGUMENTS)
-    plan = run_plan(given)
-    return row_instance(given, [plan], context)
-
-
-KIND = RowKind(
-    name="simulate",
-    summary="one policy on one workload: every metric, whole and steady",
-    compute=compute,
-    instance=instance,
+KIND = planned_kind(
+    "simulate",
+    "one policy on one workload: every metric, whole and steady",
+    plan,
+    [*VALUES, *TIMINGS, *METRICS],
+    PARTS,
 )

@@ -16,6 +16,7 @@ from bfio.workloads.rescaling import with_output_mean
 from bfio.workloads.synthetic_workloads import synthetic
 from bfio.workloads.windows import window
 from bfio.workloads.workload import Workload
+from formulations.arrays import IntArray
 from formulations.errors import InputError
 
 WORKLOAD_ARGUMENTS = (
@@ -161,12 +162,18 @@ def request_facts(choice: WorkloadChoice) -> RequestFacts:
         See `chosen_workload`.
     """
     drawn = chosen_workload(choice)
-    digest = hashlib.sha256()
-    for lengths in (drawn.prompt_tokens, drawn.output_tokens):
-        digest.update(len(lengths).to_bytes(8, "little") + lengths.astype("<i8").tobytes())
+    digest = lengths_digest(drawn.prompt_tokens, drawn.output_tokens)
     if drawn.arrival_times is not None:
         digest.update(" ".join(map(str, drawn.arrival_times)).encode())
     return RequestFacts(digest.hexdigest()[:16], drawn.arrival_times is not None)
+
+
+def lengths_digest(*columns: IntArray) -> "hashlib._Hash":
+    """Return a digest of integers of requests, column after column."""
+    digest = hashlib.sha256()
+    for values in columns:
+        digest.update(len(values).to_bytes(8, "little") + values.astype("<i8").tobytes())
+    return digest
 
 
 def _check_source(arguments: Arguments) -> None:
