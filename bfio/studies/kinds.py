@@ -59,6 +59,11 @@ def describe(computes: str, name: str) -> Described:
         return Described(name)
 
 
+def tables() -> dict[str, str]:
+    """Return the values of each built-in kind as a table in Markdown, by the kind's name."""
+    return {name: find(name).table() for name in names()}
+
+
 def with_unit(computes: str, name: str) -> str:
     """Return the name of a value with its unit in brackets, as an axis shows it."""
     unit = describe(computes, name).unit
@@ -87,4 +92,4 @@ def _built_in() -> dict[str, tuple[str, RowKind]]:
     return found
 
 
-__all__ = ["RowKind", "describe", "find", "module_of", "names", "with_unit"]
+__all__ = ["RowKind", "describe", "find", "module_of", "names", "tables", "with_unit"]

@@ -71,6 +71,8 @@ class RowKind:
         to be cached.
     values : sequence of Described
         Its values, series and timings, for reports and documents.
+    metrics : sequence of Described
+        Metrics of a simulator among its values, which have documents of their own.
     parts : mapping of str to str
         Prefixes under which it has the same values of something else, e.g. a part of the run, and
         what that is.
@@ -84,6 +86,7 @@ class RowKind:
     compute: Compute
     instance: Instance = _no_instance
     values: Sequence[Described] = ()
+    metrics: Sequence[Described] = ()
     parts: Mapping[str, str] = field(default_factory=dict)
     plan: Callable[[Mapping[str, Any], Context], Planned] | None = None
 
@@ -100,9 +103,18 @@ class RowKind:
         instance = self.instance(arguments, context)
         return Planned(instance, lambda: self.compute(arguments, context))
 
+    def table(self) -> str:
+        """Return its values as a table in Markdown."""
+        lines = [("value", "unit", "meaning"), ("---", "---", "---")]
+        if self.metrics:
+            lines.append(("metrics of the run", "", "every one of its table"))
+        lines += [(f"`{entry.name}`", entry.unit, entry.text) for entry in self.values]
+        lines += [(f"`{part}` and these names", "", text) for part, text in self.parts.items()]
+        return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
     def describe(self, name: str) -> Described:
         """Return unit and text of a value by name, with the part of the run it is over."""
-        known = {entry.name: entry for entry in (*MEASURED, *self.values)}
+        known = {entry.name: entry for entry in (*MEASURED, *self.metrics, *self.values)}
         if name in known:
             return known[name]
         for prefix, part in self.parts.items():
@@ -121,6 +133,7 @@ def planned_kind(
     plan: Callable[[Mapping[str, Any], Context], Planned],
     values: Sequence[Described],
     parts: Mapping[str, str] | None = None,
+    metrics: Sequence[Described] = (),
 ) -> RowKind:
     """Return a kind of which one function reads the arguments; see `RowKind`."""
     return RowKind(
@@ -129,6 +142,7 @@ def planned_kind(
         compute=lambda arguments, context: plan(arguments, context).compute(),
         instance=lambda arguments, context: plan(arguments, context).instance,
         values=values,
+        metrics=metrics,
         parts=parts or {},
         plan=plan,
     )

@@ -15,10 +15,12 @@ import numpy as np
 
 from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
+from bfio.studies.row_kind import Described, described
 from formulations.step import StepProblem, solve
 from formulations.step.check import violations
 
 
+@described(Described("square", "m2", "the second power"))
 def square(arguments: Mapping[str, Any], context: Context) -> dict[str, int]:
     """Square a number, after a nap if one is asked for."""
     time.sleep(arguments.get("nap", 0.0))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 #: Where stores and reports go unless the user says otherwise.
 _FOLDER = Path("out") / "studies"
+_KINDS = "list what rows can compute, or the values of one kind"
 #: Rows without a result that are shown.
 _MAX_SHOWN = 5
 
@@ -27,6 +28,7 @@ Run a study: a file that says what each row computes, and the grid of arguments 
   bfio study status study.toml           how far it is, also while it runs
   bfio study report study.toml           one HTML page, tables, figures (PNG, SVG), CSV, Parquet
   bfio study export study.toml           CSV and Parquet only
+  bfio study kinds [KIND]                what rows can compute, and what its values mean
 
 Each row is kept the moment it is computed: stop a run in any way and start it again, and it goes
 on where it was. A row that fails, hangs, crashes or runs out of memory costs only itself, and is
@@ -54,6 +56,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
             )
         if name == "report":
             _add_formats(action)
+    _add_kinds(chooser.add_parser("kinds", help=_KINDS, description=_KINDS, allow_abbrev=False))
 
 
 def _add_shared(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +71,17 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="add N to every argument called seed (0)"
     )
+
+
+def _add_kinds(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "kind", metavar="KIND", nargs="?", help="one of them, or module:NAME: show its values"
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", help="write the tables of values between marks of this file"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(act=_kinds)
 
 
 def _add_formats(parser: argparse.ArgumentParser) -> None:
@@ -176,6 +190,24 @@ def _export(args: argparse.Namespace) -> int:
     from bfio.studies.report.export import write_export
 
     return _written(args, write_export)
+
+
+def _kinds(args: argparse.Namespace) -> int:
+    from bfio.studies import kinds
+
+    if args.output:
+        from bfio.studies.report.markdown import write_markdown
+
+        write_markdown(kinds.tables(), Path(args.output))
+    chosen = [kinds.find(name) for name in ([args.kind] if args.kind else kinds.names())]
+    if args.json:
+        print_json({kind.name: [vars(value) for value in kind.values] for kind in chosen})
+    elif args.kind:
+        print(f"{chosen[0].name}: {chosen[0].summary}\n\n{chosen[0].table()}", end="")
+    else:
+        for kind in chosen:
+            print(f"{kind.name:<20}{kind.summary}")
+    return DONE
 
 
 def _written(args: argparse.Namespace, write: "Callable[[Results, Path], list[Path]]") -> int:

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from bfio.studies.kinds import describe
 from bfio.studies.report.files import csv_text, write_text
-from bfio.studies.report.glossary import describe
 from bfio.studies.report.selection import DASH, label
 from bfio.studies.report.statistics import Estimate, Interval
 from bfio.studies.report.tables import build
@@ -171,7 +171,7 @@ def _labelled(plan: Table, text: str | None) -> str:
 
 def _cells(plan: Table, record: Record, computes: str) -> Iterator[tuple[str, str]]:
     """Yield the heading and the text of each number that a record has."""
-    unit = describe(record["value"], computes).unit
+    unit = describe(computes, record["value"]).unit
     name = _labelled(plan, record["value"])
     if name == record["value"] and unit not in ("", "1"):
         name = f"{name} [{unit}]"

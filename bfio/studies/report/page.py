@@ -11,17 +11,18 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bfio.studies.kinds import describe
 from bfio.studies.report import figures, provenance, summary
 from bfio.studies.report.drawing import Drawing, inline_svg, to_png, to_svg
 from bfio.studies.report.export import export_files
 from bfio.studies.report.files import csv_text, slug, write_all
-from bfio.studies.report.glossary import Description, describe
 from bfio.studies.report.selection import conditions, matches
 from bfio.studies.report.tables import TableView, build
 from bfio.studies.report.text import printable
 from bfio.studies.report.traced import Cell, DataTable, Traced
 from bfio.studies.report_plan import Figure
 from bfio.studies.results import Results
+from bfio.studies.row_kind import Described
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,14 +47,6 @@ class FigureView:
     def inline(self) -> str:
         """The SVG as it stands in the page."""
         return inline_svg(self.svg, self.name) if self.svg else ""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An entry of the glossary."""
-
-    name: str
-    description: Description
 
 
 def write_report(results: Results, folder: Path) -> list[Path]:
@@ -191,13 +184,13 @@ def _resource(name: str) -> str:
     return (files("bfio.studies.report") / name).read_text(encoding="utf-8")
 
 
-def _glossary(results: Results) -> Iterator[Entry]:
+def _glossary(results: Results) -> Iterator[Described]:
     """Yield what is known of every value, series and timing that the tables and figures show."""
     plan = results.study.report
     names = [name for table in plan.tables for name in table.values]
     names += [figure.y for figure in plan.figures]
     for name in dict.fromkeys(names):
-        yield Entry(name, describe(name, results.study.computes))
+        yield describe(results.study.computes, name)
 
 
 def _table_files(tables: Sequence[TableView]) -> Iterator[tuple[str, bytes]]:

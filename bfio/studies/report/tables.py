@@ -4,8 +4,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bfio.studies.kinds import describe
 from bfio.studies.matching import identity
-from bfio.studies.report.glossary import describe
 from bfio.studies.report.pairing import Baseline, Pairing, Ratio, pair, ratio
 from bfio.studies.report.selection import (
     DASH,
@@ -132,7 +132,7 @@ def _divided(plan: Table, entries: Sequence[_Entry]) -> list[str]:
 def _columns(plan: Table, divided: Sequence[str], computes: str) -> list[Column]:
     columns = [Column(name, is_number=False) for name in plan.rows] + [Column("rows")]
     for name in plan.values:
-        columns.append(Column(name, describe(name, computes).unit))
+        columns.append(Column(name, describe(computes, name).unit))
         if name in divided:
             columns.append(Column("ratio"))
     return columns

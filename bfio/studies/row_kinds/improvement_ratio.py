@@ -145,6 +145,6 @@ KIND = planned_kind(
     "improvement-ratio",
     "imbalance of a baseline over that of a policy, and what theory says of it",
     plan,
-    [*VALUES, *TIMINGS, *METRICS],
+    [*VALUES, *(entry for entry in METRICS if entry.name == "avg_imbalance"), *TIMINGS],
     PARTS | _OF,
 )

@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from bfio.studies.row import Context, RowResult, Value
-from bfio.studies.row_kind import RowKind
-from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kind import Planned, descriptions, planned_kind
+from bfio.studies.row_kinds.arguments import Arguments, digest_of
 from bfio.studies.row_kinds.wait_classes import (
     CLASS_ARGUMENTS,
     WantedRate,
@@ -17,8 +17,7 @@ from bfio.studies.row_kinds.wait_classes import (
     multiplied,
     spread,
 )
-from bfio.studies.row_kinds.wait_offer import digest_of, horizon_of, probability_of
-from formulations.errors import InputError
+from bfio.studies.row_kinds.wait_offer import needed_horizon, probability_of
 from formulations.fluid import FluidProblem
 from formulations.thresholds import (
     LogArgument,
@@ -33,13 +32,30 @@ from formulations.thresholds import (
 from formulations.thresholds.segments import printed_segment_memory
 
 ARGUMENTS = (*CLASS_ARGUMENTS, "segments", "horizon_s", "probability", "logarithm", "raised")
-#: What is None where no thresholds keep up.
-_OF_PLANS = (
-    "num_segments", "boundaries", "thresholds", "policy_batch_s",
-    "batch_memory", "waiting_memory", "deviation_memory", "total_memory", "total_memory_share",
-    "batch_share", "printed_batch_memory", "printed_total_memory", "printed_over_exact",
-    "least_exponent",
-)  # fmt: skip
+_OF_PLANS = descriptions(
+    """
+    num_segments | | segments of the plan
+    boundaries | | last stage of each segment
+    thresholds | | prompts per stage of each segment
+    policy_batch_s | s | duration of the full batch of the thresholds
+    batch_memory | tokens | full batch, the first part of (12)
+    waiting_memory | tokens | waiting cohorts, the second part of (12)
+    deviation_memory | tokens | deviations, the third part of (12)
+    total_memory | tokens | memory that suffices with the asked probability
+    total_memory_share | 1 | that memory over what there is
+    batch_share | 1 | full batch over that memory
+    printed_batch_memory | tokens | full batch as printed in (14); None unless equally wide
+    printed_total_memory | tokens | memory with the full batch as printed
+    printed_over_exact | 1 | full batch as printed over the exact one
+    least_exponent | 1 | smallest root of (16)
+    """
+)
+VALUES = descriptions(
+    """
+    keeps_up | | whether thresholds exist; if not, what follows is None
+    segment_load | 1 | load if requests are as long as their segment
+    """
+)
 
 
 @dataclass(frozen=True)
@@ -82,11 +98,15 @@ class MemoryPlan:
         )
 
 
-def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
-    """Find the thresholds and their memory; see ``docs/row-kinds.md``."""
+def plan_row(arguments: Mapping[str, Any], context: Context) -> Planned:
+    """Read the arguments; see ``docs/row-kinds.md``."""
     wanted = _plan(Arguments(arguments, ARGUMENTS), context)
+    return Planned(digest_of(wanted.digest), partial(_compute, wanted))
+
+
+def _compute(wanted: MemoryPlan) -> RowResult:
     found = wanted.solve()
-    values: dict[str, Value] = dict.fromkeys(_OF_PLANS)
+    values: dict[str, Value] = dict.fromkeys(entry.name for entry in _OF_PLANS)
     values["keeps_up"] = found is not None
     if found is None:
         return RowResult({**values, "segment_load": float(wanted.problem.load)}, violations={})
@@ -141,24 +161,20 @@ def _printed(problem: NestedProblem, thresholds: tuple[int, ...]) -> Fraction | 
 
 def _plan(given: Arguments, context: Context) -> MemoryPlan:
     file = fluid_of(given, context)
-    what = given.text("spread", "none")
-    if what not in ("none", "classes"):
-        raise InputError("argument spread", f"{what!r} is unknown", 'use "none" or "classes"')
+    what = given.choice("spread", ("none", "classes"))
     problem = _problem(file, what == "classes", WantedRate.of(given))
     segments = given.given.get("segments")
     is_best = segments == "best"
     if not is_best:
         count = given.whole("segments", len(problem.outputs), minimum=1)
         problem = problem.with_boundaries(equal_boundaries(problem.outputs, count))
-    horizon = horizon_of(given)
-    if horizon is None:
-        raise InputError("argument horizon_s", "missing", "say how long the memory must last")
+    horizon = needed_horizon(given, "say how long the memory must last")
     return MemoryPlan(
         problem=problem,
         best=is_best,
         horizon=horizon,
         probability=probability_of(given) or Fraction(1, 10),
-        logarithm=_logarithm(given),
+        logarithm=LogArgument(given.choice("logarithm", tuple(LogArgument), LogArgument.PROOF)),
         raised=given.flag("raised"),
         digest=json.dumps(file.to_mapping()),
     )
@@ -171,23 +187,9 @@ def _problem(file: FluidProblem, is_spread: bool, wanted: WantedRate) -> NestedP
     return NestedProblem.from_fluid(multiplied(offered, wanted.met_by(offered)))
 
 
-def _logarithm(given: Arguments) -> LogArgument:
-    name = given.text("logarithm", LogArgument.PROOF.value)
-    try:
-        return LogArgument(name)
-    except ValueError:
-        known = ", ".join(LogArgument)
-        raise InputError("argument logarithm", f"{name!r} is unknown", f"use {known}") from None
-
-
-def instance(arguments: Mapping[str, Any], context: Context) -> str:
-    """Check all arguments and return the digest of the classes."""
-    return digest_of(_plan(Arguments(arguments, ARGUMENTS), context).digest)
-
-
-KIND = RowKind(
-    name="segment-memory",
-    summary="the memory that Nested WAIT needs with a number of segments",
-    compute=compute,
-    instance=instance,
+KIND = planned_kind(
+    "segment-memory",
+    "the memory that Nested WAIT needs with a number of segments",
+    plan_row,
+    [*VALUES, *_OF_PLANS],
 )

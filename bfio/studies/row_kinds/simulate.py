@@ -56,6 +56,7 @@ KIND = planned_kind(
     "simulate",
     "one policy on one workload: every metric, whole and steady",
     plan,
-    [*VALUES, *TIMINGS, *METRICS],
+    [*VALUES, *TIMINGS],
     PARTS,
+    METRICS,
 )

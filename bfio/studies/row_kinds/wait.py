@@ -3,29 +3,35 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from bfio.common.users_code import call_check
 from bfio.studies.row import Context, RowResult, Value
-from bfio.studies.row_kind import RowKind
-from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kind import Planned, planned_kind
+from bfio.studies.row_kinds.arguments import Arguments, digest_of
 from bfio.studies.row_kinds.cache_arguments import algorithm_digest
 from bfio.studies.row_kinds.wait_offer import (
     OFFER_ARGUMENTS,
     StageOffer,
-    digest_of,
-    horizon_of,
     probability_of,
     stage_offer,
 )
 from bfio.studies.row_kinds.wait_policy import (
     POLICY_ARGUMENTS,
+    THRESHOLD_VALUES,
     PolicyPlan,
     ThresholdFacts,
     policy_plan,
     threshold_facts,
 )
-from bfio.studies.row_kinds.wait_values import fluid_values, run_values, unscaled_values
+from bfio.studies.row_kinds.wait_values import (
+    FLUID_VALUES,
+    RUN_VALUES,
+    fluid_values,
+    run_values,
+    unscaled_values,
+)
 from bfio.wait.replay import violations
 from bfio.wait.run import StageRun
 from bfio.wait.simulation import serve
@@ -65,9 +71,14 @@ class WaitPlan:
     probability: Fraction | None
 
 
-def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
-    """Serve the requests; see ``docs/row-kinds.md`` for arguments and values."""
-    plan = _plan(Arguments(arguments, ARGUMENTS), context)
+def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+    """Read the arguments; see ``docs/row-kinds.md``."""
+    row = _plan(Arguments(arguments, ARGUMENTS), context)
+    instance = digest_of(row.offer.digest, algorithm_digest(row.policy.text))
+    return Planned(instance, partial(_compute, row))
+
+
+def _compute(plan: WaitPlan) -> RowResult:
     run = serve(
         plan.offer.draw(),
         plan.policy.policy,
@@ -92,9 +103,7 @@ def compute(arguments: Mapping[str, Any], context: Context) -> RowResult:
 def _threshold_values(
     facts: ThresholdFacts | None, probability: Fraction | None, run: StageRun
 ) -> dict[str, Value]:
-    names = ("thresholds", "policy_memory", "policy_memory_share", "policy_batch_s")
-    values: dict[str, Value] = dict.fromkeys((*names, "conditions_hold"))
-    values |= dict.fromkeys(("memory_bound", "peak_over_bound", "exceeds_bound"))
+    values: dict[str, Value] = dict.fromkeys(entry.name for entry in THRESHOLD_VALUES)
     if facts is None:
         return values
     values |= facts.values()
@@ -123,22 +132,16 @@ def _plan(given: Arguments, context: Context) -> WaitPlan:
     return WaitPlan(
         offer=offer,
         policy=policy,
-        horizon=horizon_of(given),
+        horizon=given.exact("horizon_s", positive=True),
         drain=given.flag("drain") if given.has("drain") else None,
         batches=given.whole("batches", DEFAULT_BATCHES, minimum=1),
         probability=probability_of(given),
     )
 
 
-def instance(arguments: Mapping[str, Any], context: Context) -> str:
-    """Check all arguments and return the digest of classes or trace."""
-    plan = _plan(Arguments(arguments, ARGUMENTS), context)
-    return digest_of(plan.offer.digest, algorithm_digest(plan.policy.text))
-
-
-KIND = RowKind(
-    name="wait",
-    summary="one policy on one engine in stages: WAIT, Nested WAIT or first come, first served",
-    compute=compute,
-    instance=instance,
+KIND = planned_kind(
+    "wait",
+    "one policy on one engine in stages: WAIT, Nested WAIT or first come, first served",
+    plan,
+    [*RUN_VALUES, *FLUID_VALUES, *THRESHOLD_VALUES],
 )

@@ -100,13 +100,7 @@ class WantedRate:
             If both are given, or one is 0.
         """
         given.exclude("rate", "load")
-        load, rate = (
-            exact_number(given.rational(name, ""), f"argument {name}", positive=True)
-            if given.has(name)
-            else None
-            for name in ("load", "rate")
-        )
-        return WantedRate(load, rate)
+        return WantedRate(given.exact("load", positive=True), given.exact("rate", positive=True))
 
     def factor(self, rate: Fraction, load: Fraction) -> Fraction:
         """Return what rates that offer this together are multiplied by."""

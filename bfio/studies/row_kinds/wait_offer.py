@@ -1,6 +1,5 @@
 """What arrives at the engine of a row: classes of a file at drawn or even times, or a trace."""
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +32,6 @@ from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, work_rate
-from formulations.rationals import exact_number
 
 OFFER_ARGUMENTS = (*CLASS_ARGUMENTS, *TRACE_ARGUMENTS, "scale", "arrivals", "horizon_s", "seed")
 
@@ -78,7 +76,7 @@ def stage_offer(given: Arguments, context: Context) -> StageOffer:
         If they are contradictory, incomplete or out of range.
     """
     given.exclude("fluid", "trace")
-    scale = exact_number(given.rational("scale", "1"), "argument scale", positive=True)
+    scale = given.exact("scale", positive=True) or Fraction(1)
     if given.has("trace"):
         return _of_trace(given, scale, context)
     for name in TRACE_ARGUMENTS:
@@ -87,34 +85,29 @@ def stage_offer(given: Arguments, context: Context) -> StageOffer:
     return _of_classes(given, scale, context)
 
 
-def horizon_of(given: Arguments) -> Fraction | None:
-    """Return the end of the observation [s]; None if there is none."""
-    if not given.has("horizon_s"):
-        return None
-    return exact_number(given.rational("horizon_s", ""), "argument horizon_s", positive=True)
-
-
 def probability_of(given: Arguments) -> Fraction | None:
     """Return ``δ``, the chance to exceed a memory once; None if it is not given."""
-    if not given.has("probability"):
-        return None
-    found = exact_number(given.rational("probability", ""), "argument probability")
-    if not 0 < found < 1:
-        raise InputError("argument probability", f"{found} is out of range", "use 0 < p < 1")
-    return found
+    probability = given.exact("probability")
+    if probability is not None and not 0 < probability < 1:
+        what = f"{probability} is out of range"
+        raise InputError("argument probability", what, "use 0 < p < 1")
+    return probability
+
+
+def needed_horizon(given: Arguments, remedy: str) -> Fraction:
+    """Return the end of the observation [s], which must be given."""
+    horizon = given.exact("horizon_s", positive=True)
+    if horizon is None:
+        raise InputError("argument horizon_s", "missing", remedy)
+    return horizon
 
 
 def _of_classes(given: Arguments, scale: Fraction, context: Context) -> StageOffer:
     file = fluid_of(given, context)
-    horizon = horizon_of(given)
-    if horizon is None:
-        raise InputError("argument horizon_s", "missing", "say how long classes arrive")
-    what = given.text("spread", "none")
-    if what not in ("none", "requests", "classes"):
-        remedy = 'use "none", "requests" or "classes"'
-        raise InputError("argument spread", f"{what!r} is unknown", remedy)
+    horizon = needed_horizon(given, "say how long classes arrive")
+    what = given.choice("spread", ("none", "requests", "classes"))
     known, offered = _class_problems(file, what, WantedRate.of(given), scale)
-    arrivals = _arrivals(given, ("poisson", "even"))
+    arrivals = given.choice("arrivals", ("poisson", "even"))
     seed = given.whole("seed", 0)
 
     def draw() -> StageInstance:
@@ -156,7 +149,7 @@ def _of_trace(given: Arguments, scale: Fraction, context: Context) -> StageOffer
     worker = worker_of(given)
     split = split_of(given, worker.memory, context)
     parts = trace_parts(split)
-    arrivals = _arrivals(given, ("poisson", "trace"))
+    arrivals = given.choice("arrivals", ("poisson", "trace"))
     wanted = WantedRate.of(given)
     if arrivals == "poisson" and wanted == WantedRate(None, None):
         raise InputError("argument load", "missing", 'give load or rate, or arrivals = "trace"')
@@ -228,16 +221,3 @@ def own_rate(rest: Workload) -> Fraction:
     if not rest.arrival_times[-1]:
         raise InputError("argument arrivals", "all requests arrive at once", 'use "poisson"')
     return (len(rest) - 1) / rest.arrival_times[-1]
-
-
-def _arrivals(given: Arguments, known: tuple[str, str]) -> str:
-    found = given.text("arrivals", known[0])
-    if found not in known:
-        words = " or ".join(f'"{word}"' for word in known)
-        raise InputError("argument arrivals", f"{found!r} is unknown", f"use {words}")
-    return found
-
-
-def digest_of(*parts: str) -> str:
-    """Return 16 hexadecimal digits for what a row's arguments stand for."""
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

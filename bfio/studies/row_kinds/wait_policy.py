@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from bfio.studies.row import Value
+from bfio.studies.row_kind import descriptions
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.wait_classes import multiplied, offered_load
 from bfio.wait.chains import ThresholdPolicy
@@ -27,6 +28,18 @@ from formulations.thresholds import (
 )
 
 POLICY_ARGUMENTS = ("policy", "limit", "design_load")
+THRESHOLD_VALUES = descriptions(
+    """
+    thresholds | | prompts per stage of each class or segment
+    policy_memory | tokens | full batch of the thresholds, M(n)
+    policy_memory_share | 1 | full batch of the thresholds over the memory
+    policy_batch_s | s | duration of the full batch of the thresholds
+    conditions_hold | | whether (9) or (10) holds strictly at the offered rates
+    memory_bound | tokens | memory that suffices with the asked probability
+    peak_over_bound | 1 | peak memory over that bound
+    exceeds_bound | | whether the peak exceeds that bound
+    """
+)
 
 
 @dataclass(frozen=True)

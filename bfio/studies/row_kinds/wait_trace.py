@@ -32,7 +32,7 @@ TRACE_ARGUMENTS = (
     "trace", "skip_bad_rows", "skip_oversized", "training", "bins", "binning", "requests",
 )  # fmt: skip
 _OF_THE_FILE = ("trace", "skip_bad_rows")
-_BINNINGS = ("count", "width")
+_BINNINGS = ("width", "count")
 #: Sets the stream that draws requests apart from the one of their times.
 _STREAM = 0x77616974
 
@@ -99,16 +99,13 @@ def split_of(given: Arguments, memory: int, context: Context) -> TraceSplit:
     training = exact_number(given.rational("training", "1/2"), "argument training")
     if not 0 < training < 1:
         raise InputError("argument training", f"{training} is out of range", "use 0 < share < 1")
-    binning = given.text("binning", "width")
-    if binning not in _BINNINGS:
-        raise InputError("argument binning", f"{binning!r} is unknown", 'use "count" or "width"')
     return TraceSplit(
         choice=workload_choice(Arguments(file, _OF_THE_FILE), 1, context),
         memory=memory,
         skip_oversized=given.flag("skip_oversized"),
         training=training,
         bins=given.whole("bins", 10, minimum=1, maximum=1000),
-        binning=binning,
+        binning=given.choice("binning", _BINNINGS),
     )
 
 

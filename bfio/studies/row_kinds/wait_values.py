@@ -5,6 +5,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from bfio.studies.row import Value
+from bfio.studies.row_kind import descriptions
 from bfio.studies.row_kinds.wait_classes import offered_load, total_rate
 from bfio.wait.run import StageRun
 from formulations.fluid import FluidProblem, Objective, equilibrium, knapsack, work_rate
@@ -16,6 +17,56 @@ _AS_THEY_ARE = (
     "batches", "stage_events", "mean_batch_s", "busy_share",
     "peak_memory", "overflows", "evictions",
 )  # fmt: skip
+RUN_VALUES = descriptions(
+    """
+    verdict | | how the run ended
+    requests | requests | requests that arrived within the observation
+    completed | requests | requests that completed within the observation
+    open_share | 1 | share of the arrived requests that did not complete in time
+    left_out | requests | requests that exceed the memory alone and were left out
+    throughput | 1/s | stages of completed requests
+    decode_throughput | 1/s | output tokens of completed requests
+    gap | 1/s | stages that arrived and were not completed
+    decode_gap | 1/s | output tokens that arrived and were not completed
+    latency_mean_s | s | mean of completion minus arrival
+    latency_p50_s | s | median of completion minus arrival
+    latency_p95_s | s | 95th percentile of completion minus arrival
+    latency_p99_s | s | 99th percentile of completion minus arrival
+    latency_max_s | s | largest completion minus arrival
+    ttft_mean_s | s | mean of first token minus arrival
+    ttft_p95_s | s | 95th percentile of first token minus arrival
+    ttft_p99_s | s | 99th percentile of first token minus arrival
+    ttft_max_s | s | largest first token minus arrival
+    observed_s | s | length of the observation
+    batches | | batches that ran
+    stage_events | | prompts times stages that ran
+    mean_batch_s | s | mean duration of a batch
+    busy_share | 1 | share of the time in which batches ran
+    peak_memory | tokens | tokens in the fullest batch and of paused requests
+    peak_memory_share | 1 | that over the memory; above 1 could not take place
+    mean_memory_share | 1 | mean tokens in the cache over the memory, while batches ran
+    overflows | | batches that needed more than the memory
+    overflow_share | 1 | share of the batches that needed more than the memory
+    is_within_memory | | whether no batch needed more than the memory
+    evictions | | how often a request lost what it held
+    unscaled_gap | 1/s | gap on the clock without scaling
+    unscaled_latency_mean_s | s | mean latency on the clock without scaling
+    unscaled_ttft_mean_s | s | mean time to first token on the clock without scaling
+    """
+)
+FLUID_VALUES = descriptions(
+    """
+    fluid_throughput | 1/s | most stages that the fluid model serves within the memory
+    fluid_decode_throughput | 1/s | the same in output tokens
+    throughput_share | 1 | stages served over the fluid optimum
+    decode_throughput_share | 1 | output tokens served over the fluid optimum
+    rate_per_s | 1/s | arrivals per second that offer the load
+    offered_load | 1 | work per second over what a full memory serves, A/K
+    work_load | 1 | work per second times the time per token, d1·A
+    equilibrium_memory | tokens | memory of the fluid equilibrium; None from a work load of 1 on
+    equilibrium_batch_s | s | iteration time of the fluid equilibrium
+    """
+)
 #: Times of a run, which shrink with ζ.
 _TIMES = ("latency_mean_s", "ttft_mean_s")
 

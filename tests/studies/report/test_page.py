@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from bfio.studies.kinds import describe, with_unit
 from bfio.studies.report import files
-from bfio.studies.report.glossary import describe, register, with_unit
 from bfio.studies.report.page import breakable, write_report
 from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Table
 from bfio.studies.results import Results
@@ -291,19 +291,19 @@ def test_titles_as_file_names(title: str, name: str | None) -> None:
 
 
 def test_descriptions_of_values() -> None:
-    """Metrics by their registry, the steady part said, own ones registered, others unknown."""
-    assert with_unit("avg_imbalance") == "avg_imbalance [tokens]"
-    assert "steady part" in describe("steady.avg_imbalance").text
-    half = describe("saturated.avg_imbalance.half_width")
+    """Metrics by their table, the part of the run said; what a user's own function says."""
+    assert with_unit("simulate", "avg_imbalance") == "avg_imbalance [tokens]"
+    assert "steady part" in describe("simulate", "steady.avg_imbalance").text
+    half = describe("simulate", "saturated.avg_imbalance.half_width")
     assert half.unit == "tokens"
     assert half.text.startswith("half a 95 % interval by batch means of: mean over steps")
-    assert describe("steady.nobody_knows.half_width").text == ""
-    assert with_unit("idle_fraction") == "idle_fraction"
-    assert describe("nobody_knows").text == ""
-    assert with_unit("wall_s", "mine:rows") == "wall_s [s]"
-    assert with_unit("steps", "mine:rows") == "steps"
-    register("made_up_height", "m", "how high it is")
-    assert with_unit("made_up_height", "mine:rows") == "made_up_height [m]"
+    assert describe("simulate", "steady.nobody_knows.half_width").text == ""
+    assert with_unit("simulate", "idle_fraction") == "idle_fraction"
+    own = "tests.studies.rows:square"
+    assert with_unit(own, "wall_s") == "wall_s [s]"
+    assert with_unit(own, "square") == "square [m2]"
+    assert describe(own, "avg_imbalance").text == ""
+    assert describe("mine:rows", "square").text == ""
 
 
 def test_names_break_after_underscores() -> None:

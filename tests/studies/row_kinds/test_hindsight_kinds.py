@@ -19,6 +19,7 @@ from bfio.studies.row_kinds.hindsight_bound import Enclosure, enclosure_values
 from bfio.studies.row_kinds.hindsight_ratio import hindsight_violations, ratio_values
 from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem, brute_force
+from tests.studies.row_kinds.descriptions import undescribed
 
 HERE = Context(Path())
 #: Small enough for brute force.
@@ -32,6 +33,7 @@ def compute(kind: str, **arguments: Any) -> RowResult:
     assert len(chosen.instance(arguments, HERE)) == 16
     result = chosen.compute(arguments, HERE)
     assert isinstance(result, RowResult)
+    assert undescribed(chosen.name, result) == []
     canonical(result.values)
     canonical(result.series)
     return result
@@ -178,7 +180,7 @@ def test_enclosure_values_by_hand() -> None:
         ({"count": True}, "True is no range"),
         ({"prompt": "1-30"}, "leave no room"),
         ({"rate": 0}, "rate"),
-        ({"convention": "D"}, "use A, B or C"),
+        ({"convention": "D"}, "use one of A, B, C"),
         ({"time_limit": -1}, "argument time_limit: -1.0 is negative"),
         ({"seeds": 1}, "did you mean seed"),
     ],

@@ -18,6 +18,7 @@ from bfio.studies.canonical import canonical
 from bfio.studies.row import MAX_POINTS, Context, RowResult
 from bfio.studies.row_kinds.gap import gap_values
 from bfio.workloads.synthetic_workloads import synthetic
+from tests.studies.row_kinds.descriptions import undescribed
 
 HERE = Context(Path())
 SMALL: dict[str, Any] = {
@@ -35,6 +36,7 @@ def compute(kind: str, **arguments: Any) -> RowResult:
     chosen.instance(arguments, HERE)
     result = chosen.compute(arguments, HERE)
     assert isinstance(result, RowResult)
+    assert undescribed(chosen.name, result) == []
     # What a store keeps: plain JSON without NaN or infinity.
     canonical(result.values)
     canonical(result.series)

@@ -20,6 +20,7 @@ from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kinds.cache_series import time_means
 from bfio.workloads.reader import read_trace
 from formulations.errors import InputError
+from tests.studies.row_kinds.descriptions import undescribed
 
 #: Lengths near the memory of 60, so that the α policies outgrow it.
 SMALL: dict[str, Any] = {
@@ -38,6 +39,7 @@ def compute(folder: Path = Path(), **arguments: Any) -> RowResult:
     assert len(kind.instance(arguments, context)) == 16
     result = kind.compute(arguments, context)
     assert isinstance(result, RowResult)
+    assert undescribed(kind.name, result) == []
     canonical(result.values)
     canonical(result.series)
     return result
@@ -206,7 +208,7 @@ def test_series_of_a_row_cover_the_time_asked_for() -> None:
         ({"algorithm": "alpha-greedy:alpha=0.1", "alpha": 0.2}, "says it as well"),
         ({"algorithm": "alpha-greedy", "alpha": 1}, "use 0 <= alpha < 1"),
         ({"algorithm": "beta-clearing", "beta": 0}, "beta"),
-        ({"convention": "D"}, "use A, B or C"),
+        ({"convention": "D"}, "use one of A, B, C"),
         (
             {"memory": 20},
             "leave them out: leave_out_oversized=True, in a study skip_oversized = true",

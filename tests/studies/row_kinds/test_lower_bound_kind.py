@@ -11,6 +11,7 @@ from bfio.studies.report.statistics import power_law
 from bfio.studies.row import Context, RowResult
 from formulations.errors import InputError
 from tests.kvcache.test_lower_bounds import GOLDEN
+from tests.studies.row_kinds.descriptions import undescribed
 
 HERE = Context(Path())
 
@@ -21,6 +22,7 @@ def compute(instance: str, **arguments: Any) -> RowResult:
     assert len(kind.instance(given, HERE)) == 16
     result = kind.compute(given, HERE)
     assert isinstance(result, RowResult)
+    assert undescribed(kind.name, result) == []
     canonical(result.values)
     assert result.violations == {}
     return result

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from bfio.hindsight.makespan import solve_makespan
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
-from bfio.studies.report.glossary import describe
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.myopia_instance import (
@@ -21,6 +20,7 @@ from bfio.studies.row_kinds.myopia_instance import (
     arrival_steps,
     hindsight_problem,
     myopia_instance,
+    myopia_plan,
 )
 from bfio.studies.row_kinds.price_of_myopia import price_values, price_violations
 from formulations.errors import InputError
@@ -30,6 +30,7 @@ from formulations.hindsight_makespan import (
     solve_by_enumeration,
 )
 from formulations.results import Termination
+from tests.studies.row_kinds.descriptions import undescribed
 
 HERE = Context(Path())
 #: Small enough for enumeration.
@@ -52,6 +53,7 @@ def compute(folder: Path = HERE.folder, **arguments: Any) -> RowResult:
     assert len(kind.instance(arguments, context)) == 16
     result = kind.compute(arguments, context)
     assert isinstance(result, RowResult)
+    assert undescribed(kind.name, result) == []
     canonical(result.values)
     canonical(result.series)
     return result
@@ -59,7 +61,8 @@ def compute(folder: Path = HERE.folder, **arguments: Any) -> RowResult:
 
 def drawn(**arguments: Any) -> MyopiaInstance:
     """Return the instance of a row."""
-    return myopia_instance(Arguments(arguments, ARGUMENTS), HERE)
+    given = Arguments(arguments, ARGUMENTS)
+    return myopia_instance(given, myopia_plan(given, HERE))
 
 
 def traced(folder: Path, *requests: tuple[int, int]) -> dict[str, Any]:
@@ -266,11 +269,3 @@ def test_the_digest_is_of_requests_and_arrivals() -> None:
     assert one == digest({**TINY, "policy": "br-0", "hindsight_limit": 1}, HERE)
     others = [{"seed": 1}, POISSON, {**POISSON, "load": 0.1}, {"requests": 6}]
     assert len({one, *(digest({**TINY, **other}, HERE) for other in others)}) == 5
-
-
-def test_every_value_is_described() -> None:
-    """Each with its criterion."""
-    row = compute(**TINY)
-    unknown = [name for name in (*row.values, *row.timings) if not describe(name).text]
-    assert unknown == []
-    assert "imbalance" in describe("imbalance.price_at_most").text

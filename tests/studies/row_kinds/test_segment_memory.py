@@ -9,10 +9,10 @@ import pytest
 
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
-from bfio.studies.report.glossary import describe
 from bfio.studies.row import Context, RowResult
 from formulations.errors import CapabilityError, InputError
 from tests.places import STUDIES
+from tests.studies.row_kinds.descriptions import undescribed
 
 #: The study's own file: ten bins of 50 outputs, prompt 62.
 STUDY = STUDIES / "15-segments-and-memory"
@@ -34,6 +34,7 @@ def compute(folder: Path, **arguments: Any) -> RowResult:
     assert len(kind.instance(arguments, context)) == 16
     result = kind.compute(arguments, context)
     assert isinstance(result, RowResult)
+    assert undescribed(kind.name, result) == []
     canonical(result.values)
     return result
 
@@ -118,12 +119,6 @@ def test_unequal_segments_have_no_printed_formula(folder: Path) -> None:
     row = compute(folder, fluid="uneven.json", horizon_s=100).values
     assert row["boundaries"] == "2,5"
     assert (row["printed_batch_memory"], row["printed_total_memory"]) == (None, None)
-
-
-def test_every_value_is_described(folder: Path) -> None:
-    """So that a report can say what its columns are."""
-    row = compute(folder, fluid="tiny.json", horizon_s=100)
-    assert [name for name in row.values if not describe(name).text] == []
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from bfio.wait.chains import nested_policy
 from bfio.wait.simulation import serve
 from formulations.errors import InputError
 from formulations.fluid import FluidWorker
+from tests.studies.row_kinds.descriptions import undescribed
 
 #: Eight requests, one every two seconds; the first four are the training.
 LENGTHS = [(5, 1), (6, 2), (9, 2), (7, 8), (4, 3), (5, 10), (5, 10), (3, 1)]
@@ -57,6 +58,7 @@ def compute(folder: Path, **arguments: Any) -> RowResult:
     assert len(kind.instance(given, context)) == 16
     result = kind.compute(given, context)
     assert isinstance(result, RowResult)
+    assert undescribed(kind.name, result) == []
     canonical(result.values)
     return result
 
@@ -181,7 +183,7 @@ def test_oversized_requests_are_left_out_only_if_asked(folder: Path) -> None:
         ({"training": "1/100"}, "it leaves 0 of 8 requests"),
         ({"bins": 0}, "argument bins"),
         ({"binning": "depth"}, "argument binning: 'depth' is unknown"),
-        ({"arrivals": "even"}, 'use "poisson" or "trace"'),
+        ({"arrivals": "even"}, "use one of poisson, trace"),
         ({"arrivals": "trace", "requests": 3}, "argument requests: drawn ones have no times"),
         ({"spread": "classes"}, "argument spread"),
         ({"policy": "wait"}, "no class has prompt"),

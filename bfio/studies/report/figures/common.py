@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
+from bfio.studies.kinds import describe, with_unit
 from bfio.studies.matching import identity
 from bfio.studies.report.drawing import Drawing
-from bfio.studies.report.glossary import describe, with_unit
 from bfio.studies.report.selection import Group, grouped, keys_of, label
 from bfio.studies.report.text import printable
 from bfio.studies.report.traced import Column, DataTable, origin
@@ -251,12 +251,12 @@ def key_values(plan: Figure, rows: Sequence[Row]) -> list[Value]:
 
 def drawn_value(plan: Figure, rows: Sequence[Row]) -> str:
     """Return the name of what a figure draws of some rows, with its unit."""
-    return with_unit(plan.y, rows[0].task.computes)
+    return with_unit(rows[0].task.computes, plan.y)
 
 
 def drawn_unit(plan: Figure, rows: Sequence[Row]) -> str:
     """Return the unit of what a figure draws of some rows; empty if unknown."""
-    return describe(plan.y, rows[0].task.computes).unit
+    return describe(rows[0].task.computes, plan.y).unit
 
 
 def nothing(rows: Sequence[Row], what: str) -> Drawing:
