@@ -32,8 +32,7 @@ from formulations.step.certificate import Certificate, certified_bound
 from formulations.step.check import violations
 from formulations.step.problem import StepProblem
 from formulations.step.result import StepResult
-from formulations.step.solver import assess, solve
-from formulations.step.step_program import StepProgram
+from formulations.step.solver import StepProgram, assess, solve
 
 ARGUMENTS = (
     "size", "requests", "output_mean", "projection", "horizon", "moment", "method", "time_limit",

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from formulations.errors import InputError
 
 
 class Termination(StrEnum):
@@ -40,11 +43,14 @@ class TieRule(StrEnum):
     BACKEND = "backend"
 
 
+S = TypeVar("S")
+
+
 @dataclass(frozen=True, kw_only=True)
-class ProgramResult:
+class ProgramResult(Generic[S]):
     """Why a solve stopped, and the checked solution and bound in hand; None where missing.
 
-    Each program adds its solution.
+    Each program adds the fields of its solution and names them in `solution_fields`.
 
     Parameters
     ----------
@@ -66,7 +72,13 @@ class ProgramResult:
         Wall-clock time to write the program in the solver's form.
     solver : mapping
         Name, version, raw status and options.
+    scale : int
+        How many units of objective and bound make one unit of the problem's own, which may have
+        fractional weights or times.
     """
+
+    #: Names of the fields that together are the solution.
+    solution_fields: ClassVar[tuple[str, ...]] = ()
 
     method: str
     termination: Termination
@@ -77,6 +89,7 @@ class ProgramResult:
     seconds: float = 0.0
     compile_seconds: float = 0.0
     solver: Mapping[str, object] = field(default_factory=dict)
+    scale: int = 1
 
     def __post_init__(self) -> None:
         """Refuse a result that contradicts itself."""
@@ -87,6 +100,40 @@ class ProgramResult:
             and not self.violations
         ):
             raise ValueError("optimal needs an equal integer bound and a feasible solution")
+        parts = [getattr(self, name) for name in self.solution_fields]
+        if len({value is None for value in (self.objective, *parts)}) > 1:
+            raise ValueError(f"objective, {', '.join(self.solution_fields)} come together")
+
+    @classmethod
+    def fields_of(cls, solution: S | None) -> dict[str, Any]:
+        """Return the fields that a solution fills."""
+        if solution is None:
+            return {}
+        single = len(cls.solution_fields) == 1
+        parts: Any = (solution,) if single else solution
+        return dict(zip(cls.solution_fields, parts, strict=True))
+
+    @property
+    def solution(self) -> S | None:
+        """The solution in hand: its field, or the tuple of its fields."""
+        parts: Any = tuple(getattr(self, name) for name in self.solution_fields)
+        if self.objective is None:
+            return None
+        return cast("S", parts[0] if len(parts) == 1 else parts)
+
+    def required_solution(self) -> S:
+        """Return the solution.
+
+        Raises
+        ------
+        InputError
+            If the run left none.
+        """
+        if self.solution is None:
+            raise InputError(
+                self.method, f"no solution ({self.termination})", "raise the time limit"
+            )
+        return self.solution
 
     @property
     def is_optimal(self) -> bool:
@@ -112,4 +159,8 @@ class ProgramResult:
             "seconds": self.seconds,
             "compile_seconds": self.compile_seconds,
             "solver": dict(self.solver),
+            **{
+                name: None if (part := getattr(self, name)) is None else list(part)
+                for name in self.solution_fields
+            },
         }

@@ -8,6 +8,7 @@ from formulations.backends.interface import (
     ModelProgram,
     Outcome,
     Program,
+    WrittenProgram,
 )
 from formulations.backends.pyomo_solver import PyomoSolver
 from formulations.backends.run import run_backend
@@ -61,6 +62,7 @@ __all__ = [
     "ModelProgram",
     "Outcome",
     "Program",
+    "WrittenProgram",
     "backend",
     "check_method",
     "names",

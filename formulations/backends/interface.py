@@ -1,6 +1,6 @@
 """What a solver backend promises: flags, a probe, and one solve call on a `Program`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -24,15 +24,34 @@ class Program(Protocol):
 
 
 class ModelProgram:
-    """The `Program` of a Pyomo model that has no vectorised builder of its own."""
+    """The `Program` of a Pyomo model that has no vectorised builder of its own.
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
+    Parameters
+    ----------
+    state : callable
+        Returns the model.
+    """
+
+    def __init__(self, state: Callable[[], Any]) -> None:
+        self._state = state
+
+    @cached_property
+    def model(self) -> Any:
+        """The model, stated when first asked for."""
+        return self._state()
 
     @cached_property
     def standard_form(self) -> StandardForm:
         """The compiled model."""
         return compile_model(self.model)
+
+
+@dataclass(frozen=True)
+class WrittenProgram:
+    """The `Program` of a standard form alone, which solvers of Pyomo's cannot take."""
+
+    standard_form: StandardForm
+    model: None = None
 
 
 @dataclass(frozen=True)

@@ -2,29 +2,26 @@
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
 
 from formulations.arrays import FloatArray
 from formulations.backends.interface import Backend, Limits, Outcome, Program
 from formulations.backends.pyomo_solver import PyomoSolver
 
-P = TypeVar("P", bound=Program)
-
 
 def run_backend(
     solver: Backend,
-    write: Callable[[], P],
+    program: Program,
     limits: Limits,
-    start: Callable[[P], FloatArray | None],
-) -> tuple[P, Outcome, float]:
-    """Solve a program.
+    start: Callable[[], FloatArray | None] = lambda: None,
+) -> tuple[Outcome, float]:
+    """Solve a program that is not written yet.
 
     Parameters
     ----------
     solver : Backend
         What solves.
-    write : callable
-        Returns the program.
+    program : Program
+        Writes its forms when first asked for them.
     limits : Limits
         Time and seed.
     start : callable
@@ -33,14 +30,13 @@ def run_backend(
     Returns
     -------
     tuple
-        The program, what the backend says, and the seconds it took to write the program.
+        What the backend says, and the seconds it took to write the program.
     """
     began = time.perf_counter()
-    program = write()
-    # The forms are lazy; writing them belongs to the first time, not to the solve.
+    # Writing the forms belongs to the first time, not to the solve.
     _ = program.standard_form
     if isinstance(solver, PyomoSolver):
         _ = program.model
-    point = start(program)
+    point = start()
     seconds = time.perf_counter() - began
-    return program, solver.solve(program, limits, point), seconds
+    return solver.solve(program, limits, point), seconds

@@ -25,6 +25,11 @@ class Kind:
     members: tuple[int, ...]
     last_start: int
 
+    @property
+    def starts(self) -> range:
+        """The starts that can be optimal."""
+        return range(self.arrival, self.last_start + 1)
+
 
 def occupied_rounds(problem: LatencyProblem) -> list[int]:
     """Return how many rounds each request occupies."""

@@ -1,15 +1,13 @@
 """The hindsight latency program as sparse arrays, written directly.
 
-`formulations.hindsight_latency.program` stays the statement: a test compiles it and compares
-every row, column and coefficient with what is built here.
+`formulations.hindsight_latency.program` stays the statement.
 """
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
 
-from formulations.arrays import IntArray
 from formulations.errors import CapabilityError
-from formulations.hindsight_latency.kinds import Kind, kinds
+from formulations.form_writer import FormWriter
+from formulations.hindsight_latency.kinds import Kind
 from formulations.hindsight_latency.problem import LatencyProblem
 from formulations.standard_form import StandardForm
 
@@ -17,7 +15,7 @@ from formulations.standard_form import StandardForm
 MAX_NONZEROS = 50_000_000
 
 
-def build_standard_form(problem: LatencyProblem, *, aggregate: bool = True) -> StandardForm:
+def build_standard_form(problem: LatencyProblem, groups: tuple[Kind, ...]) -> StandardForm:
     """Write the standard form of a problem with at least one request.
 
     Columns are ``x[c,k]`` (c slow, k fast); rows are ``start_once[c]``, then ``memory[τ]``.
@@ -27,72 +25,34 @@ def build_standard_form(problem: LatencyProblem, *, aggregate: bool = True) -> S
     CapabilityError
         If there would be more than `MAX_NONZEROS` nonzeros.
     """
-    groups = kinds(problem, aggregate=aggregate)
     _check_size(problem, groups)
-    kind, start = _columns(groups)
-    sizes = np.array([len(group.members) for group in groups], dtype=np.int64)
-    rows, cols, values = _memory_entries(problem, groups, kind, start)
-    rounds, memory_row = np.unique(rows, return_inverse=True)
-    num_rows = len(groups) + len(rounds)
-    matrix = coo_array(
-        (
-            np.concatenate((np.ones(len(kind)), values)),
-            (
-                np.concatenate((kind, len(groups) + memory_row)),
-                np.concatenate((np.arange(len(kind)), cols)),
-            ),
-        ),
-        shape=(num_rows, len(kind)),
-    )
-    open_side = np.full(len(rounds), -np.inf)
-    full_side = np.full(len(rounds), float(problem.memory))
-    constant = sum(problem.output.tolist()) - sum(problem.arrival.tolist())
-    return StandardForm(
-        objective=start.astype(np.float64),
-        offset=float(constant),
-        matrix=csr_array(matrix),
-        row_lower=np.concatenate((sizes, open_side)),
-        row_upper=np.concatenate((sizes, full_side)),
-        lower=np.zeros(len(kind)),
-        upper=sizes[kind].astype(np.float64),
-        integral=np.ones(len(kind), dtype=np.bool_),
-        row_names=(
-            *(f"start_once[{c}]" for c in range(len(groups))),
-            *(f"memory[{t}]" for t in rounds.tolist()),
-        ),
-        column_names=tuple(
-            f"x[{c},{k}]" for c, k in zip(kind.tolist(), start.tolist(), strict=True)
-        ),
-    )
+    kind = np.repeat(np.arange(len(groups)), [len(group.starts) for group in groups])
+    start = np.concatenate([np.array(group.starts) for group in groups])
+    column = np.arange(len(kind))
+    sizes = np.array([len(group.members) for group in groups])
+    writer = FormWriter()
+    names = (f"x[{c},{k}]" for c, k in zip(kind.tolist(), start.tolist(), strict=True))
+    writer.columns(names, upper=sizes[kind], cost=start)
+    names = (f"start_once[{c}]" for c in range(len(groups)))
+    writer.add(writer.rows(names, lower=sizes, upper=sizes) + kind, column, 1)
+    # Each start occupies the rounds of its ages, and holds as many tokens as prompt and age.
+    first_age, last_age = problem.convention.first_age, problem.convention.last_age
+    lengths = np.array([last_age(group.output) - first_age + 1 for group in groups])[kind]
+    prompts = np.array([group.prompt for group in groups])[kind]
+    column = np.repeat(column, lengths)
+    age = np.arange(len(column)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + first_age
+    rounds, row = np.unique(start[column] + age, return_inverse=True)
+    first = writer.rows((f"memory[{t}]" for t in rounds.tolist()), upper=problem.memory)
+    writer.add(first + row, column, prompts[column] + age)
+    return writer.form(sum(problem.output.tolist()) - sum(problem.arrival.tolist()))
 
 
 def _check_size(problem: LatencyProblem, groups: tuple[Kind, ...]) -> None:
     ages = problem.convention.last_age
-    nonzeros = sum((g.last_start - g.arrival + 1) * (ages(g.output) + 2) for g in groups)
+    nonzeros = sum(len(group.starts) * (ages(group.output) + 2) for group in groups)
     if nonzeros > MAX_NONZEROS:
         raise CapabilityError(
             "problem",
             f"about {nonzeros} nonzeros are more than {MAX_NONZEROS}",
             "use fewer requests or shorter outputs, or the exact method",
         )
-
-
-def _columns(groups: tuple[Kind, ...]) -> tuple[IntArray, IntArray]:
-    """Return kind and start of every column."""
-    starts = [np.arange(g.arrival, g.last_start + 1, dtype=np.int64) for g in groups]
-    kind = np.repeat(np.arange(len(groups), dtype=np.int64), [len(s) for s in starts])
-    return kind, np.concatenate(starts)
-
-
-def _memory_entries(
-    problem: LatencyProblem, groups: tuple[Kind, ...], kind: IntArray, start: IntArray
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Return round, column and tokens of every entry of the memory rows."""
-    convention = problem.convention
-    first = convention.first_age
-    lengths = np.array([convention.last_age(g.output) - first + 1 for g in groups])[kind]
-    prompts = np.array([g.prompt for g in groups], dtype=np.int64)[kind]
-    column = np.repeat(np.arange(len(kind), dtype=np.int64), lengths)
-    begins = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    age = np.arange(len(column), dtype=np.int64) - begins + first
-    return start[column] + age, column, prompts[column] + age

@@ -62,9 +62,7 @@ def build(problem: LatencyProblem, model: Any = None, *, aggregate: bool = True)
 
 def _variables(model: Any, groups: tuple[Kind, ...]) -> None:
     model.kinds = pyo.RangeSet(0, len(groups) - 1)
-    starts = [
-        (c, k) for c, kind in enumerate(groups) for k in range(kind.arrival, kind.last_start + 1)
-    ]
+    starts = [(c, k) for c, kind in enumerate(groups) for k in kind.starts]
     model.starts = pyo.Set(initialize=starts, dimen=2)
     upper = {(c, k): (0, len(groups[c].members)) for c, k in starts}
     model.x = pyo.Var(model.starts, domain=pyo.NonNegativeIntegers, bounds=upper)
@@ -75,8 +73,7 @@ def _start_once(model: Any, groups: tuple[Kind, ...]) -> None:
 
     def rule(model: Any, c: int) -> Any:
         kind = groups[c]
-        starts = range(kind.arrival, kind.last_start + 1)
-        return pyo.quicksum(model.x[c, k] for k in starts) == len(kind.members)
+        return pyo.quicksum(model.x[c, k] for k in kind.starts) == len(kind.members)
 
     model.start_once = pyo.Constraint(model.kinds, rule=rule)
 

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
-from formulations.errors import InputError
 from formulations.results import ProgramResult
+
+#: Start round of each request.
+Starts = tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LatencyResult(ProgramResult):
+class LatencyResult(ProgramResult[Starts]):
     """The answer of a hindsight latency program; the objective is the total latency [rounds].
 
     Parameters
@@ -16,29 +18,6 @@ class LatencyResult(ProgramResult):
         Start round of each request.
     """
 
-    starts: tuple[int, ...] | None = None
+    solution_fields = ("starts",)
 
-    def __post_init__(self) -> None:
-        """Refuse a result that contradicts itself."""
-        super().__post_init__()
-        if (self.objective is None) != (self.starts is None):
-            raise ValueError("objective and starts come together")
-
-    def required_starts(self) -> tuple[int, ...]:
-        """Return the starts.
-
-        Raises
-        ------
-        InputError
-            If the run left none.
-        """
-        if self.starts is None:
-            raise InputError(
-                self.method, f"no schedule ({self.termination})", "raise the time limit"
-            )
-        return self.starts
-
-    def to_mapping(self) -> dict[str, object]:
-        """Return a JSON document."""
-        starts = None if self.starts is None else list(self.starts)
-        return super().to_mapping() | {"starts": starts}
+    starts: Starts | None = None

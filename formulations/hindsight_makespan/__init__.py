@@ -11,10 +11,9 @@ from formulations.hindsight_makespan.check import (
 from formulations.hindsight_makespan.horizon import latest_starts
 from formulations.hindsight_makespan.kinds import Kind, kinds
 from formulations.hindsight_makespan.list_schedule import list_schedule
-from formulations.hindsight_makespan.makespan_program import MakespanProgram
 from formulations.hindsight_makespan.problem import MakespanProblem, Objective
 from formulations.hindsight_makespan.result import MakespanResult
-from formulations.hindsight_makespan.solver import solve, solve_by_enumeration
+from formulations.hindsight_makespan.solver import MakespanProgram, solve, solve_by_enumeration
 
 __all__ = [
     "Kind",

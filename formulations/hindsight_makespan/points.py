@@ -1,22 +1,20 @@
 """Schedules as points of the standard form, and back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.hindsight_makespan.check import trajectory
-from formulations.hindsight_makespan.kinds import Kind, kinds, lanes
-from formulations.hindsight_makespan.makespan_program import MakespanProgram
+from formulations.hindsight_makespan.kinds import Kind, lanes
 from formulations.hindsight_makespan.problem import MakespanProblem, Objective
+from formulations.hindsight_makespan.result import Schedule
 
 
 def schedule_of(
-    program: MakespanProgram, values: FloatArray
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    problem: MakespanProblem, groups: tuple[Kind, ...], values: FloatArray
+) -> Schedule:
     """Read starts and workers off a point; members of a kind start in order."""
-    problem = program.problem
-    groups = kinds(problem, aggregate=program.aggregate)
     counts = np.maximum(np.round(values), 0).astype(np.int64)
     starts, workers = problem.arrival.tolist(), [0] * problem.num_requests
     offset = 0
@@ -35,14 +33,26 @@ def schedule_of(
 
 
 def point_of(
-    program: MakespanProgram, starts: Sequence[int], workers: Sequence[int]
+    problem: MakespanProblem,
+    groups: tuple[Kind, ...],
+    index: Mapping[str, int],
+    starts: Sequence[int],
+    workers: Sequence[int],
 ) -> FloatArray | None:
-    """Write a feasible schedule as a point; None if it is not within the program's windows."""
-    problem = program.problem
-    form = program.standard_form
-    index = form.column_index()
-    values = np.zeros(form.num_columns)
-    groups = kinds(problem, aggregate=program.aggregate)
+    """Write a feasible schedule as a point; None if it is not within the kinds' windows.
+
+    Parameters
+    ----------
+    problem : MakespanProblem
+        Data.
+    groups : tuple of Kind
+        Its kinds.
+    index : mapping
+        Position of each column by name.
+    starts, workers : sequence of int
+        The schedule.
+    """
+    values = np.zeros(len(index))
     lane = _first_uses(problem, groups, workers)
     # Free wall-clock windows begin at the last arrival; what starts earlier is moved there whole.
     shift = max((kind.first_start - starts[i] for kind in groups for i in kind.members), default=0)

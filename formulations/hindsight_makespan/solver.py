@@ -1,131 +1,91 @@
-"""Solve the hindsight makespan program with a backend, and say only what is proven."""
+"""The hindsight makespan program with its verbs: solve it, and say only what is proven."""
 
-import time
+from functools import cached_property
+from typing import Any
 
-from formulations.backends import Limits, Outcome, backend, run_backend
+from formulations.arrays import FloatArray
+from formulations.formulation import Formulation
 from formulations.hindsight_makespan.bound import lower_bound
 from formulations.hindsight_makespan.brute_force import brute_force
 from formulations.hindsight_makespan.check import objective_value, violations
-from formulations.hindsight_makespan.makespan_program import MakespanProgram
+from formulations.hindsight_makespan.kinds import Kind, kinds
+from formulations.hindsight_makespan.matrix import build_standard_form
 from formulations.hindsight_makespan.points import point_of, schedule_of
 from formulations.hindsight_makespan.problem import MakespanProblem
-from formulations.hindsight_makespan.result import MakespanResult
+from formulations.hindsight_makespan.result import MakespanResult, Schedule
 from formulations.results import Termination
-from formulations.trust import is_proven, trusted_bound, trusted_termination
+from formulations.standard_form import StandardForm
 
 
-def solve(
-    problem: MakespanProblem,
-    *,
-    backend: str = "cp-sat",
-    time_limit: float | None = None,
-    hint: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
-    seed: int = 0,
-    aggregate: bool = True,
-) -> MakespanResult:
-    """Solve the hindsight makespan program.
+class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
+    """The program of one `MakespanProblem`.
 
     Parameters
     ----------
     problem : MakespanProblem
         Data.
-    backend : str
-        ``cp-sat``, ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
-    time_limit : float, optional
-        Wall-clock seconds for the solve itself.
-    hint : pair of tuples of int, optional
-        Starts and workers of a feasible schedule to begin with.
-    seed : int
-        Random seed of the solver.
     aggregate : bool
         Whether requests alike form one kind of integer variables.
-
-    Raises
-    ------
-    InputError
-        If the backend is unknown.
-    CapabilityError
-        If the program is too large to write.
     """
-    if problem.num_requests == 0:
-        return _without_requests(problem, backend)
-    return _solved(problem, backend, Limits(time_limit, seed), hint, aggregate)
+
+    result = MakespanResult
+    # A list schedule is always feasible.
+    always_feasible = True
+
+    def __init__(self, problem: MakespanProblem, *, aggregate: bool = True) -> None:
+        super().__init__(problem)
+        self.aggregate = aggregate
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of requests."""
+        return kinds(self.problem, aggregate=self.aggregate)
+
+    def state(self) -> Any:
+        """Return the Pyomo statement."""
+        from formulations.hindsight_makespan.program import build
+
+        return build(self.problem, aggregate=self.aggregate)
+
+    def write(self) -> StandardForm:
+        """Return the standard form, written without Pyomo."""
+        return build_standard_form(self.problem, self.kinds)
+
+    def lower_bound(self) -> int:
+        """Return the bound by packing, peaks and completions."""
+        return lower_bound(self.problem)
+
+    def objective_value(self, solution: Schedule) -> int:
+        """Return the objective in integers."""
+        return objective_value(self.problem, *solution)
+
+    def violations(self, solution: Schedule, objective: int | None = None) -> dict[str, int]:
+        """Return every violated constraint and by how much."""
+        return violations(self.problem, *solution, objective)
+
+    def brute_force(self) -> tuple[int, Schedule]:
+        """Return the optimum and the smallest schedule that reaches it."""
+        objective, starts, workers = brute_force(self.problem)
+        return objective, (tuple(starts), tuple(workers))
+
+    def settled(self, method: str) -> MakespanResult | None:
+        """Answer a problem without requests."""
+        if self.problem.num_requests:
+            return None
+        return self.answer(((), ()), Termination.OPTIMAL, 0, method=method)
+
+    def details(self) -> dict[str, Any]:
+        """Return the scale of the objective."""
+        return {"scale": self.problem.scale}
+
+    def solution_at(self, values: FloatArray) -> Schedule:
+        """Read starts and workers off a point; members of a kind start in order."""
+        return schedule_of(self.problem, self.kinds, values)
+
+    def point_of(self, solution: Schedule) -> FloatArray | None:
+        """Write a feasible schedule as a point; None if it is not within the windows."""
+        return point_of(self.problem, self.kinds, self.standard_form.column_index(), *solution)
 
 
-def solve_by_enumeration(problem: MakespanProblem) -> MakespanResult:
-    """Solve a tiny problem by `brute_force`."""
-    began = time.perf_counter()
-    objective, starts, workers = brute_force(problem)
-    return MakespanResult(
-        method="brute-force",
-        termination=Termination.OPTIMAL,
-        objective=objective,
-        bound=objective,
-        starts=tuple(starts),
-        workers=tuple(workers),
-        scale=problem.scale,
-        violations=violations(problem, starts, workers, objective),
-        seconds=time.perf_counter() - began,
-    )
-
-
-def _without_requests(problem: MakespanProblem, method: str) -> MakespanResult:
-    return MakespanResult(
-        method=method,
-        termination=Termination.OPTIMAL,
-        objective=0,
-        bound=0,
-        starts=(),
-        workers=(),
-        scale=problem.scale,
-    )
-
-
-def _solved(
-    problem: MakespanProblem,
-    method: str,
-    limits: Limits,
-    hint: tuple[tuple[int, ...], tuple[int, ...]] | None,
-    aggregate: bool,
-) -> MakespanResult:
-    program, outcome, compile_seconds = run_backend(
-        backend(method),
-        lambda: MakespanProgram(problem, aggregate=aggregate),
-        limits,
-        lambda program: None if hint is None else point_of(program, *hint),
-    )
-    return _result(program, method, outcome, compile_seconds)
-
-
-def _result(
-    program: MakespanProgram, method: str, outcome: Outcome, compile_seconds: float
-) -> MakespanResult:
-    problem = program.problem
-    schedule = None if outcome.values is None else schedule_of(program, outcome.values)
-    found: dict[str, int] = {}
-    objective = None
-    if schedule is not None:
-        # A broken schedule keeps its value; the violations say that it is none.
-        objective = objective_value(problem, *schedule)
-        found = violations(problem, *schedule, objective)
-    bound, kind = trusted_bound(outcome, lower_bound(problem), objective)
-    return MakespanResult(
-        method=method,
-        termination=trusted_termination(
-            # A list schedule is always feasible.
-            outcome.termination,
-            proven=is_proven(objective, bound, kind),
-            broken=bool(found),
-            always_feasible=True,
-        ),
-        objective=objective,
-        bound=bound,
-        bound_kind=kind,
-        starts=None if schedule is None else schedule[0],
-        workers=None if schedule is None else schedule[1],
-        scale=problem.scale,
-        violations=found,
-        seconds=outcome.seconds,
-        compile_seconds=compile_seconds,
-        solver=outcome.details,
-    )
+solve = MakespanProgram.solve
+solve_by_enumeration = MakespanProgram.solve_by_enumeration

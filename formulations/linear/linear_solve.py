@@ -67,9 +67,8 @@ def solve_linear(write: Callable[[], Any], method: str, limits: Limits) -> Linea
     limits : Limits
         Time and seed of the backend. What it leaves unsolved is solved exactly all the same.
     """
-    program, outcome, seconds = run_backend(
-        backend(method), lambda: ModelProgram(write()), limits, lambda program: None
-    )
+    program = ModelProgram(write)
+    outcome, seconds = run_backend(backend(method), program, limits)
     linear = exact_linear(program.model)
     near = None
     if outcome.values is not None:

@@ -15,11 +15,10 @@ from formulations.step.result import StepResult
 
 if TYPE_CHECKING:
     from formulations.step.program import build
-    from formulations.step.solver import assess, solve, solve_by_enumeration
-    from formulations.step.step_program import StepProgram
+    from formulations.step.solver import StepProgram, assess, solve, solve_by_enumeration
 
 _HOMES = {
-    "StepProgram": "formulations.step.step_program",
+    "StepProgram": "formulations.step.solver",
     "assess": "formulations.step.solver",
     "build": "formulations.step.program",
     "solve": "formulations.step.solver",

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 
-from formulations.errors import InputError
 from formulations.results import ProgramResult, TieRule
+
+#: Worker of each request, None for one that keeps waiting.
+Assignment = tuple[int | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepResult(ProgramResult):
-    """The answer of a step program; objective and bound are scaled by ``scale``.
+class StepResult(ProgramResult[Assignment]):
+    """The answer of a step program; fractional discount weights scale objective and bound.
 
     Parameters
     ----------
@@ -16,43 +18,17 @@ class StepResult(ProgramResult):
         Worker of each request, None for one that keeps waiting.
     tie_rule : TieRule
         Which of several optima this is.
-    scale : int
-        Factor by which fractional discount weights, hence objective and bound, are scaled.
     """
 
-    assignment: tuple[int | None, ...] | None = None
+    solution_fields = ("assignment",)
+
+    assignment: Assignment | None = None
     tie_rule: TieRule = TieRule.BACKEND
-    scale: int = 1
-
-    def __post_init__(self) -> None:
-        """Refuse a result that contradicts itself."""
-        super().__post_init__()
-        if (self.objective is None) != (self.assignment is None):
-            raise ValueError("objective and assignment come together")
-
-    def required_assignment(self) -> tuple[int | None, ...]:
-        """Return the assignment.
-
-        Raises
-        ------
-        InputError
-            If the run left none.
-        """
-        if self.assignment is None:
-            raise InputError(
-                self.method, f"no solution ({self.termination})", "raise the time limit"
-            )
-        return self.assignment
 
     def to_mapping(self) -> dict[str, object]:
         """Return the JSON document ``bfio solve`` prints."""
-        document = super().to_mapping() | {
-            "assignment": None if self.assignment is None else list(self.assignment),
-            "tie_rule": self.tie_rule.value,
-        }
-        if self.scale != 1:
-            document["scale"] = self.scale
-        return document
+        document = super().to_mapping() | {"tie_rule": self.tie_rule.value}
+        return document if self.scale == 1 else document | {"scale": self.scale}
 
     def summary(self) -> str:
         """Return a few lines of plain text."""

@@ -1,102 +1,128 @@
-"""Solve the step program with a backend, and say only what is proven."""
+"""The step program with its verbs: solve it, and say only what is proven."""
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from formulations.arrays import FloatArray
-from formulations.backends import Limits, Outcome, backend, run_backend
+from formulations.backends import Limits
+from formulations.formulation import NO_LIMITS, Formulation
 from formulations.results import Termination, TieRule
+from formulations.standard_form import StandardForm
 from formulations.step.bound import lower_bound
 from formulations.step.brute_force import brute_force
 from formulations.step.check import violations
+from formulations.step.matrix import build_standard_form
 from formulations.step.problem import Objective, StepProblem
-from formulations.step.result import StepResult
-from formulations.step.step_program import StepProgram
-from formulations.trust import is_proven, trusted_bound, trusted_termination
-
-Assignment = Sequence[int | None]
+from formulations.step.result import Assignment, StepResult
 
 
-def solve(
-    problem: StepProblem,
-    *,
-    backend: str = "cp-sat",
-    time_limit: float | None = None,
-    hint: Assignment | None = None,
-    seed: int = 0,
-) -> StepResult:
-    """Solve the program (IO) of one step.
+class StepProgram(Formulation[StepProblem, Sequence[int | None], StepResult]):
+    """The program of one `StepProblem`."""
 
-    Parameters
-    ----------
-    problem : StepProblem
-        Data.
-    backend : str
-        ``cp-sat``, ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
-    time_limit : float, optional
-        Wall-clock seconds for the solve itself.
-    hint : sequence of int or None, optional
-        A feasible assignment to start from.
-    seed : int
-        Random seed of the solver.
+    result = StepResult
 
-    Returns
-    -------
-    StepResult
-        Optimal only if the objective, recomputed in integers, equals a bound derived in integers:
-        CP-SAT's, or the combinatorial one of `formulations.step.bound`.
-    """
-    # Weights such as 750,000 and 500,000 have led floating-point solvers to wrong optima.
-    factor = math.gcd(*problem.weights)
-    if factor > 1:
-        reduced = replace(problem, weights=tuple(w // factor for w in problem.weights))
-        found = solve(reduced, backend=backend, time_limit=time_limit, hint=hint, seed=seed)
-        return _multiplied(found, factor)
-    return _settled(problem, backend) or _solved(problem, backend, time_limit, hint, seed)
+    def state(self) -> Any:
+        """Return the Pyomo statement."""
+        from formulations.step.program import build
 
+        return build(self.problem)
 
-def _multiplied(result: StepResult, factor: int) -> StepResult:
-    """Return the result in units smaller by a factor."""
-    return replace(
-        result,
-        objective=None if result.objective is None else factor * result.objective,
-        bound=None if result.bound is None else factor * result.bound,
-    )
+    def write(self) -> StandardForm:
+        """Return the standard form, written without Pyomo."""
+        return build_standard_form(self.problem)
+
+    def lower_bound(self) -> int:
+        """Return the combinatorial bound."""
+        return lower_bound(self.problem)
+
+    def objective_value(self, solution: Sequence[int | None]) -> int:
+        """Return the scaled objective."""
+        return self.problem.objective_value(solution)
+
+    def violations(
+        self, solution: Sequence[int | None], objective: int | None = None
+    ) -> dict[str, int]:
+        """Return every violated constraint and by how much."""
+        return violations(self.problem, solution, objective)
+
+    def brute_force(self) -> tuple[int, Assignment] | None:
+        """Return the optimum and the smallest assignment that reaches it."""
+        best = brute_force(self.problem)
+        return None if best is None else (best[0], tuple(best[1]))
+
+    def details(self) -> dict[str, Any]:
+        """Return the scale of the objective."""
+        return {"scale": self.problem.scale}
+
+    def settled(self, method: str) -> StepResult | None:
+        """Answer a problem that cannot be met, or in which nothing may start."""
+        problem = self.problem
+        limits, required = problem.token_capacity, problem.required
+        too_full = limits is not None and bool((problem.base > limits[:, None]).any())
+        if too_full or (required is not None and int(required.sum()) > problem.num_admitted):
+            return self.answer(None, Termination.INFEASIBLE, None, method=method)
+        if problem.num_admitted > 0:
+            return None
+        waiting = (None,) * problem.num_requests
+        bound = problem.objective_value(waiting)
+        return self.answer(
+            waiting, Termination.OPTIMAL, bound, method=method, tie_rule=TieRule.LEXICOGRAPHIC
+        )
+
+    def solved(
+        self,
+        method: str = "cp-sat",
+        limits: Limits = NO_LIMITS,
+        hint: Sequence[int | None] | None = None,
+    ) -> StepResult:
+        """Solve with weights in lowest terms; see `solve`."""
+        # Weights such as 750,000 and 500,000 have led floating-point solvers to wrong optima.
+        factor = math.gcd(*self.problem.weights)
+        if factor <= 1:
+            return super().solved(method, limits, hint)
+        weights = tuple(w // factor for w in self.problem.weights)
+        result = StepProgram(replace(self.problem, weights=weights)).solved(method, limits, hint)
+        return replace(
+            result,
+            objective=None if result.objective is None else factor * result.objective,
+            bound=None if result.bound is None else factor * result.bound,
+        )
+
+    def solution_at(self, values: FloatArray) -> Assignment:
+        """Read the assignment off a point."""
+        shape = self.problem.num_requests, self.problem.num_workers
+        x = values[: shape[0] * shape[1]].reshape(shape)
+        pairs = zip(x.argmax(axis=1).tolist(), x.max(axis=1) > 0.5, strict=True)
+        return tuple(g if admitted else None for g, admitted in pairs)
+
+    def point_of(self, solution: Sequence[int | None]) -> FloatArray:
+        """Write an assignment as a point."""
+        problem = self.problem
+        x = np.zeros((problem.num_requests, problem.num_workers))
+        for i, worker in enumerate(solution):
+            if worker is not None:
+                x[i, worker] = 1.0
+        times = problem.loads(solution) * problem.time_weights[:, None]
+        parts = [x.reshape(-1), times.max(axis=0)]
+        if problem.objective is Objective.GAP:
+            parts.append(times.min(axis=0))
+        return np.concatenate(parts).astype(np.float64)
 
 
 def solve_by_enumeration(problem: StepProblem) -> StepResult:
     """Solve by looking at every assignment (tiny problems); ties go to the smallest."""
-    began = time.perf_counter()
-    best = brute_force(problem)
-    seconds = time.perf_counter() - began
-    if best is None:
-        return StepResult(
-            method="brute-force",
-            termination=Termination.INFEASIBLE,
-            seconds=seconds,
-            scale=problem.scale,
-        )
-    objective, assignment = best
-    return StepResult(
-        method="brute-force",
-        termination=Termination.OPTIMAL,
-        objective=objective,
-        bound=objective,
-        assignment=tuple(assignment),
-        violations=violations(problem, assignment, objective),
-        seconds=seconds,
-        tie_rule=TieRule.LEXICOGRAPHIC,
-        scale=problem.scale,
-    )
+    result = StepProgram.solve_by_enumeration(problem)
+    ties = TieRule.BACKEND if result.assignment is None else TieRule.LEXICOGRAPHIC
+    return replace(result, tie_rule=ties)
 
 
 def assess(
     problem: StepProblem,
-    assignment: Assignment,
+    assignment: Sequence[int | None],
     *,
     method: str,
     seconds: float = 0.0,
@@ -109,105 +135,14 @@ def assess(
     StepResult
         With termination failed, and the violations named, if the assignment is infeasible.
     """
-    objective = problem.objective_value(assignment)
-    bound = lower_bound(problem)
-    found = violations(problem, assignment, objective)
-    return StepResult(
+    return StepProgram(problem).answer(
+        tuple(assignment),
+        Termination.FEASIBLE,
+        lower_bound(problem),
         method=method,
-        termination=trusted_termination(
-            Termination.FEASIBLE, proven=objective == bound, broken=bool(found)
-        ),
-        objective=objective,
-        bound=bound,
-        assignment=tuple(assignment),
-        violations=found,
         seconds=seconds,
         tie_rule=tie_rule,
-        scale=problem.scale,
     )
 
 
-def _settled(problem: StepProblem, method: str) -> StepResult | None:
-    """Answer the problems in which nothing can be chosen."""
-    if (
-        problem.token_capacity is not None
-        and (problem.base > problem.token_capacity[:, None]).any()
-    ):
-        return _infeasible(problem, method)
-    num_required = 0 if problem.required is None else int(problem.required.sum())
-    if num_required > problem.num_admitted:
-        return _infeasible(problem, method)
-    if problem.num_admitted > 0:
-        return None
-    assignment = (None,) * problem.num_requests
-    objective = problem.objective_value(assignment)
-    return StepResult(
-        method=method,
-        termination=Termination.OPTIMAL,
-        objective=objective,
-        bound=objective,
-        assignment=assignment,
-        violations=violations(problem, assignment, objective),
-        tie_rule=TieRule.LEXICOGRAPHIC,
-        scale=problem.scale,
-    )
-
-
-def _infeasible(problem: StepProblem, method: str) -> StepResult:
-    return StepResult(method=method, termination=Termination.INFEASIBLE, scale=problem.scale)
-
-
-def _solved(
-    problem: StepProblem, method: str, time_limit: float | None, hint: Assignment | None, seed: int
-) -> StepResult:
-    _, outcome, compile_seconds = run_backend(
-        backend(method),
-        lambda: StepProgram(problem),
-        Limits(time_limit, seed),
-        lambda _: None if hint is None else _columns(problem, hint),
-    )
-    return _result(problem, method, outcome, compile_seconds)
-
-
-def _result(
-    problem: StepProblem, method: str, outcome: Outcome, compile_seconds: float
-) -> StepResult:
-    assignment = None if outcome.values is None else _assignment(problem, outcome.values)
-    objective = None if assignment is None else problem.objective_value(assignment)
-    found = {} if assignment is None else violations(problem, assignment, objective)
-    bound, kind = trusted_bound(outcome, lower_bound(problem), objective)
-    proven = is_proven(objective, bound, kind)
-    return StepResult(
-        method=method,
-        termination=trusted_termination(outcome.termination, proven=proven, broken=bool(found)),
-        objective=objective,
-        bound=None if outcome.termination is Termination.INFEASIBLE else bound,
-        bound_kind=kind,
-        assignment=assignment,
-        violations=found,
-        seconds=outcome.seconds,
-        compile_seconds=compile_seconds,
-        scale=problem.scale,
-        solver=outcome.details,
-    )
-
-
-def _assignment(problem: StepProblem, values: FloatArray) -> tuple[int | None, ...]:
-    x = values[: problem.num_requests * problem.num_workers]
-    x = x.reshape(problem.num_requests, problem.num_workers)
-    workers = x.argmax(axis=1)
-    admitted = x.max(axis=1) > 0.5
-    return tuple(int(g) if yes else None for g, yes in zip(workers, admitted, strict=True))
-
-
-def _columns(problem: StepProblem, assignment: Assignment) -> FloatArray:
-    """Write an assignment as a point of the standard form."""
-    x = np.zeros((problem.num_requests, problem.num_workers))
-    for i, worker in enumerate(assignment):
-        if worker is not None:
-            x[i, worker] = 1.0
-    times = problem.loads(assignment) * problem.time_weights[:, None]
-    parts = [x.reshape(-1), times.max(axis=0)]
-    if problem.objective is Objective.GAP:
-        parts.append(times.min(axis=0))
-    return np.concatenate(parts).astype(np.float64)
+solve = StepProgram.solve

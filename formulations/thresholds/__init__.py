@@ -28,13 +28,13 @@ from formulations.thresholds.least import brute_force, least_thresholds
 from formulations.thresholds.nested_problem import NestedProblem, SegmentedProblem
 from formulations.thresholds.prompt_group import PromptGroup
 from formulations.thresholds.result import SegmentResult, ThresholdResult
+from formulations.thresholds.segment_solver import solve_segments
 from formulations.thresholds.segments import (
     SegmentPlan,
     best_plan,
     equal_boundaries,
     equal_plans,
     plan,
-    solve_segments,
 )
 from formulations.thresholds.solver import solve
 from formulations.thresholds.time_varying import TimeVaryingProblem

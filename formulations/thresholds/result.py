@@ -1,12 +1,13 @@
 """The answers of the threshold programs."""
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from formulations.results import ProgramResult
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThresholdResult(ProgramResult):
+class ThresholdResult(ProgramResult[Any]):
     """The answer of a threshold program; the objective is the memory ``Σ n_i w_i`` [tokens].
 
     Parameters
@@ -17,19 +18,10 @@ class ThresholdResult(ProgramResult):
         Rounds of the fixed-point iteration, where that is the method.
     """
 
+    solution_fields: ClassVar[tuple[str, ...]] = ("thresholds",)
+
     thresholds: tuple[int, ...] | None = None
     iterations: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse a result that contradicts itself."""
-        super().__post_init__()
-        if (self.objective is None) != (self.thresholds is None):
-            raise ValueError("objective and thresholds come together")
-
-    def to_mapping(self) -> dict[str, object]:
-        """Return a JSON document."""
-        found = None if self.thresholds is None else list(self.thresholds)
-        return super().to_mapping() | {"thresholds": found}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +34,6 @@ class SegmentResult(ThresholdResult):
         Last stage of each chosen segment.
     """
 
-    boundaries: tuple[int, ...] | None = None
+    solution_fields = ("thresholds", "boundaries")
 
-    def to_mapping(self) -> dict[str, object]:
-        """Return a JSON document."""
-        found = None if self.boundaries is None else list(self.boundaries)
-        return super().to_mapping() | {"boundaries": found}
+    boundaries: tuple[int, ...] | None = None

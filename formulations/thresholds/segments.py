@@ -6,17 +6,11 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, product
 
-from formulations.backends import Limits, ModelProgram, backend, run_backend
 from formulations.errors import CapabilityError, InputError
-from formulations.results import Termination
 from formulations.thresholds.buffer import LogArgument, SafetyBuffer, group_buffers, sum_of_buffers
 from formulations.thresholds.cheapest import cheapest_thresholds
-from formulations.thresholds.check import nested_violations
-from formulations.thresholds.conditions import policy_memory
 from formulations.thresholds.least import least_thresholds
 from formulations.thresholds.nested_problem import NestedProblem, SegmentedProblem
-from formulations.thresholds.result import SegmentResult
-from formulations.thresholds.solver import judged
 
 #: Most possible boundaries whose sets are enumerated, 2^16 of them.
 _MAX_INNER = 16
@@ -209,98 +203,3 @@ def best_plan(
     )
     known = [(p.memory, p) for p in plans if p is not None and p.memory is not None]
     return min(known, key=lambda pair: pair[0])[1] if known else None
-
-
-def batch_and_waiting(problem: NestedProblem, thresholds: Sequence[int]) -> int:
-    """Return the first two terms of (12), the objective of the segment program [tokens]."""
-    held = problem.groups[0].chain.held
-    waiting = sum(tokens * n for tokens, n in zip(held, thresholds[1:], strict=True))
-    return policy_memory(problem.weights, thresholds) + waiting
-
-
-def solve_segments(
-    problem: NestedProblem,
-    *,
-    method: str = "cp-sat",
-    time_limit: float | None = None,
-    seed: int = 0,
-) -> SegmentResult:
-    """Choose segments and thresholds of least full batch and waiting requests.
-
-    Parameters
-    ----------
-    problem : NestedProblem
-        Data; its own boundaries play no part.
-    method : str
-        ``cp-sat``, ``highs``, ``pyomo`` or ``brute-force``.
-    time_limit : float, optional
-        Seconds for the backend.
-    seed : int
-        Random seed of the backend.
-
-    Raises
-    ------
-    InputError
-        If the method is unknown.
-    CapabilityError
-        If the scaled program leaves the integers a backend can hold.
-    """
-    finest = problem.with_boundaries(problem.outputs)
-    thresholds, _ = least_thresholds(finest)
-    if thresholds is None:
-        return SegmentResult(method=method, termination=Termination.INFEASIBLE)
-    if method == "brute-force":
-        return _enumerated(problem)
-    return _solved(finest, method, Limits(time_limit, seed), batch_and_waiting(finest, thresholds))
-
-
-def _enumerated(problem: NestedProblem) -> SegmentResult:
-    choices = []
-    for candidate in all_segments(problem):
-        assert isinstance(candidate, NestedProblem)
-        thresholds, _ = least_thresholds(candidate)
-        if thresholds is not None and not nested_violations(candidate, thresholds):
-            memory = batch_and_waiting(candidate, thresholds)
-            choices.append((memory, len(candidate.ends), candidate.ends, thresholds))
-    if not choices:
-        return SegmentResult(method="brute-force", termination=Termination.INFEASIBLE)
-    memory, _, boundaries, thresholds = min(choices)
-    return SegmentResult(
-        method="brute-force",
-        termination=Termination.OPTIMAL,
-        objective=memory,
-        bound=memory,
-        thresholds=thresholds,
-        boundaries=boundaries,
-    )
-
-
-def _solved(finest: NestedProblem, method: str, limits: Limits, most: int) -> SegmentResult:
-    from formulations.thresholds.segment_program import build
-
-    program, outcome, compile_seconds = run_backend(
-        backend(method),
-        lambda: ModelProgram(build(finest, most)),
-        limits,
-        lambda program: None,
-    )
-    boundaries = thresholds = objective = None
-    found: dict[str, int] = {}
-    if outcome.values is not None:
-        index = program.standard_form.column_index()
-        values = {name: round(outcome.values[j]) for name, j in index.items()}
-        chosen = [(a, b) for a, b in program.model.segments if values[f"z[{a},{b}]"]]
-        boundaries = tuple(finest.outputs[b] for _, b in chosen)
-        thresholds = tuple(values[f"n[{a},{b}]"] for a, b in chosen)
-        candidate = finest.with_boundaries(boundaries)
-        objective = batch_and_waiting(candidate, thresholds)
-        found = nested_violations(candidate, thresholds)
-    # Merging segments only makes requests stay longer, so the finest ones bound the full batch.
-    bound = finest.conditions.memory_bound()
-    return SegmentResult(
-        **judged(outcome, objective, bound, found, always_feasible=not finest.within_memory),
-        method=method,
-        compile_seconds=compile_seconds,
-        thresholds=thresholds,
-        boundaries=boundaries,
-    )

@@ -1,23 +1,75 @@
-"""Solve the threshold programs by iteration, a backend or enumeration; prove what is claimed."""
+"""The threshold programs with their verbs: by iteration, a backend or enumeration; and proven."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
-from formulations.backends import (
-    Limits,
-    ModelProgram,
-    Outcome,
-    backend,
-    check_method,
-    run_backend,
-)
+from formulations.arrays import FloatArray
+from formulations.backends import Limits, check_method
+from formulations.formulation import Formulation
 from formulations.results import Termination
 from formulations.thresholds.check import threshold_violations
 from formulations.thresholds.conditions import ThresholdProblem, policy_memory
 from formulations.thresholds.least import brute_force, least_thresholds
 from formulations.thresholds.result import ThresholdResult
-from formulations.trust import is_proven, trusted_bound, trusted_termination
+
+Thresholds = tuple[int, ...]
+
+
+class ThresholdProgram(Formulation[ThresholdProblem, Thresholds, ThresholdResult]):
+    """The program of one `ThresholdProblem`."""
+
+    result = ThresholdResult
+
+    def __init__(self, problem: ThresholdProblem) -> None:
+        super().__init__(problem)
+        # Without the memory every load below 1 has thresholds.
+        self.always_feasible = not problem.conditions.within_memory
+
+    def state(self) -> Any:
+        """Return the Pyomo statement."""
+        from formulations.thresholds.program import build
+
+        return build(self.problem)
+
+    def lower_bound(self) -> int:
+        """Return the memory of the fluid equilibrium."""
+        return self.problem.conditions.memory_bound()
+
+    def objective_value(self, solution: Thresholds) -> int:
+        """Return the memory of a full batch [tokens]."""
+        return policy_memory(self.problem.weights, solution)
+
+    def violations(self, solution: Thresholds, objective: int | None = None) -> dict[str, int]:
+        """Return every violated constraint and by how much."""
+        return threshold_violations(self.problem, solution)
+
+    def settled(self, method: str) -> ThresholdResult | None:
+        """Answer a load of 1 or more."""
+        if self.problem.load < 1:
+            return None
+        return ThresholdResult(method=method, termination=Termination.INFEASIBLE)
+
+    def solution_at(self, values: FloatArray) -> Thresholds:
+        """Read thresholds off a point."""
+        index = self.standard_form.column_index()
+        return tuple(round(values[index[f"n[{g},{i}]"]]) for g, i in self.model.segments)
+
+    def found(self, method: str) -> ThresholdResult:
+        """Return what one of our own methods finds; both prove it the least."""
+        began = time.perf_counter()
+        vector, rounds = (
+            least_thresholds(self.problem)
+            if method == "fixed-point"
+            else (brute_force(self.problem), 0)
+        )
+        report: dict[str, Any] = {
+            "method": method,
+            "seconds": time.perf_counter() - began,
+            "iterations": rounds,
+        }
+        if vector is None or set(self.violations(vector)) == {"memory"}:
+            return ThresholdResult(termination=Termination.INFEASIBLE, **report)
+        return self.answer(vector, Termination.OPTIMAL, self.objective_value(vector), **report)
 
 
 def solve(
@@ -55,107 +107,7 @@ def solve(
         If the scaled program leaves the integers a backend can hold, or is too large to enumerate.
     """
     check_method(method, ("fixed-point", "brute-force"))
-    if method == "fixed-point":
-        return _by_ourselves(problem, method, lambda: least_thresholds(problem))
-    if method == "brute-force":
-        return _by_ourselves(problem, method, lambda: (brute_force(problem), 0))
-    if problem.load >= 1:
-        return ThresholdResult(method=method, termination=Termination.INFEASIBLE)
-    return _by_backend(problem, method, Limits(time_limit, seed))
-
-
-def _by_ourselves(
-    problem: ThresholdProblem,
-    method: str,
-    find: Callable[[], tuple[tuple[int, ...] | None, int]],
-) -> ThresholdResult:
-    """Return what a proving method of ours finds."""
-    began = time.perf_counter()
-    vector, rounds = find()
-    seconds = time.perf_counter() - began
-    found = {} if vector is None else threshold_violations(problem, vector)
-    if vector is None or set(found) == {"memory"}:
-        return ThresholdResult(
-            method=method, termination=Termination.INFEASIBLE, seconds=seconds, iterations=rounds
-        )
-    memory = policy_memory(problem.weights, vector)
-    return ThresholdResult(
-        method=method,
-        termination=Termination.FAILED if found else Termination.OPTIMAL,
-        objective=memory,
-        bound=memory,
-        thresholds=vector,
-        violations=found,
-        seconds=seconds,
-        iterations=rounds,
-    )
-
-
-def _by_backend(problem: ThresholdProblem, method: str, limits: Limits) -> ThresholdResult:
-    from formulations.thresholds.threshold_program import build
-
-    program, outcome, compile_seconds = run_backend(
-        backend(method), lambda: ModelProgram(build(problem)), limits, lambda program: None
-    )
-    vector = objective = None
-    found: dict[str, int] = {}
-    if outcome.values is not None:
-        index = program.standard_form.column_index()
-        columns = [index[f"n[{g},{i}]"] for g, i in program.model.segments]
-        vector = tuple(round(outcome.values[j]) for j in columns)
-        objective = policy_memory(problem.weights, vector)
-        found = threshold_violations(problem, vector)
-    conditions = problem.conditions
-    return ThresholdResult(
-        **judged(
-            outcome,
-            objective,
-            conditions.memory_bound(),
-            found,
-            always_feasible=not conditions.within_memory,
-        ),
-        method=method,
-        compile_seconds=compile_seconds,
-        thresholds=vector,
-    )
-
-
-def judged(
-    outcome: Outcome,
-    objective: int | None,
-    own_bound: int,
-    found: dict[str, int],
-    *,
-    always_feasible: bool,
-) -> dict[str, Any]:
-    """Return the fields of a `ThresholdResult` that judge what a backend said.
-
-    Parameters
-    ----------
-    outcome : Outcome
-        What it said.
-    objective : int, optional
-        Of the solution, recomputed.
-    own_bound : int
-        A lower bound that integers prove.
-    found : dict of str to int
-        What the checker found.
-    always_feasible : bool
-        Whether there is a solution: without the memory every load below 1 has thresholds.
-    """
-    bound, kind = trusted_bound(outcome, own_bound, objective)
-    termination = trusted_termination(
-        outcome.termination,
-        proven=is_proven(objective, bound, kind),
-        broken=bool(found),
-        always_feasible=always_feasible,
-    )
-    return {
-        "termination": termination,
-        "objective": objective,
-        "bound": None if outcome.termination is Termination.INFEASIBLE else bound,
-        "bound_kind": kind,
-        "violations": found,
-        "seconds": outcome.seconds,
-        "solver": outcome.details,
-    }
+    program = ThresholdProgram(problem)
+    if method in ("fixed-point", "brute-force"):
+        return program.found(method)
+    return program.solved(method, Limits(time_limit, seed))

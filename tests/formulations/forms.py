@@ -1,8 +1,11 @@
-"""Compare a program's vectorised form with its compiled statement."""
+"""Compare a program's vectorised form with its compiled statement, and points with it."""
+
+from typing import Any
 
 import numpy as np
 
-from formulations.standard_form import StandardForm
+from formulations.formulation import Formulation
+from formulations.standard_form import StandardForm, compile_model
 
 
 def assert_same_form(built: StandardForm, compiled: StandardForm) -> None:
@@ -18,3 +21,30 @@ def assert_same_form(built: StandardForm, compiled: StandardForm) -> None:
     for field in ("objective", "lower", "upper", "integral"):
         assert np.array_equal(getattr(built, field), getattr(compiled, field)[columns]), field
     assert built.offset == compiled.offset
+
+
+def assert_written_as_stated(program: Formulation[Any, Any, Any]) -> None:
+    """Compare every row, side, column, bound and cost with the statement's."""
+    assert_same_form(program.standard_form, compile_model(program.model))
+
+
+def assert_is_point(
+    program: Formulation[Any, Any, Any], solution: Any, best: int, without: str = "none"
+) -> None:
+    """Write a solution as a point: it keeps every row and costs as much, also when read back.
+
+    Rows whose name begins with ``without`` are left out. A solution that the program need not
+    contain, since it contains another as good, is skipped.
+    """
+    values = program.point_of(solution)
+    if values is None:
+        return
+    form = program.standard_form
+    rows = [r for r, name in enumerate(form.row_names) if not name.startswith(without)]
+    reached = (form.matrix @ values)[rows]
+    assert (reached >= form.row_lower[rows]).all()
+    assert (reached <= form.row_upper[rows]).all()
+    assert (form.lower <= values).all()
+    assert (values <= form.upper).all()
+    assert form.objective @ values + form.offset == best
+    assert program.violations(program.solution_at(values), best) == {}

@@ -1,5 +1,7 @@
 """The stated program, its vectorised twin, and every constraint family alone."""
 
+import tracemalloc
+
 import pyomo.environ as pyo
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from formulations.backends import Limits, ModelProgram, backend
 from formulations.results import Termination
 from formulations.standard_form import compile_model
 from formulations.step import StepProblem, StepProgram, build
-from tests.formulations.forms import assert_same_form
+from tests.formulations.forms import assert_same_form, assert_written_as_stated
 from tests.formulations.strategies import step_problem, step_problems
 from tests.formulations.test_check import P1
 
@@ -17,7 +19,7 @@ from tests.formulations.test_check import P1
 @given(step_problems(max_requests=5).filter(lambda p: p.num_requests > 0))
 def test_the_vectorised_builder_writes_the_stated_program(problem: StepProblem) -> None:
     """Every row, side, column, bound and cost of the statement, and no other."""
-    assert_same_form(StepProgram(problem).standard_form, compile_model(build(problem)))
+    assert_written_as_stated(StepProgram(problem))
 
 
 def test_a_changed_statement_is_noticed() -> None:
@@ -35,7 +37,7 @@ def _pinned(pins: dict[tuple[int, int], int], **options: object) -> Termination:
     model.pins = pyo.ConstraintList()
     for key, value in pins.items():
         model.pins.add(model.x[key] == value)
-    return backend("cp-sat").solve(ModelProgram(model), Limits(10.0), None).termination
+    return backend("cp-sat").solve(ModelProgram(lambda: model), Limits(10.0), None).termination
 
 
 @pytest.mark.parametrize(
@@ -87,10 +89,10 @@ def test_a_fractional_or_continuous_program_is_refused_by_cp_sat() -> None:
     model.objective = pyo.Objective(expr=model.y)
     model.row = pyo.Constraint(expr=0.5 * model.y >= 0.25)
     with pytest.raises(CapabilityError, match=r"y: continuous.*--method highs"):
-        backend("cp-sat").solve(ModelProgram(model), Limits(), None)
+        backend("cp-sat").solve(ModelProgram(lambda: model), Limits(), None)
     model.y.domain = pyo.Integers
     with pytest.raises(CapabilityError, match="fractional"):
-        backend("cp-sat").solve(ModelProgram(model), Limits(), None)
+        backend("cp-sat").solve(ModelProgram(lambda: model), Limits(), None)
 
 
 def test_highs_solves_a_continuous_program() -> None:
@@ -99,7 +101,7 @@ def test_highs_solves_a_continuous_program() -> None:
     model.y = pyo.Var(bounds=(0, 1))
     model.objective = pyo.Objective(expr=model.y)
     model.row = pyo.Constraint(expr=2 * model.y >= 1)
-    outcome = backend("highs").solve(ModelProgram(model), Limits(), None)
+    outcome = backend("highs").solve(ModelProgram(lambda: model), Limits(), None)
     assert outcome.values is not None
     assert outcome.values[0] == pytest.approx(0.5)
     assert outcome.bound == pytest.approx(0.5)
@@ -110,3 +112,14 @@ def test_coefficients_that_float64_would_round_are_refused() -> None:
     problem = step_problem([1], [[0]], [[10**11 + 1]], discount=[10**5])
     with pytest.raises(CapabilityError, match="beyond 2\\^53"):
         _ = StepProgram(problem).standard_form
+
+
+def test_a_large_step_is_written_in_little_memory() -> None:
+    """10,000 requests on two workers: a dense square of requests alone would take 800 MB."""
+    problem = step_problem([50, 50], [[0], [0]], [[1]] * 10_000)
+    tracemalloc.start()
+    form = StepProgram(problem).standard_form
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (form.num_rows, form.num_columns) == (10_000 + 2 + 1 + 2, 20_001)
+    assert most < 50e6

@@ -34,7 +34,7 @@ SOLVERS: dict[str, Callable[[StepProblem], StepResult]] = {
 def test_golden_p1(name: str) -> None:
     """P1: loads 58, 60, 60, so 3·60 − 178 = 2, attained once."""
     result = SOLVERS[name](P1)
-    assert (result.objective, list(result.required_assignment())) == (2, OPTIMAL)
+    assert (result.objective, list(result.required_solution())) == (2, OPTIMAL)
     assert result.violations == {}
 
 
@@ -42,7 +42,7 @@ def test_golden_p1(name: str) -> None:
 def test_golden_p2(name: str) -> None:
     """P2: 58,60,32 and 61,31,32 over the window: 2·61 − 119 + 2·60 − 91 + 0 = 32."""
     result = SOLVERS[name](P2)
-    assert (result.objective, list(result.required_assignment())) == (32, [None, 0, 1])
+    assert (result.objective, list(result.required_solution())) == (32, [None, 0, 1])
 
 
 def _agree(problem: StepProblem, names: tuple[str, ...]) -> None:
@@ -88,7 +88,7 @@ def test_weights_with_a_common_factor(name: str) -> None:
         objective=Objective.MAX_LOAD,
     )
     result = SOLVERS[name](problem)
-    assert (result.objective, list(result.required_assignment())) == (324847250000, [0, 2, 0, 0])
+    assert (result.objective, list(result.required_solution())) == (324847250000, [0, 2, 0, 0])
     assert result.scale == 1000000
     assert result.bound is not None
     assert 324840000000 < result.bound <= 324847250000

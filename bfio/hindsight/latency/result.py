@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from bfio.hindsight.latency.certificate import PriceCertificate
-from formulations.hindsight_latency import LatencyProblem, LatencyResult, violations
-from formulations.results import BoundKind, Termination
+from formulations.hindsight_latency import LatencyProblem, LatencyProgram, LatencyResult
+from formulations.results import Termination
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,12 @@ class HindsightResult:
 
     def to_latency_result(self, problem: LatencyProblem) -> LatencyResult:
         """Return the common answer type, checked against ``problem``."""
-        found = violations(problem, self.starts, self.objective)
-        return LatencyResult(
-            method="exact",
-            termination=Termination.FAILED if found else self.termination,
+        return LatencyProgram(problem).answer(
+            self.starts,
+            self.termination,
+            self.bound,
             objective=self.objective,
-            bound=self.bound,
-            bound_kind=BoundKind.INTEGER,
-            starts=self.starts,
-            violations=found,
+            method="exact",
             seconds=self.seconds.total,
             solver={"proof": self.method, "states": self.states, "priced": self.priced},
         )

@@ -17,12 +17,11 @@ from formulations.backends import check_method
 from formulations.errors import CapabilityError, InputError
 from formulations.hindsight_makespan import (
     MakespanProblem,
+    MakespanProgram,
     MakespanResult,
     Objective,
-    objective_value,
     solve,
     solve_by_enumeration,
-    violations,
 )
 from formulations.hindsight_makespan.segments import part, segments
 from formulations.rationals import MAX_RATIONAL
@@ -123,26 +122,13 @@ def _result(
     limit: float | None,
     began: float,
 ) -> MakespanResult:
-    objective = objective_value(problem, *schedule)
-    bound = sum(hand.bound for hand in hands)
-    found = violations(problem, *schedule, objective)
     seconds = time.perf_counter() - began
-    termination = Termination.FEASIBLE
-    if found:
-        termination = Termination.FAILED
-    elif objective == bound:
-        termination = Termination.OPTIMAL
-    elif limit is not None and seconds >= limit:
-        termination = Termination.TIME_LIMIT
-    return MakespanResult(
+    late = limit is not None and seconds >= limit
+    return MakespanProgram(problem).answer(
+        schedule,
+        Termination.TIME_LIMIT if late else Termination.FEASIBLE,
+        sum(hand.bound for hand in hands),
         method="exact",
-        termination=termination,
-        objective=objective,
-        bound=bound,
-        starts=schedule[0],
-        workers=schedule[1],
-        scale=problem.scale,
-        violations=found,
         seconds=seconds,
         solver={
             "proofs": sorted({hand.proof for hand in hands}),
@@ -204,7 +190,7 @@ def _close_with_cp_sat(form: SearchForm, hand: _Hand, deadline: float, seed: int
     unit = form.unit if problem.objective is Objective.WALL_CLOCK else 1
     found = result.objective
     if found is not None and not result.violations and found * unit < hand.objective:
-        hand.objective, hand.schedule = found * unit, result.required_schedule()
+        hand.objective, hand.schedule = found * unit, result.required_solution()
     if result.bound is not None and result.bound_kind is BoundKind.INTEGER:
         _raise(hand, result.bound * unit, "cp-sat")
 

@@ -19,7 +19,7 @@ from formulations.hindsight_latency import (
 )
 from formulations.hindsight_latency.program import build
 from formulations.standard_form import compile_model
-from tests.formulations.forms import assert_same_form
+from tests.formulations.forms import assert_is_point, assert_same_form, assert_written_as_stated
 from tests.formulations.hindsight_latency.cases import (
     COUNTEREXAMPLES,
     common_prompt,
@@ -33,8 +33,15 @@ def test_the_vectorised_builder_writes_the_stated_program(
     problem: LatencyProblem, aggregate: bool
 ) -> None:
     """Every row, side, column, bound and cost of the statement, and no other."""
+    assert_written_as_stated(LatencyProgram(problem, aggregate=aggregate))
+
+
+@given(latency_problems(min_requests=1, max_requests=3), st.booleans())
+def test_an_optimum_is_a_point_of_the_program(problem: LatencyProblem, aggregate: bool) -> None:
+    """It satisfies every row, costs what it costs, and is read back at the same cost."""
+    best, starts = brute_force(problem)
     program = LatencyProgram(problem, aggregate=aggregate)
-    assert_same_form(program.standard_form, compile_model(program.model))
+    assert_is_point(program, tuple(starts), best)
 
 
 def test_a_changed_statement_is_noticed() -> None:

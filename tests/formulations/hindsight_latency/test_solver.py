@@ -41,7 +41,7 @@ def test_cp_sat_proves_the_optimum(problem: LatencyProblem) -> None:
     """With and without aggregation it equals enumeration."""
     truth = solve_by_enumeration(problem)
     for aggregate in (True, False):
-        result = solve(problem, aggregate=aggregate)
+        result = LatencyProgram(problem, aggregate=aggregate).solved()
         assert (result.objective, result.bound) == (truth.objective, truth.objective)
         assert result.is_optimal
 
@@ -75,8 +75,8 @@ def test_a_time_limit_leaves_a_bound() -> None:
     if result.starts is None:
         assert result.objective is None
         assert result.gap is None
-        with pytest.raises(InputError, match="no schedule"):
-            result.required_starts()
+        with pytest.raises(InputError, match="no solution"):
+            result.required_solution()
 
 
 def test_unknown_backends_are_named() -> None:

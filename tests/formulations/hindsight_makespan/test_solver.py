@@ -38,7 +38,7 @@ def test_cp_sat_proves_the_optimum(problem: MakespanProblem) -> None:
     """With and without aggregation it equals enumeration."""
     truth = solve_by_enumeration(problem)
     for aggregate in (True, False):
-        result = solve(problem, aggregate=aggregate)
+        result = MakespanProgram(problem, aggregate=aggregate).solved()
         assert result.is_optimal
         assert (result.objective, result.bound) == (truth.objective, truth.objective)
 
@@ -48,7 +48,7 @@ def test_highs_agrees_and_the_relaxation_bounds(problem: MakespanProblem) -> Non
     """HiGHS finds the optimum; the relaxation's value is not above it."""
     truth = solve_by_enumeration(problem)
     assert truth.objective is not None
-    result = solve(problem, backend="highs", hint=truth.required_schedule())
+    result = solve(problem, backend="highs", hint=truth.required_solution())
     assert result.objective == truth.objective
     relaxed = MakespanProgram(problem).relaxation_value()
     assert relaxed is not None
@@ -74,8 +74,8 @@ def test_a_time_limit_leaves_a_bound() -> None:
     assert result.bound is not None
     if result.starts is None:
         assert (result.objective, result.gap) == (None, None)
-        with pytest.raises(InputError, match="no schedule"):
-            result.required_schedule()
+        with pytest.raises(InputError, match="no solution"):
+            result.required_solution()
 
 
 def test_times_too_fine_for_a_solver_are_refused() -> None:

@@ -48,7 +48,7 @@ def _check(problem: MakespanProblem, result: MakespanResult) -> None:
     best, _, _ = brute_force(problem)
     assert result.is_optimal
     assert (result.objective, result.bound) == (best, best)
-    assert violations(problem, *result.required_schedule(), best) == {}
+    assert violations(problem, *result.required_solution(), best) == {}
 
 
 @pytest.mark.parametrize(("problem", "best", "_"), HAND_CHECKED)

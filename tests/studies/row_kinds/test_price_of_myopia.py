@@ -230,7 +230,7 @@ def test_the_run_counts_as_a_schedule() -> None:
         termination=Termination.TIME_LIMIT,
     )
     assert worse.objective != best.objective
-    values = price_values(problem, best.required_schedule(), worse)
+    values = price_values(problem, best.required_solution(), worse)
     assert values["best_known"] == values["attained"] == best.objective
     assert values["price_at_least"] == values["price_at_most"] == 1
 

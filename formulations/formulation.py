@@ -1,0 +1,251 @@
+"""What every integer program of this package is: data, a statement, a checker, and verbs on them.
+
+A formulation is one package: ``problem.py`` (data, a `ProblemData`), ``program.py`` (the
+statement in Pyomo, opened by its mathematics), ``check.py`` (a checker that knows the data only),
+``result.py`` (a `ProgramResult`) and ``solver.py``, where a `Formulation` puts them together.
+Beside them may stand ``matrix.py`` (the statement written as arrays, for speed), ``bound.py``
+(integer bounds) and ``brute_force.py`` (an oracle). All else is here.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from formulations.arrays import FloatArray
+from formulations.backends import Limits, WrittenProgram, backend, run_backend
+from formulations.errors import CapabilityError
+from formulations.results import BoundKind, ProgramResult, Termination
+from formulations.standard_form import StandardForm, compile_model
+from formulations.trust import is_proven, trusted_bound, trusted_termination
+
+#: Problem, solution and result of a formulation.
+P = TypeVar("P")
+S = TypeVar("S")
+R = TypeVar("R", bound=ProgramResult[Any])
+
+NO_LIMITS = Limits()
+
+
+class Formulation(ABC, Generic[P, S, R]):
+    """The integer program of one problem: what backends consume, and how answers are judged.
+
+    Parameters
+    ----------
+    problem
+        Data.
+    """
+
+    #: Class of the answers.
+    result: type[R]
+    #: Whether every problem has a solution, so that "infeasible" is an error.
+    always_feasible = False
+
+    def __init__(self, problem: P) -> None:
+        self.problem = problem
+
+    # What each formulation says.
+
+    @abstractmethod
+    def state(self) -> Any:
+        """Return the Pyomo statement."""
+
+    @abstractmethod
+    def solution_at(self, values: FloatArray) -> S:
+        """Read a solution off a point, shape (n,), in the column order of the standard form."""
+
+    @abstractmethod
+    def objective_value(self, solution: S) -> int:
+        """Return the objective of a solution in integers."""
+
+    @abstractmethod
+    def violations(self, solution: S, objective: int | None = None) -> dict[str, int]:
+        """Return every violated constraint and by how much, by the checker."""
+
+    # What it may say besides.
+
+    def write(self) -> StandardForm:
+        """Return the standard form; by default the statement, compiled."""
+        return compile_model(self.model)
+
+    def lower_bound(self) -> int:
+        """Return an integer bound on the objective of every solution, derived without a solver."""
+        raise NotImplementedError
+
+    def point_of(self, solution: S) -> FloatArray | None:
+        """Return a solution as a point of the standard form; None if it cannot be written so."""
+        return None
+
+    def brute_force(self) -> tuple[int, S] | None:
+        """Return the optimum and a solution by enumeration; None if there is no solution."""
+        raise CapabilityError("method", "nothing to enumerate by", "use --method cp-sat")
+
+    def settled(self, method: str) -> R | None:
+        """Return the answer of a problem in which nothing can be chosen; else None.
+
+        Only other problems are stated and written.
+        """
+        return None
+
+    def details(self) -> dict[str, Any]:
+        """Return further fields of each result."""
+        return {}
+
+    # What follows.
+
+    @cached_property
+    def model(self) -> Any:
+        """The Pyomo statement."""
+        return self.state()
+
+    @cached_property
+    def standard_form(self) -> StandardForm:
+        """The same program as sparse arrays."""
+        return self.write()
+
+    @classmethod
+    def solve(
+        cls,
+        problem: P,
+        *,
+        backend: str = "cp-sat",
+        time_limit: float | None = None,
+        hint: S | None = None,
+        seed: int = 0,
+    ) -> R:
+        """Solve the program of a problem with a backend.
+
+        Parameters
+        ----------
+        problem
+            Data.
+        backend : str
+            ``cp-sat``, ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
+        time_limit : float, optional
+            Wall-clock seconds for the solve itself.
+        hint : optional
+            A feasible solution to start from.
+        seed : int
+            Random seed of the solver.
+
+        Returns
+        -------
+        ProgramResult
+            Optimal only if the objective, recomputed in integers, equals a bound derived in
+            integers: CP-SAT's, or the program's own `lower_bound`.
+
+        Raises
+        ------
+        InputError
+            If the backend is unknown.
+        CapabilityError
+            If the program is too large to write.
+        """
+        return cls(problem).solved(backend, Limits(time_limit, seed), hint)
+
+    def solved(
+        self, method: str = "cp-sat", limits: Limits = NO_LIMITS, hint: S | None = None
+    ) -> R:
+        """Solve this program with a backend; see `solve`."""
+        if (answer := self.settled(method)) is not None:
+            return answer
+        outcome, compile_seconds = run_backend(
+            backend(method), self, limits, lambda: None if hint is None else self.point_of(hint)
+        )
+        solution = None if outcome.values is None else self.solution_at(outcome.values)
+        objective = None if solution is None else self.objective_value(solution)
+        bound, kind = trusted_bound(outcome, self.lower_bound(), objective)
+        return self.answer(
+            solution,
+            outcome.termination,
+            bound,
+            kind,
+            objective=objective,
+            method=method,
+            seconds=outcome.seconds,
+            compile_seconds=compile_seconds,
+            solver=outcome.details,
+        )
+
+    @classmethod
+    def solve_by_enumeration(cls, problem: P) -> R:
+        """Solve a tiny problem by `brute_force`; ties go to the smallest solution."""
+        program = cls(problem)
+        began = time.perf_counter()
+        best = program.brute_force()
+        report: dict[str, Any] = {"method": "brute-force", "seconds": time.perf_counter() - began}
+        if best is None:
+            return program.answer(None, Termination.INFEASIBLE, None, **report)
+        objective, solution = best
+        return program.answer(
+            solution, Termination.OPTIMAL, objective, objective=objective, **report
+        )
+
+    def answer(
+        self,
+        solution: S | None,
+        said: Termination,
+        bound: int | None,
+        kind: BoundKind = BoundKind.INTEGER,
+        *,
+        objective: int | None = None,
+        **report: Any,
+    ) -> R:
+        """Return the result of a solution from anywhere, judged by the checker.
+
+        Parameters
+        ----------
+        solution : optional
+            What is in hand.
+        said : Termination
+            What whoever found it says.
+        bound : int, optional
+            A lower bound.
+        kind : BoundKind
+            Whether integers prove it.
+        objective : int, optional
+            Claimed objective, which the checker compares; by default it is recomputed.
+        report
+            Other fields of the result: ``method``, and how the solve went.
+
+        Returns
+        -------
+        ProgramResult
+            Optimal if the solution meets an integer bound; failed, with the violations named, if
+            it is infeasible.
+        """
+        violations: dict[str, int] = {}
+        if solution is not None:
+            objective = self.objective_value(solution) if objective is None else objective
+            violations = self.violations(solution, objective)
+        termination = trusted_termination(
+            said,
+            proven=bound is not None and is_proven(objective, bound, kind),
+            broken=bool(violations),
+            always_feasible=self.always_feasible,
+        )
+        return self.result(
+            termination=termination,
+            objective=objective,
+            bound=None if termination is Termination.INFEASIBLE else bound,
+            bound_kind=kind,
+            violations=violations,
+            **self.result.fields_of(solution),
+            **(self.details() | report),
+        )
+
+    def relaxation_value(self, *, time_limit: float | None = None) -> float | None:
+        """Return the value of the linear relaxation as HiGHS computes it; None if time ran out.
+
+        A float: evidence of how strong the program is, not a certified bound.
+        """
+        if (answer := self.settled("highs")) is not None:
+            return None if answer.objective is None else float(answer.objective)
+        form = self.standard_form
+        relaxation = replace(form, integral=np.zeros(form.num_columns, dtype=np.bool_))
+        highs = backend("highs")
+        bound = highs.solve(WrittenProgram(relaxation), Limits(time_limit), None).bound
+        return None if bound is None else float(bound)

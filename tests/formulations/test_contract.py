@@ -1,0 +1,58 @@
+"""Every package with a ``program.py`` offers what a formulation promises."""
+
+import ast
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from formulations.formulation import Formulation
+from formulations.results import ProgramResult
+from tests.places import ROOT
+
+PACKAGES = sorted(path.parent for path in (ROOT / "formulations").glob("*/program.py"))
+#: What opens a statement.
+SECTIONS = ("\nSets\n", "\nData", "\nVariables\n", "\nObjective\n", "\nConstraints\n")
+#: What a checker may import of its package: data, never how a solution is found.
+UNKNOWN_TO_CHECKERS = ("backends", "bound", "formulation", "matrix", "program", "solver")
+
+
+def test_there_are_formulations() -> None:
+    """The tests below look at something."""
+    assert {path.name for path in PACKAGES} >= {"step", "hindsight_latency", "thresholds"}
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_a_formulation_keeps_the_contract(package: Path) -> None:
+    """A statement under its mathematics, a `Formulation` of its own, and its ``solve``."""
+    name = f"formulations.{package.name}"
+    statement, solver = import_module(f"{name}.program"), import_module(f"{name}.solver")
+    assert callable(statement.build)
+    assert [section for section in SECTIONS if section not in str(statement.__doc__)] == []
+    (program,) = (
+        value
+        for value in vars(solver).values()
+        if isinstance(value, type) and issubclass(value, Formulation) and value is not Formulation
+    )
+    assert program.__abstractmethods__ == frozenset()
+    assert issubclass(program.result, ProgramResult)
+    assert set(program.result.solution_fields) <= set(program.result.__dataclass_fields__)
+    assert program.result.solution_fields
+    assert callable(import_module(name).solve)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_a_checker_knows_the_data_only(package: Path) -> None:
+    """It imports no solver, bound or statement."""
+    tree = ast.parse((package / "check.py").read_text())
+    imported = {
+        part
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+        for part in node.module.split(".")
+    }
+    assert imported.isdisjoint(UNKNOWN_TO_CHECKERS)
+    assert any(
+        isinstance(node, ast.FunctionDef) and node.name.endswith("violations")
+        for node in tree.body
+    )
