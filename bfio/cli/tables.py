@@ -1,40 +1,29 @@
-"""The tables of BF-IO from run documents."""
+"""Tables of runs from their documents: the columns that metrics ask for."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from bfio.cli.output import console, number, percent, print_table
+from bfio.common.metrics import Column, MetricTable
+from bfio.decode.metrics import METRICS
 
-_COLUMNS = (
-    "policy",
-    "AvgImbalance\n[tokens]",
-    "÷",
-    "AvgGap\n[tokens]",
-    "idle",
-    "barrier",
-    "throughput\n[tokens/s]",
-    "TPOT mean\n[ms]",
-    "TPOT P95\n[ms]",
-    "energy\n[kJ]",
-    "averaged\n[kJ]",
-    "steps",
-    "proven",
-)
+Document: TypeAlias = Mapping[str, Any]
+#: Heading and cells of a column.
+Cells: TypeAlias = tuple[str, Sequence[str]]
 
 #: Width that a table with one policy per row needs; below it policies become columns.
 _WIDE = 135
 _NAMES_WIDTH, _COLUMN_WIDTH = 28, 13
 
 
-def print_comparison(documents: Sequence[Mapping[str, Any]]) -> None:
+def print_comparison(documents: Sequence[Document]) -> None:
     """Print the steady table, if any run has a steady part, and the whole-run table."""
     steady = [{"policy": d["policy"]} | dict(d["steady"] or {}) for d in documents]
-    shares = [d["proven_share"] for d in documents]
     if any(d["steady"] for d in documents):
-        rows = [row[:-1] for row in _rows(steady, shares)]
         title = "Steady part (from the first full cluster on, while requests wait)"
-        _print_fitting(title, _COLUMNS[:-1], rows)
-    _print_fitting("Whole run", _COLUMNS, _rows(documents, shares))
+        _print_fitting(title, _columns(steady))
+    proven = ("proven", [percent(d["proven_share"]) for d in documents])
+    _print_fitting("Whole run", [*_columns(documents), proven])
     first = documents[0]["policy"]
     print(
         f"÷: times less imbalance than {first}. idle: mean over steps of 1 - mean/max load.\n"
@@ -44,46 +33,44 @@ def print_comparison(documents: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def _print_fitting(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print one policy per row, or, where that is too wide, one per column, a few at a time."""
-    width = console().width
-    if width >= _WIDE:
-        print_table(title, columns, rows)
-        return
-    together = max(1, (width - _NAMES_WIDTH) // _COLUMN_WIDTH)
-    names = [name.replace("\n", " ") for name in columns]
-    for k in range(0, len(rows), together):
-        shown = rows[k : k + together]
-        cells = [list(row) for row in zip(names[1:], *(r[1:] for r in shown), strict=True)]
-        print_table(title, [names[0], *(row[0] for row in shown)], cells)
+def run_cells(name: str, documents: Sequence[Document]) -> Cells:
+    """Return a column of texts, such as the names of policies."""
+    return name, [str(document[name]) for document in documents]
 
 
-def _rows(
-    documents: Sequence[Mapping[str, Any]], shares: Sequence[float | None]
-) -> list[list[str]]:
-    reference = documents[0].get("avg_imbalance")
+def metric_cells(table: MetricTable[Any], documents: Sequence[Document]) -> list[Cells]:
+    """Return the columns of a table of metrics, one line per document of a run."""
     return [
-        [
-            document["policy"],
-            number(document.get("avg_imbalance")),
-            _ratio(reference, document.get("avg_imbalance")),
-            number(document.get("avg_gap")),
-            percent(document.get("idle_fraction")),
-            percent(document.get("barrier_loss")),
-            number(document.get("throughput_tokens_per_s")),
-            _scaled(document.get("tpot_mean_s"), 1e3),
-            _scaled(document.get("tpot_p95_s"), 1e3),
-            _scaled(document.get("energy_j"), 1e-3),
-            _scaled(document.get("energy_averaged_j"), 1e-3),
-            number(document.get("steps")),
-            percent(share),
-        ]
-        for document, share in zip(documents, shares, strict=True)
+        (column.heading, [_cell(column, document.get(name)) for document in documents])
+        for name, column in table.columns()
     ]
 
 
-def _scaled(value: float | None, factor: float) -> str:
-    return number(None if value is None else value * factor)
+def _cell(column: Column, value: float | None) -> str:
+    if column.is_share:
+        return percent(value)
+    return number(value if value is None or column.factor == 1 else value * column.factor)
+
+
+def _columns(documents: Sequence[Document]) -> list[Cells]:
+    columns = [run_cells("policy", documents), *metric_cells(METRICS, documents)]
+    imbalances = [document.get("avg_imbalance") for document in documents]
+    columns.insert(2, ("÷", [_ratio(imbalances[0], value) for value in imbalances]))
+    return columns
+
+
+def _print_fitting(title: str, columns: Sequence[Cells]) -> None:
+    """Print one policy per row, or, where that is too wide, one per column, a few at a time."""
+    headings, cells = zip(*columns, strict=True)
+    width = console().width
+    if width >= _WIDE:
+        print_table(title, headings, list(zip(*cells, strict=True)))
+        return
+    together = max(1, (width - _NAMES_WIDTH) // _COLUMN_WIDTH)
+    names = [heading.replace("\n", " ") for heading in headings]
+    for k in range(0, len(cells[0]), together):
+        rows = [[name, *own[k : k + together]] for name, own in zip(names, cells, strict=True)]
+        print_table(title, rows[0], rows[1:])
 
 
 def _ratio(reference: float | None, value: float | None) -> str:

@@ -4,24 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bfio.cli.output import number, percent, print_table
+from bfio.cli.tables import metric_cells, run_cells
+from bfio.wait.run import METRICS
 from formulations.fluid import FluidProblem, Objective, equilibrium, knapsack
 from formulations.rationals import plain_number
 
-_COLUMNS = (
-    "policy",
-    "stages/s",
-    "of fluid",
-    "decode\ntokens/s",
-    "gap\n[stages/s]",
-    "latency\nmean [s]",
-    "p95",
-    "TTFT\nmean [s]",
-    "p95",
-    "peak\nmemory",
-    "over-\nflows",
-    "evic-\ntions",
-    "verdict",
-)
 _ABOVE = (
     "\nabove 100 %: thresholds do not look at the memory (batches beyond it are overflows), and "
     "drawn requests differ from their rates"
@@ -45,27 +32,18 @@ def fluid_limits(problem: FluidProblem) -> dict[str, Any]:
 
 def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] | None) -> None:
     """Print one row per run, the fluid limits below, if there are any."""
-    rows = [_row(document, fluid) for document in documents]
-    above = any((_share(document, fluid) or 0) > 1 for document in documents)
+    shares = [_share(document, fluid) for document in documents]
+    columns = [run_cells("policy", documents), *metric_cells(METRICS, documents)]
+    columns.insert(2, ("of fluid", [percent(share) for share in shares]))
+    columns.append(run_cells("verdict", documents))
+    above = any((share or 0) > 1 for share in shares)
     note = _note(documents[0], fluid) + (_ABOVE if above else "")
-    print_table("", _COLUMNS, rows, note)
+    headings, cells = zip(*columns, strict=True)
+    print_table("", headings, list(zip(*cells, strict=True)), note)
 
 
 def _share(document: Mapping[str, Any], fluid: Mapping[str, Any] | None) -> float | None:
     return None if fluid is None else float(document["throughput"] / fluid["throughput"])
-
-
-def _row(document: Mapping[str, Any], fluid: Mapping[str, Any] | None) -> list[str]:
-    return [
-        document["policy"],
-        number(document["throughput"]),
-        percent(_share(document, fluid)),
-        *(number(document[name]) for name in ("decode_throughput", "gap")),
-        *(number(document[f"latency_{name}_s"]) for name in ("mean", "p95")),
-        *(number(document[f"ttft_{name}_s"]) for name in ("mean", "p95")),
-        *(number(document[name]) for name in ("peak_memory", "overflows", "evictions")),
-        document["verdict"],
-    ]
 
 
 def _note(document: Mapping[str, Any], fluid: Mapping[str, Any] | None) -> str:

@@ -81,11 +81,14 @@ class Column:
         What values are multiplied by, such as 1e3 for milliseconds.
     is_share : bool
         Whether it is shown in percent.
+    place : int
+        Columns stand in the order of their places, within one in that of registration.
     """
 
     heading: str
     factor: float = 1.0
     is_share: bool = False
+    place: int = 0
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,8 @@ class MetricTable(Generic[Record]):
 
     def columns(self) -> list[tuple[str, Column]]:
         """Return names and columns of the metrics that have a column."""
-        return [(metric.name, metric.column) for metric in self if metric.column is not None]
+        shown = [(metric.name, metric.column) for metric in self if metric.column is not None]
+        return sorted(shown, key=lambda entry: entry[1].place)
 
     def _add(self, metric: Metric[Record]) -> None:
         if metric.name in self._metrics:

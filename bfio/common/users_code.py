@@ -88,14 +88,14 @@ def call_check(policy: object, name: str, instance: object) -> None:
 def policy_statistics(policy: object, name: str) -> dict[str, object]:
     """Return a policy's own figures of a run, if it has ``statistics``.
 
-    Raises
-    ------
-    InputError
-        If they cannot be had, or are no mapping.
+    A run is not lost because they cannot be had: then ``error`` says why, in one line.
     """
     method = getattr(policy, "statistics", None)
-    with users_code(f"policy {name}", "its statistics ", remedy="return a mapping"):
-        return dict(method()) if callable(method) else {}
+    try:
+        with users_code(f"policy {name}", "its statistics ", remedy="return a mapping"):
+            return dict(method()) if callable(method) else {}
+    except InputError as error:
+        return {"error": str(error)}
 
 
 @contextmanager

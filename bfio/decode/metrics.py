@@ -1,26 +1,22 @@
-"""Metrics of a run, each one small function in a registry.
+"""Metrics of decode runs, each one small function in a table.
 
 A metric looks at a `RunPart`: the whole run, or its steady steps. To add one, write a function
-under the `metric` decorator; tables, JSON and documentation read the registry. A metric that is
-not defined on a part (no step, no completed request, no trajectory kept) is None, never 0 or NaN.
+under ``@METRICS.metric``, or ``@METRICS.average`` if it averages over steps or requests and is to
+have an interval; tables, JSON, studies and documentation read the table.
 
 Request metrics count the requests that started in the part and completed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
-from bfio.common.metrics import exact_sum
+from bfio.common.metrics import Average, Column, MetricTable, Value, exact_sum
 from bfio.decode.energy import EnergyReading, energy_account
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.run import Run
-from formulations.arrays import FloatArray, IntArray
-
-Value: TypeAlias = int | float | None
+from formulations.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -95,54 +91,50 @@ class RunPart:
         return (run.reveal_s if run.arrival_s is None else run.arrival_s)[self.completed]
 
 
-@dataclass(frozen=True)
-class Metric:
-    """One registered metric: its name, unit, one-line description and function."""
-
-    name: str
-    unit: str
-    description: str
-    compute: Callable[[RunPart], Value]
-
-
-_METRICS: dict[str, Metric] = {}
-
-
-def metric(
-    name: str, unit: str, description: str
-) -> Callable[[Callable[[RunPart], Value]], Callable[[RunPart], Value]]:
-    """Register the decorated function as a metric."""
-
-    def register(compute: Callable[[RunPart], Value]) -> Callable[[RunPart], Value]:
-        _METRICS[name] = Metric(name, unit, description, compute)
-        return compute
-
-    return register
-
-
-def metrics() -> list[Metric]:
-    """Return the registered metrics in their order of registration."""
-    return list(_METRICS.values())
+#: Metrics of parts of runs, see `bfio.common.metrics`.
+METRICS: MetricTable[RunPart] = MetricTable()
 
 
 def measure(run: Run, energy_model: EnergyModel | None = None) -> dict[str, Value]:
     """Return every metric over the whole run, by name."""
-    return _measure(run, np.arange(run.steps), energy_model)
+    return METRICS.measure(_part(run, np.arange(run.steps), energy_model))
 
 
 def measure_steady(run: Run, energy_model: EnergyModel | None = None) -> dict[str, Value] | None:
     """Return every metric over the steady steps, or None if the run has none."""
-    steady = run.steady_mask()
-    return None if steady is None else _measure(run, np.flatnonzero(steady), energy_model)
+    return measure_steps(run, run.steady_mask(), energy_model)
 
 
-def _measure(run: Run, steps: IntArray, energy_model: EnergyModel | None) -> dict[str, Value]:
-    part = RunPart(run, steps, energy_model or EnergyModel())
-    return {name: entry.compute(part) for name, entry in _METRICS.items()}
+def measure_steps(
+    run: Run, which: BoolArray | None, energy_model: EnergyModel | None = None
+) -> dict[str, Value] | None:
+    """Return every metric over some steps, shape (K,), or None without any."""
+    if which is None:
+        return None
+    return METRICS.measure(_part(run, np.flatnonzero(which), energy_model))
 
 
-def _mean(values: FloatArray) -> float | None:
-    return float(values.mean()) if len(values) else None
+def half_widths(run: Run, which: BoolArray | None) -> dict[str, float | None]:
+    """Return half the widths of the 95 % intervals of those metrics that are averages.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    which : BoolArray, optional
+        Shape (K,): the steps that count, such as `Run.steady_mask`.
+
+    Returns
+    -------
+    dict
+        By name of the metric, in its unit; None if there are no or few such steps.
+    """
+    steps = np.zeros(0, dtype=np.int64) if which is None else np.flatnonzero(which)
+    return METRICS.half_widths(_part(run, steps, None))
+
+
+def _part(run: Run, steps: IntArray, energy_model: EnergyModel | None) -> RunPart:
+    return RunPart(run, steps, energy_model or EnergyModel())
 
 
 def _percentile(values: FloatArray, percent: float) -> float | None:
@@ -150,68 +142,83 @@ def _percentile(values: FloatArray, percent: float) -> float | None:
     return float(np.percentile(values, percent)) if len(values) else None
 
 
-def _sum_per_step(values: IntArray) -> float | None:
-    """Return an exact integer sum divided by the number of steps, rounded once."""
-    return exact_sum(values) / len(values) if len(values) else None
-
-
-@metric("steps", "steps", "decode steps executed")
+@METRICS.metric("steps", "steps", "decode steps executed", Column("steps", place=1))
 def _steps(part: RunPart) -> Value:
     return len(part.steps)
 
 
-@metric("tokens", "tokens", "output tokens emitted")
+@METRICS.metric("tokens", "tokens", "output tokens emitted")
 def _tokens(part: RunPart) -> Value:
     return exact_sum(part.run.active[part.steps])
 
 
-@metric("completed", "requests", "requests that emitted all their tokens")
+@METRICS.metric("completed", "requests", "requests that emitted all their tokens")
 def _completed(part: RunPart) -> Value:
     return len(part.completed)
 
 
-@metric("partial", "requests", "requests that started but did not complete")
+@METRICS.metric("partial", "requests", "requests that started but did not complete")
 def _partial(part: RunPart) -> Value:
     return len(part.started) - len(part.completed)
 
 
-@metric("work", "tokens", "sum of the loads of all workers and steps")
+@METRICS.metric("work", "tokens", "sum of the loads of all workers and steps")
 def _work(part: RunPart) -> Value:
     return exact_sum(part.run.total_load[part.steps])
 
 
-@metric("total_time_s", "s", "step time and idle time")
+@METRICS.metric("total_time_s", "s", "step time and idle time")
 def _total_time(part: RunPart) -> Value:
     run = part.run
     return float(run.duration_s[part.steps].sum() + run.idle_before_s[part.steps].sum())
 
 
-@metric("idle_time_s", "s", "time in which no request was active on any worker")
+@METRICS.metric("idle_time_s", "s", "time in which no request was active on any worker")
 def _idle_time(part: RunPart) -> Value:
     return float(part.run.idle_before_s[part.steps].sum())
 
 
-@metric("avg_imbalance", "tokens", "mean over steps of G·max load - total load (BF-IO eq. 7)")
-def _avg_imbalance(part: RunPart) -> Value:
-    return _sum_per_step(part.imbalance)
+@METRICS.average(
+    "avg_imbalance",
+    "tokens",
+    "mean over steps of G·max load - total load (BF-IO eq. 7)",
+    Column("AvgImbalance\n[tokens]"),
+)
+def _avg_imbalance(part: RunPart) -> Average:
+    return Average(part.imbalance)
 
 
-@metric("avg_gap", "tokens", "mean over steps of max load - min load (BalanceRoute's tables)")
-def _avg_gap(part: RunPart) -> Value:
-    return _sum_per_step((part.run.max_load - part.run.min_load)[part.steps])
+@METRICS.average(
+    "avg_gap",
+    "tokens",
+    "mean over steps of max load - min load (BalanceRoute's tables)",
+    Column("AvgGap\n[tokens]"),
+)
+def _avg_gap(part: RunPart) -> Average:
+    return Average((part.run.max_load - part.run.min_load)[part.steps])
 
 
-@metric("idle_fraction", "1", "mean over steps of 1 - mean load / max load")
-def _idle_fraction(part: RunPart) -> Value:
-    return _mean(part.idle_fractions)
+@METRICS.average(
+    "idle_fraction",
+    "1",
+    "mean over steps of 1 - mean load / max load",
+    Column("idle", is_share=True),
+)
+def _idle_fraction(part: RunPart) -> Average:
+    return Average(part.idle_fractions)
 
 
-@metric("idle_fraction_median", "1", "median over steps of 1 - mean load / max load")
+@METRICS.metric("idle_fraction_median", "1", "median over steps of 1 - mean load / max load")
 def _idle_fraction_median(part: RunPart) -> Value:
     return _percentile(part.idle_fractions, 50)
 
 
-@metric("barrier_loss", "1", "share of worker time in steps that is spent waiting at the barrier")
+@METRICS.metric(
+    "barrier_loss",
+    "1",
+    "share of worker time in steps that is spent waiting at the barrier",
+    Column("barrier", is_share=True),
+)
 def _barrier_loss(part: RunPart) -> Value:
     if len(part.steps) == 0:
         return None
@@ -220,58 +227,79 @@ def _barrier_loss(part: RunPart) -> Value:
     return lost / (part.run.cluster.workers * float(part.run.duration_s[part.steps].sum()))
 
 
-@metric("max_waiting", "requests", "most requests waiting after admission")
+@METRICS.metric("max_waiting", "requests", "most requests waiting after admission")
 def _max_waiting(part: RunPart) -> Value:
     return int(part.run.waiting[part.steps].max()) if len(part.steps) else None
 
 
-@metric("throughput_tokens_per_s", "tokens/s", "tokens over step time (BF-IO eq. 8)")
-def _throughput(part: RunPart) -> Value:
-    tokens = exact_sum(part.run.active[part.steps])
-    return tokens / float(part.run.duration_s[part.steps].sum()) if len(part.steps) else None
+@METRICS.average(
+    "throughput_tokens_per_s",
+    "tokens/s",
+    "tokens over step time (BF-IO eq. 8)",
+    Column("throughput\n[tokens/s]"),
+)
+def _throughput(part: RunPart) -> Average:
+    return Average(part.run.active[part.steps], part.run.duration_s[part.steps])
 
 
-@metric("tpot_mean_s", "s/token", "mean time per output token (BF-IO eq. 9)")
-def _tpot_mean(part: RunPart) -> Value:
-    return _mean(part.times_per_token)
+@METRICS.average(
+    "tpot_mean_s",
+    "s/token",
+    "mean time per output token (BF-IO eq. 9)",
+    Column("TPOT mean\n[ms]", factor=1e3),
+)
+def _tpot_mean(part: RunPart) -> Average:
+    return Average(part.times_per_token)
 
 
-@metric("tpot_p50_s", "s/token", "median time per output token")
+@METRICS.metric("tpot_p50_s", "s/token", "median time per output token")
 def _tpot_p50(part: RunPart) -> Value:
     return _percentile(part.times_per_token, 50)
 
 
-@metric("tpot_p95_s", "s/token", "95th percentile of the time per output token")
+@METRICS.metric(
+    "tpot_p95_s",
+    "s/token",
+    "95th percentile of the time per output token",
+    Column("TPOT P95\n[ms]", factor=1e3),
+)
 def _tpot_p95(part: RunPart) -> Value:
     return _percentile(part.times_per_token, 95)
 
 
-@metric("tpot_p99_s", "s/token", "99th percentile of the time per output token")
+@METRICS.metric("tpot_p99_s", "s/token", "99th percentile of the time per output token")
 def _tpot_p99(part: RunPart) -> Value:
     return _percentile(part.times_per_token, 99)
 
 
-@metric("queueing_delay_mean_s", "s", "mean time from arrival or reveal to the first step")
-def _delay_mean(part: RunPart) -> Value:
-    return _mean(part.delays)
+@METRICS.average(
+    "queueing_delay_mean_s", "s", "mean time from arrival or reveal to the first step"
+)
+def _delay_mean(part: RunPart) -> Average:
+    return Average(part.delays)
 
 
-@metric("queueing_delay_p95_s", "s", "95th percentile of that time")
+@METRICS.metric("queueing_delay_p95_s", "s", "95th percentile of that time")
 def _delay_p95(part: RunPart) -> Value:
     return _percentile(part.delays, 95)
 
 
-@metric("latency_mean_s", "s", "mean time from arrival or reveal to the last token")
-def _latency_mean(part: RunPart) -> Value:
-    return _mean(part.latencies)
+@METRICS.average("latency_mean_s", "s", "mean time from arrival or reveal to the last token")
+def _latency_mean(part: RunPart) -> Average:
+    return Average(part.latencies)
 
 
-@metric("latency_p95_s", "s", "95th percentile of that time")
+@METRICS.metric("latency_p95_s", "s", "95th percentile of that time")
 def _latency_p95(part: RunPart) -> Value:
     return _percentile(part.latencies, 95)
 
 
-@metric("energy_j", "J", "energy, two-phase reading (BF-IO eqs. 10-11)")
+@METRICS.metric(
+    "energy_j",
+    "J",
+    "energy, two-phase reading (BF-IO eqs. 10-11)",
+    Column("energy\n[kJ]", factor=1e-3),
+)
 def _energy(part: RunPart) -> Value:
     account = energy_account(
         part.run, part.energy_model, EnergyReading.TWO_PHASE, steps=part.steps
@@ -279,7 +307,9 @@ def _energy(part: RunPart) -> Value:
     return None if account is None else account.energy_j
 
 
-@metric("energy_averaged_j", "J", "energy, averaged reading")
+@METRICS.metric(
+    "energy_averaged_j", "J", "energy, averaged reading", Column("averaged\n[kJ]", factor=1e-3)
+)
 def _energy_averaged(part: RunPart) -> Value:
     account = energy_account(part.run, part.energy_model, EnergyReading.AVERAGED, steps=part.steps)
     return None if account is None else account.energy_j

@@ -9,8 +9,9 @@ them.
 
 import numpy as np
 
+from bfio.common.metrics import Value
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.metrics import RunPart, Value, metrics
+from bfio.decode.metrics import measure_steps
 from bfio.decode.run import Run
 from formulations.arrays import BoolArray
 
@@ -42,8 +43,4 @@ def measure_saturated(
     run: Run, energy_model: EnergyModel | None = None, warm_up: int = 0
 ) -> dict[str, Value] | None:
     """Return every metric over the saturated steps, or None if the run has none."""
-    saturated = saturated_mask(run, warm_up)
-    if saturated is None:
-        return None
-    part = RunPart(run, np.flatnonzero(saturated), energy_model or EnergyModel())
-    return {entry.name: entry.compute(part) for entry in metrics()}
+    return measure_steps(run, saturated_mask(run, warm_up), energy_model)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bfio.common.engine_choice import Engine
 from bfio.kvcache.engine import REASONS
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.kernel.loop import run_batches
@@ -70,6 +71,7 @@ def run_compiled(
         stays=Stays(frozen(order[request]), *rest),
         overflows=int(work.counters[OVERFLOWS]),
         draws=int(work.counters[DRAWS]),
+        engine=Engine.COMPILED,
     )
 
 

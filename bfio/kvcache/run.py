@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bfio.common.delays import summary_of
+from bfio.common.engine_choice import Engine
+from bfio.common.metrics import MetricTable, Value
 from bfio.kvcache.instance import CacheInstance
-from formulations.arrays import IntArray
+from formulations.arrays import FloatArray, IntArray
 
 
 class Verdict(StrEnum):
@@ -128,6 +129,8 @@ class CacheRun:
         Rounds of clearing in all of them.
     statistics : mapping
         What the policy says of itself.
+    engine : str
+        Which engine ran.
     """
 
     instance: CacheInstance
@@ -141,6 +144,7 @@ class CacheRun:
     overflows: int
     draws: int
     statistics: Mapping[str, object] = field(default_factory=dict)
+    engine: str = Engine.REFERENCE
 
     @property
     def is_finished(self) -> bool:
@@ -173,35 +177,97 @@ class CacheRun:
         """How many times a request was cleared."""
         return int(np.count_nonzero(self.stays.end == StayEnd.CLEARED))
 
-    def summary(self) -> dict[str, Any]:
-        """Return the figures of the run: times in rounds or seconds, None where there are none.
+    def shown(self, clock: float) -> float:
+        """Return a clock value in the unit of results: rounds or seconds."""
+        return self.instance.batch_time.shown(clock)
 
-        Latencies are those of completed requests; percentiles interpolate linearly.
-        """
-        shown = self.instance.batch_time.shown
-        shown_units = self.instance.batch_time.units_per_second or 1
-        batches, stays = self.batches, self.stays
-        wasted = int(stays.num_batches[stays.end == StayEnd.CLEARED].sum())
-        busy = int(batches.duration.sum())
-        total = self.total_latency
+    def summary(self) -> dict[str, Any]:
+        """Return the figures of the run: times in rounds or seconds, None where there are none."""
         return {
             "algorithm": self.algorithm,
+            "engine": self.engine,
             "verdict": self.verdict.value,
             "reason": self.reason,
             "unit": self.instance.batch_time.unit,
-            "requests": len(self.instance),
-            "left_out": self.instance.left_out,
-            "completed": len(self.completed),
-            "latency_total": None if total is None else shown(total),
-            **summary_of("latency", self.latencies / shown_units),
-            "makespan": shown(int(self.completion.max(initial=0))),
-            "batches": len(batches),
-            "busy": shown(busy),
-            "peak_memory": self.peak_memory,
-            "mean_memory": float(batches.memory @ (batches.duration / busy)) if busy else None,
-            "overflows": self.overflows,
-            "draws": self.draws,
-            "cleared": self.cleared,
-            "wasted_tokens": wasted,
+            **METRICS.measure(self),
             "statistics": dict(self.statistics),
         }
+
+
+#: Metrics of runs, see `bfio.common.metrics`.
+METRICS: MetricTable[CacheRun] = MetricTable()
+#: The unit of their times, those of `BatchTime.shown`.
+TIME = "rounds or s"
+
+
+@METRICS.metric("requests", "requests", "requests served")
+def _requests(run: CacheRun) -> Value:
+    return len(run.instance)
+
+
+@METRICS.metric("left_out", "requests", "requests left out because they exceed the memory alone")
+def _left_out(run: CacheRun) -> Value:
+    return run.instance.left_out
+
+
+@METRICS.metric("completed", "requests", "requests that completed")
+def _completed(run: CacheRun) -> Value:
+    return len(run.completed)
+
+
+@METRICS.metric("latency_total", TIME, "sum of the latencies, if all completed")
+def _latency_total(run: CacheRun) -> Value:
+    return None if run.total_latency is None else run.shown(run.total_latency)
+
+
+@METRICS.distribution("latency", TIME, "time from arrival to completion")
+def _latency(run: CacheRun) -> FloatArray:
+    latencies: FloatArray = run.latencies / (run.instance.batch_time.units_per_second or 1)
+    return latencies
+
+
+@METRICS.metric("makespan", TIME, "last completion")
+def _makespan(run: CacheRun) -> Value:
+    return run.shown(int(run.completion.max(initial=0)))
+
+
+@METRICS.metric("batches", "batches", "batches run")
+def _batches(run: CacheRun) -> Value:
+    return len(run.batches)
+
+
+@METRICS.metric("busy", TIME, "time in which a batch ran")
+def _busy(run: CacheRun) -> Value:
+    return run.shown(int(run.batches.duration.sum()))
+
+
+@METRICS.metric("peak_memory", "tokens", "most tokens in the cache in any batch")
+def _peak_memory(run: CacheRun) -> Value:
+    return run.peak_memory
+
+
+@METRICS.metric("mean_memory", "tokens", "mean over the busy time of the tokens in the cache")
+def _mean_memory(run: CacheRun) -> Value:
+    batches = run.batches
+    busy = int(batches.duration.sum())
+    return float(batches.memory @ (batches.duration / busy)) if busy else None
+
+
+@METRICS.metric("overflows", "overflows", "how often the running requests outgrew the memory")
+def _overflows(run: CacheRun) -> Value:
+    return run.overflows
+
+
+@METRICS.metric("draws", "draws", "rounds of clearing in all overflows")
+def _draws(run: CacheRun) -> Value:
+    return run.draws
+
+
+@METRICS.metric("cleared", "requests", "how many times a request was cleared")
+def _cleared(run: CacheRun) -> Value:
+    return run.cleared
+
+
+@METRICS.metric("wasted_tokens", "tokens", "output tokens of stays that were cleared")
+def _wasted_tokens(run: CacheRun) -> Value:
+    return int(run.stays.num_batches[run.stays.end == StayEnd.CLEARED].sum())

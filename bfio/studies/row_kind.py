@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from bfio.common.metrics import MetricTable
 from bfio.studies.row import Compute, Context, Instance, RowResult, Value
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -162,6 +163,11 @@ def descriptions(text: str) -> list[Described]:
     """Return what a text describes, one value per line: ``name | unit | what it is``."""
     lines = (line.split("|", 2) for line in text.strip().splitlines())
     return [Described(name.strip(), unit.strip(), what.strip()) for name, unit, what in lines]
+
+
+def described_metrics(table: MetricTable[Any]) -> list[Described]:
+    """Return what the metrics of a simulator are."""
+    return [Described(entry.name, entry.unit, entry.description) for entry in table]
 
 
 def _within(name: str, inner: Described, sentence: str) -> Described:

@@ -94,6 +94,11 @@ class ThresholdPolicy:
     kinds: Mapping[tuple[int, int], int] | None = None
     prompts: Mapping[int, int] | None = None
 
+    @property
+    def knows_lengths(self) -> bool:
+        """Whether it is WAIT: classes are told apart by their outputs."""
+        return self.kinds is not None
+
     def check(self, instance: StageInstance) -> None:
         """Refuse requests that no chain takes.
 
@@ -148,7 +153,8 @@ class ThresholdPolicy:
         queues: list[dict[int, list[int]]] = [{} for _ in self.chains]
         # In order of arrival: within a chain no request overtakes another at a stage.
         for i in (*state.held, *state.waiting):
-            chain = self._chain(int(state.instance.prompt[i]), int(state.instance.output[i]))
+            output = int(state.instance.output[i]) if self.knows_lengths else 0
+            chain = self._chain(int(state.instance.prompt[i]), output)
             assert chain is not None, "checked before the run"
             queues[chain].setdefault(int(state.stage[i]), []).append(i)
         batch: list[int] = []

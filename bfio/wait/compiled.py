@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bfio.common.engine_choice import Engine
 from bfio.wait.chains import Chain, ThresholdPolicy
 from bfio.wait.engine import Ending
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
@@ -148,4 +149,5 @@ def _run(
         completion=frozen(times.completion),
         evictions=Evictions(*_columns(evictions)),
         log=log,
+        engine=Engine.COMPILED,
     )

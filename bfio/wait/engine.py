@@ -12,7 +12,7 @@ import numpy as np
 
 from bfio.common.users_code import policy_statistics, users_code
 from bfio.wait.instance import MAX_CLOCK, StageInstance
-from bfio.wait.policy import Answer, Decision, StagePolicy, StageState
+from bfio.wait.policy import Answer, Decision, KnownRequests, StagePolicy, StageState
 from bfio.wait.run import Batches, Events, Evictions, StageRun, Verdict
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
@@ -182,11 +182,11 @@ def _run(
 
 def _decide(engine: _Engine, policy: StagePolicy, name: str, drain: bool) -> Decision:
     state = StageState(
-        instance=engine.instance,
+        instance=KnownRequests.of(engine.instance, engine.revealed, policy),
         clock=engine.clock,
         waiting=list(engine.waiting),
         held=list(engine.held),
-        stage=_read_only(engine.stage),
+        stage=_read_only(engine.stage[: engine.revealed]),
         is_draining=drain and engine.revealed == len(engine.instance),
     )
     where = f"policy {name}, batch {len(engine.batches)}"

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bfio.common.delays import summary_of
+from bfio.common.engine_choice import Engine
+from bfio.common.metrics import Average, Column, MetricTable, Value
 from bfio.wait.instance import StageInstance
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
@@ -146,6 +147,8 @@ class StageRun:
         Who was in which batch.
     statistics : mapping
         What the policy says of itself.
+    engine : str
+        Which engine ran.
     """
 
     instance: StageInstance
@@ -159,6 +162,7 @@ class StageRun:
     evictions: Evictions
     log: EventLog
     statistics: Mapping[str, object] = field(default_factory=dict)
+    engine: str = Engine.REFERENCE
 
     @property
     def reason(self) -> str:
@@ -248,29 +252,136 @@ class StageRun:
 
     def summary(self) -> dict[str, Any]:
         """Return the figures of the run; times in seconds, None where there are none."""
-        batches, seconds = self.batches, self.instance.clock.seconds
-        busy = int(np.minimum(batches.end, self.observed).sum() - batches.start.sum())
         return {
             "policy": self.policy,
+            "engine": self.engine,
             "verdict": self.verdict.value,
             "reason": self.reason,
-            "horizon_s": seconds(self.observed),
-            "requests": int(np.count_nonzero(self.arrived)),
-            "completed": int(np.count_nonzero(self.is_completed)),
-            "throughput": self.throughput(),
-            "decode_throughput": self.throughput(decode=True),
-            "gap": self.gap(),
-            "decode_gap": self.gap(decode=True),
-            **summary_of("latency", self.latencies, "_s"),
-            **summary_of("ttft", self.first_token_delays(), "_s"),
-            **summary_of("prefill_delay", self.first_token_delays(0), "_s"),
-            "batches": len(batches),
-            "stage_events": int(batches.prompts.sum()),
-            "mean_batch_s": seconds(float(batches.duration.mean())) if len(batches) else None,
-            "busy_share": busy / self.observed if self.observed else 0.0,
-            "peak_memory": self.peak_memory,
-            "mean_memory": float(batches.memory.mean()) if len(batches) else 0.0,
-            "overflows": self.overflows,
-            "evictions": len(self.evictions),
+            **METRICS.measure(self),
             "statistics": dict(self.statistics),
         }
+
+
+#: Metrics of runs, see `bfio.common.metrics`.
+METRICS: MetricTable[StageRun] = MetricTable()
+
+
+@METRICS.metric("horizon_s", "s", "time observed")
+def _horizon(run: StageRun) -> Value:
+    return run.instance.clock.seconds(run.observed)
+
+
+@METRICS.metric("requests", "requests", "requests that arrived in that time")
+def _requests(run: StageRun) -> Value:
+    return int(np.count_nonzero(run.arrived))
+
+
+@METRICS.metric("completed", "requests", "requests that completed in that time")
+def _completed(run: StageRun) -> Value:
+    return int(np.count_nonzero(run.is_completed))
+
+
+@METRICS.metric(
+    "throughput", "stages/s", "stages of completed requests per second", Column("stages/s")
+)
+def _throughput(run: StageRun) -> Value:
+    return run.throughput()
+
+
+@METRICS.metric(
+    "decode_throughput",
+    "tokens/s",
+    "output tokens of completed requests per second",
+    Column("decode\ntokens/s"),
+)
+def _decode_throughput(run: StageRun) -> Value:
+    return run.throughput(decode=True)
+
+
+@METRICS.metric(
+    "gap",
+    "stages/s",
+    "stages of requests that arrived and did not complete, per second",
+    Column("gap\n[stages/s]"),
+)
+def _gap(run: StageRun) -> Value:
+    return run.gap()
+
+
+@METRICS.metric("decode_gap", "tokens/s", "the same in output tokens")
+def _decode_gap(run: StageRun) -> Value:
+    return run.gap(decode=True)
+
+
+@METRICS.distribution(
+    "latency",
+    "s",
+    "time from arrival to completion",
+    ending="_s",
+    shown={"mean": Column("latency\nmean [s]"), "p95": Column("p95")},
+)
+def _latency(run: StageRun) -> FloatArray:
+    return run.latencies
+
+
+@METRICS.distribution(
+    "ttft",
+    "s",
+    "time from arrival to the first token",
+    ending="_s",
+    shown={"mean": Column("TTFT\nmean [s]"), "p95": Column("p95")},
+)
+def _first_token(run: StageRun) -> FloatArray:
+    return run.first_token_delays()
+
+
+@METRICS.distribution("prefill_delay", "s", "time from arrival to the end of stage 0", ending="_s")
+def _prefill(run: StageRun) -> FloatArray:
+    return run.first_token_delays(0)
+
+
+@METRICS.metric("batches", "batches", "batches run")
+def _batches(run: StageRun) -> Value:
+    return len(run.batches)
+
+
+@METRICS.metric("stage_events", "stages", "stages that requests passed, repetitions included")
+def _stage_events(run: StageRun) -> Value:
+    return int(run.batches.prompts.sum())
+
+
+@METRICS.metric("mean_batch_s", "s", "mean duration of a batch")
+def _mean_batch(run: StageRun) -> Value:
+    mean = Average(run.batches.duration).value
+    return None if mean is None else run.instance.clock.seconds(mean)
+
+
+@METRICS.metric("busy_share", "1", "share of the time observed in which a batch ran")
+def _busy_share(run: StageRun) -> Value:
+    batches = run.batches
+    busy = int(np.minimum(batches.end, run.observed).sum() - batches.start.sum())
+    return busy / run.observed if run.observed else 0.0
+
+
+@METRICS.metric("peak_memory", "tokens", "most tokens held in any batch", Column("peak\nmemory"))
+def _peak_memory(run: StageRun) -> Value:
+    return run.peak_memory
+
+
+@METRICS.average("mean_memory", "tokens", "mean over batches of the tokens held")
+def _mean_memory(run: StageRun) -> Average:
+    return Average(run.batches.memory)
+
+
+@METRICS.metric(
+    "overflows", "batches", "batches that needed more than the memory", Column("over-\nflows")
+)
+def _overflows(run: StageRun) -> Value:
+    return run.overflows
+
+
+@METRICS.metric(
+    "evictions", "requests", "how often a request lost what it held", Column("evic-\ntions")
+)
+def _evictions(run: StageRun) -> Value:
+    return len(run.evictions)

@@ -12,7 +12,7 @@ import pytest
 from bfio.cli.command import commands
 from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S
 from bfio.decode.compiled.scope import is_worthwhile
-from bfio.decode.metrics import metrics
+from bfio.decode.metrics import METRICS
 from bfio.decode.policy_registry import names
 from tests.cli.conftest import Bfio
 
@@ -22,7 +22,7 @@ SMALL = ("--workers", "4", "--slots", "8", "--requests", "150", "--pool", "16")
 def test_simulate_prints_the_documented_keys(bfio: Bfio) -> None:
     """Every metric, whole and steady, and how the run was made."""
     answer = bfio("simulate", "--policy", "br-0", *SMALL, "--json").json
-    names = {entry.name for entry in metrics()}
+    names = {entry.name for entry in METRICS}
     assert names <= set(answer)
     assert names == set(answer["steady"])
     assert answer["policy"] == "br-0"

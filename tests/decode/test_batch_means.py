@@ -1,7 +1,7 @@
 """Intervals of the metrics of a run."""
 
-from bfio.decode.batch_means import half_widths
 from bfio.decode.cluster import Cluster
+from bfio.decode.metrics import half_widths
 from bfio.decode.simulation import simulate
 from bfio.workloads.synthetic_workloads import synthetic
 
@@ -10,8 +10,8 @@ def test_the_metrics_of_a_run() -> None:
     """Names of metrics, in their units; all None without a part."""
     run = simulate(synthetic("demo", 400, 0), "fcfs", Cluster(2, 8), pool=8)
     widths = half_widths(run, run.steady_mask())
-    assert set(widths) == {
-        "avg_imbalance", "avg_gap", "idle_fraction", "throughput_tokens_per_s",
-    }  # fmt: skip
-    assert all(width is not None and width > 0 for width in widths.values())
+    of_steps = {"avg_imbalance", "avg_gap", "idle_fraction", "throughput_tokens_per_s"}
+    of_requests = {"tpot_mean_s", "queueing_delay_mean_s", "latency_mean_s"}
+    assert set(widths) == of_steps | of_requests
+    assert all((widths[name] or 0) > 0 for name in of_steps)
     assert set(half_widths(run, None).values()) == {None}

@@ -186,7 +186,6 @@ class Failing:
     [
         ("call", "policy Failing, clock 0: raised "),
         ("check", "policy Failing: its check raised "),
-        ("statistics", "policy Failing: its statistics raised "),
     ],
 )
 def test_what_a_policy_raises_is_one_error(method: str, where: str, error: BaseException) -> None:
@@ -196,6 +195,14 @@ def test_what_a_policy_raises_is_one_error(method: str, where: str, error: BaseE
     message = str(caught.value)
     assert message.startswith(f"{where}{type(error).__name__}: {error} at ")
     assert "test_registry.py line " in message
+
+
+def test_statistics_that_raise_cost_one_line_and_not_the_run() -> None:
+    """The line names what was raised, and where."""
+    run = serve(DATA, Failing("statistics", SystemExit(3)))
+    assert run.is_finished
+    (said,) = run.statistics.values()
+    assert str(said).startswith("policy Failing: its statistics raised SystemExit: 3 at ")
 
 
 def test_a_policy_of_the_wrong_form_is_one_error() -> None:

@@ -239,6 +239,25 @@ def test_a_policy_may_not_change_what_it_sees() -> None:
     assert serve(DATA, emptying).is_finished
 
 
+def test_a_policy_knows_no_lengths_unless_it_says_so() -> None:
+    """Reading an output is refused, and so is looking at requests yet to arrive."""
+    seen: list[int] = []
+
+    def peeking(state: StageState) -> list[int]:
+        return state.waiting[: int(state.instance.output[0])]
+
+    def counting(state: StageState) -> list[int]:
+        seen.append(len(state.instance.prompt))
+        return [*state.held, *state.waiting]
+
+    with pytest.raises(InputError, match="lengths are unknown; set knows_lengths = True"):
+        serve(DATA, peeking)
+    peeking.knows_lengths = True  # type: ignore[attr-defined]
+    assert serve(DATA, peeking).verdict is not None
+    serve(DATA, counting)
+    assert seen[0] < len(DATA) == seen[-1]
+
+
 def test_a_policy_that_starts_nothing_is_stuck() -> None:
     """The engine idles to the last arrival, and says why the run ends: 3 + 2 + 1 stages open."""
     run = serve(DATA, lambda state: [])

@@ -57,7 +57,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _print(document: dict[str, object]) -> None:
-    from bfio.decode.metrics import metrics
+    from bfio.decode.metrics import METRICS
 
     steady = document["steady"]
     rows = [
@@ -68,7 +68,7 @@ def _print(document: dict[str, object]) -> None:
             entry.unit,
             entry.description,
         ]
-        for entry in metrics()
+        for entry in METRICS
     ]
     print_table(
         f"{document['policy']}: {number(document['wall_s'])} s of simulation",  # type: ignore[arg-type]

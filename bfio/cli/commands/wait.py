@@ -289,8 +289,9 @@ def _show(
             print(f"{document['policy']}: too long for the checker")
         elif document["violations"]:
             print(f"{document['policy']}: BROKEN RUN {document['violations']}")
-        if document["reason"]:
-            print(f"{document['policy']}: {document['reason']}")
+        for said in (document["reason"], document["statistics"].get("error")):
+            if said:
+                print(f"{document['policy']}: {said}")
 
 
 COMMAND = Command(

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from bfio.decode.batch_means import half_widths
-from bfio.decode.metrics import Value, measure, measure_steady
+from bfio.common.metrics import Value
+from bfio.decode.metrics import half_widths, measure, measure_steady
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.saturated import measure_saturated, saturated_mask
@@ -14,7 +14,7 @@ from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
-from bfio.studies.row_kinds.run_values import METRICS, PARTS, TIMINGS, run_solves, run_timings
+from bfio.studies.row_kinds.run_values import PARTS, RUN_VALUES, TIMINGS, run_solves, run_timings
 from formulations.arrays import BoolArray
 from formulations.errors import InputError
 
@@ -145,6 +145,6 @@ KIND = planned_kind(
     "improvement-ratio",
     "imbalance of a baseline over that of a policy, and what theory says of it",
     plan,
-    [*VALUES, *(entry for entry in METRICS if entry.name == "avg_imbalance"), *TIMINGS],
+    [*VALUES, *(entry for entry in RUN_VALUES if entry.name == "avg_imbalance"), *TIMINGS],
     PARTS | _OF,
 )

@@ -6,13 +6,14 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
+from bfio.common.metrics import Metric
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.offered_load import arrival_rate
 from bfio.kvcache.replay import violations
-from bfio.kvcache.run import CacheRun, Limits, Verdict
+from bfio.kvcache.run import METRICS, TIME, CacheRun, Limits, Verdict
 from bfio.kvcache.simulation import serve
 from bfio.studies.row import Context, RowResult, Value
-from bfio.studies.row_kind import Planned, descriptions, planned_kind
+from bfio.studies.row_kind import Described, Planned, descriptions, planned_kind
 from bfio.studies.row_kinds.arguments import Arguments, digest_of
 from bfio.studies.row_kinds.cache_arguments import (
     ALGORITHM_ARGUMENTS,
@@ -33,6 +34,13 @@ from formulations.rationals import exact_rational
 #: The worker of the paper: Llama2-70B on two A100 [tokens].
 DEFAULT_MEMORY = 16_492
 DEFAULT_BATCHES = 5_000_000
+
+
+def value_name(metric: Metric[CacheRun]) -> str:
+    """Return what a metric is called here, where times are seconds."""
+    return f"{metric.name}_s" if metric.unit == TIME else metric.name
+
+
 #: Requests come in batches of one worker here: there are no slots to multiply.
 _OF_REQUESTS = tuple(name for name in WORKLOAD_ARGUMENTS if name != "requests_per_slot")
 #: Arguments of a row.
@@ -40,32 +48,18 @@ ARGUMENTS = (
     *_OF_REQUESTS, *ALGORITHM_ARGUMENTS,
     "memory", "convention", "arrivals", "load", "first", "skip_oversized", "batches", "series_s",
 )  # fmt: skip
-_SECONDS = ("mean", "p50", "p95", "p99", "max")
-VALUES = descriptions(
+VALUES = [
+    Described(value_name(metric), metric.unit.replace(TIME, "s"), metric.description)
+    for metric in METRICS
+] + descriptions(
     """
     verdict | | how the run ended
     is_finished | | whether every request completed
     is_loop | | whether the state came back without a completion
     is_stopped | | whether the run was given up at a limit
-    requests | requests | requests that arrived
-    left_out | requests | requests that exceed the memory alone and were left out
-    completed | requests | requests that completed
     rate_per_s | 1/s | arrivals per second that offer the load
-    latency_mean_s | s | mean of completion minus arrival; None unless every request completed
-    latency_p50_s | s | median of completion minus arrival
-    latency_p95_s | s | 95th percentile of completion minus arrival
-    latency_p99_s | s | 99th percentile of completion minus arrival
-    latency_max_s | s | largest completion minus arrival
-    makespan_s | s | last completion; None unless every request completed
-    busy_s | s | time in which batches ran
-    batches | | batches that ran
-    peak_memory | tokens | tokens in the fullest batch
     peak_memory_share | 1 | tokens in the fullest batch over the memory
     mean_memory_share | 1 | mean tokens in the cache over M, while batches ran
-    overflows | | how often the running requests outgrew the memory
-    draws | | rounds of clearing
-    cleared | | how often a request was cleared
-    wasted_tokens | tokens | output tokens of stays that were cleared
     memory | tokens | tokens in the cache, mean of each interval of time, a series
     waiting | requests | requests known but not running, mean of each interval of time, a series
     """
@@ -125,26 +119,22 @@ def cache_values(run: CacheRun) -> dict[str, Value]:
 
     The mean over those who did complete before a run was given up would flatter it.
     """
-    summary, memory = run.summary(), run.instance.memory
-    names = ("requests", "left_out", "completed", "batches", "overflows", "draws", "cleared")
-    mean = summary["mean_memory"]
+    measured, memory = METRICS.measure(run), run.instance.memory
+    mean = measured["mean_memory"]
     return {
-        **{name: summary[name] for name in names},
-        **{
-            f"latency_{name}_s": summary[f"latency_{name}"] if run.is_finished else None
-            for name in _SECONDS
-        },
-        "makespan_s": summary["makespan"] if run.is_finished else None,
-        "busy_s": summary["busy"],
-        "peak_memory": run.peak_memory,
+        **{value_name(entry): _if_fair(run, entry, measured[entry.name]) for entry in METRICS},
         "peak_memory_share": run.peak_memory / memory,
         "mean_memory_share": None if mean is None else mean / memory,
-        "wasted_tokens": summary["wasted_tokens"],
         "verdict": run.verdict.value,
         "is_finished": run.is_finished,
         "is_loop": run.verdict is Verdict.LOOP,
         "is_stopped": run.verdict is Verdict.STOPPED,
     }
+
+
+def _if_fair(run: CacheRun, metric: Metric[CacheRun], value: Value) -> Value:
+    is_fair = run.is_finished or metric.unit != TIME or metric.name == "busy"
+    return value if is_fair else None
 
 
 def first_requests(instance: CacheInstance, count: int) -> CacheInstance:

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from bfio.common.statistics import batch_means
-from bfio.decode.batch_means import half_widths
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.metrics import measure, measure_steady, metrics
+from bfio.decode.metrics import METRICS, half_widths, measure, measure_steady
 from bfio.decode.run import Run
 from bfio.decode.saturated import measure_saturated, saturated_mask
 from bfio.studies.row import MAX_POINTS, Value
-from bfio.studies.row_kind import Described, descriptions
+from bfio.studies.row_kind import described_metrics, descriptions
 
 #: The metrics of a run, and the parts of it that they are also measured over.
-METRICS = [Described(entry.name, entry.unit, entry.description) for entry in metrics()]
+RUN_VALUES = described_metrics(METRICS)
 PARTS = {
     "steady.": "over the steady part of the run",
     "saturated.": "over the part of the run in which the pool was refilled",
@@ -69,7 +68,7 @@ def run_values(run: Run, energy: EnergyModel, warm_up: int = 0) -> dict[str, Val
 def _part_values(
     part: str, measured: Mapping[str, Value] | None, widths: Mapping[str, float | None]
 ) -> dict[str, Value]:
-    present = measured or {entry.name: None for entry in metrics()}
+    present = measured or {entry.name: None for entry in METRICS}
     return {
         **{f"{part}.{name}": value for name, value in present.items()},
         **{f"{part}.{name}.half_width": width for name, width in widths.items()},

@@ -11,8 +11,8 @@ from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_kinds.arguments import Arguments
 from bfio.studies.row_kinds.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
 from bfio.studies.row_kinds.run_values import (
-    METRICS,
     PARTS,
+    RUN_VALUES,
     TIMINGS,
     run_series,
     run_solves,
@@ -58,5 +58,5 @@ KIND = planned_kind(
     plan,
     [*VALUES, *TIMINGS],
     PARTS,
-    METRICS,
+    RUN_VALUES,
 )

@@ -4,51 +4,24 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 
+import numpy as np
+
 from bfio.studies.row import Value
-from bfio.studies.row_kind import descriptions
+from bfio.studies.row_kind import described_metrics, descriptions
 from bfio.studies.row_kinds.wait_classes import offered_load, total_rate
-from bfio.wait.run import StageRun
+from bfio.wait.run import METRICS, StageRun
 from formulations.fluid import FluidProblem, Objective, equilibrium, knapsack, work_rate
 
-_AS_THEY_ARE = (
-    "verdict", "requests", "completed", "throughput", "decode_throughput", "gap", "decode_gap",
-    "latency_mean_s", "latency_p50_s", "latency_p95_s", "latency_p99_s", "latency_max_s",
-    "ttft_mean_s", "ttft_p95_s", "ttft_p99_s", "ttft_max_s",
-    "batches", "stage_events", "mean_batch_s", "busy_share",
-    "peak_memory", "overflows", "evictions",
-)  # fmt: skip
-RUN_VALUES = descriptions(
+RUN_VALUES = described_metrics(METRICS) + descriptions(
     """
     verdict | | how the run ended
-    requests | requests | requests that arrived within the observation
-    completed | requests | requests that completed within the observation
     open_share | 1 | share of the arrived requests that did not complete in time
     left_out | requests | requests that exceed the memory alone and were left out
-    throughput | 1/s | stages of completed requests
-    decode_throughput | 1/s | output tokens of completed requests
-    gap | 1/s | stages that arrived and were not completed
-    decode_gap | 1/s | output tokens that arrived and were not completed
-    latency_mean_s | s | mean of completion minus arrival
-    latency_p50_s | s | median of completion minus arrival
-    latency_p95_s | s | 95th percentile of completion minus arrival
-    latency_p99_s | s | 99th percentile of completion minus arrival
-    latency_max_s | s | largest completion minus arrival
-    ttft_mean_s | s | mean of first token minus arrival
-    ttft_p95_s | s | 95th percentile of first token minus arrival
-    ttft_p99_s | s | 99th percentile of first token minus arrival
-    ttft_max_s | s | largest first token minus arrival
     observed_s | s | length of the observation
-    batches | | batches that ran
-    stage_events | | prompts times stages that ran
-    mean_batch_s | s | mean duration of a batch
-    busy_share | 1 | share of the time in which batches ran
-    peak_memory | tokens | tokens in the fullest batch and of paused requests
     peak_memory_share | 1 | that over the memory; above 1 could not take place
     mean_memory_share | 1 | mean tokens in the cache over the memory, while batches ran
-    overflows | | batches that needed more than the memory
     overflow_share | 1 | share of the batches that needed more than the memory
     is_within_memory | | whether no batch needed more than the memory
-    evictions | | how often a request lost what it held
     unscaled_gap | 1/s | gap on the clock without scaling
     unscaled_latency_mean_s | s | mean latency on the clock without scaling
     unscaled_ttft_mean_s | s | mean time to first token on the clock without scaling
@@ -72,15 +45,18 @@ _TIMES = ("latency_mean_s", "ttft_mean_s")
 
 
 def run_values(run: StageRun) -> dict[str, Value]:
-    """Return the figures of a run; times in seconds, over the requests that completed."""
-    summary = run.summary()
-    memory, requests = run.instance.memory, summary["requests"]
+    """Return the metrics of a run, with their intervals, and shares of what there was."""
+    measured, memory = METRICS.measure(run), run.instance.memory
+    requests, mean_memory = int(np.count_nonzero(run.arrived)), measured["mean_memory"]
+    still_open = requests - int(np.count_nonzero(run.is_completed))
     return {
-        **{name: summary[name] for name in _AS_THEY_ARE},
-        "observed_s": summary["horizon_s"],
-        "open_share": (requests - summary["completed"]) / requests if requests else None,
+        **measured,
+        **{f"{name}.half_width": width for name, width in METRICS.half_widths(run).items()},
+        "verdict": run.verdict.value,
+        "observed_s": measured["horizon_s"],
+        "open_share": still_open / requests if requests else None,
         "peak_memory_share": run.peak_memory / memory,
-        "mean_memory_share": summary["mean_memory"] / memory,
+        "mean_memory_share": None if mean_memory is None else mean_memory / memory,
         "is_within_memory": run.overflows == 0,
         "overflow_share": run.overflows / len(run.batches) if len(run.batches) else None,
     }

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -64,6 +65,9 @@ class ReservingCoins:
 
     memory: int
     rng: np.random.Generator
+
+    #: See `bfio.wait.policy`.
+    knows_lengths: ClassVar[bool] = True
 
     def __call__(self, state: StageState) -> list[int]:
         """Return the next batch."""

@@ -10,7 +10,7 @@ import pytest
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.gap import GapReport, StepRegret, measure_gap
-from bfio.decode.metrics import measure, metrics
+from bfio.decode.metrics import METRICS, measure
 from bfio.decode.saturated import measure_saturated
 from bfio.decode.simulation import simulate
 from bfio.studies import kinds
@@ -69,7 +69,7 @@ def test_a_simulated_row_holds_the_metrics_of_the_run(policy: str) -> None:
 def test_a_run_without_a_steady_part_has_none_for_it() -> None:
     """One request on 24 slots: never full, so nothing is steady; the names stay."""
     row = compute("simulate", policy="fcfs", **{**SMALL, "requests": 1})
-    names = [entry.name for entry in metrics()]
+    names = [entry.name for entry in METRICS]
     assert all(row.values[f"steady.{name}"] is None for name in names)
     assert all(row.values[f"saturated.{name}"] is None for name in names)
     assert row.values["steady.avg_imbalance.half_width"] is None

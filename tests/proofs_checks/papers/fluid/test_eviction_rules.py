@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.wait.arrivals import poisson_instance
-from bfio.wait.policy import StagePolicy, StageState
+from bfio.wait.policy import KnownRequests, StagePolicy, StageState
 from proofs_checks.evidence import Estimate, Verdict
 from proofs_checks.papers.fluid.appendix_a3 import printed_verdict
 from proofs_checks.papers.fluid.eviction_rules import EVICTION_RULES, Removal
@@ -19,7 +19,8 @@ def _state(held: list[int], stages: list[int], memory: int) -> StageState:
     """Four prompts of one token in the order of arrival, of which some have started."""
     instance = instance_of([(t, 1, 3) for t in range(4)], 1, 1, memory)
     waiting = [i for i in range(4) if i not in held]
-    return StageState(instance, 9, waiting, held, np.array(stages), False)
+    known = KnownRequests.of(instance, 4, None)
+    return StageState(known, 9, waiting, held, np.array(stages), False)
 
 
 def test_removals_by_hand() -> None:
