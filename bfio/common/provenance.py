@@ -1,10 +1,8 @@
-"""Where a number comes from: package versions, machine, commit, and a digest of the sources."""
+"""Where a number comes from: package versions, machine and commit."""
 
-import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,8 +17,6 @@ THREAD_VARIABLES = (
     "MKL_NUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
-_SHOWING = ("bfio/cli/", "bfio/studies/", "bfio/decode/plots.py")
-_ROW_KINDS = "bfio/studies/row_kinds/"
 _PACKAGES = ("bfio", "numpy", "scipy", "numba", "ortools", "highspy", "pyomo")
 
 
@@ -39,31 +35,6 @@ def _version(package: str) -> str:
 def use_one_thread() -> None:
     """Ask every numerical library for one thread; call it before numpy is imported."""
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
-
-
-def computing_sources() -> Iterator[Path]:
-    """Yield the source files of this package that decide what a computation returns.
-
-    Commands, plots, the study runner and its reports show results, but do not make them.
-    """
-    for package in ("formulations", "bfio"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            place = path.relative_to(ROOT).as_posix()
-            if not place.startswith(_SHOWING) or place.startswith(_ROW_KINDS):
-                yield path
-
-
-def source_digest(files: Iterable[Path]) -> str:
-    """Return a digest of source files under `ROOT`, and of their places there.
-
-    Unlike a commit it also tells two dirty trees apart, and is the same for two commits that
-    differ in documents only.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(files):
-        digest.update(path.relative_to(ROOT).as_posix().encode())
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:16]
 
 
 @cache

@@ -169,18 +169,12 @@ class Row:
 
         Rows that a time limit decided (`stopped_by_clock`) may differ all the same.
         """
-        return {
-            "key": self.task.key,
-            "computes": self.task.computes,
-            "arguments": dict(self.task.arguments),
-            "instance": self.task.instance,
-            "code": self.task.code,
-            "status": self.status,
-            "verdict": self.verdict,
-            "error": self.error,
-            "values": dict(self.values),
-            "series": {name: list(values) for name, values in self.series.items()},
-            "solves": self.solves,
-            "unproven": self.unproven,
-            "stopped_by_clock": self.stopped_by_clock,
-        }
+        own = {name: value for name, value in vars(self).items() if name not in _OF_THE_RUN}
+        return own | vars(self.task)
+
+
+#: What a row holds besides what two runs of a study share.
+_OF_THE_RUN = (
+    "task", "timings", "log", "wall_s", "cpu_s", "peak_memory_bytes", "attempts", "environment",
+    "finished_at",
+)  # fmt: skip

@@ -9,8 +9,9 @@ import fcntl
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -23,46 +24,33 @@ APPLICATION_ID = 0x6266696F
 #: Version of the layout below.
 LAYOUT = 1
 
-_TABLES = """
+#: Columns of a row, apart from its environment, with their types.
+_COLUMNS = {
+    "key": "TEXT PRIMARY KEY",
+    **dict.fromkeys(("computes", "arguments", "instance", "code", "status", "verdict"), "TEXT"),
+    **dict.fromkeys(("error", "values", "series", "timings"), "TEXT"),
+    **dict.fromkeys(("solves", "unproven", "stopped_by_clock"), "INTEGER"),
+    "log": "TEXT",
+    **dict.fromkeys(("wall_s", "cpu_s"), "REAL"),
+    **dict.fromkeys(("peak_memory_bytes", "attempts"), "INTEGER"),
+    "finished_at": "TEXT",
+}
+#: Those of them that hold JSON.
+_JSON = ("arguments", "values", "series", "timings")
+_NAMES = ", ".join(f'"{name}"' for name in _COLUMNS)
+_TABLES = f"""
 CREATE TABLE environment (
     id INTEGER PRIMARY KEY,
     document TEXT NOT NULL UNIQUE
 ) STRICT;
 CREATE TABLE row (
-    key TEXT PRIMARY KEY,
-    computes TEXT NOT NULL,
-    arguments TEXT NOT NULL,
-    instance TEXT NOT NULL,
-    code TEXT NOT NULL,
-    status TEXT NOT NULL,
-    verdict TEXT NOT NULL,
-    error TEXT NOT NULL,
-    "values" TEXT NOT NULL,
-    series TEXT NOT NULL,
-    timings TEXT NOT NULL,
-    solves INTEGER NOT NULL,
-    unproven INTEGER NOT NULL,
-    stopped_by_clock INTEGER NOT NULL,
-    log TEXT NOT NULL,
-    wall_s REAL NOT NULL,
-    cpu_s REAL NOT NULL,
-    peak_memory_bytes INTEGER NOT NULL,
-    attempts INTEGER NOT NULL,
-    environment INTEGER NOT NULL REFERENCES environment (id),
-    finished_at TEXT NOT NULL
+    {" ".join(f'"{name}" {kind} NOT NULL,' for name, kind in _COLUMNS.items())}
+    environment INTEGER NOT NULL REFERENCES environment (id)
 ) STRICT, WITHOUT ROWID;
 """
-_COLUMNS = (
-    "key", "computes", "arguments", "instance", "code", "status", "verdict", "error", "values",
-    "series", "timings", "solves", "unproven", "stopped_by_clock", "log", "wall_s", "cpu_s",
-    "peak_memory_bytes", "attempts", "environment", "finished_at",
-)  # fmt: skip
 _INSERT = (
-    "INSERT OR REPLACE INTO row ("
-    + ", ".join(f'"{name}"' for name in _COLUMNS)
-    + ") VALUES ("
-    + ", ".join("?" for _ in _COLUMNS)
-    + ")"
+    f"INSERT OR REPLACE INTO row ({_NAMES}, environment)"
+    f" VALUES ({', '.join('?' for _ in (*_COLUMNS, 'environment'))})"
 )
 #: Variables of one SQL statement; SQLite allows more, older ones 999.
 _CHUNK = 500
@@ -84,10 +72,9 @@ class Store:
     def rows(self, keys: Iterable[str]) -> dict[str, Row]:
         """Return the rows with these keys, in the order of the keys; missing ones are left out."""
         wanted = list(keys)
-        columns = ", ".join(f'row."{name}"' for name in _COLUMNS if name != "environment")
         found = {
             record[0]: _parsed(record, self.path)
-            for record in self._select(wanted, f"{columns}, document", _JOIN)
+            for record in self._select(wanted, f"{_NAMES}, document", _JOIN)
         }
         return {key: found[key] for key in wanted if key in found}
 
@@ -293,30 +280,9 @@ def _remedy(complaint: str) -> str:
 
 
 def _record(row: Row, environment: int) -> tuple[Any, ...]:
-    task = row.task
-    return (
-        task.key,
-        task.computes,
-        canonical(task.arguments),
-        task.instance,
-        task.code,
-        row.status.value,
-        row.verdict.value,
-        row.error,
-        canonical(row.values),
-        canonical(row.series),
-        canonical(row.timings),
-        row.solves,
-        row.unproven,
-        int(row.stopped_by_clock),
-        row.log,
-        row.wall_s,
-        row.cpu_s,
-        row.peak_memory_bytes,
-        row.attempts,
-        environment,
-        row.finished_at,
-    )
+    cells = {**vars(row.task), **vars(row)}
+    cells |= {name: canonical(cells[name]) for name in _JSON}
+    return (*(cells[name] for name in _COLUMNS), environment)
 
 
 def _parsed(record: tuple[Any, ...], path: Path) -> Row:
@@ -331,31 +297,10 @@ def _parsed(record: tuple[Any, ...], path: Path) -> Row:
 
 
 def _row(record: tuple[Any, ...]) -> Row:
-    names = [name for name in _COLUMNS if name != "environment"] + ["environment"]
-    cell: Mapping[str, Any] = dict(zip(names, record, strict=True))
-    task = Task(
-        cell["key"],
-        cell["computes"],
-        json.loads(cell["arguments"]),
-        cell["instance"],
-        cell["code"],
-    )
-    return Row(
-        task=task,
-        status=Status(cell["status"]),
-        verdict=Verdict(cell["verdict"]),
-        error=cell["error"],
-        values=json.loads(cell["values"]),
-        series=json.loads(cell["series"]),
-        timings=json.loads(cell["timings"]),
-        solves=cell["solves"],
-        unproven=cell["unproven"],
-        stopped_by_clock=bool(cell["stopped_by_clock"]),
-        log=cell["log"],
-        wall_s=cell["wall_s"],
-        cpu_s=cell["cpu_s"],
-        peak_memory_bytes=cell["peak_memory_bytes"],
-        attempts=cell["attempts"],
-        environment=json.loads(cell["environment"]),
-        finished_at=cell["finished_at"],
-    )
+    *cells, environment = record
+    cell: dict[str, Any] = dict(zip(_COLUMNS, cells, strict=True))
+    cell |= {name: json.loads(cell[name]) for name in _JSON}
+    cell["status"], cell["verdict"] = Status(cell["status"]), Verdict(cell["verdict"])
+    cell["stopped_by_clock"] = bool(cell["stopped_by_clock"])
+    task = Task(**{field.name: cell.pop(field.name) for field in fields(Task)})
+    return Row(task, **cell, environment=json.loads(environment))

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from bfio.studies.kinds import RowKind
 from bfio.studies.row import Context, RowResult
-from bfio.studies.row_kind import Described, described
+from bfio.studies.row_kind import Described, RowKind, described
 from formulations.step import StepProblem, solve
 from formulations.step.check import violations
 

@@ -1,9 +1,9 @@
 """Rows that serve one workload with one algorithm on one worker with a KV cache."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from bfio.common.metrics import Metric
@@ -66,52 +66,28 @@ VALUES = [
 )
 
 
-@dataclass(frozen=True)
-class CachePlan:
-    """A row that is fully decided.
-
-    Parameters
-    ----------
-    algorithm : str
-        Algorithm with its options.
-    offer : Offer
-        The requests, and when they arrive.
-    first : int, optional
-        How many of them arrive; all by default.
-    limits : Limits
-        When to give up.
-    seed : int
-        Seed of the algorithm's draws.
-    series_s : int, optional
-        Time that the series cover [s]; the whole run by default.
-    """
-
-    algorithm: str
-    offer: Offer
-    first: int | None
-    limits: Limits
-    seed: int
-    series_s: int | None
-
-
 def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
-    row = _plan(Arguments(arguments, ARGUMENTS), context)
-    _check_first(row.first, check_offer(row.offer))
-    facts = request_facts(row.offer.choice)
-    source = algorithm_digest(row.algorithm)
-    return Planned(digest_of(f"{facts.digest}{source}"), partial(_compute, row))
+    given = Arguments(arguments, ARGUMENTS)
+    offer, algorithm = offer_of(given, context), algorithm_of(given)
+    first = given.optional_whole("first", minimum=1)
+    limits = Limits(batches=given.whole("batches", DEFAULT_BATCHES, minimum=1))
+    seed = given.whole("seed", 0)
+    series_s = given.optional_whole("series_s", minimum=1, maximum=10**9)
+    _check_first(first, check_offer(offer))
 
+    def compute() -> RowResult:
+        offered = _offered(offer)
+        instance = offered if first is None else first_requests(offered, first)
+        run = serve(instance, algorithm, seed=seed, limits=limits)
+        return RowResult(
+            values={**cache_values(run), "rate_per_s": rate_per_second(offered, offer.load)},
+            series=cache_series(run, series_s),
+            violations=violations(run),
+        )
 
-def _compute(plan: CachePlan) -> RowResult:
-    offered = _offered(plan.offer)
-    instance = offered if plan.first is None else first_requests(offered, plan.first)
-    run = serve(instance, plan.algorithm, seed=plan.seed, limits=plan.limits)
-    return RowResult(
-        values={**cache_values(run), "rate_per_s": rate_per_second(offered, plan.offer.load)},
-        series=cache_series(run, plan.series_s),
-        violations=violations(run),
-    )
+    facts = request_facts(offer.choice)
+    return Planned(digest_of(f"{facts.digest}{algorithm_digest(algorithm)}"), compute)
 
 
 def cache_values(run: CacheRun) -> dict[str, Value]:
@@ -168,7 +144,14 @@ def _check_first(count: int | None, available: int) -> None:
         )
 
 
-def _plan(given: Arguments, context: Context) -> CachePlan:
+def offer_of(given: Arguments, context: Context) -> Offer:
+    """Read which requests arrive, and when.
+
+    Raises
+    ------
+    InputError
+        If the arguments are contradictory, incomplete or out of range.
+    """
     if given.has("synthetic"):
         raise InputError("argument synthetic", "its times fit another machine", "give a trace")
     arrivals = given.choice("arrivals", ("poisson", "trace"))
@@ -177,7 +160,7 @@ def _plan(given: Arguments, context: Context) -> CachePlan:
         raise InputError("argument load", "0 is out of range", "use a number > 0")
     if arrivals == "poisson" and load == 0:
         raise InputError("argument load", "missing", 'give one, or use arrivals = "trace"')
-    offer = Offer(
+    return Offer(
         choice=workload_choice(given, 1, context),
         memory=given.whole("memory", DEFAULT_MEMORY, minimum=1, maximum=10**9),
         convention=convention_of(given),
@@ -186,14 +169,6 @@ def _plan(given: Arguments, context: Context) -> CachePlan:
         # The choice drops a seed that draws no requests; arrivals are drawn all the same.
         seed=given.whole("seed", 0) if arrivals == "poisson" else 0,
         skip_oversized=given.flag("skip_oversized"),
-    )
-    return CachePlan(
-        algorithm=algorithm_of(given),
-        offer=offer,
-        first=given.optional_whole("first", minimum=1),
-        limits=Limits(batches=given.whole("batches", DEFAULT_BATCHES, minimum=1)),
-        seed=given.whole("seed", 0),
-        series_s=given.optional_whole("series_s", minimum=1, maximum=10**9),
     )
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
@@ -58,68 +57,40 @@ VALUES = descriptions(
 )
 
 
-@dataclass(frozen=True)
-class MemoryPlan:
-    """A row that is fully decided.
-
-    Parameters
-    ----------
-    problem : NestedProblem
-        Data, with the equal segments that are asked for.
-    best : bool
-        Whether to choose the segments instead.
-    horizon, probability : Fraction
-        T [s] and δ.
-    logarithm : LogArgument
-        What the logarithm of (12) counts.
-    raised : bool
-        Whether thresholds may exceed the least ones where that saves memory.
-    digest : str
-        Of the file.
-    """
-
-    problem: NestedProblem
-    best: bool
-    horizon: Fraction
-    probability: Fraction
-    logarithm: LogArgument
-    raised: bool
-    digest: str
-
-    def solve(self) -> SegmentPlan | None:
-        """Return thresholds and their memory; None if none keep up."""
-        find = best_plan if self.best else plan
-        return find(
-            self.problem,
-            horizon=self.horizon,
-            probability=self.probability,
-            argument=self.logarithm,
-            raised=self.raised,
-        )
-
-
 def plan_row(arguments: Mapping[str, Any], context: Context) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
-    wanted = _plan(Arguments(arguments, ARGUMENTS), context)
-    return Planned(digest_of(wanted.digest), partial(_compute, wanted))
+    given = Arguments(arguments, ARGUMENTS)
+    file = fluid_of(given, context)
+    what = given.choice("spread", ("none", "classes"))
+    problem = _problem(file, what == "classes", WantedRate.of(given))
+    is_best = given.given.get("segments") == "best"
+    if not is_best:
+        count = given.whole("segments", len(problem.outputs), minimum=1)
+        problem = problem.with_boundaries(equal_boundaries(problem.outputs, count))
+    solve = partial(
+        best_plan if is_best else plan,
+        problem,
+        horizon=needed_horizon(given, "say how long the memory must last"),
+        probability=probability_of(given) or Fraction(1, 10),
+        argument=LogArgument(given.choice("logarithm", tuple(LogArgument), LogArgument.PROOF)),
+        raised=given.flag("raised"),
+    )
+    digest = digest_of(json.dumps(file.to_mapping()))
+    return Planned(digest, lambda: _result(problem, solve()))
 
 
-def _compute(wanted: MemoryPlan) -> RowResult:
-    found = wanted.solve()
+def _result(problem: NestedProblem, found: SegmentPlan | None) -> RowResult:
+    """Return the row of thresholds with their memory; None if none keep up."""
     values: dict[str, Value] = dict.fromkeys(entry.name for entry in _OF_PLANS)
     values["keeps_up"] = found is not None
     if found is None:
-        return RowResult({**values, "segment_load": float(wanted.problem.load)}, violations={})
+        return RowResult({**values, "segment_load": float(problem.load)}, violations={})
     # The segments are those of the plan: `best_plan` chooses them.
-    problem = found.problem
-    assert isinstance(problem, NestedProblem)
+    chosen = found.problem
+    assert isinstance(chosen, NestedProblem)
     return RowResult(
-        values={
-            **values,
-            **plan_values(problem, found),
-            "segment_load": float(problem.load),
-        },
-        violations=nested_violations(problem, found.thresholds),
+        values={**values, **plan_values(chosen, found), "segment_load": float(chosen.load)},
+        violations=nested_violations(chosen, found.thresholds),
     )
 
 
@@ -157,27 +128,6 @@ def _printed(problem: NestedProblem, thresholds: tuple[int, ...]) -> Fraction | 
     if ends != tuple(range(width, ends[-1] + 1, width)) or not width:
         return None
     return printed_segment_memory(problem.prompt, width, thresholds)
-
-
-def _plan(given: Arguments, context: Context) -> MemoryPlan:
-    file = fluid_of(given, context)
-    what = given.choice("spread", ("none", "classes"))
-    problem = _problem(file, what == "classes", WantedRate.of(given))
-    segments = given.given.get("segments")
-    is_best = segments == "best"
-    if not is_best:
-        count = given.whole("segments", len(problem.outputs), minimum=1)
-        problem = problem.with_boundaries(equal_boundaries(problem.outputs, count))
-    horizon = needed_horizon(given, "say how long the memory must last")
-    return MemoryPlan(
-        problem=problem,
-        best=is_best,
-        horizon=horizon,
-        probability=probability_of(given) or Fraction(1, 10),
-        logarithm=LogArgument(given.choice("logarithm", tuple(LogArgument), LogArgument.PROOF)),
-        raised=given.flag("raised"),
-        digest=json.dumps(file.to_mapping()),
-    )
 
 
 # Many rows differ in their segments only.

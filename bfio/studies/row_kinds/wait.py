@@ -1,9 +1,7 @@
 """Rows that serve requests on one engine in stages: WAIT, Nested WAIT, and their baselines."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 from bfio.common.users_code import call_check
@@ -13,14 +11,12 @@ from bfio.studies.row_kinds.arguments import Arguments, digest_of
 from bfio.studies.row_kinds.cache_arguments import algorithm_digest
 from bfio.studies.row_kinds.wait_offer import (
     OFFER_ARGUMENTS,
-    StageOffer,
     probability_of,
     stage_offer,
 )
 from bfio.studies.row_kinds.wait_policy import (
     POLICY_ARGUMENTS,
     THRESHOLD_VALUES,
-    PolicyPlan,
     ThresholdFacts,
     policy_plan,
     threshold_facts,
@@ -43,61 +39,39 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class WaitPlan:
-    """A row that is fully decided.
-
-    Parameters
-    ----------
-    offer : StageOffer
-        What arrives.
-    policy : PolicyPlan
-        Who serves it.
-    horizon : Fraction, optional
-        End of the observation [s]; by default the run goes on until nothing is left to do.
-    drain : bool, optional
-        Whether thresholds are ignored after the last arrival; by default without a horizon.
-    batches : int
-        Give up after so many.
-    probability : Fraction, optional
-        ``δ`` of the memory bound.
-    """
-
-    offer: StageOffer
-    policy: PolicyPlan
-    horizon: Fraction | None
-    drain: bool | None
-    batches: int
-    probability: Fraction | None
-
-
 def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
-    row = _plan(Arguments(arguments, ARGUMENTS), context)
-    instance = digest_of(row.offer.digest, algorithm_digest(row.policy.text))
-    return Planned(instance, partial(_compute, row))
+    given = Arguments(arguments, ARGUMENTS)
+    offer = stage_offer(given, context)
+    policy = policy_plan(given, offer.known)
+    call_check(policy.policy, policy.text, offer.samples())
+    horizon = given.exact("horizon_s", positive=True)
+    drain = given.flag("drain") if given.has("drain") else None
+    batches = given.whole("batches", DEFAULT_BATCHES, minimum=1)
+    probability = probability_of(given)
 
+    def compute() -> RowResult:
+        run = serve(
+            offer.draw(),
+            policy.policy,
+            name=policy.text,
+            horizon_s=horizon,
+            drain=drain,
+            batches=batches,
+        )
+        facts = threshold_facts(policy)
+        return RowResult(
+            values={
+                **run_values(run),
+                **fluid_values(offer.offered(), run),
+                **unscaled_values(run, offer.scale),
+                **_threshold_values(facts, probability, run),
+                "left_out": offer.left_out,
+            },
+            violations=violations(run) | _beyond_full_batch(facts, run),
+        )
 
-def _compute(plan: WaitPlan) -> RowResult:
-    run = serve(
-        plan.offer.draw(),
-        plan.policy.policy,
-        name=plan.policy.text,
-        horizon_s=plan.horizon,
-        drain=plan.drain,
-        batches=plan.batches,
-    )
-    facts = threshold_facts(plan.policy)
-    return RowResult(
-        values={
-            **run_values(run),
-            **fluid_values(plan.offer.offered(), run),
-            **unscaled_values(run, plan.offer.scale),
-            **_threshold_values(facts, plan.probability, run),
-            "left_out": plan.offer.left_out,
-        },
-        violations=violations(run) | _beyond_full_batch(facts, run),
-    )
+    return Planned(digest_of(offer.digest, algorithm_digest(policy.text)), compute)
 
 
 def _threshold_values(
@@ -123,20 +97,6 @@ def _beyond_full_batch(facts: ThresholdFacts | None, run: StageRun) -> dict[str,
         return {}
     excess = run.peak_memory - facts.memory
     return {"full_batch": excess} if excess > 0 else {}
-
-
-def _plan(given: Arguments, context: Context) -> WaitPlan:
-    offer = stage_offer(given, context)
-    policy = policy_plan(given, offer.known)
-    call_check(policy.policy, policy.text, offer.samples())
-    return WaitPlan(
-        offer=offer,
-        policy=policy,
-        horizon=given.exact("horizon_s", positive=True),
-        drain=given.flag("drain") if given.has("drain") else None,
-        batches=given.whole("batches", DEFAULT_BATCHES, minimum=1),
-        probability=probability_of(given),
-    )
 
 
 KIND = planned_kind(

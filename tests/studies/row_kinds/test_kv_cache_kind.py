@@ -90,13 +90,11 @@ def test_poisson_arrivals_have_the_rate_of_the_load() -> None:
 def test_loads_differ_by_their_pace_only() -> None:
     """The same gaps, half as long: at twice the load everyone arrives in half the time."""
     from bfio.studies.row_kinds.arguments import Arguments
-    from bfio.studies.row_kinds.kv_cache import ARGUMENTS, _plan
+    from bfio.studies.row_kinds.kv_cache import ARGUMENTS, offer_of
     from bfio.studies.row_kinds.offered_requests import offered_instance
 
     slow, fast = (
-        offered_instance(
-            _plan(Arguments({**SMALL, "load": load}, ARGUMENTS), Context(Path())).offer
-        )
+        offered_instance(offer_of(Arguments({**SMALL, "load": load}, ARGUMENTS), Context(Path())))
         for load in (0.5, 1)
     )
     assert np.abs(slow.arrival - 2 * fast.arrival).max() <= 2_000
