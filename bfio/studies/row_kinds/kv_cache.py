@@ -34,13 +34,6 @@ from formulations.rationals import exact_rational
 #: The worker of the paper: Llama2-70B on two A100 [tokens].
 DEFAULT_MEMORY = 16_492
 DEFAULT_BATCHES = 5_000_000
-
-
-def value_name(metric: Metric[CacheRun]) -> str:
-    """Return what a metric is called here, where times are seconds."""
-    return f"{metric.name}_s" if metric.unit == TIME else metric.name
-
-
 #: Requests come in batches of one worker here: there are no slots to multiply.
 _OF_REQUESTS = tuple(name for name in WORKLOAD_ARGUMENTS if name != "requests_per_slot")
 #: Arguments of a row.
@@ -48,6 +41,13 @@ ARGUMENTS = (
     *_OF_REQUESTS, *ALGORITHM_ARGUMENTS,
     "memory", "convention", "arrivals", "load", "first", "skip_oversized", "batches", "series_s",
 )  # fmt: skip
+
+
+def value_name(metric: Metric[CacheRun]) -> str:
+    """Return what a metric is called here, where times are seconds."""
+    return f"{metric.name}_s" if metric.unit == TIME else metric.name
+
+
 VALUES = [
     Described(value_name(metric), metric.unit.replace(TIME, "s"), metric.description)
     for metric in METRICS
@@ -91,14 +91,19 @@ def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
 
 
 def cache_values(run: CacheRun) -> dict[str, Value]:
-    """Return the figures of a run in seconds and tokens; latencies only if all completed.
+    """Return the metrics of a run in seconds and tokens with their intervals, and what it is.
 
-    The mean over those who did complete before a run was given up would flatter it.
+    Latencies are given only if all requests completed:
+    the mean over those who did complete before a run was given up would flatter it.
     """
     measured, memory = METRICS.measure(run), run.instance.memory
     mean = measured["mean_memory"]
     return {
         **{value_name(entry): _if_fair(run, entry, measured[entry.name]) for entry in METRICS},
+        **{
+            f"{value_name(METRICS[name])}.half_width": _if_fair(run, METRICS[name], width)
+            for name, width in METRICS.half_widths(run).items()
+        },
         "peak_memory_share": run.peak_memory / memory,
         "mean_memory_share": None if mean is None else mean / memory,
         "verdict": run.verdict.value,

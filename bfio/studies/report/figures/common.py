@@ -3,7 +3,8 @@
 import itertools
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from bfio.studies.kinds import describe, with_unit
 from bfio.studies.matching import identity
-from bfio.studies.report.drawing import Drawing
+from bfio.studies.report.drawing import Drawing, look
 from bfio.studies.report.selection import Group, grouped, keys_of, label
 from bfio.studies.report.text import printable
 from bfio.studies.report.traced import Column, DataTable, origin
@@ -97,6 +98,40 @@ def canvas(
     for spare in grid[num_panels:]:
         spare.set_visible(False)
     return figure, grid[:num_panels]
+
+
+@contextmanager
+def framed(
+    plan: Figure,
+    parts: Sequence[Panel],
+    *,
+    height: float = _PANEL_HEIGHT,
+    share_y: bool = True,
+    names: Sequence[str] | None = None,
+) -> Iterator[tuple[Canvas, list[tuple["Axes", Panel]]]]:
+    """Give an empty figure and its axes, one per panel; when all is drawn, label them.
+
+    Parameters
+    ----------
+    plan : Figure
+        The figure.
+    parts : sequence of Panel
+        Its panels.
+    height : float
+        Of one of several [inches].
+    share_y : bool
+        Whether all have one vertical scale, which is then labelled once.
+    names : sequence of str, optional
+        Title of the legend; by default the names of the arguments of curves.
+    """
+    with look():
+        figure, grid = canvas(len(parts), height=height, share_y=share_y)
+        yield figure, list(zip(grid, parts, strict=True))
+        for axes, panel in zip(grid, parts, strict=True):
+            name_panel(axes, panel)
+        if share_y:
+            label_outer(figure, grid)
+        legend(figure, grid, plan.group if names is None else names)
 
 
 def name_panel(axes: "Axes", panel: Panel) -> None:
@@ -215,13 +250,13 @@ def _are_apart(ticks: Sequence[float]) -> bool:
     return all(b - a >= 0.08 * span for a, b in itertools.pairwise(ticks))
 
 
-def value_axes(grid: Sequence["Axes"], name: str, *, log: bool) -> None:
+def value_axes(grid: Sequence[tuple["Axes", Panel]], name: str, *, log: bool) -> None:
     """Label the vertical axes of panels in which the data are drawn.
 
     An axis is linear, whatever is asked for, if nothing drawn along it is positive.
     """
-    is_log = log and any(math.isfinite(axes.yaxis.get_minpos()) for axes in grid)
-    for axes in grid:
+    is_log = log and any(math.isfinite(axes.yaxis.get_minpos()) for axes, _ in grid)
+    for axes, _ in grid:
         axes.set_ylabel(plain(name))
         if is_log:
             axes.set_yscale("log")

@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bfio.studies.report.drawing import Drawing, look
+from bfio.studies.report.drawing import Drawing
 from bfio.studies.report.figures.common import (
     Look,
     Places,
-    canvas,
     curve_label,
     drawn_value,
-    label_outer,
-    legend,
-    name_panel,
+    framed,
     nothing,
     panels,
     per_panel,
@@ -47,20 +44,16 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
     places = Places.of(done, plan.x)
     parts = panels(plan, done)
     lines, found_points = [], list[Point]()
-    with look():
-        figure, grid = canvas(len(parts))
-        for axes, panel in zip(grid, parts, strict=True):
+    with framed(plan, parts) as (figure, grid):
+        for axes, panel in grid:
             for index, curve in enumerate(panel.curves):
                 found = list(points(plan, curve, places))
                 lines += [line(plan, point) for point in found]
                 found_points += found
                 shift = 0 if places.is_numeric else _DODGE * (index - (len(panel.curves) - 1) / 2)
                 _draw_curve(axes, found, places, shift, Look.of(index), curve_label(curve))
-            name_panel(axes, panel)
             places.label(axes, plan.x, log="x" in plan.log)
         value_axes(grid, drawn_value(plan, done), log="y" in plan.log)
-        label_outer(figure, grid)
-        legend(figure, grid, plan.group)
     caption = f"{drawn_value(plan, done)} against {plan.x}{per_panel(plan)}. {MEANS}."
     notes = _said(plan, found_points, places)
     return Drawing(figure, DataTable(columns(plan, done), [Body(lines)]), caption, notes)

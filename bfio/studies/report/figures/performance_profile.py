@@ -11,19 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bfio.studies.matching import identity
-from bfio.studies.report.drawing import Drawing, look
+from bfio.studies.report.drawing import Drawing
 from bfio.studies.report.figures.common import (
     Look,
     Panel,
-    canvas,
     curve_label,
     drawn_value,
+    framed,
     key_columns,
     key_values,
-    label_outer,
-    legend,
     marks,
-    name_panel,
     nothing,
     panels,
     per_panel,
@@ -68,18 +65,15 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
     found = [_profiles(plan, panel, names) for panel in parts]
     grid_of_factors = _grid([profile for profiles in found for profile in profiles])
     bodies, notes = [], _said(plan, rows)
-    with look():
-        figure, grid = canvas(len(parts))
-        for axes, panel, profiles in zip(grid, parts, found, strict=True):
+    with framed(plan, parts) as (figure, grid):
+        for (axes, panel), profiles in zip(grid, found, strict=True):
             everyone = [row for curve in panel.curves for row in curve.items]
             for index, profile in enumerate(profiles):
                 shares = [_share(profile, factor) for factor in grid_of_factors]
                 _draw_curve(axes, grid_of_factors, shares, index, profile)
                 if profile.group.items:
                     bodies.append(_body(plan, profile, grid_of_factors, everyone, names))
-            _label(axes, panel, plan, grid_of_factors[-1])
-        label_outer(figure, grid)
-        legend(figure, grid, plan.group)
+            _label(axes, plan, grid_of_factors[-1])
     return Drawing(figure, DataTable(_columns(plan), bodies), _caption(plan, rows, names), notes)
 
 
@@ -176,8 +170,7 @@ def _draw_curve(
     )
 
 
-def _label(axes: "Axes", panel: Panel, plan: Figure, largest: float) -> None:
-    name_panel(axes, panel)
+def _label(axes: "Axes", plan: Figure, largest: float) -> None:
     axes.set_ylim(0, 103)
     axes.set_ylabel("instances within the factor [%]")
     axes.set_xlabel(f"factor τ of the best {plain(plan.y)}")

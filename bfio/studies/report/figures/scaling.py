@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bfio.studies.report.drawing import Drawing, look
+from bfio.studies.report.drawing import Drawing
 from bfio.studies.report.figures.common import (
     Look,
     Places,
-    canvas,
     curve_label,
     drawn_value,
-    legend,
-    name_panel,
+    framed,
     nothing,
     panels,
     per_panel,
@@ -68,9 +66,10 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
         raise refuse(plan, f"{plan.x} is not a positive number in every row", "choose another x")
     lines, notes = [], list[Phrase]()
     parts = panels(plan, done)
-    with look():
-        figure, grid = canvas(len(parts), height=3.0, share_y=False)
-        for axes, panel in zip(grid, parts, strict=True):
+    heading = f"{', '.join(plan.group)}{' (exponent)' if len(parts) == 1 else ''}"
+    names = [heading] if plan.group else ()
+    with framed(plan, parts, height=3.0, share_y=False, names=names) as (figure, grid):
+        for axes, panel in grid:
             for index, curve in enumerate(panel.curves):
                 found = list(points(plan, curve, places))
                 fit = _fit(plan, curve)
@@ -78,13 +77,8 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
                 _draw_curve(axes, found, places, fit, Look.of(index), name)
                 lines += [line(plan, point) for point in found]
                 notes += _said(plan, panel.label, curve, fit)
-            name_panel(axes, panel)
             places.label(axes, plan.x, log=True)
-            value_axes([axes], drawn_value(plan, done), log=True)
-        heading = (
-            f"{', '.join(plan.group)} (exponent)" if len(parts) == 1 else ", ".join(plan.group)
-        )
-        legend(figure, grid, [heading] if plan.group else ())
+            value_axes([(axes, panel)], drawn_value(plan, done), log=True)
     caption = (
         f"{drawn_value(plan, done)} against {plan.x}, both logarithmic{per_panel(plan)}. {MEANS};"
         " lines: power laws fitted by least squares to the logarithms of all rows, with the"

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bfio.common.statistics import student_t
-from bfio.studies.report.drawing import Drawing, look
+from bfio.studies.report.drawing import Drawing
 from bfio.studies.report.figures.common import (
     Look,
-    canvas,
     curve_label,
     drawn_unit,
     drawn_value,
+    framed,
     key_columns,
     key_values,
-    label_outer,
-    legend,
     marks,
-    name_panel,
     nothing,
     panels,
     per_panel,
@@ -73,25 +70,21 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
     edges = _edges(max(len(row.series[plan.y]) for row in done))
     parts = panels(plan, done)
     bodies, lowest = [], np.inf
-    with look():
-        figure, grid = canvas(len(parts))
-        for axes, panel in zip(grid, parts, strict=True):
+    with framed(plan, parts) as (figure, grid):
+        for axes, panel in grid:
             for index, group in enumerate(panel.curves):
                 if group.items:
                     curve = _curve(_block_means(group.items, plan.y, edges))
                     _draw_curve(axes, edges, curve, Look.of(index), curve_label(group))
                     lowest = min(lowest, float(np.nanmin(curve.mean, initial=np.inf)))
                     bodies.append(_body(plan, group, edges, curve))
-            name_panel(axes, panel)
             axes.set_xlabel(plain(plan.x or "index"))
             axes.xaxis.set_major_formatter(lambda x, _: short_number(x))
             if "x" in plan.log and math.isfinite(axes.xaxis.get_minpos()):
                 axes.set_xscale("log")
         value_axes(grid, drawn_value(plan, done), log="y" in plan.log)
-        if lowest >= 0 and grid[0].get_yscale() == "linear":
-            grid[0].set_ylim(bottom=0)
-        label_outer(figure, grid)
-        legend(figure, grid, plan.group)
+        if lowest >= 0 and grid[0][0].get_yscale() == "linear":
+            grid[0][0].set_ylim(bottom=0)
     return Drawing(figure, DataTable(_columns(plan, done), bodies), _caption(plan, done, edges))
 
 
