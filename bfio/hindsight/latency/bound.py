@@ -71,17 +71,15 @@ def priced_bound(
     scaled = np.floor(np.maximum(prices, 0.0) * SCALE).astype(np.int64)
     # Nobody can be a closed cell, so its price would only cost.
     scaled[~windows.cells] = 0
-    smallest = int(form.prompt.min(initial=1))
-    best = _dearest_by_round(scaled, cells.tokens, cells.left, cells.copies, form.memory, smallest)
-    cost = _costs(scaled, cells.of_age, form.arrival, form.duration, SCALE)
+    best = _dearest_by_round(scaled, cells)
+    cost = _costs(scaled, cells.of_age, form, SCALE)
     cost[~windows.starts] = CLOSED
     return PricedBound(scaled, best, cost, sum(cost.min(axis=1).tolist()) - sum(best.tolist()))
 
 
-def cell_losses(form: NormalForm, cells: Cells, priced: PricedBound) -> IntArray:
+def cell_losses(cells: Cells, priced: PricedBound) -> IntArray:
     """Return how much cheaper than the dearest set one with a cell is, shape (rounds, c)."""
-    smallest = int(form.prompt.min(initial=1))
-    return _losses(priced.prices, cells.tokens, cells.left, cells.copies, form.memory, smallest)
+    return _losses(priced.prices, cells)
 
 
 def narrowed_windows(
@@ -93,49 +91,33 @@ def narrowed_windows(
     at each round that i occupies, by what the dearest set with i's cell is cheaper than the
     dearest set: at those rounds the set present does contain the cell.
     """
-    loss = cell_losses(form, cells, priced)
+    loss = cell_losses(cells, priced)
     extra = priced.cost - priced.cost.min(axis=1, keepdims=True)
-    extra += _costs(loss, cells.of_age, form.arrival, form.duration, 0)
+    extra += _costs(loss, cells.of_age, form, 0)
     return open_windows(form, cells, windows.starts & (priced.scaled + extra <= cutoff))
 
 
 @entry_point
-def _dearest_by_round(
-    prices: IntArray,
-    tokens: IntArray,
-    left: IntArray,
-    copies: IntArray,
-    memory: int,
-    smallest: int,
-) -> IntArray:
-    found = np.zeros(len(prices), np.int64)
+def _dearest_by_round(prices: IntArray, cells: Cells) -> IntArray:
+    best = np.zeros(len(prices), np.int64)
     for now in range(len(prices)):
-        found[now] = dearest(prices[now], tokens, left, copies, memory, smallest)
-    return found
+        best[now] = dearest(prices[now], cells)
+    return best
 
 
 @entry_point
-def _losses(
-    prices: IntArray,
-    tokens: IntArray,
-    left: IntArray,
-    copies: IntArray,
-    memory: int,
-    smallest: int,
-) -> IntArray:
-    room = (len(tokens), memory // smallest + 2, memory + 1)
+def _losses(prices: IntArray, cells: Cells) -> IntArray:
+    room = (len(cells.tokens), cells.memory // cells.smallest + 2, cells.memory + 1)
     before, after = np.zeros(room, np.int64), np.zeros(room, np.int64)
-    found = np.zeros_like(prices)
+    loss = np.zeros_like(prices)
     for now in range(len(prices)):
-        losses(prices[now], tokens, left, copies, memory, smallest, before, after, found[now])
-    return found
+        losses(prices[now], cells, before, after, loss[now])
+    return loss
 
 
 @entry_point
-def _costs(
-    prices: IntArray, of_age: IntArray, arrival: IntArray, duration: IntArray, scale: int
-) -> IntArray:
-    rounds = len(prices)
+def _costs(prices: IntArray, of_age: IntArray, form: NormalForm, scale: int) -> IntArray:
+    rounds, arrival, duration = len(prices), form.arrival, form.duration
     cost = np.zeros((len(arrival), rounds + 1), np.int64)
     for i in range(len(arrival)):
         for k in range(rounds + 1):

@@ -6,6 +6,7 @@ peak is m + r. Whether requests fit together from now on depends on their cells 
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,9 +14,8 @@ from bfio.hindsight.latency.normal_form import NormalForm
 from formulations.arrays import BoolArray, IntArray
 
 
-@dataclass(frozen=True)
-class Cells:
-    """All cells some request can be, latest to finish first.
+class Cells(NamedTuple):
+    """All cells some request can be, latest to finish first; kernels take them as they are.
 
     Parameters
     ----------
@@ -25,12 +25,16 @@ class Cells:
         Shape (c,): how many requests can be the cell and would fit there together.
     of_age : IntArray
         Shape (n, longest duration): cell of each request by age, -1 beyond its end.
+    memory, smallest : int
+        ``M`` and the least prompt [tokens].
     """
 
     tokens: IntArray
     left: IntArray
     copies: IntArray
     of_age: IntArray
+    memory: int
+    smallest: int
 
 
 def build_cells(form: NormalForm) -> Cells:
@@ -50,6 +54,8 @@ def build_cells(form: NormalForm) -> Cells:
             [min(requests_at[r, m], form.memory // (m + r)) for r, m in ordered], dtype=np.int64
         ),
         of_age=of_age,
+        memory=form.memory,
+        smallest=int(form.prompt.min(initial=1)),
     )
 
 

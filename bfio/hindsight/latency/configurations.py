@@ -17,7 +17,8 @@ import math
 
 import numpy as np
 
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, in_place, kernel
+from bfio.hindsight.latency.cells import Cells
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 #: Weight of the empty set; keeps products clear of the smallest and largest doubles.
@@ -28,108 +29,94 @@ _NEGLIGIBLE = -20.0
 UNREACHABLE = -(1 << 60)
 
 
-@entry_point
-def most_others(m: int, r: int, memory: int, smallest: int) -> int:
+@in_place
+def most_others(cell: int, cells: Cells) -> int:
     """Return how many requests may be there before a cell is added; -1 if not even none."""
-    return (memory - m - r) // (smallest + r) if m + r <= memory else -1
+    room = cells.memory - cells.tokens[cell] - cells.left[cell]
+    return room // (cells.smallest + cells.left[cell]) if room >= 0 else -1
 
 
-@entry_point
-def empty_sets(memory: int, smallest: int) -> IntArray:
+@in_place
+def span(cell: int, count: int, cells: Cells) -> tuple[int, int]:
+    """Return from and up to which tokens others may hold when a cell joins ``count`` of them."""
+    left = cells.left[cell]
+    return count * cells.smallest, cells.memory - (count + 1) * left - cells.tokens[cell] + 1
+
+
+@kernel
+def empty_sets(cells: Cells) -> IntArray:
     """Return the table in which only the empty set is there, at price 0."""
-    value = np.full((memory // smallest + 2, memory + 1), UNREACHABLE, np.int64)
+    room = (cells.memory // cells.smallest + 2, cells.memory + 1)
+    value = np.full(room, UNREACHABLE, np.int64)
     value[0, 0] = 0
     return value
 
 
-@entry_point
-def offer(price: int, m: int, r: int, memory: int, smallest: int, value: IntArray) -> None:
+@in_place
+def offer(price: int, cell: int, cells: Cells, value: IntArray) -> None:
     """Let every set take one more copy of a cell, if it fits and pays."""
     if price <= 0:
         return
-    for c in range(most_others(m, r, memory, smallest), -1, -1):
-        low, high = c * smallest, memory - (c + 1) * r - m + 1
+    m = cells.tokens[cell]
+    for c in range(most_others(cell, cells), -1, -1):
+        low, high = span(cell, c, cells)
         source, target = value[c, low:high], value[c + 1, low + m : high + m]
         for s in range(len(source)):
             target[s] = max(target[s], source[s] + price)
 
 
 @entry_point
-def dearest(
-    price: IntArray,
-    tokens: IntArray,
-    left: IntArray,
-    copies: IntArray,
-    memory: int,
-    smallest: int,
-) -> int:
+def dearest(price: IntArray, cells: Cells) -> int:
     """Return the greatest total price of a set of cells that fit together, in integers."""
-    value = empty_sets(memory, smallest)
-    for cell in range(len(tokens)):
-        for _ in range(copies[cell] if price[cell] > 0 else 0):
-            offer(price[cell], tokens[cell], left[cell], memory, smallest, value)
+    value = empty_sets(cells)
+    for cell in range(len(price)):
+        for _ in range(cells.copies[cell] if price[cell] > 0 else 0):
+            offer(price[cell], cell, cells, value)
     return value.max()  # type: ignore[no-any-return]
 
 
-@entry_point
-def around(
-    price: IntArray,
-    tokens: IntArray,
-    left: IntArray,
-    copies: IntArray,
-    memory: int,
-    smallest: int,
-    before: IntArray,
-    after: IntArray,
-) -> int:
+@kernel
+def around(price: IntArray, cells: Cells, before: IntArray, after: IntArray) -> int:
     """Fill the best sets of the cells before each one, and what may still follow its first copy.
 
     ``before`` and ``after`` have shape (c, requests, tokens). Returns the price of the dearest
     set.
     """
-    value = empty_sets(memory, smallest)
-    for cell in range(len(tokens)):
+    value = empty_sets(cells)
+    for cell in range(len(price)):
         before[cell] = value
-        for _ in range(copies[cell] if price[cell] > 0 else 0):
-            offer(price[cell], tokens[cell], left[cell], memory, smallest, value)
+        for _ in range(cells.copies[cell] if price[cell] > 0 else 0):
+            offer(price[cell], cell, cells, value)
     behind = np.zeros(value.shape, np.int64)
-    for cell in range(len(tokens) - 1, -1, -1):
-        m, r, gain = tokens[cell], left[cell], price[cell]
-        for _ in range(copies[cell] - 1 if gain > 0 else 0):
-            _precede(gain, m, r, memory, smallest, behind)
+    for cell in range(len(price) - 1, -1, -1):
+        for _ in range(cells.copies[cell] - 1 if price[cell] > 0 else 0):
+            _precede(price[cell], cell, cells, behind)
         after[cell] = behind
-        if gain > 0:
-            _precede(gain, m, r, memory, smallest, behind)
+        if price[cell] > 0:
+            _precede(price[cell], cell, cells, behind)
     return value.max()  # type: ignore[no-any-return]
 
 
-@entry_point
-def _precede(price: int, m: int, r: int, memory: int, smallest: int, behind: IntArray) -> None:
+@in_place
+def _precede(price: int, cell: int, cells: Cells, behind: IntArray) -> None:
     """Let a copy of a cell come before what follows."""
-    for c in range(most_others(m, r, memory, smallest) + 1):
-        low, high = c * smallest, memory - (c + 1) * r - m + 1
+    m = cells.tokens[cell]
+    for c in range(most_others(cell, cells) + 1):
+        low, high = span(cell, c, cells)
         source, target = behind[c + 1, low + m : high + m], behind[c, low:high]
         for s in range(len(source)):
             target[s] = max(target[s], source[s] + price)
 
 
-@entry_point
-def best_with(
-    price: int,
-    m: int,
-    r: int,
-    memory: int,
-    smallest: int,
-    before: IntArray,
-    after: IntArray,
-) -> int:
+@in_place
+def best_with(price: int, cell: int, cells: Cells, before: IntArray, after: IntArray) -> int:
     """Return the price of the dearest set with a cell; negative if there is none.
 
     ``before`` holds the sets that it may join, ``after`` what may follow it.
     """
-    best = UNREACHABLE
-    for c in range(most_others(m, r, memory, smallest) + 1):
-        low, high = c * smallest, memory - (c + 1) * r - m + 1
+    best, m = UNREACHABLE, cells.tokens[cell]
+    for c in range(most_others(cell, cells) + 1):
+        low, high = span(cell, c, cells)
         source, rest = before[c, low:high], after[c + 1, low + m : high + m]
         for s in range(len(source)):
             best = max(best, source[s] + rest[s])
@@ -138,36 +125,22 @@ def best_with(
 
 @entry_point
 def losses(
-    price: IntArray,
-    tokens: IntArray,
-    left: IntArray,
-    copies: IntArray,
-    memory: int,
-    smallest: int,
-    before: IntArray,
-    after: IntArray,
-    loss: IntArray,
+    price: IntArray, cells: Cells, before: IntArray, after: IntArray, loss: IntArray
 ) -> None:
     """Fill how much cheaper than the dearest set the dearest one with a given cell is.
 
     ``loss`` has shape (c,); ``before`` and ``after`` are room to work in.
     """
-    best = around(price, tokens, left, copies, memory, smallest, before, after)
-    for cell in range(len(tokens)):
-        loss[cell] = best - best_with(
-            price[cell], tokens[cell], left[cell], memory, smallest, before[cell], after[cell]
-        )
+    best = around(price, cells, before, after)
+    for cell in range(len(price)):
+        loss[cell] = best - best_with(price[cell], cell, cells, before[cell], after[cell])
 
 
-@entry_point
+@kernel
 def soft_dearest(
     price: FloatArray,
-    tokens: IntArray,
-    left: IntArray,
-    copies: IntArray,
+    cells: Cells,
     open_cells: BoolArray,
-    memory: int,
-    smallest: int,
     temperature: float,
     stages: FloatArray,
     expected: FloatArray,
@@ -179,19 +152,19 @@ def soft_dearest(
     """
     used = np.zeros(len(stages), np.int64)
     count = 0
-    for cell in range(len(tokens)):
+    for cell in range(len(price)):
         expected[cell] = 0.0
         if open_cells[cell] and price[cell] > _NEGLIGIBLE * temperature:
-            for _ in range(copies[cell]):
+            for _ in range(cells.copies[cell]):
                 used[count] = cell
                 count += 1
     work = np.zeros(stages.shape[1:])
     work[0, 0] = _EMPTY
     for j in range(count):
-        m, r = tokens[used[j]], left[used[j]]
+        m = cells.tokens[used[j]]
         weight = math.exp(price[used[j]] / temperature)
-        for c in range(most_others(m, r, memory, smallest), -1, -1):
-            low, high = c * smallest, memory - (c + 1) * r - m + 1
+        for c in range(most_others(used[j], cells), -1, -1):
+            low, high = span(used[j], c, cells)
             source, target = work[c, low:high], work[c + 1, low + m : high + m]
             stage = stages[j, c]
             for s in range(len(source)):
@@ -199,13 +172,13 @@ def soft_dearest(
                 target[s] += weight * source[s]
     total = work.sum()
     work[:] = 1.0 / total
-    mean = np.zeros(memory + 1)
+    mean = np.zeros(cells.memory + 1)
     for j in range(count - 1, -1, -1):
-        m, r = tokens[used[j]], left[used[j]]
+        m = cells.tokens[used[j]]
         weight = math.exp(price[used[j]] / temperature)
         mean[:] = 0.0
-        for c in range(most_others(m, r, memory, smallest) + 1):
-            low, high = c * smallest, memory - (c + 1) * r - m + 1
+        for c in range(most_others(used[j], cells) + 1):
+            low, high = span(used[j], c, cells)
             target, source = work[c, low:high], work[c + 1, low + m : high + m]
             stage = stages[j, c]
             # Sums by position, not into one number: only so do these loops vectorise.

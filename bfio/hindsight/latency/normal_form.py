@@ -4,7 +4,7 @@ That is convention B. A(s, o) is B(s, o + 1), and C(s, o) is B(s + 1, o) one rou
 have the same feasible starts as their image (spec kv_cache, section 1.6; tested).
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,8 @@ from formulations.arrays import IntArray
 from formulations.hindsight_latency import Convention, LatencyProblem
 
 
-@dataclass(frozen=True)
-class NormalForm:
-    """Requests in convention B, sorted so that identical ones are neighbours.
+class NormalForm(NamedTuple):
+    """Requests in convention B, sorted so that identical ones are neighbours; kernels take it.
 
     Parameters
     ----------

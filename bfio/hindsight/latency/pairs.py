@@ -22,8 +22,8 @@ from bfio.hindsight.latency.configurations import (
     empty_sets,
     most_others,
     offer,
+    span,
 )
-from bfio.hindsight.latency.normal_form import NormalForm
 from formulations.arrays import IntArray
 
 #: Most entries of the tables of all rounds.
@@ -54,9 +54,7 @@ class PairLosses:
     size: IntArray
 
 
-def pair_losses(
-    form: NormalForm, cells: Cells, priced: PricedBound, windows: Windows, pool: Executor
-) -> PairLosses:
+def pair_losses(cells: Cells, priced: PricedBound, windows: Windows, pool: Executor) -> PairLosses:
     """Return the losses of all pairs of open cells by round."""
     size = windows.cells.sum(axis=1)
     row = np.where(windows.cells, np.cumsum(windows.cells, axis=1) - 1, -1)
@@ -66,17 +64,14 @@ def pair_losses(
         return PairLosses(np.zeros(0, np.int32), empty, row, empty)
     begin = np.cumsum(size**2) - size**2
     loss = np.zeros(entries, np.int32)
-    smallest = int(form.prompt.min(initial=1))
 
     def fill(now: int) -> None:
         open_ = np.flatnonzero(windows.cells[now])
         _fill_pairs(
             priced.prices[now, open_],
-            cells.tokens[open_],
-            cells.left[open_],
-            cells.copies[open_],
-            form.memory,
-            smallest,
+            cells._replace(
+                tokens=cells.tokens[open_], left=cells.left[open_], copies=cells.copies[open_]
+            ),
             loss[begin[now] : begin[now] + size[now] ** 2].reshape(size[now], size[now]),
         )
 
@@ -85,35 +80,24 @@ def pair_losses(
 
 
 @entry_point
-def _fill_pairs(
-    price: IntArray,
-    tokens: IntArray,
-    left: IntArray,
-    copies: IntArray,
-    memory: int,
-    smallest: int,
-    loss: NDArray[np.int32],
-) -> None:
-    num_cells = len(tokens)
-    value = empty_sets(memory, smallest)
+def _fill_pairs(price: IntArray, cells: Cells, loss: NDArray[np.int32]) -> None:
+    num_cells = len(price)
+    value = empty_sets(cells)
     before = np.zeros((num_cells, *value.shape), np.int64)
     after = np.zeros((num_cells, *value.shape), np.int64)
-    best = around(price, tokens, left, copies, memory, smallest, before, after)
+    best = around(price, cells, before, after)
     for first in range(num_cells):
-        m, r, gain = tokens[first], left[first], price[first]
-        loss[first, first] = best - best_with(
-            gain, m, r, memory, smallest, before[first], after[first]
-        )
+        gain, m = price[first], cells.tokens[first]
+        loss[first, first] = best - best_with(gain, first, cells, before[first], after[first])
         value[:] = UNREACHABLE
-        for c in range(most_others(m, r, memory, smallest) + 1):
-            for s in range(c * smallest, memory - (c + 1) * r - m + 1):
-                value[c + 1, s + m] = before[first, c, s] + gain
-        for _ in range(copies[first] - 1):
-            offer(gain, m, r, memory, smallest, value)
+        for c in range(most_others(first, cells) + 1):
+            low, high = span(first, c, cells)
+            value[c + 1, low + m : high + m] = before[first, c, low:high] + gain
+        for _ in range(cells.copies[first] - 1):
+            offer(gain, first, cells, value)
         for second in range(first + 1, num_cells):
-            m, r, gain = tokens[second], left[second], price[second]
-            both = best_with(gain, m, r, memory, smallest, value, after[second])
+            both = best_with(price[second], second, cells, value, after[second])
             loss[first, second] = min(best - both, _NEVER)
             loss[second, first] = loss[first, second]
-            for _ in range(copies[second]):
-                offer(gain, m, r, memory, smallest, value)
+            for _ in range(cells.copies[second]):
+                offer(price[second], second, cells, value)

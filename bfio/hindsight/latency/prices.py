@@ -96,8 +96,7 @@ class PriceAscent:
         waiting = (starts[None, :] >= np.arange(rounds)[:, None]).sum(axis=1)
         # A first guess: a full memory is worth one round to everyone who waits.
         self.prices: FloatArray = waiting[:, None] * cells.tokens[None, :] / form.memory
-        self._smallest = int(form.prompt.min(initial=1))
-        most = form.memory // self._smallest
+        most = form.memory // cells.smallest
         room = (int(cells.copies.sum()), most + 2, form.memory + 1)
         self._stages = [np.zeros(room) for _ in range(_PARTS)]
         self._chance = np.zeros((form.num_requests, rounds + 1))
@@ -153,14 +152,13 @@ class PriceAscent:
 
         def starts(part: int) -> float:
             return _soft_starts(
-                part, _PARTS, prices, cells.of_age, self.windows.starts, form.arrival,
-                form.duration, stage.temperature, stage.width, self._chance,
+                part, _PARTS, prices, cells.of_age, form, self.windows.starts,
+                stage.temperature, stage.width, self._chance,
             )  # fmt: skip
 
         def rounds(part: int) -> float:
             return _soft_rounds(
-                part, _PARTS, prices, cells.tokens, cells.left, cells.copies, cells.of_age,
-                level.open_cells, form.duration, form.memory, self._smallest, level.heat,
+                part, _PARTS, prices, cells, level.open_cells, form.duration, level.heat,
                 stage.width, self._chance, self._stages[part], slope,
             )  # fmt: skip
 
@@ -183,15 +181,14 @@ def _soft_starts(
     parts: int,
     prices: FloatArray,
     of_age: IntArray,
+    form: NormalForm,
     open_starts: BoolArray,
-    arrival: IntArray,
-    duration: IntArray,
     temperature: float,
     width: int,
     chance: FloatArray,
 ) -> float:
     """Return the soft least costs of every ``parts``-th request; fill the chance of each start."""
-    rounds = chance.shape[1] - 1
+    rounds, arrival, duration = chance.shape[1] - 1, form.arrival, form.duration
     value = 0.0
     for i in range(part, len(arrival), parts):
         cost = chance[i]
@@ -218,14 +215,9 @@ def _soft_rounds(
     part: int,
     parts: int,
     prices: FloatArray,
-    tokens: IntArray,
-    left: IntArray,
-    copies: IntArray,
-    of_age: IntArray,
+    cells: Cells,
     open_cells: BoolArray,
     duration: IntArray,
-    memory: int,
-    smallest: int,
     heat: FloatArray,
     width: int,
     chance: FloatArray,
@@ -239,12 +231,11 @@ def _soft_rounds(
     for block in range(part, len(prices), parts):
         first, last = block * width, min((block + 1) * width, rounds)
         value += (last - first) * soft_dearest(
-            prices[block], tokens, left, copies, open_cells[block], memory, smallest, heat[block],
-            stages, expected,
-        )  # fmt: skip
+            prices[block], cells, open_cells[block], heat[block], stages, expected
+        )
         for now in range(first, last):
             for i in range(len(duration)):
                 for age in range(min(duration[i], now + 1)):
-                    slope[block, of_age[i, age]] += chance[i, now - age]
+                    slope[block, cells.of_age[i, age]] += chance[i, now - age]
         slope[block] -= (last - first) * expected
     return value

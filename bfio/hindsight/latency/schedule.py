@@ -89,12 +89,12 @@ class _Annealing:
     def __init__(
         self, form: NormalForm, order: IntArray, rounds: int, generator: np.random.Generator
     ) -> None:
-        self._data = form.memory, form.prompt, form.duration, form.arrival
+        self._form = form
         self._order = order
         self._used = np.zeros(rounds, np.int64)
         self._generator = generator
         self.starts = np.zeros(len(order), np.int64)
-        self.value, looks = place_in_order(order, *self._data, self._used, self.starts)
+        self.value, looks = place_in_order(order, form, self._used, self.starts)
         self._current = self.value
         self._work = looks + rounds
 
@@ -110,7 +110,7 @@ class _Annealing:
             count = min(piece, min(decodes, 4 * period) - begin)
             self._current, self.value = search_orders(
                 self._order,
-                *self._data,
+                self._form,
                 self._used,
                 begin,
                 count,
@@ -125,13 +125,7 @@ class _Annealing:
 
 @entry_point
 def place_in_order(
-    order: IntArray,
-    memory: int,
-    prompt: IntArray,
-    duration: IntArray,
-    arrival: IntArray,
-    used: IntArray,
-    starts: IntArray,
+    order: IntArray, form: NormalForm, used: IntArray, starts: IntArray
 ) -> tuple[int, int]:
     """Start each request as early as the requests before it allow.
 
@@ -139,8 +133,9 @@ def place_in_order(
     """
     used[:] = 0
     total, looks = 0, 0
+    memory, prompt, duration = form.memory, form.prompt, form.duration
     for i in order:
-        start = arrival[i]
+        start = form.arrival[i]
         age = duration[i] - 1
         while age >= 0:
             looks += 1
@@ -161,10 +156,7 @@ def place_in_order(
 @entry_point
 def search_orders(
     order: IntArray,
-    memory: int,
-    prompt: IntArray,
-    duration: IntArray,
-    arrival: IntArray,
+    form: NormalForm,
     used: IntArray,
     begin: int,
     count: int,
@@ -195,7 +187,7 @@ def search_orders(
             for j in range(source, target, -1):
                 trial[j] = trial[j - 1]
         trial[target] = moved
-        value, _ = place_in_order(trial, memory, prompt, duration, arrival, used, starts)
+        value, _ = place_in_order(trial, form, used, starts)
         if value <= current or generator.random() < math.exp((current - value) / temperature):
             current = value
             order[:] = trial

@@ -116,7 +116,7 @@ class RoundSearch:
             least=_least_costs(priced.cost),
             prices=priced.prices,
             dearest=priced.dearest,
-            loss=cell_losses(form, cells, priced),
+            loss=cell_losses(cells, priced),
             pair=pairs.loss,
             begin=pairs.begin,
             row=pairs.row,

@@ -158,7 +158,7 @@ class _Run:
             if self._bound >= self._best or self._is_late():
                 break
             priced = self._narrow(cells, priced)
-            pairs = pair_losses(self._form, cells, priced, self._windows, self._pool)
+            pairs = pair_losses(cells, priced, self._windows, self._pool)
             search = RoundSearch(self._form, cells, priced, pairs, self._pool)
             found = search.run(self._best, width, self._deadline(1.0))
             states += found.states

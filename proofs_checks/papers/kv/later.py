@@ -37,6 +37,7 @@ def better_starts(
     rng : numpy.random.Generator
         Source of randomness.
     """
+    from bfio.hindsight.latency.normal_form import NormalForm
     from bfio.hindsight.latency.schedule import place_in_order, search_orders
 
     data = jobs(problem)
@@ -44,9 +45,9 @@ def better_starts(
     order = np.lexsort((length, np.array(starts))).astype(np.int64)
     used = np.zeros(int(arrival.max() + length.sum() + length.max()) + 1, np.int64)
     found = np.zeros(len(order), np.int64)
-    columns = data.memory, first, length, arrival, used
-    value, _ = place_in_order(order, *columns, found)
-    search_orders(order, *columns, 0, steps, max(steps, 1), _HOTTEST, value, value, found, rng)
+    form = NormalForm(data.memory, first, length, arrival, order, 0)
+    value, _ = place_in_order(order, form, used, found)
+    search_orders(order, form, used, 0, steps, max(steps, 1), _HOTTEST, value, value, found, rng)
     best: list[int] = found.tolist()
     return best if sum(best) < sum(starts) else list(starts)
 

@@ -24,7 +24,7 @@ from bfio.hindsight.latency.prices import PriceAscent, Stage
 from bfio.hindsight.latency.schedule import good_starts, sequential_starts
 from bfio.hindsight.latency.search import RoundSearch
 from formulations import InputError
-from formulations.arrays import BoolArray, FloatArray
+from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.hindsight_latency import LatencyProblem, brute_force, total_latency, violations
 from formulations.results import Termination
 from tests.formulations.hindsight_latency.cases import (
@@ -181,7 +181,7 @@ def test_narrow_searches_still_bound(
         ascent.run(Stage(0.2, 30, 2), _no_dearest(ascent), None)
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     known = sum(sequential_starts(form).tolist())
-    pairs = pair_losses(form, cells, priced, ascent.windows, pool)
+    pairs = pair_losses(cells, priced, ascent.windows, pool)
     found = RoundSearch(form, cells, priced, pairs, pool).run(known, width, None)
     truth = brute_force(problem)[0] - form.constant
     assert found.bound <= truth
@@ -194,6 +194,12 @@ def test_narrow_searches_still_bound(
         assert best == truth
 
 
+def _cells(
+    tokens: IntArray, left: IntArray, copies: IntArray, memory: int, smallest: int
+) -> Cells:
+    return Cells(tokens, left, copies, np.zeros((0, 0), np.int64), memory, smallest)
+
+
 def test_dearest_sets_by_hand() -> None:
     """Memory 10. Cells (tokens, left): a (5, 1), b (4, 0), c (6, 0).
 
@@ -202,12 +208,12 @@ def test_dearest_sets_by_hand() -> None:
     """
     price = np.array([3, 4, 2])
     tokens, left, once = np.array([5, 6, 4]), np.array([1, 0, 0]), np.ones(3, np.int64)
-    assert dearest(price, tokens, left, once, 10, 4) == 6
+    assert dearest(price, _cells(tokens, left, once, 10, 4)) == 6
     # With memory 9, c stands alone or a with b: 5.
-    assert dearest(price, tokens, left, once, 9, 4) == 5
+    assert dearest(price, _cells(tokens, left, once, 9, 4)) == 5
     # Memory 8 holds b twice, if two requests can be it; with c alone 4, b twice also 4, a 3.
-    assert dearest(np.array([3, 4, 3]), tokens, left, once, 8, 4) == 4
-    assert dearest(np.array([3, 4, 3]), tokens, left, 2 * once, 8, 4) == 6
+    assert dearest(np.array([3, 4, 3]), _cells(tokens, left, once, 8, 4)) == 4
+    assert dearest(np.array([3, 4, 3]), _cells(tokens, left, 2 * once, 8, 4)) == 6
 
 
 _drawn_cells = st.lists(
@@ -250,11 +256,12 @@ def test_dearest_sets_against_enumeration(
         np.array([cell[column] for cell in cells], dtype=np.int64) for column in (1, 0, 2)
     )
     best = max(worth.values())
-    assert dearest(price, tokens, left, copies, memory, 1) == best
+    table = _cells(tokens, left, copies, memory, 1)
+    assert dearest(price, table) == best
     if cells:
         before, after = np.zeros((2, len(cells), memory + 2, memory + 1), np.int64)
         loss = np.zeros(len(cells), np.int64)
-        losses(price, tokens, left, copies, memory, 1, before, after, loss)
+        losses(price, table, before, after, loss)
         for cell, found in enumerate(loss.tolist()):
             assert found == best - max(w for chosen, w in worth.items() if chosen[cell])
 
@@ -269,7 +276,7 @@ def test_pair_losses_against_enumeration(
     ascent = PriceAscent(form, cells, good_starts(form, 5), pool)
     ascent.run(Stage(0.2, steps, 1 + steps % 3), _no_dearest(ascent), None)
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
-    pairs = pair_losses(form, cells, priced, ascent.windows, pool)
+    pairs = pair_losses(cells, priced, ascent.windows, pool)
     for now in range(len(priced.prices)):
         worth = _worth(form, cells, ascent.windows.cells[now], priced.prices[now].tolist())
         assert max(worth.values()) == priced.dearest[now]
@@ -447,7 +454,7 @@ def test_a_state_with_too_many_children_is_dropped(
     cells = build_cells(form)
     ascent = PriceAscent(form, cells, sequential_starts(form), pool)
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
-    pairs = pair_losses(form, cells, priced, ascent.windows, pool)
+    pairs = pair_losses(cells, priced, ascent.windows, pool)
     found = RoundSearch(form, cells, priced, pairs, pool).run(100, 10, None)
     assert found.starts is None
     assert found.bound <= brute_force(problem)[0] - form.constant
