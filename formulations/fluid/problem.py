@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from formulations.arrays import integer
-from formulations.documents import check_keys, check_list, json_word, parse_json
+from formulations.documents import check_keys, check_list, json_word
 from formulations.errors import InputError
+from formulations.problem_data import ProblemData, Validated
 from formulations.rationals import exact_number
 
 #: Largest prompt and output [tokens].
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class RequestClass:
+class RequestClass(Validated):
     """Requests of one prompt and output length, arriving at one rate.
 
     Parameters
@@ -48,13 +49,12 @@ class RequestClass:
     def __post_init__(self) -> None:
         """Validate."""
         otherwise = "leave the class out, or "
-        rate = exact_number(self.rate, "rate", positive=True, otherwise=otherwise)
-        object.__setattr__(self, "rate", rate)
-        for name, minimum in (("prompt", 1), ("output", 0)):
-            value = integer(getattr(self, name), name, minimum=minimum, maximum=_MAX_LENGTH)
-            object.__setattr__(self, name, value)
-        if self.workers is not None:
-            object.__setattr__(self, "workers", _worker_indices(self.workers))
+        self._set(
+            rate=exact_number(self.rate, "rate", positive=True, otherwise=otherwise),
+            prompt=integer(self.prompt, "prompt", minimum=1, maximum=_MAX_LENGTH),
+            output=integer(self.output, "output", maximum=_MAX_LENGTH),
+            workers=None if self.workers is None else _worker_indices(self.workers),
+        )
 
     @property
     def iterations(self) -> int:
@@ -80,7 +80,7 @@ class RequestClass:
 
 
 @dataclass(frozen=True)
-class FluidWorker:
+class FluidWorker(Validated):
     """One engine: an iteration on X tokens takes ``d0 + d1·X`` (the paper's equation (1)).
 
     Parameters
@@ -104,9 +104,11 @@ class FluidWorker:
 
     def __post_init__(self) -> None:
         """Validate."""
-        object.__setattr__(self, "d0", exact_number(self.d0, "d0", positive=True))
-        object.__setattr__(self, "d1", exact_number(self.d1, "d1"))
-        object.__setattr__(self, "memory", integer(self.memory, "memory", minimum=1))
+        self._set(
+            d0=exact_number(self.d0, "d0", positive=True),
+            d1=exact_number(self.d1, "d1"),
+            memory=integer(self.memory, "memory", minimum=1),
+        )
 
     @property
     def capacity(self) -> Fraction:
@@ -123,7 +125,7 @@ class FluidWorker:
 
 
 @dataclass(frozen=True)
-class FluidProblem:
+class FluidProblem(ProblemData):
     """Classes of requests and the workers that serve them.
 
     Parameters
@@ -149,7 +151,7 @@ class FluidProblem:
             values = tuple(getattr(self, name))
             if not 1 <= len(values) <= most:
                 raise InputError(name, f"{len(values)} of them", f"give 1 to {most}")
-            object.__setattr__(self, name, values)
+            self._set(**{name: values})
         for j, kind in enumerate(self.classes):
             for g in kind.workers or ():
                 if g >= len(self.workers):
@@ -192,13 +194,8 @@ class FluidProblem:
         workers = [{"d0": str(w.d0), "d1": str(w.d1), "memory": w.memory} for w in self.workers]
         return {"classes": classes, "workers": workers}
 
-    @staticmethod
-    def from_json(text: str) -> "FluidProblem":
-        """Read a document strictly: unknown or missing keys are errors."""
-        return FluidProblem.from_mapping(parse_json(text))
-
-    @staticmethod
-    def from_mapping(document: Any) -> "FluidProblem":
+    @classmethod
+    def from_mapping(cls, document: Any) -> Self:
         """Read ``{"classes": [{"rate", "prompt", "output"}...], "d0", "d1", "memory"}``.
 
         Optional: ``workers`` of a class; ``workers`` of the document, their number or a list of
@@ -208,7 +205,7 @@ class FluidProblem:
         check_keys(document, "document", ("classes",), (*_WORKER_KEYS, "workers"))
         rows = check_list(document["classes"], "classes")
         classes = tuple(_class(row, f"classes[{j}]") for j, row in enumerate(rows))
-        return FluidProblem(classes, _workers(document))
+        return cls(classes, _workers(document))
 
 
 def _class(row: object, where: str) -> RequestClass:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from formulations.errors import InputError
 from formulations.fluid.step_rate import StepRate
+from formulations.problem_data import Validated
 from formulations.rationals import exact_number
 
 _ZERO = Fraction(0)
@@ -51,7 +52,7 @@ class VaryingRates(Protocol):
 
 
 @dataclass(frozen=True)
-class RateProfile:
+class RateProfile(Validated):
     """Rates that are constant between breaks, the same breaks for all classes.
 
     Parameters
@@ -90,9 +91,8 @@ class RateProfile:
                 raise InputError(
                     "period", f"{period} ends before the last piece", "make it longer"
                 )
-            object.__setattr__(self, "period", period)
-        object.__setattr__(self, "breaks", breaks)
-        object.__setattr__(self, "rates", self._checked_rates())
+            self._set(period=period)
+        self._set(breaks=breaks, rates=self._checked_rates())
 
     def _checked_rates(self) -> tuple[tuple[Fraction, ...], ...]:
         rates = tuple(

@@ -13,6 +13,7 @@ from fractions import Fraction
 from math import cos, pi, sin
 
 from formulations.errors import InputError
+from formulations.problem_data import Validated
 from formulations.rationals import exact_number
 
 _ZERO = Fraction(0)
@@ -24,7 +25,7 @@ _FINENESS = 2**32
 
 
 @dataclass(frozen=True)
-class SinusoidalRates:
+class SinusoidalRates(Validated):
     """Rates that vary like a sine.
 
     Parameters
@@ -60,11 +61,11 @@ class SinusoidalRates:
             exact = tuple(
                 exact_number(v, f"{name}[{j}]", positive=positive) for j, v in enumerate(values)
             )
-            object.__setattr__(self, name, exact)
+            self._set(**{name: exact})
         for j, amplitude in enumerate(self.amplitudes):
             if amplitude > 1:
                 raise InputError(f"amplitudes[{j}]", f"{amplitude} exceeds 1", "rates are >= 0")
-        object.__setattr__(self, "period", exact_number(self.period, "period", positive=True))
+        self._set(period=exact_number(self.period, "period", positive=True))
 
     @property
     def largest_rates(self) -> tuple[Fraction, ...]:

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from formulations.arrays import IntArray, frozen, integer
-from formulations.documents import check_keys, parse_json, shown
+from formulations.documents import check_keys
 from formulations.errors import InputError
+from formulations.problem_data import ProblemData, member
 from formulations.request_table import (
     MAX_VALUE,
     checked_columns,
@@ -40,7 +41,7 @@ class Convention(StrEnum):
 
 
 @dataclass(frozen=True)
-class LatencyProblem:
+class LatencyProblem(ProblemData):
     """Requests for one worker with a KV cache of ``M`` tokens (KV-cache paper, appendix B.1).
 
     A request that starts at round ``p_i >= a_i`` runs to its end, never paused, and completes at
@@ -70,11 +71,11 @@ class LatencyProblem:
     convention: Convention = field(default=Convention.HALF_OPEN)
 
     def __post_init__(self) -> None:
-        set_field = object.__setattr__
-        set_field(self, "memory", integer(self.memory, "memory", minimum=1, maximum=MAX_VALUE))
-        for name, column in checked_columns(self).items():
-            set_field(self, name, column)
-        set_field(self, "convention", _convention(self.convention))
+        self._set(
+            memory=integer(self.memory, "memory", minimum=1, maximum=MAX_VALUE),
+            **checked_columns(self),
+            convention=member(Convention, self.convention, "convention"),
+        )
         for i, peak in enumerate(self.peaks().tolist()):
             if peak > self.memory:
                 raise InputError(
@@ -101,27 +102,15 @@ class LatencyProblem:
             "convention": self.convention.value,
         }
 
-    @staticmethod
-    def from_json(text: str) -> "LatencyProblem":
-        """Read a document strictly: unknown or missing keys are errors."""
-        return LatencyProblem.from_mapping(parse_json(text))
-
-    @staticmethod
-    def from_mapping(document: Any) -> "LatencyProblem":
+    @classmethod
+    def from_mapping(cls, document: Any) -> Self:
         """Read ``{"memory": M, "requests": [{"arrival", "prompt", "output"}...]}``.
 
         ``convention`` ("A", "B" or "C") is optional.
         """
         check_keys(document, "document", _KEYS, ("convention",))
-        return LatencyProblem(
+        return cls(
             memory=document["memory"],
-            convention=_convention(document.get("convention", Convention.HALF_OPEN)),
+            convention=document.get("convention", Convention.HALF_OPEN),
             **read_requests(document["requests"]),
         )
-
-
-def _convention(value: object) -> Convention:
-    try:
-        return Convention(str(value))
-    except ValueError:
-        raise InputError("convention", f"{shown(value)} is unknown", "use A, B or C") from None

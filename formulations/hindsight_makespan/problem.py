@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from math import lcm
-from typing import Any
+from typing import Any, Self
 
 from formulations.arrays import IntArray, integer
-from formulations.documents import check_keys, parse_json, shown
+from formulations.documents import check_keys, shown
 from formulations.errors import InputError
+from formulations.problem_data import ProblemData, member
 from formulations.rationals import exact_rational
 from formulations.request_table import checked_columns, read_requests, written_requests
 
@@ -41,7 +42,7 @@ class Objective(StrEnum):
 
 
 @dataclass(frozen=True)
-class MakespanProblem:
+class MakespanProblem(ProblemData):
     """Requests for G workers of B slots that decode in lockstep, everything known beforehand.
 
     Request i starts at a step ``k_i >= a_i`` on one worker and keeps a slot of it, never paused,
@@ -84,14 +85,17 @@ class MakespanProblem:
 
     def __post_init__(self) -> None:
         """Validate and freeze."""
-        for name in ("workers", "slots"):
-            self._set(name, integer(getattr(self, name), name, minimum=1, maximum=_MAX_COUNT))
-        for name, column in checked_columns(self).items():
-            self._set(name, column)
-        self._set("objective", _objective(self.objective))
-        self._set("work_conserving", self._conserves())
-        for name in ("step_overhead", "token_time"):
-            self._set(name, exact_rational(getattr(self, name), name, exponents=True))
+        self._set(
+            workers=integer(self.workers, "workers", minimum=1, maximum=_MAX_COUNT),
+            slots=integer(self.slots, "slots", minimum=1, maximum=_MAX_COUNT),
+            **checked_columns(self),
+            objective=member(Objective, self.objective, "objective"),
+        )
+        self._set(
+            work_conserving=self._conserves(),
+            step_overhead=exact_rational(self.step_overhead, "step_overhead", exponents=True),
+            token_time=exact_rational(self.token_time, "token_time", exponents=True),
+        )
         free = self.step_overhead == 0 and self.token_time == 0
         if free and self.objective is Objective.WALL_CLOCK:
             raise InputError("token_time", "every step would take no time", "give a time > 0")
@@ -146,13 +150,8 @@ class MakespanProblem:
             "work_conserving": self.work_conserving,
         }
 
-    @staticmethod
-    def from_json(text: str) -> "MakespanProblem":
-        """Read a document strictly: unknown or missing keys are errors."""
-        return MakespanProblem.from_mapping(parse_json(text))
-
-    @staticmethod
-    def from_mapping(document: Any) -> "MakespanProblem":
+    @classmethod
+    def from_mapping(cls, document: Any) -> Self:
         """Read ``{"workers": G, "slots": B, "requests": [{"prompt", "output"}...]}``.
 
         Optional: ``arrival`` of a request (0), ``step_overhead`` and ``token_time`` (strings such
@@ -161,7 +160,7 @@ class MakespanProblem:
         check_keys(document, "document", _REQUIRED_KEYS, _OPTIONAL_KEYS)
         columns: dict[str, Any] = read_requests(document["requests"], arrival_optional=True)
         given = {name: document[name] for name in _OPTIONAL_KEYS if name in document}
-        return MakespanProblem(document["workers"], document["slots"], **columns, **given)
+        return cls(document["workers"], document["slots"], **columns, **given)
 
     def _conserves(self) -> bool:
         conserves = self.work_conserving
@@ -176,16 +175,3 @@ class MakespanProblem:
                 "leave it out, or minimise wall-clock",
             )
         return conserves
-
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
-
-
-def _objective(value: object) -> Objective:
-    try:
-        return Objective(value)  # type: ignore[arg-type]
-    except ValueError:
-        known = ", ".join(Objective)
-        raise InputError(
-            "objective", f"{shown(value)} is unknown", f"use one of {known}"
-        ) from None

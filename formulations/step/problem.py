@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,8 +16,9 @@ from formulations.arrays import (
     integer_matrix,
     integer_vector,
 )
-from formulations.documents import check_keys, parse_json
+from formulations.documents import check_keys
 from formulations.errors import InputError
+from formulations.problem_data import ProblemData, member
 from formulations.rationals import exact_rational
 
 #: Common denominator of fractional discount weights.
@@ -39,7 +41,7 @@ class Objective(StrEnum):
 
 
 @dataclass(frozen=True)
-class StepProblem:
+class StepProblem(ProblemData):
     """One step of the integer program (IO), BF-IO section 4.
 
     ``G`` workers, ``N`` waiting requests in arrival order, look-ahead steps ``h = 0..H``. All data
@@ -100,7 +102,7 @@ class StepProblem:
             base=base,
             contribution=contribution,
             capacity=frozen(np.minimum(capacity, N)),
-            objective=_objective(self.objective),
+            objective=member(Objective, self.objective, "objective"),
             weights=self._checked_weights(steps),
             token_capacity=_optional_vector(self.token_capacity, "token_capacity", G, 0),
             token_time=_optional_vector(self.token_time, "token_time", G, 1),
@@ -162,7 +164,7 @@ class StepProblem:
         return sum(w * int(value) for w, value in zip(self.weights, per_step, strict=True))
 
     @classmethod
-    def from_mapping(cls, document: object) -> "StepProblem":
+    def from_mapping(cls, document: Any) -> Self:
         """Build a problem from the JSON document that ``bfio solve`` reads."""
         fields = check_keys(document, "document", _REQUIRED_KEYS, _OPTIONAL_KEYS)
         weights, scale = discount_weights(fields.get("discount"))
@@ -172,17 +174,12 @@ class StepProblem:
             contribution=fields["contribution"],
             weights=weights,
             scale=scale,
-            objective=_objective(fields.get("objective", Objective.IMBALANCE)),
+            objective=fields.get("objective", Objective.IMBALANCE),
             token_capacity=fields.get("token_capacity"),
             required=fields.get("required"),
             token_time=fields.get("token_time"),
             admit=fields.get("admit"),
         )
-
-    @classmethod
-    def from_json(cls, text: str) -> "StepProblem":
-        """Parse one JSON document; duplicate keys and non-finite numbers are errors."""
-        return cls.from_mapping(parse_json(text))
 
     def to_mapping(self) -> dict[str, object]:
         """Return the JSON document `from_mapping` reads."""
@@ -203,10 +200,6 @@ class StepProblem:
     @property
     def _most_admissible(self) -> int:
         return min(self.num_requests, int(self.capacity.sum()))
-
-    def _set(self, **fields: object) -> None:
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
 
     def _checked_weights(self, steps: int) -> tuple[int, ...]:
         integer(self.scale, "scale", minimum=1)
@@ -256,14 +249,6 @@ def discount_weights(discount: object) -> tuple[tuple[int, ...], int]:
 def geometric_weights(gamma: Fraction, num_steps: int) -> tuple[tuple[int, ...], int]:
     """Return the weights ``round(γ^h · 10^6)`` for h = 0..num_steps-1, and their scale."""
     return discount_weights([gamma**h for h in range(num_steps)])
-
-
-def _objective(value: object) -> Objective:
-    try:
-        return Objective(value)  # type: ignore[arg-type]
-    except ValueError:
-        known = ", ".join(Objective)
-        raise InputError("objective", f"{value!r} is unknown", f"use one of {known}") from None
 
 
 def _check_length(array: IntArray | BoolArray, length: int, where: str, per: str) -> None:

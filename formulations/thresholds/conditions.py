@@ -24,6 +24,7 @@ from math import ceil, lcm
 from typing import Protocol
 
 from formulations.fluid import FluidWorker
+from formulations.problem_data import Validated
 from formulations.thresholds.chain import SegmentChain, least_integer, least_quotient
 
 
@@ -163,7 +164,7 @@ class ThresholdConditions:
         return ceil(self.worker.d0 * work / (1 - self.load))
 
 
-class ThresholdProblem(ABC):
+class ThresholdProblem(Validated, ABC):
     """What all threshold problems share: each says its data in its own words."""
 
     @property

@@ -9,6 +9,7 @@ from itertools import pairwise
 from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.fluid import RequestClass
+from formulations.problem_data import Validated
 from formulations.rationals import exact_number
 from formulations.thresholds.chain import SegmentChain, first_stages
 
@@ -16,7 +17,7 @@ _MAX_LENGTH = 10**9
 
 
 @dataclass(frozen=True)
-class PromptGroup:
+class PromptGroup(Validated):
     """Classes of one prompt length, and the segments that their stages are cut into.
 
     Parameters
@@ -58,9 +59,7 @@ class PromptGroup:
                 f"{boundaries[-1]} is not the longest output",
                 f"end with {outputs[-1]}",
             )
-        values = {"prompt": prompt, "outputs": outputs, "rates": rates, "boundaries": boundaries}
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._set(prompt=prompt, outputs=outputs, rates=rates, boundaries=boundaries)
 
     @property
     def ends(self) -> tuple[int, ...]:

@@ -92,8 +92,8 @@ class TimeVaryingProblem(ThresholdProblem):
             raise InputError(
                 "profile", f"{number} classes for {len(self.outputs)} outputs", "give one for each"
             )
-        for name in ("prompt", "outputs", "boundaries"):
-            object.__setattr__(self, name, getattr(self.group, name))
+        group = self.group
+        self._set(prompt=group.prompt, outputs=group.outputs, boundaries=group.boundaries)
 
     @cached_property
     def group(self) -> PromptGroup:

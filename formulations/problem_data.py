@@ -1,0 +1,53 @@
+"""What problem data share: they are read from documents, validated and frozen."""
+
+from enum import StrEnum
+from typing import Any, Self, TypeVar
+
+from formulations.documents import parse_json, shown
+from formulations.errors import InputError
+
+E = TypeVar("E", bound=StrEnum)
+
+
+class Validated:
+    """A frozen dataclass whose ``__post_init__`` checks its fields."""
+
+    def _set(self, **fields: object) -> None:
+        """Set fields to their validated values, from ``__post_init__``."""
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+
+class ProblemData(Validated):
+    """Validated problem data that a JSON document may hold."""
+
+    @classmethod
+    def from_mapping(cls, document: Any) -> Self:
+        """Build the data of a parsed document.
+
+        Raises
+        ------
+        InputError
+            If a key is unknown or missing, or a value breaks its rule.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read a document strictly: duplicate keys and non-finite numbers are errors too."""
+        return cls.from_mapping(parse_json(text))
+
+
+def member(kind: type[E], value: object, where: str) -> E:
+    """Return the member of an enumeration that a document names.
+
+    Raises
+    ------
+    InputError
+        If there is none, naming all that there are.
+    """
+    try:
+        return kind(value)  # type: ignore[arg-type]
+    except ValueError:
+        known = ", ".join(kind)
+        raise InputError(where, f"{shown(value)} is unknown", f"use one of {known}") from None
