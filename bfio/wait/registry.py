@@ -11,7 +11,6 @@ from formulations.errors import CapabilityError, InputError
 from formulations.fluid import FluidProblem
 from formulations.thresholds import (
     BatchRule,
-    GroupedProblem,
     NestedProblem,
     ThresholdProblem,
     WaitProblem,
@@ -130,8 +129,8 @@ def _nested(problem: FluidProblem, options: Options) -> StagePolicy:
         what = f"{len(prompts)} prompt lengths, and nested-wait makes one chain for all"
         remedy = "write nested-wait:groups=prompts, or list thresholds and segments"
         raise InputError("classes", what, remedy)
-    nested = _segmented(NestedProblem.from_fluid(problem), options["segments"])
-    return nested_policy(nested.ends, _nested_thresholds(nested, options))
+    nested = _segmented(NestedProblem.single_from_fluid(problem), options["segments"])
+    return nested_policy(nested.group.ends, _nested_thresholds(nested, options))
 
 
 def _nested_thresholds(nested: NestedProblem, options: Options) -> tuple[int, ...]:
@@ -154,7 +153,7 @@ def _segmented(nested: NestedProblem, text: str) -> NestedProblem:
     if "," in text:
         return nested.with_boundaries(_integers(text, "segments"))
     number = whole_option({"segments": text}, "segments", minimum=1)
-    return nested.with_boundaries(equal_boundaries(nested.outputs, number))
+    return nested.with_boundaries(equal_boundaries(nested.group.outputs, number))
 
 
 def _grouped(problem: FluidProblem, options: Options) -> StagePolicy:
@@ -163,7 +162,7 @@ def _grouped(problem: FluidProblem, options: Options) -> StagePolicy:
             "groups", "groups=prompts has least thresholds and all segments", "leave both out"
         )
     _no_limit(options)
-    grouped = GroupedProblem.from_fluid(problem)
+    grouped = NestedProblem.from_fluid(problem)
     thresholds = iter(_least(grouped))
     return grouped_policy(
         {

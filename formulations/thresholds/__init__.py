@@ -23,9 +23,8 @@ from formulations.thresholds.check import (
     wait_violations,
 )
 from formulations.thresholds.conditions import ThresholdProblem, batch_time, policy_memory
-from formulations.thresholds.grouped_problem import GroupedProblem
 from formulations.thresholds.least import brute_force, least_thresholds
-from formulations.thresholds.nested_problem import NestedProblem, SegmentedProblem
+from formulations.thresholds.nested_problem import NestedProblem
 from formulations.thresholds.prompt_group import PromptGroup
 from formulations.thresholds.result import SegmentResult, ThresholdResult
 from formulations.thresholds.segment_solver import solve_segments
@@ -42,14 +41,12 @@ from formulations.thresholds.wait_problem import WaitProblem
 
 __all__ = [
     "BatchRule",
-    "GroupedProblem",
     "LogArgument",
     "NestedProblem",
     "PromptGroup",
     "SafetyBuffer",
     "SegmentPlan",
     "SegmentResult",
-    "SegmentedProblem",
     "ThresholdProblem",
     "ThresholdResult",
     "TimeVaryingProblem",

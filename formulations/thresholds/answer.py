@@ -9,7 +9,7 @@ from formulations.fluid import FluidProblem
 from formulations.rationals import plain_number
 from formulations.results import Termination
 from formulations.thresholds.buffer import SafetyBuffer
-from formulations.thresholds.nested_problem import SegmentedProblem
+from formulations.thresholds.nested_problem import NestedProblem
 from formulations.thresholds.segments import SegmentPlan
 from formulations.thresholds.solver import solve
 from formulations.thresholds.wait_problem import WaitProblem
@@ -39,12 +39,12 @@ def wait_answer(problem: FluidProblem) -> dict[str, Any]:
     return answer | {"thresholds_note": note}
 
 
-def nested_answer(problem: SegmentedProblem, plan: SegmentPlan | None = None) -> dict[str, Any]:
+def nested_answer(problem: NestedProblem, plan: SegmentPlan | None = None) -> dict[str, Any]:
     """Return the least thresholds as a JSON document.
 
     Parameters
     ----------
-    problem : NestedProblem or GroupedProblem
+    problem : NestedProblem
         Data.
     plan : SegmentPlan, optional
         Its plan; without one, nothing is said of buffers.
@@ -79,13 +79,13 @@ def nested_answer(problem: SegmentedProblem, plan: SegmentPlan | None = None) ->
     return answer | {"fit": fits, "groups": groups}
 
 
-def undecided_answer(problem: SegmentedProblem, reason: CapabilityError) -> dict[str, Any]:
+def undecided_answer(problem: NestedProblem, reason: CapabilityError) -> dict[str, Any]:
     """Return the document of a problem whose thresholds are beyond the method, and why."""
     heading = _heading(problem, Termination.FAILED) | {"notes": [str(reason)]}
     return heading | {"fit": None, "groups": _groups(problem)}
 
 
-def _heading(problem: SegmentedProblem, termination: Termination) -> dict[str, Any]:
+def _heading(problem: NestedProblem, termination: Termination) -> dict[str, Any]:
     """Return what is known of a problem without its thresholds."""
     return {
         "termination": termination.value,
@@ -97,7 +97,7 @@ def _heading(problem: SegmentedProblem, termination: Termination) -> dict[str, A
     }
 
 
-def _groups(problem: SegmentedProblem) -> list[dict[str, Any]]:
+def _groups(problem: NestedProblem) -> list[dict[str, Any]]:
     return [
         {"prompt": group.prompt, "boundaries": list(group.ends), "thresholds": None}
         for group in problem.groups

@@ -10,7 +10,7 @@ from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.fluid import RequestClass
 from formulations.rationals import exact_number
-from formulations.thresholds.nested_problem import NestedProblem, SegmentedProblem
+from formulations.thresholds.nested_problem import NestedProblem
 
 
 class BatchRule(StrEnum):
@@ -50,7 +50,7 @@ def batch_limit_thresholds(
     return _proportional(size, rates, [kind.iterations for kind in classes])
 
 
-def nested_batch_limit_thresholds(problem: SegmentedProblem, limit: int) -> tuple[Fraction, ...]:
+def nested_batch_limit_thresholds(problem: NestedProblem, limit: int) -> tuple[Fraction, ...]:
     """Return ``n_i = B·Λ_i/Σ Λ_k·(stages of segment k)``: the ratios of section 6.2, of any size.
 
     They meet (10) with equality, or after `whole_thresholds` by chance: queues between segments
@@ -58,7 +58,7 @@ def nested_batch_limit_thresholds(problem: SegmentedProblem, limit: int) -> tupl
 
     Parameters
     ----------
-    problem : NestedProblem or GroupedProblem
+    problem : NestedProblem
         Data.
     limit : int
         ``B >= 1`` [prompts].
@@ -98,17 +98,17 @@ def corrected_batch_limit_thresholds(
     """
     size = integer(limit, "limit", minimum=1)
     factor = 1 + exact_number(slack, "slack")
-    stages = problem.groups[0].chain.stages
+    stages = problem.group.chain.stages
 
     def batch(first: int) -> int:
-        pairs = zip(_drifting(problem.passing, first, factor), stages, strict=True)
+        pairs = zip(_drifting(problem.group.chain.passing, first, factor), stages, strict=True)
         return sum(n * number for n, number in pairs)
 
     if batch(1) > size:
         raise InputError("limit", f"{size} prompts", f"allow {batch(1)} at least")
     # Thresholds grow with n_1, and so does the batch.
     first = bisect_right(range(1, size + 1), size, key=batch)
-    return _drifting(problem.passing, first, factor)
+    return _drifting(problem.group.chain.passing, first, factor)
 
 
 def _drifting(passing: Sequence[Fraction], first: int, factor: Fraction) -> tuple[int, ...]:

@@ -177,7 +177,7 @@ def safety_buffer(
 
     Parameters
     ----------
-    problem : NestedProblem, GroupedProblem or TimeVaryingProblem
+    problem : NestedProblem or TimeVaryingProblem
         Data. (WAIT has no queues between segments, and no buffer.)
     thresholds : sequence of int
         One per segment.

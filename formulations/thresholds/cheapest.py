@@ -79,8 +79,8 @@ class _Search:
     def __init__(self, problem: NestedProblem) -> None:
         self.problem = problem
         self.weights = problem.weights
-        self.shares = (Fraction(0), *problem.passing)
-        self.held = (0, *problem.groups[0].chain.held)
+        self.shares = (Fraction(0), *problem.group.chain.passing)
+        self.held = (0, *problem.group.chain.held)
         self.floor_from = cache(self._floor_from)
         self._exponent = cache(drift_exponent)
 

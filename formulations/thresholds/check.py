@@ -5,7 +5,7 @@ from fractions import Fraction
 from math import ceil, floor
 
 from formulations.thresholds.conditions import ThresholdProblem
-from formulations.thresholds.nested_problem import SegmentedProblem
+from formulations.thresholds.nested_problem import NestedProblem
 from formulations.thresholds.prompt_group import PromptGroup
 from formulations.thresholds.time_varying import TimeVaryingProblem
 from formulations.thresholds.wait_problem import WaitProblem
@@ -15,7 +15,7 @@ def threshold_violations(problem: ThresholdProblem, thresholds: Sequence[int]) -
     """Return every violated constraint of any threshold problem; see the checkers below."""
     if isinstance(problem, WaitProblem):
         return wait_violations(problem, thresholds)
-    if isinstance(problem, SegmentedProblem):
+    if isinstance(problem, NestedProblem):
         return nested_violations(problem, thresholds)
     assert isinstance(problem, TimeVaryingProblem)
     return time_varying_violations(problem, thresholds)
@@ -46,7 +46,7 @@ def wait_violations(problem: WaitProblem, thresholds: Sequence[int]) -> dict[str
     return found
 
 
-def nested_violations(problem: SegmentedProblem, thresholds: Sequence[int]) -> dict[str, int]:
+def nested_violations(problem: NestedProblem, thresholds: Sequence[int]) -> dict[str, int]:
     """Return every violated constraint of the Nested WAIT program and by how much.
 
     Returns

@@ -56,12 +56,11 @@ def build(problem: NestedProblem, most: int, model: Any = None) -> Any:
         With the variables and constraints named in the module's text.
     """
     model = pyo.ConcreteModel(name="nested_wait_segments") if model is None else model
-    pieces = problem.with_boundaries(problem.outputs)
-    segments = [
-        (a, b) for a in range(len(problem.outputs)) for b in range(a, len(problem.outputs))
-    ]
+    outputs = problem.group.outputs
+    pieces = problem.with_boundaries(outputs)
+    segments = [(a, b) for a in range(len(outputs)) for b in range(a, len(outputs))]
     weight = segment_weights(pieces)
-    held = [0, *pieces.groups[0].chain.held]
+    held = [0, *pieces.group.chain.held]
     cost = {(a, b): weight[a, b] + held[a] for a, b in segments}
     model.segments = pyo.Set(initialize=segments, dimen=2)
     model.z = pyo.Var(model.segments, domain=pyo.Binary)
@@ -70,7 +69,7 @@ def build(problem: NestedProblem, most: int, model: Any = None) -> Any:
         domain=pyo.NonNegativeIntegers,
         bounds={segment: (0, most // cost[segment]) for segment in segments},
     )
-    _path(model, len(problem.outputs))
+    _path(model, len(outputs))
     _on(model, {segment: most // cost[segment] for segment in segments})
     _first(model, pieces, weight)
     _drift(model, pieces)
@@ -118,7 +117,7 @@ def _on(model: Any, largest: dict[Segment, int]) -> None:
 def _first(model: Any, pieces: NestedProblem, weight: dict[Segment, int]) -> None:
     """(4) As many prompts start as arrive during a full batch."""
     arrivals = BatchArrivals.of(pieces.arriving[0], pieces.worker)
-    started = pyo.quicksum(model.n[0, b] for b in range(len(pieces.outputs)))
+    started = pyo.quicksum(model.n[0, b] for b in range(len(pieces.group.outputs)))
     batch = pyo.quicksum(w * model.n[segment] for segment, w in weight.items())
     needed = arrivals.constant + arrivals.slope * batch + int(pieces.strict)
     model.first = pyo.Constraint(expr=arrivals.scale * started >= needed)

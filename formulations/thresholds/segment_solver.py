@@ -63,11 +63,11 @@ class SegmentProgram(Formulation[NestedProblem, Choice, SegmentResult]):
         """Return the least memory over all boundaries; of equal ones the fewest segments."""
         choices = []
         for candidate in all_segments(self.problem):
-            assert isinstance(candidate, NestedProblem)
             thresholds, _ = least_thresholds(candidate)
             if thresholds is not None and not nested_violations(candidate, thresholds):
                 memory = batch_and_waiting(candidate, thresholds)
-                choices.append((memory, len(candidate.ends), candidate.ends, thresholds))
+                ends = candidate.group.ends
+                choices.append((memory, len(ends), ends, thresholds))
         if not choices:
             return None
         memory, _, boundaries, thresholds = min(choices)
@@ -78,12 +78,12 @@ class SegmentProgram(Formulation[NestedProblem, Choice, SegmentResult]):
         index = self.standard_form.column_index()
         chosen = [(a, b) for a, b in self.model.segments if round(values[index[f"z[{a},{b}]"]])]
         thresholds = tuple(round(values[index[f"n[{a},{b}]"]]) for a, b in chosen)
-        return thresholds, tuple(self.problem.outputs[b] for _, b in chosen)
+        return thresholds, tuple(self.problem.group.outputs[b] for _, b in chosen)
 
 
 def batch_and_waiting(problem: NestedProblem, thresholds: Sequence[int]) -> int:
     """Return the first two terms of (12), the objective of the segment program [tokens]."""
-    held = problem.groups[0].chain.held
+    held = problem.group.chain.held
     waiting = sum(tokens * n for tokens, n in zip(held, thresholds[1:], strict=True))
     return policy_memory(problem.weights, thresholds) + waiting
 
@@ -115,7 +115,7 @@ def solve_segments(
     CapabilityError
         If the scaled program leaves the integers a backend can hold.
     """
-    finest = problem.with_boundaries(problem.outputs)
+    finest = problem.with_boundaries(problem.group.outputs)
     thresholds, _ = least_thresholds(finest)
     if thresholds is None:
         return SegmentResult(method=method, termination=Termination.INFEASIBLE)

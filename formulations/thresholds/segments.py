@@ -10,7 +10,7 @@ from formulations.errors import CapabilityError, InputError
 from formulations.thresholds.buffer import LogArgument, SafetyBuffer, group_buffers, sum_of_buffers
 from formulations.thresholds.cheapest import cheapest_thresholds
 from formulations.thresholds.least import least_thresholds
-from formulations.thresholds.nested_problem import NestedProblem, SegmentedProblem
+from formulations.thresholds.nested_problem import NestedProblem
 
 #: Most possible boundaries whose sets are enumerated, 2^16 of them.
 _MAX_INNER = 16
@@ -22,7 +22,7 @@ class SegmentPlan:
 
     Parameters
     ----------
-    problem : NestedProblem or GroupedProblem
+    problem : NestedProblem
         Data, with these segments.
     thresholds : tuple of int
         Per stage of each segment.
@@ -30,7 +30,7 @@ class SegmentPlan:
         What each prompt length adds to the memory of (12).
     """
 
-    problem: SegmentedProblem
+    problem: NestedProblem
     thresholds: tuple[int, ...]
     group_buffers: tuple[SafetyBuffer, ...]
 
@@ -56,7 +56,7 @@ class SegmentPlan:
 
 
 def plan(
-    problem: SegmentedProblem,
+    problem: NestedProblem,
     *,
     horizon: object,
     probability: object,
@@ -67,7 +67,7 @@ def plan(
 
     Parameters
     ----------
-    problem : NestedProblem or GroupedProblem
+    problem : NestedProblem
         Data.
     horizon, probability, argument
         See `safety_buffer`.
@@ -81,7 +81,7 @@ def plan(
         If thresholds are to be raised for several prompt lengths, or are too large for it.
     """
     if raised:
-        if not isinstance(problem, NestedProblem):
+        if len(problem.groups) > 1:
             raise CapabilityError("raised", "several prompt lengths", "use least thresholds")
         thresholds = cheapest_thresholds(
             problem, horizon=horizon, probability=probability, argument=argument
@@ -127,7 +127,7 @@ def printed_segment_memory(prompt: int, width: int, thresholds: Sequence[int]) -
 
 
 def equal_plans(
-    problem: SegmentedProblem,
+    problem: NestedProblem,
     counts: Iterable[int],
     *,
     horizon: object,
@@ -156,7 +156,7 @@ def all_boundaries(outputs: Sequence[int]) -> list[tuple[int, ...]]:
     return [(*chosen, outputs[-1]) for size in sizes for chosen in combinations(inner, size)]
 
 
-def all_segments(problem: SegmentedProblem) -> Iterator[SegmentedProblem]:
+def all_segments(problem: NestedProblem) -> Iterator[NestedProblem]:
     """Yield the problem with every choice of boundaries among the outputs of every group.
 
     Raises
@@ -174,7 +174,7 @@ def all_segments(problem: SegmentedProblem) -> Iterator[SegmentedProblem]:
 
 
 def best_plan(
-    problem: SegmentedProblem,
+    problem: NestedProblem,
     *,
     horizon: object,
     probability: object,

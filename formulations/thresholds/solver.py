@@ -83,7 +83,7 @@ def solve(
 
     Parameters
     ----------
-    problem : WaitProblem, NestedProblem, GroupedProblem or TimeVaryingProblem
+    problem : WaitProblem, NestedProblem or TimeVaryingProblem
         Data.
     method : str
         ``fixed-point`` (least solution by iteration, in rationals), ``brute-force``, or a backend

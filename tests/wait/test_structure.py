@@ -166,13 +166,13 @@ def test_transfers_are_binomial(segment: int) -> None:
 
     Mean, variance and the covariance of successive ones, on 20,000 s of the four lengths.
     """
-    nested = NestedProblem.from_fluid(FOUR_LENGTHS)
-    policy = nested_policy(nested.ends, [4, 4, 4, 3])
+    nested = NestedProblem.single_from_fluid(FOUR_LENGTHS)
+    policy = nested_policy(nested.group.ends, [4, 4, 4, 3])
     run = serve(poisson_instance(FOUR_LENGTHS, 20_000, seed=7), policy, horizon_s=20_000)
     entry, end, trials = policy.chains[0].segments[segment - 1]
     # The first cohort of a segment reaches its last stage after so many batches.
     moved = queue_lengths(run, policy).transfers(segment)[end - entry :]
-    share = float(nested.passing[segment - 1])
+    share = float(nested.group.chain.passing[segment - 1])
     mean, variance = trials * share, trials * share * (1 - share)
     fourth = variance * (1 + 3 * (trials - 2) * share * (1 - share))
     num = len(moved)
@@ -209,14 +209,14 @@ def test_queues_stay_within_kingman_and_doob() -> None:
 )
 def test_overflows_are_as_rare_as_the_buffer_promises(horizon: int, seeds: int) -> None:
     """(12): memory suffices in all but a share δ of the runs; M(n) alone hardly ever does."""
-    nested = NestedProblem.from_fluid(FOUR_LENGTHS)
+    nested = NestedProblem.single_from_fluid(FOUR_LENGTHS)
     buffer = safety_buffer(nested, (4, 4, 4, 3), horizon=horizon, probability="0.05")
     assert buffer.total is not None
     peaks = np.array(
         [
             serve(
                 poisson_instance(FOUR_LENGTHS, horizon, seed=seed),
-                nested_policy(nested.ends, (4, 4, 4, 3)),
+                nested_policy(nested.group.ends, (4, 4, 4, 3)),
                 horizon_s=horizon,
             ).peak_memory
             for seed in range(seeds)

@@ -251,10 +251,12 @@ def test_rates_that_vary(profile: RateProfile | SinusoidalRates) -> None:
 def test_merged_segments(boundaries: tuple[int, ...]) -> None:
     """Theorem 4: with fewer segments than lengths too, losses do not grow with T."""
     worker = FluidWorker(Fraction(1), Fraction(1, 20_000), 10**6)
-    nested = NestedProblem.from_fluid(FluidProblem(FOUR_LENGTHS.classes, (worker,)), boundaries)
+    nested = NestedProblem.single_from_fluid(
+        FluidProblem(FOUR_LENGTHS.classes, (worker,)), boundaries
+    )
     least = solve(nested).thresholds
     assert least is not None
-    policy = nested_policy(nested.ends, least)
+    policy = nested_policy(nested.group.ends, least)
     losses = []
     for horizon in (1000, 8000):
         buffer = safety_buffer(nested, least, horizon=horizon, probability="0.01")

@@ -12,7 +12,7 @@ from formulations.errors import CapabilityError, InputError
 
 if TYPE_CHECKING:
     from formulations.fluid import FluidProblem
-    from formulations.thresholds import SegmentedProblem
+    from formulations.thresholds import NestedProblem
 
 #: Most notes and prices that the text shows.
 _MOST_LINES = 8
@@ -93,10 +93,10 @@ def _nested_wanted(args: argparse.Namespace) -> bool:
 
 
 def _nested(args: argparse.Namespace, problem: "FluidProblem") -> dict[str, Any]:
-    from formulations.thresholds import GroupedProblem, best_plan, plan
+    from formulations.thresholds import NestedProblem, best_plan, plan
     from formulations.thresholds.answer import nested_answer, undecided_answer
 
-    nested: SegmentedProblem = GroupedProblem.from_fluid(problem)
+    nested: NestedProblem = NestedProblem.from_fluid(problem)
     if args.segments not in (None, "best"):
         nested = _merged(nested, args.segments)
     choose = best_plan if args.segments == "best" else plan
@@ -110,7 +110,7 @@ def _nested(args: argparse.Namespace, problem: "FluidProblem") -> dict[str, Any]
         return undecided_answer(nested, error)
 
 
-def _merged(nested: "SegmentedProblem", text: str) -> "SegmentedProblem":
+def _merged(nested: "NestedProblem", text: str) -> "NestedProblem":
     from formulations.thresholds import equal_boundaries
 
     if not text.isascii() or not text.isdigit() or len(text) > 9:

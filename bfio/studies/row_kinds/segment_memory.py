@@ -65,8 +65,8 @@ def plan_row(arguments: Mapping[str, Any], context: Context) -> Planned:
     problem = _problem(file, what == "classes", WantedRate.of(given))
     is_best = given.given.get("segments") == "best"
     if not is_best:
-        count = given.whole("segments", len(problem.outputs), minimum=1)
-        problem = problem.with_boundaries(equal_boundaries(problem.outputs, count))
+        count = given.whole("segments", len(problem.group.outputs), minimum=1)
+        problem = problem.with_boundaries(equal_boundaries(problem.group.outputs, count))
     solve = partial(
         best_plan if is_best else plan,
         problem,
@@ -87,7 +87,6 @@ def _result(problem: NestedProblem, found: SegmentPlan | None) -> RowResult:
         return RowResult({**values, "segment_load": float(problem.load)}, violations={})
     # The segments are those of the plan: `best_plan` chooses them.
     chosen = found.problem
-    assert isinstance(chosen, NestedProblem)
     return RowResult(
         values={**values, **plan_values(chosen, found), "segment_load": float(chosen.load)},
         violations=nested_violations(chosen, found.thresholds),
@@ -123,18 +122,18 @@ def plan_values(problem: NestedProblem, found: SegmentPlan) -> dict[str, Value]:
 
 
 def _printed(problem: NestedProblem, thresholds: tuple[int, ...]) -> Fraction | None:
-    ends = problem.ends
+    ends = problem.group.ends
     width = ends[0]
     if ends != tuple(range(width, ends[-1] + 1, width)) or not width:
         return None
-    return printed_segment_memory(problem.prompt, width, thresholds)
+    return printed_segment_memory(problem.group.prompt, width, thresholds)
 
 
 # Many rows differ in their segments only.
 @lru_cache(maxsize=64)
 def _problem(file: FluidProblem, is_spread: bool, wanted: WantedRate) -> NestedProblem:
     offered = spread(file) if is_spread else file
-    return NestedProblem.from_fluid(multiplied(offered, wanted.met_by(offered)))
+    return NestedProblem.single_from_fluid(multiplied(offered, wanted.met_by(offered)))
 
 
 KIND = planned_kind(

@@ -16,9 +16,7 @@ from formulations.errors import InputError
 from formulations.fluid import FluidProblem
 from formulations.rationals import exact_number
 from formulations.thresholds import (
-    GroupedProblem,
     NestedProblem,
-    SegmentedProblem,
     ThresholdProblem,
     WaitProblem,
     batch_time,
@@ -150,7 +148,7 @@ class ThresholdFacts:
 
         WAIT never holds more than the full batch; Nested WAIT needs the buffer of (12) as well.
         """
-        if not isinstance(self.problem, SegmentedProblem):
+        if not isinstance(self.problem, NestedProblem):
             return self.memory
         buffer = safety_buffer(
             self.problem, self.thresholds, horizon=horizon, probability=probability
@@ -177,5 +175,5 @@ def _conditions(
     if policy.kinds is not None:
         return WaitProblem(plan.known, strict=True)
     if policy.prompts is not None:
-        return GroupedProblem.from_fluid(plan.known).with_segments(ends)
-    return NestedProblem.from_fluid(plan.known, ends[0])
+        return NestedProblem.from_fluid(plan.known).with_segments(ends)
+    return NestedProblem.single_from_fluid(plan.known, ends[0])

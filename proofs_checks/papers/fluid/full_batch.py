@@ -61,7 +61,7 @@ def meets_equilibrium(case: Case) -> bool:
     rows = tuple((rate, prompt, o) for (rate, _, _), o in zip(case.rows, outputs, strict=True))
     nested = Case(rows, case.fixed, 2 * Case(rows, 1, 1).work_rate)
     reach = list(accumulate(rate for rate, _, _ in reversed(rows)))[::-1]
-    problem = NestedProblem(
+    problem = NestedProblem.single(
         prompt, outputs, tuple(map(Fraction, (r[0] for r in rows))), nested.worker()
     )
     real = [nested.time * rate for rate in reach]
@@ -87,7 +87,7 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
 
     def corrected(full: Full) -> bool:
         prompt, outputs, thresholds = full
-        problem = NestedProblem(
+        problem = NestedProblem.single(
             prompt, outputs, (Fraction(1),) * len(outputs), Case((), 1, 1).worker()
         )
         weighed = policy_memory(problem.weights, thresholds)

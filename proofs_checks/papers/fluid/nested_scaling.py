@@ -57,7 +57,7 @@ class Experiment:
     @property
     def policy(self) -> ThresholdPolicy:
         """The policy."""
-        return nested_policy(self.nested.ends, self.thresholds)
+        return nested_policy(self.nested.group.ends, self.thresholds)
 
     def instance(self, seconds: int, seed: int) -> StageInstance:
         """Draw arrivals."""
@@ -93,7 +93,7 @@ def by_horizon(run: StageRun, horizons: Sequence[int]) -> list[list[float]]:
 def memory_is_bounded(run: StageRun, experiment: Experiment) -> bool:
     """Whether every batch keeps within the full batch and the tokens of its queues."""
     nested, queues = experiment.nested, queue_lengths(run, experiment.policy)
-    held = np.array([nested.prompt + end for end in nested.ends[:-1]], dtype=np.int64)
+    held = np.array([nested.group.prompt + end for end in nested.group.ends[:-1]], dtype=np.int64)
     full = policy_memory(nested.weights, experiment.thresholds)
     return bool((run.batches.memory <= full + queues.recorded[:, 1:] @ held).all())
 
@@ -158,7 +158,7 @@ def scaling_check(
 
 def _constant(thresholds: tuple[int, ...] | None = None) -> Experiment:
     one = Fraction(1)
-    problem = NestedProblem(1, (1, 2), (one, one), _WORKER)
+    problem = NestedProblem.single(1, (1, 2), (one, one), _WORKER)
     return Experiment(problem, problem, thresholds or (4, 3))
 
 
@@ -168,7 +168,7 @@ def _varying(*, fixed: Fraction = Fraction(1, 2)) -> Experiment:
     worker = FluidWorker(fixed, Fraction(1, 60), 10**6)
     profile = SinusoidalRates(means, swings, Fraction(10), (Fraction(0), Fraction(1, 4)))
     varying = TimeVaryingProblem(1, (1, 2), profile, worker)
-    nested = NestedProblem(1, (1, 2), means, worker)
+    nested = NestedProblem.single(1, (1, 2), means, worker)
     return Experiment(varying, nested, (4, 3), profile)
 
 

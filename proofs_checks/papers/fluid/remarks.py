@@ -16,7 +16,7 @@ def even_problem(longest: int, types: int, segments: int | None = None) -> Neste
     By a change of time: 1000 requests per second, d0 = 50 ms, d1 = 1 ns.
     """
     outputs = tuple(longest * j // types for j in range(1, types + 1))
-    problem = NestedProblem(
+    problem = NestedProblem.single(
         1, outputs, (Fraction(1, types),) * types, FluidWorker(Fraction(50), Fraction(1, 10**6), 1)
     )
     return (
@@ -85,7 +85,7 @@ def _remark2_check(context: Context, *, types: int | None = None) -> Outcome:
         widths = rng.integers(1, 20, number) if types is None else [1] * number
         outputs = tuple(sum(widths[: j + 1]) for j in range(number))
         rates = tuple(Fraction(int(x)) for x in rng.integers(1, 20, number))
-        idle = NestedProblem(
+        idle = NestedProblem.single(
             int(rng.integers(1, 30)),
             tuple(map(int, outputs)),
             rates,
@@ -93,8 +93,8 @@ def _remark2_check(context: Context, *, types: int | None = None) -> Outcome:
         )
         work = sum(a * w for a, w in zip(idle.arriving, idle.weights, strict=True))
         load = Fraction(int(rng.integers(1, 95)), 100)
-        problem = NestedProblem(
-            idle.prompt, idle.outputs, rates, FluidWorker(Fraction(1), load / work, 1)
+        problem = NestedProblem.single(
+            idle.group.prompt, idle.group.outputs, rates, FluidWorker(Fraction(1), load / work, 1)
         )
         found = plan(problem, horizon=1000, probability=Fraction(1, 10))
         if found is not None and found.memory is not None:

@@ -32,7 +32,9 @@ def _as_problem(merged: Merged) -> NestedProblem:
     outputs = tuple(range(1, width * len(thresholds) + 1))
     rates = (Fraction(1),) * len(outputs)
     ends = equal_boundaries(outputs, len(thresholds))
-    return NestedProblem(prompt, outputs, rates, FluidWorker(Fraction(1), Fraction(0), 1), ends)
+    return NestedProblem.single(
+        prompt, outputs, rates, FluidWorker(Fraction(1), Fraction(0), 1), ends
+    )
 
 
 def verify_eq14(data: Data) -> str | None:
@@ -72,7 +74,7 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
 
     def alike(merged: Merged) -> bool:
         problem = _as_problem((merged[0], 1, merged[2]))
-        own = problem.with_boundaries(problem.outputs)
+        own = problem.with_boundaries(problem.group.outputs)
         return problem.conditions == own.conditions
 
     def too_small(merged: Merged) -> bool:
@@ -101,7 +103,9 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
 def figure_problem(total: int, d1: Fraction) -> NestedProblem:
     """Section 7.2's lengths 1..500 and prefill 62, rates uniform in the bins of section 6.2."""
     rates = tuple(Fraction(total * _BINS[j // 50], 50 * sum(_BINS)) for j in range(500))
-    return NestedProblem(62, tuple(range(1, 501)), rates, FluidWorker(Fraction(1, 100), d1, 1))
+    return NestedProblem.single(
+        62, tuple(range(1, 501)), rates, FluidWorker(Fraction(1, 100), d1, 1)
+    )
 
 
 #: Total rate, d1, T and δ of each half of the figures.

@@ -109,7 +109,7 @@ def _choices(context: Context) -> Iterator[Merged]:
 def _merged(*, fixed: Fraction = Fraction(1, 2)) -> Experiment:
     rates = tuple(Fraction(k, 4) for k in (4, 3, 2, 1))
     worker = FluidWorker(fixed, Fraction(1, 300), 10**6)
-    problem = NestedProblem(1, (1, 2, 3, 4), rates, worker, (2, 4))
+    problem = NestedProblem.single(1, (1, 2, 3, 4), rates, worker, (2, 4))
     return Experiment(problem, problem, (4, 2))
 
 

@@ -100,7 +100,7 @@ def _problems(context: Context, strict: bool) -> Iterator[ThresholdProblem]:
         yield WaitProblem(case.problem(), strict=strict)
         outputs = tuple(accumulate(output for _, _, output in case.rows))
         rates = tuple(Fraction(rate) for rate, _, _ in case.rows)
-        nested = NestedProblem(
+        nested = NestedProblem.single(
             case.rows[0][1],
             outputs,
             rates,

@@ -5,7 +5,7 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass
-from formulations.thresholds import GroupedProblem, NestedProblem, PromptGroup, WaitProblem
+from formulations.thresholds import NestedProblem, PromptGroup, WaitProblem
 
 rates = st.builds(Fraction, st.integers(1, 30), st.integers(1, 12))
 d0s = st.builds(Fraction, st.integers(1, 12), st.integers(2, 12))
@@ -56,7 +56,7 @@ def nested_problems(draw: st.DrawFn, max_classes: int = 4) -> NestedProblem:
     """Draw one group, a load, critical and overloaded ones included, maybe with little memory."""
     problem = _problem(draw, (draw(prompt_groups(max_classes)),))
     (group,) = problem.groups
-    return NestedProblem(
+    return NestedProblem.single(
         prompt=group.prompt,
         outputs=group.outputs,
         rates=group.rates,
@@ -68,18 +68,18 @@ def nested_problems(draw: st.DrawFn, max_classes: int = 4) -> NestedProblem:
 
 
 @st.composite
-def grouped_problems(draw: st.DrawFn, max_groups: int = 3) -> GroupedProblem:
+def grouped_problems(draw: st.DrawFn, max_groups: int = 3) -> NestedProblem:
     """Draw several groups; prompts may be alike, as with WAIT."""
     groups = draw(st.lists(prompt_groups(max_classes=2), min_size=1, max_size=max_groups))
     return _problem(draw, tuple(groups))
 
 
-def _problem(draw: st.DrawFn, groups: tuple[PromptGroup, ...]) -> GroupedProblem:
-    free = GroupedProblem(groups, FluidWorker(Fraction(1), Fraction(0), 1))
+def _problem(draw: st.DrawFn, groups: tuple[PromptGroup, ...]) -> NestedProblem:
+    free = NestedProblem(groups, FluidWorker(Fraction(1), Fraction(0), 1))
     pairs = zip(free.arriving, free.weights, strict=True)
     work = sum((rate * s for rate, s in pairs), Fraction(0))
     memory = draw(st.sampled_from([1, 100, 1000, 10**9]))
-    return GroupedProblem(
+    return NestedProblem(
         groups,
         worker_for(draw(d0s), work, draw(loads), memory),
         strict=draw(st.booleans()),
@@ -94,4 +94,4 @@ def spec_example() -> NestedProblem:
     """
     rates = tuple(Fraction(text) for text in ("0.2", "0.4", "0.8", "1.6"))
     worker = FluidWorker(Fraction(1), Fraction(1, 10**4), 10**6)
-    return NestedProblem(10, (2, 4, 8, 16), rates, worker)
+    return NestedProblem.single(10, (2, 4, 8, 16), rates, worker)

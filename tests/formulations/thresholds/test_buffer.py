@@ -201,7 +201,7 @@ def lmsys_like(total: int, d1: str) -> NestedProblem:
     bins = (23, 11, 8, 7, 6, 4, 3, 2, 1, 1)
     rates = tuple(Fraction(total * weight, 66 * 50) for weight in bins for _ in range(50))
     worker = FluidWorker(Fraction(1, 100), Fraction(d1), 10**9)
-    return NestedProblem(62, tuple(range(1, 501)), rates, worker)
+    return NestedProblem.single(62, tuple(range(1, 501)), rates, worker)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_printed_segment_memory_is_refuted() -> None:
     Exactly 3·(1 + 2 + 3) + 2·(4 + 5) = 36; printed 3·(1 + 1)·2 + 2·(1 + 2)·2 = 24.
     """
     rates = (Fraction(1),) * 4
-    problem = NestedProblem(
+    problem = NestedProblem.single(
         1, (1, 2, 3, 4), rates, FluidWorker(Fraction(1), Fraction(0), 9), (2, 4)
     )
     assert [3 * s for s in problem.weights[:1]] + [2 * s for s in problem.weights[1:]] == [18, 18]
@@ -292,7 +292,7 @@ def test_boundaries_must_divide() -> None:
 def test_unstable_whatever_the_segments() -> None:
     """A load of 1 with the finest segments has no plan."""
     rates = (Fraction(1), Fraction(1))
-    problem = NestedProblem(1, (1, 2), rates, FluidWorker(Fraction(1), Fraction(1, 9), 99))
+    problem = NestedProblem.single(1, (1, 2), rates, FluidWorker(Fraction(1), Fraction(1, 9), 99))
     assert problem.load == 1
     assert plan(problem, horizon=1, probability="0.1") is None
     assert best_plan(problem, horizon=1, probability="0.1") is None

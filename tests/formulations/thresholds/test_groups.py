@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from formulations import CapabilityError, InputError
 from formulations.results import Termination
 from formulations.thresholds import (
-    GroupedProblem,
     LogArgument,
     NestedProblem,
     PromptGroup,
@@ -30,7 +29,6 @@ from formulations.thresholds.answer import nested_answer
 from tests.formulations.fluid.cases import fluid
 from tests.formulations.thresholds.cases import (
     grouped_problems,
-    nested_problems,
     spec_example,
     wait_problems,
 )
@@ -38,12 +36,12 @@ from tests.formulations.thresholds.cases import (
 METHODS = ("fixed-point", "brute-force", "cp-sat", "highs", "pyomo")
 
 
-def two_groups() -> GroupedProblem:
+def two_groups() -> NestedProblem:
     """Return l = 1 with l' = (1, 2) at rates 1, 1, and l = 2 with l' = 1 at rate 1.
 
     Λ = (2, 1), s = (1 + 2, 3) and Λ = 1, s = 2 + 3. With d1 = 1/100, ρ = (6 + 3 + 5)/100.
     """
-    return GroupedProblem.from_fluid(fluid(20, [(1, 1, 1), (1, 2, 1), (1, 1, 2)], "1/2", "1/100"))
+    return NestedProblem.from_fluid(fluid(20, [(1, 1, 1), (1, 2, 1), (1, 1, 2)], "1/2", "1/100"))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -59,29 +57,11 @@ def test_golden_groups(method: str) -> None:
     assert problem.conditions.split((2, 2, 1)) == ((2, 2), (1,))
 
 
-@given(nested_problems())
-def test_one_group_is_nested_wait(problem: NestedProblem) -> None:
-    """The same conditions, hence the same thresholds; the same verdicts and the same buffer."""
-    grouped = GroupedProblem(
-        problem.groups,
-        problem.worker,
-        strict=problem.strict,
-        within_memory=problem.within_memory,
-    )
-    assert grouped.conditions == problem.conditions
-    one, other = solve(grouped), solve(problem)
-    assert (one.termination, one.thresholds) == (other.termination, other.thresholds)
-    vector = (2,) * len(problem.ends)
-    assert nested_violations(grouped, vector) == nested_violations(problem, vector)
-    buffer = partial(safety_buffer, horizon=99, probability="0.1")
-    assert buffer(grouped, vector) == buffer(problem, vector)
-
-
 @given(wait_problems())
 def test_groups_of_one_class_are_wait(problem: WaitProblem) -> None:
     """With one class in each group lengths are known: condition (9)."""
     groups = tuple(PromptGroup(k.prompt, (k.output,), (k.rate,)) for k in problem.fluid.classes)
-    grouped = GroupedProblem(
+    grouped = NestedProblem(
         groups, problem.worker, strict=problem.strict, within_memory=problem.within_memory
     )
     assert grouped.conditions == problem.conditions
@@ -90,7 +70,7 @@ def test_groups_of_one_class_are_wait(problem: WaitProblem) -> None:
 
 
 @given(grouped_problems())
-def test_methods_agree(problem: GroupedProblem) -> None:
+def test_methods_agree(problem: NestedProblem) -> None:
     """Iteration = integer program = enumeration, also on what is infeasible."""
     ours = solve(problem)
     exact = solve(problem, method="cp-sat")
@@ -105,7 +85,7 @@ def test_methods_agree(problem: GroupedProblem) -> None:
 
 
 @given(grouped_problems(), st.lists(st.integers(1, 40), min_size=12, max_size=12))
-def test_solutions_are_closed_under_minima(problem: GroupedProblem, starts: list[int]) -> None:
+def test_solutions_are_closed_under_minima(problem: NestedProblem, starts: list[int]) -> None:
     """The componentwise minimum of two solutions is one, and the least is below both."""
     problem = replace(problem, within_memory=False)
     assume(problem.load < 1)
@@ -118,7 +98,7 @@ def test_solutions_are_closed_under_minima(problem: GroupedProblem, starts: list
     assert all(n <= m for n, m in zip(least, both, strict=True))
 
 
-def solution_above(problem: GroupedProblem, start: list[int]) -> tuple[int, ...]:
+def solution_above(problem: NestedProblem, start: list[int]) -> tuple[int, ...]:
     """Return a solution above a vector, found by raising what the checker calls too small."""
     vector, chains = list(start), problem.conditions.chains
     first = [sum(len(chain.ends) for chain in chains[:g]) for g in range(len(chains))]
@@ -133,7 +113,7 @@ def solution_above(problem: GroupedProblem, start: list[int]) -> tuple[int, ...]
 
 
 @given(grouped_problems())
-def test_the_upper_vector_is_a_solution(problem: GroupedProblem) -> None:
+def test_the_upper_vector_is_a_solution(problem: NestedProblem) -> None:
     """Enumeration searches below it."""
     assume(problem.load < 1)
     free = replace(problem, within_memory=False)
@@ -168,7 +148,7 @@ def test_buffer_of_two_groups_by_hand() -> None:
     group = PromptGroup(1, (1, 2), (Fraction(3), Fraction(1)))
     other = replace(group, prompt=2)
     worker = replace(two_groups().worker, d0=Fraction(1), d1=Fraction(0))
-    problem = GroupedProblem((group, other), worker)
+    problem = NestedProblem((group, other), worker)
     buffers = partial(group_buffers, horizon=90, probability="0.1")
     buffer = partial(safety_buffer, horizon=90, probability="0.1")
     one, two = buffers(problem, (2, 1, 2, 1))
@@ -204,7 +184,7 @@ def test_plans_of_groups() -> None:
     example = spec_example()
     slow = replace(example.worker, d1=Fraction(0))
     (group,) = example.groups
-    problem = GroupedProblem((group, replace(group, prompt=11)), slow)
+    problem = NestedProblem((group, replace(group, prompt=11)), slow)
     best = best_plan(problem, horizon=4000, probability="0.05")
     alone = best_plan(replace(example, worker=slow), horizon=4000, probability="0.05")
     assert best is not None
@@ -217,7 +197,7 @@ def test_plans_of_groups() -> None:
         plan(problem, horizon=4000, probability="0.05", raised=True)
     many = PromptGroup(1, tuple(range(10)), (Fraction(1),) * 10)
     with pytest.raises(CapabilityError, match=r"2\^18 choices"):
-        best_plan(GroupedProblem((many,) * 2, slow), horizon=1, probability="0.1")
+        best_plan(NestedProblem((many,) * 2, slow), horizon=1, probability="0.1")
 
 
 def test_the_answer_of_groups() -> None:
@@ -243,9 +223,9 @@ def test_groups_of_a_fluid_problem() -> None:
     assert [group.prompt for group in problem.groups] == [1, 2]
     assert problem.fluid().work_rate == 14
     with pytest.raises(InputError, match=r"classes\[2\].output: 1 does not exceed 1 .* prompt 1"):
-        GroupedProblem.from_fluid(fluid(9, [(1, 1, 1), (1, 2, 1), (1, 1, 1)]))
+        NestedProblem.from_fluid(fluid(9, [(1, 1, 1), (1, 2, 1), (1, 1, 1)]))
     with pytest.raises(InputError, match="groups: 0 of them"):
-        GroupedProblem((), problem.worker)
+        NestedProblem((), problem.worker)
     merged = problem.with_segments([(2,), (1,)])
     assert merged.weights == (6, 5)
     assert policy_memory(merged.weights, (1, 1)) == 11

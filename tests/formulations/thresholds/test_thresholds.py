@@ -12,7 +12,6 @@ from formulations import CapabilityError, InputError
 from formulations.fluid import equilibrium, solve_margin
 from formulations.results import Termination
 from formulations.thresholds import (
-    GroupedProblem,
     NestedProblem,
     ThresholdProblem,
     ThresholdResult,
@@ -71,7 +70,7 @@ def test_strict_drift(method: str) -> None:
 
     n_1 = 1 forces n_2 = 1, M = 6, ΔT = 2/5 + 6/36 > 1/2. (2, 2): 2/5 + 12/36 < 1.
     """
-    strict = NestedProblem.from_fluid(golden(d0="2/5", d1="1/36"))
+    strict = NestedProblem.single_from_fluid(golden(d0="2/5", d1="1/36"))
     assert solve(strict, method=method).thresholds == (2, 2)
     assert solve(replace(strict, strict=False), method=method).thresholds == (2, 1)
 
@@ -123,7 +122,7 @@ def test_least_means_every_entry(problem: WaitProblem) -> None:
 @given(nested_problems())
 def test_nested_equilibrium_identity(problem: NestedProblem) -> None:
     """With n_i = ΔT* Λ_i the exact memory is M*: spec 4.3's identity, in rationals."""
-    finest = problem.with_boundaries(problem.outputs)
+    finest = problem.with_boundaries(problem.group.outputs)
     assume(finest.load < 1)
     state = equilibrium(finest.fluid().classes, finest.worker)
     pairs = zip(finest.arriving, finest.weights, strict=True)
@@ -146,7 +145,7 @@ def test_printed_memory_is_refuted() -> None:
     ]
     for prompt, outputs, thresholds, exact, printed in cases:
         rates = (Fraction(1),) * len(outputs)
-        problem = NestedProblem(prompt, outputs, rates, golden().workers[0])
+        problem = NestedProblem.single(prompt, outputs, rates, golden().workers[0])
         assert policy_memory(problem.weights, thresholds) == exact
         assert printed_policy_memory(prompt, outputs, thresholds) == printed
 
@@ -194,26 +193,26 @@ def test_bad_nested_data() -> None:
     worker = golden().workers[0]
     one = Fraction(1)
     with pytest.raises(InputError, match=r"outputs\[1\]: 3 does not exceed 3"):
-        NestedProblem(1, (3, 3), (one, one), worker)
+        NestedProblem.single(1, (3, 3), (one, one), worker)
     with pytest.raises(InputError, match="rates: 1 for 2 outputs"):
-        NestedProblem(1, (3, 4), (one,), worker)
+        NestedProblem.single(1, (3, 4), (one,), worker)
     with pytest.raises(InputError, match=r"rates\[1\]: 0 is no rate"):
-        NestedProblem(1, (3, 4), (one, Fraction(0)), worker)
+        NestedProblem.single(1, (3, 4), (one, Fraction(0)), worker)
     with pytest.raises(InputError, match="not the longest output"):
-        NestedProblem(1, (3, 4), (one, one), worker, (3,))
+        NestedProblem.single(1, (3, 4), (one, one), worker, (3,))
     with pytest.raises(InputError, match="no list of lengths"):
-        NestedProblem(1, (), (), worker)
+        NestedProblem.single(1, (), (), worker)
     with pytest.raises(InputError, match=r"classes\[1\].prompt: 2 differs from 1"):
-        NestedProblem.from_fluid(fluid(9, [(1, 1, 1), (1, 2, 2)]))
+        NestedProblem.single_from_fluid(fluid(9, [(1, 1, 1), (1, 2, 2)]))
     with pytest.raises(InputError, match="does not exceed"):
-        NestedProblem.from_fluid(fluid(9, [(1, 1, 2), (1, 1, 1)]))
-    assert NestedProblem.from_fluid(golden(), (2,)).ends == (2,)
+        NestedProblem.single_from_fluid(fluid(9, [(1, 1, 2), (1, 1, 1)]))
+    assert NestedProblem.single_from_fluid(golden(), (2,)).group.ends == (2,)
 
 
 def test_nested_with_one_class_is_wait() -> None:
     """One class, one segment: the same program."""
     problem = fluid(9, [(2, 3, 4)], "1/2", "1/99")
-    nested = NestedProblem.from_fluid(problem)
+    nested = NestedProblem.single_from_fluid(problem)
     wait = WaitProblem(problem, strict=True)
     assert nested.weights == wait.weights
     assert solve(nested).thresholds == solve(wait).thresholds
@@ -255,14 +254,14 @@ def test_a_leap_by_hand() -> None:
     With n_1 = 2k + 1, n_2 = k + 1 and M = 9k + 6, 2·ΔT < n_1 is (2/3)(1 − ε) < ε·k, and that is k
     > 666666666. Even n_1 = 2k have M = 9k + 3 and need 5/3 − 2ε/3 < 2ε·k, more than that.
     """
-    result = solve(NestedProblem.from_fluid(golden(d1="0.111111111")))
+    result = solve(NestedProblem.single_from_fluid(golden(d1="0.111111111")))
     assert result.thresholds == (1333333335, 666666668)
     assert result.is_optimal
     assert result.iterations < 3000
 
 
 @given(grouped_problems(), st.integers(1, 3), st.sampled_from([2, 30, 1000]))
-def test_leaps_stay_below(problem: GroupedProblem, patience: int, closeness: int) -> None:
+def test_leaps_stay_below(problem: NestedProblem, patience: int, closeness: int) -> None:
     """Wherever the iteration leaps from, it ends where it ends without."""
     free = replace(problem, within_memory=False)
     assume(free.load > 0)

@@ -60,7 +60,7 @@ def test_mean_rates_are_not_enough() -> None:
     worker = FluidWorker(Fraction(1), Fraction(0), 99)
     profile = RateProfile((0, 1), ((9,), (1,)), 10)  # type: ignore[arg-type]
     problem = TimeVaryingProblem(1, (1,), profile, worker)
-    mean = NestedProblem(1, (1,), (profile.mean_rate((0,)),), worker)
+    mean = NestedProblem.single(1, (1,), (profile.mean_rate((0,)),), worker)
     assert solve(mean).thresholds == (2,)
     assert time_varying_violations(problem, (2,)) == {"first": 8}
     assert solve(problem).thresholds == (10,)
@@ -74,11 +74,11 @@ def test_constant_rates_are_nested_wait(problem: NestedProblem) -> None:
     """A profile that does not vary asks for the same thresholds and the same buffer."""
     strict = replace(problem, strict=True)
     same = TimeVaryingProblem(
-        strict.prompt,
-        strict.outputs,
-        RateProfile.constant(strict.rates),
+        strict.group.prompt,
+        strict.group.outputs,
+        RateProfile.constant(strict.group.rates),
         strict.worker,
-        strict.boundaries,
+        strict.group.boundaries,
         strict.within_memory,
     )
     assert same.load == strict.load
@@ -158,7 +158,7 @@ def test_the_buffer_uses_the_largest_share() -> None:
     )
     # p* = 1/2 in the second half; on average 2 of 7 go on.
     assert buffer.exponents == (drift_exponent(8, 6, Fraction(1, 2)),)
-    mean = NestedProblem(1, (1, 2), (Fraction(5, 2), Fraction(1)), WORKER)
+    mean = NestedProblem.single(1, (1, 2), (Fraction(5, 2), Fraction(1)), WORKER)
     average = safety_buffer(mean, n, horizon=100, probability="0.1")
     assert buffer.exponents[0] < average.exponents[0]
     assert (buffer.total or 0) > (average.total or 0)
