@@ -9,14 +9,15 @@ Beside them may stand ``matrix.py`` (the statement written as arrays, for speed)
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from formulations.arrays import FloatArray
-from formulations.backends import Limits, WrittenProgram, backend, run_backend
+from formulations.arrays import FloatArray, integer
+from formulations.backends import Limits, WrittenProgram, backend, check_method, run_backend
 from formulations.errors import CapabilityError
 from formulations.results import BoundKind, ProgramResult, Termination
 from formulations.standard_form import StandardForm, compile_model
@@ -169,6 +170,46 @@ class Formulation(ABC, Generic[P, S, R]):
             compile_seconds=compile_seconds,
             solver=outcome.details,
         )
+
+    @classmethod
+    def solve_by(
+        cls,
+        problem: P,
+        method: str,
+        *,
+        time_limit: float | None = None,
+        seed: int = 0,
+        own: Mapping[str, Callable[[], R]] | None = None,
+    ) -> R:
+        """Solve by a backend, by enumeration, or by a method of the caller's own.
+
+        Parameters
+        ----------
+        problem
+            Data.
+        method : str
+            A name in ``own``, ``brute-force`` (tiny problems), or a backend, see `solve`.
+        time_limit : float, optional
+            Seconds for a backend.
+        seed : int
+            Random seed of a backend.
+        own : mapping, optional
+            The caller's methods by name.
+
+        Raises
+        ------
+        InputError
+            If the method is unknown, or the seed no integer from 0 to 2^31 - 1.
+        CapabilityError
+            If the problem is too large for a backend or for enumeration.
+        """
+        integer(seed, "seed", maximum=2**31 - 1)
+        methods = dict(own or {})
+        methods.setdefault("brute-force", lambda: cls.solve_by_enumeration(problem))
+        check_method(method, tuple(methods))
+        if method in methods:
+            return methods[method]()
+        return cls.solve(problem, backend=method, time_limit=time_limit, seed=seed)
 
     @classmethod
     def solve_by_enumeration(cls, problem: P) -> R:

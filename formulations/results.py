@@ -147,6 +147,22 @@ class ProgramResult(Generic[S]):
             return None
         return 0.0 if self.objective == 0 else (self.objective - self.bound) / self.objective
 
+    def summary(self) -> str:
+        """Return a few lines of plain text."""
+        lines = [f"{self.method}: {self.termination} in {self.seconds * 1e3:.1f} ms"]
+        if self.objective is not None:
+            lines.append(f"objective {self.objective}, bound {self.bound} ({self.bound_kind})")
+        if self.scale != 1:
+            lines.append(f"objective and bound are scaled by {self.scale}")
+        if self.solution is not None:
+            lines.append(self.solution_text())
+        lines += [f"violated: {name} by {amount}" for name, amount in self.violations.items()]
+        return "\n".join(lines)
+
+    def solution_text(self) -> str:
+        """Return the solution in a line."""
+        return ", ".join(f"{name} {getattr(self, name)}" for name in self.solution_fields)
+
     def to_mapping(self) -> dict[str, object]:
         """Return a JSON document."""
         return {

@@ -3,10 +3,8 @@
 import time
 from collections.abc import Callable
 
-from formulations.arrays import integer
-from formulations.backends import check_method
 from formulations.errors import CapabilityError
-from formulations.step import StepProblem, StepResult, assess, solve, solve_by_enumeration
+from formulations.step import StepProblem, StepProgram, StepResult, assess, solve_by_enumeration
 
 
 def solve_step(
@@ -40,16 +38,12 @@ def solve_step(
     InputError
         If the method is unknown or cannot take the problem.
     """
-    integer(seed, "seed", maximum=2**31 - 1)
     own: dict[str, Callable[[], StepResult]] = {
         "exact": lambda: _exact(problem, time_limit),
         "two-stage": lambda: _two_stage(problem),
         "brute-force": lambda: solve_by_enumeration(problem),
     }
-    if method in own:
-        return own[method]()
-    check_method(method, tuple(own))
-    return solve(problem, backend=method, time_limit=time_limit, seed=seed)
+    return StepProgram.solve_by(problem, method, time_limit=time_limit, seed=seed, own=own)
 
 
 def _two_stage(problem: StepProblem) -> StepResult:

@@ -30,15 +30,8 @@ class StepResult(ProgramResult[Assignment]):
         document = super().to_mapping() | {"tie_rule": self.tie_rule.value}
         return document if self.scale == 1 else document | {"scale": self.scale}
 
-    def summary(self) -> str:
-        """Return a few lines of plain text."""
-        lines = [f"{self.method}: {self.termination} in {self.seconds * 1e3:.1f} ms"]
-        if self.objective is not None:
-            lines.append(f"objective {self.objective}, bound {self.bound} ({self.bound_kind})")
-        if self.scale != 1:
-            lines.append(f"objective and bound are scaled by {self.scale}")
-        if self.assignment is not None:
-            placed = [f"{i}->{g}" for i, g in enumerate(self.assignment) if g is not None]
-            lines.append("request->worker: " + (", ".join(placed) or "none admitted"))
-        lines += [f"violated: {name} by {amount}" for name, amount in self.violations.items()]
-        return "\n".join(lines)
+    def solution_text(self) -> str:
+        """Return who goes where."""
+        assert self.assignment is not None
+        placed = [f"{i}->{g}" for i, g in enumerate(self.assignment) if g is not None]
+        return "request->worker: " + (", ".join(placed) or "none admitted")

@@ -35,7 +35,7 @@ from formulations.thresholds.segments import (
     equal_plans,
     plan,
 )
-from formulations.thresholds.solver import solve
+from formulations.thresholds.solver import ThresholdProgram, solve
 from formulations.thresholds.time_varying import TimeVaryingProblem
 from formulations.thresholds.wait_problem import WaitProblem
 
@@ -48,6 +48,7 @@ __all__ = [
     "SegmentPlan",
     "SegmentResult",
     "ThresholdProblem",
+    "ThresholdProgram",
     "ThresholdResult",
     "TimeVaryingProblem",
     "WaitProblem",

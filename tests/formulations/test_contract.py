@@ -25,23 +25,27 @@ def test_there_are_formulations() -> None:
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
 def test_a_formulation_keeps_the_contract(package: Path) -> None:
     """A statement under its mathematics, a `Formulation` of its own, and its ``solve``."""
-    name = f"formulations.{package.name}"
-    statement, solver = import_module(f"{name}.program"), import_module(f"{name}.solver")
+    offered = import_module(f"formulations.{package.name}")
+    statement = import_module(f"formulations.{package.name}.program")
     assert callable(statement.build)
     assert [section for section in SECTIONS if section not in str(statement.__doc__)] == []
+    names = getattr(offered, "__all__", vars(offered))
+    values = [getattr(offered, name) for name in names]
     (program,) = (
         value
-        for value in vars(solver).values()
+        for value in values
         if isinstance(value, type) and issubclass(value, Formulation) and value is not Formulation
     )
     assert program.__abstractmethods__ == frozenset()
     assert issubclass(program.result, ProgramResult)
-    assert set(program.result.solution_fields) <= set(program.result.__dataclass_fields__)
     assert program.result.solution_fields
-    assert callable(import_module(name).solve)
+    assert set(program.result.solution_fields) <= set(program.result.__dataclass_fields__)
+    assert callable(offered.solve)
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "package", [p for p in PACKAGES if (p / "check.py").exists()], ids=lambda path: path.name
+)
 def test_a_checker_knows_the_data_only(package: Path) -> None:
     """It imports no solver, bound or statement."""
     tree = ast.parse((package / "check.py").read_text())

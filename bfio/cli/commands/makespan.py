@@ -3,10 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from bfio.cli.command import DONE, NOTHING_FOUND, Command
-from bfio.cli.files import read_problem
-from bfio.cli.options import add_common, add_time_limit
-from bfio.cli.output import print_json
+from bfio.cli.problem_command import problem_command
 
 if TYPE_CHECKING:
     from formulations.hindsight_makespan import MakespanProblem, MakespanResult
@@ -44,42 +41,16 @@ nothing by themselves); brute-force: all schedules of a few requests.
 """
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="machine and requests (.json)")
-    parser.add_argument(
-        "--method",
-        default="exact",
-        metavar="NAME",
-        help="exact (default), cp-sat, highs, pyomo[:SOLVER], brute-force",
-    )
+def _add_objective(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--objective",
         metavar="NAME",
         help="wall-clock, imbalance or latency, in place of the file's",
     )
-    add_time_limit(parser)
-    add_common(parser)
 
 
-def _run(args: argparse.Namespace) -> int:
-    from bfio.hindsight.makespan import solve_makespan
-
-    problem = _problem(args.file, args.objective)
-    result = solve_makespan(
-        problem, method=args.method, time_limit=args.time_limit, seed=args.seed
-    )
-    if args.json:
-        print_json(_answer(problem, result))
-    else:
-        print("\n".join(_lines(problem, result)))
-    return NOTHING_FOUND if result.objective is None else DONE
-
-
-def _answer(problem: "MakespanProblem", result: "MakespanResult") -> dict[str, object]:
-    return result.to_mapping() | {
-        "criterion": problem.objective.value,
-        "work_conserving": problem.work_conserving,
-    }
+def _details(problem: "MakespanProblem") -> dict[str, object]:
+    return {"criterion": problem.objective.value, "work_conserving": problem.work_conserving}
 
 
 def _lines(problem: "MakespanProblem", result: "MakespanResult") -> list[str]:
@@ -130,23 +101,15 @@ def _drawing(
     return lines
 
 
-def _problem(name: str, objective: str | None) -> "MakespanProblem":
-    from formulations.documents import parse_json
-    from formulations.hindsight_makespan import MakespanProblem
-
-    def parse(text: str) -> MakespanProblem:
-        document = parse_json(text)
-        if objective is not None and isinstance(document, dict):
-            document["objective"] = objective
-        return MakespanProblem.from_mapping(document)
-
-    return read_problem(name, parse)
-
-
-COMMAND = Command(
-    name="makespan",
-    summary="the best schedule of barrier-synchronised workers in hindsight, with its bound",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
+COMMAND = problem_command(
+    "makespan",
+    "the best schedule of barrier-synchronised workers in hindsight, with its bound",
+    _DESCRIPTION,
+    problem="formulations.hindsight_makespan:MakespanProblem",
+    solve="bfio.hindsight.makespan:solve_makespan",
+    file="machine and requests (.json)",
+    more_arguments=_add_objective,
+    overrides=("objective",),
+    details=_details,
+    lines=_lines,
 )

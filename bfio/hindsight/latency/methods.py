@@ -1,14 +1,7 @@
 """Solve one hindsight latency problem by any method of the toolkit."""
 
 from bfio.hindsight.latency.solve import solve_hindsight
-from formulations.arrays import integer
-from formulations.backends import check_method
-from formulations.hindsight_latency import (
-    LatencyProblem,
-    LatencyResult,
-    solve,
-    solve_by_enumeration,
-)
+from formulations.hindsight_latency import LatencyProblem, LatencyProgram, LatencyResult
 
 
 def solve_latency(
@@ -44,10 +37,10 @@ def solve_latency(
     CapabilityError
         If the problem is too large for a backend or for enumeration.
     """
-    integer(seed, "seed", maximum=2**31 - 1)
-    if method == "exact":
-        return solve_hindsight(problem, time_limit).to_latency_result(problem)
-    if method == "brute-force":
-        return solve_by_enumeration(problem)
-    check_method(method, ("exact", "brute-force"))
-    return solve(problem, backend=method, time_limit=time_limit, seed=seed)
+    return LatencyProgram.solve_by(
+        problem,
+        method,
+        time_limit=time_limit,
+        seed=seed,
+        own={"exact": lambda: solve_hindsight(problem, time_limit).to_latency_result(problem)},
+    )

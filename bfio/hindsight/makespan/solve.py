@@ -13,7 +13,6 @@ from bfio.hindsight.makespan.form import SearchForm, search_form
 from bfio.hindsight.makespan.lists import Schedule, best_list
 from bfio.hindsight.makespan.prepare import prepare
 from bfio.hindsight.makespan.search import StepSearch, is_searchable
-from formulations.backends import check_method
 from formulations.errors import CapabilityError, InputError
 from formulations.hindsight_makespan import (
     MakespanProblem,
@@ -21,7 +20,6 @@ from formulations.hindsight_makespan import (
     MakespanResult,
     Objective,
     solve,
-    solve_by_enumeration,
 )
 from formulations.hindsight_makespan.segments import part, segments
 from formulations.rationals import MAX_RATIONAL
@@ -69,12 +67,13 @@ def solve_makespan(
     """
     if time_limit is not None and not time_limit >= 0:
         raise InputError("time_limit", f"{time_limit} is negative", "use seconds >= 0")
-    if method == "brute-force":
-        return solve_by_enumeration(problem)
-    check_method(method, ("exact", "brute-force"))
-    if method != "exact":
-        return solve(problem, backend=method, time_limit=time_limit, seed=seed)
-    return _exact(problem, time_limit, seed)
+    return MakespanProgram.solve_by(
+        problem,
+        method,
+        time_limit=time_limit,
+        seed=seed,
+        own={"exact": lambda: _exact(problem, time_limit, seed)},
+    )
 
 
 @dataclass

@@ -1,0 +1,87 @@
+"""The command of a formulation: read a problem from a file, solve it, print the answer."""
+
+import argparse
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bfio.cli.command import DONE, NOTHING_FOUND, Command
+from bfio.cli.files import read_problem
+from bfio.cli.options import add_common, add_time_limit
+from bfio.cli.output import print_json
+
+METHODS = "exact (default), cp-sat, highs, pyomo[:SOLVER], brute-force"
+
+
+def problem_command(
+    name: str,
+    summary: str,
+    description: str,
+    *,
+    problem: str,
+    solve: str,
+    file: str = "problem (.json)",
+    method: str = "exact",
+    methods: str = METHODS,
+    more_arguments: Callable[[argparse.ArgumentParser], None] = lambda parser: None,
+    overrides: tuple[str, ...] = (),
+    details: Callable[[Any], Mapping[str, object]] = lambda problem: {},
+    lines: Callable[[Any, Any], list[str]] = lambda problem, result: [result.summary()],
+) -> Command:
+    """Return the command of a formulation.
+
+    Parameters
+    ----------
+    name, summary, description : str
+        See `Command`.
+    problem, solve : str
+        A `formulations.problem_data.ProblemData`, and a function of it with the keywords
+        ``method``, ``time_limit`` and ``seed``: each as ``module:name``, loaded when the command
+        runs.
+    file : str
+        What the file holds, for the help.
+    method, methods : str
+        The default method, and all of them in words.
+    more_arguments : callable
+        Adds further arguments.
+    overrides : tuple of str
+        Those of them that replace a field of the document.
+    details : callable
+        Further fields of the JSON answer, of the problem.
+    lines : callable
+        What a person reads, of problem and result.
+    """
+
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("file", metavar="FILE", help=file)
+        parser.add_argument("--method", default=method, metavar="NAME", help=methods)
+        more_arguments(parser)
+        add_time_limit(parser)
+        add_common(parser)
+
+    def run(args: argparse.Namespace) -> int:
+        given = {key: value for key in overrides if (value := getattr(args, key)) is not None}
+        data = read_problem(args.file, lambda text: _parsed(text, problem, given))
+        options = {"method": args.method, "time_limit": args.time_limit, "seed": args.seed}
+        result = _loaded(solve)(data, **options)
+        if args.json:
+            print_json(result.to_mapping() | details(data))
+        else:
+            print("\n".join(lines(data, result)))
+        return NOTHING_FOUND if result.objective is None else DONE
+
+    return Command(name, summary, description, add_arguments, run)
+
+
+def _parsed(text: str, problem: str, given: Mapping[str, object]) -> Any:
+    from formulations.documents import parse_json
+
+    document = parse_json(text)
+    if isinstance(document, dict):
+        document = {**document, **given}
+    return _loaded(problem).from_mapping(document)
+
+
+def _loaded(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
