@@ -90,8 +90,10 @@ def progress_bar() -> Iterator["Progress"]:
     """
     from rich.console import Console
 
+    from bfio.common.kernel_groups import shown_in
+
     console = Console(stderr=True)
-    with redirect_stdout(sys.stderr), progress_display(console) as display:
+    with redirect_stdout(sys.stderr), progress_display(console) as display, shown_in(display):
         yield display
     if not console.is_terminal:
         for task in display.tasks:

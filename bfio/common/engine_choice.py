@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from bfio.common.kernel_groups import groups
 from formulations.errors import InputError
 
 
@@ -14,6 +15,27 @@ class Engine(StrEnum):
     REFERENCE = "reference"
 
 
+#: A run that is so many times longer than one worth loading kernels for is worth compiling them.
+_COMPILING = 100
+
+
+def is_worthwhile(group: str, size: int, long_run: int) -> bool:
+    """Return whether a compiled run saves time.
+
+    Parameters
+    ----------
+    group : str
+        Name of the group of kernels (`bfio.common.kernel_groups`).
+    size : int
+        What the run's time grows with.
+    long_run : int
+        Size from which on loading the kernels takes less time than they save.
+    """
+    if size < long_run:
+        return False
+    return size >= _COMPILING * long_run or groups()[group].is_ready()
+
+
 def takes_compiled(engine: Engine | str, *, able: bool, is_long: bool) -> bool:
     """Return whether the compiled engine runs.
 
@@ -24,7 +46,7 @@ def takes_compiled(engine: Engine | str, *, able: bool, is_long: bool) -> bool:
     able : bool
         Whether the policy is compiled.
     is_long : bool
-        Whether the run is long enough: Numba takes longer to load than a short run takes.
+        Whether the run is long enough, see `is_worthwhile`.
 
     Raises
     ------

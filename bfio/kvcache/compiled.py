@@ -3,6 +3,7 @@
 import numpy as np
 
 from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import ensure_compiled
 from bfio.kvcache.engine import REASONS
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.kernel.loop import run_batches
@@ -47,6 +48,7 @@ def run_compiled(
     limits: Limits,
 ) -> CacheRun:
     """Serve the instance as `bfio.kvcache.engine.run_reference` does, with its arguments."""
+    ensure_compiled("kv-cache")
     order: IntArray = np.argsort(instance.arrival, kind="stable")
     columns = (
         instance.arrival,

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bfio.common.engine_choice import Engine, takes_compiled
+from bfio.common.engine_choice import Engine, is_worthwhile, takes_compiled
 from bfio.common.users_code import call_check
 from bfio.kvcache.engine import run_reference
 from bfio.kvcache.instance import CacheInstance
@@ -94,7 +94,7 @@ def _name(policy: CachePolicy) -> str:
 
 
 def _runner(engine: Engine | str, policy: CachePolicy, instance: CacheInstance) -> Runner:
-    is_long = int(instance.num_batches.sum()) >= _LONG_RUN
+    is_long = is_worthwhile("kv-cache", int(instance.num_batches.sum()), _LONG_RUN)
     if not takes_compiled(engine, able=_is_compiled(policy, instance), is_long=is_long):
         return run_reference
     # Numba takes longer to load than a short run takes in Python.

@@ -3,6 +3,7 @@
 import numpy as np
 
 from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import ensure_compiled
 from bfio.wait.chains import Chain, ThresholdPolicy
 from bfio.wait.engine import Ending
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
@@ -33,6 +34,7 @@ def run_compiled(
     instance: StageInstance, policy: StagePolicy, name: str, ending: Ending
 ) -> StageRun:
     """Run a built-in policy as `bfio.wait.engine.run_reference` does, with its arguments."""
+    ensure_compiled("wait")
     if isinstance(policy, ThresholdPolicy):
         return _run_chains(instance, policy, name, ending)
     assert isinstance(policy, FirstComeFirstServed)

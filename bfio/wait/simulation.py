@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TypeAlias
 
-from bfio.common.engine_choice import Engine, takes_compiled
+from bfio.common.engine_choice import Engine, is_worthwhile, takes_compiled
 from bfio.common.users_code import call_check
 from bfio.wait.chains import ThresholdPolicy
 from bfio.wait.engine import Ending, run_reference
@@ -82,7 +82,7 @@ def _runner(
 ) -> Runner:
     # No subclass: it may decide otherwise.
     able = type(policy) in (ThresholdPolicy, FirstComeFirstServed)
-    is_long = int(instance.iterations.sum()) >= _LONG_RUN
+    is_long = is_worthwhile("wait", int(instance.iterations.sum()), _LONG_RUN)
     if not takes_compiled(engine, able=able, is_long=is_long):
         return partial(run_reference, tell=tell)
     # Numba takes longer to load than a short run takes in Python.

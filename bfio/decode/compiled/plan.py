@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from bfio.common.kernel_groups import ensure_compiled
 from bfio.decode.cluster import Cluster
 from bfio.decode.compiled.baselines import OLDEST, ORDER_AND_RULE
 from bfio.decode.compiled.records import Chunks
@@ -150,11 +151,30 @@ def _window_options(policy: BR0 | BRH, options: RunOptions) -> IntArray:
 
 def compile_kernel(name: str) -> None:
     """Compile the kernel of a policy, or load it from the cache on disk."""
-    _compile(TWO_STAGE[0] if name in TWO_STAGE else "fcfs")
+    if name in TWO_STAGE:
+        ensure_compiled("two-stage")
+        warm_up_two_stage()
+    else:
+        ensure_compiled("baselines")
+        warm_up_baselines()
 
 
 @cache
-def _compile(name: str) -> None:
+def warm_up_baselines() -> None:
+    """Compile or load the kernel of the baselines, in this process."""
+    _run_nothing("fcfs")
+
+
+@cache
+def warm_up_two_stage() -> None:
+    """Compile or load the kernels of the two-stage heuristic, in this process."""
+    from bfio.step.two_stage.kernels.decide import warm_up
+
+    warm_up()
+    _run_nothing(TWO_STAGE[0])
+
+
+def _run_nothing(name: str) -> None:
     """Run a kernel on no requests, which compiles it."""
     none = np.zeros(0, dtype=np.int64)
     machine = Cluster(1, 1)

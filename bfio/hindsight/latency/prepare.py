@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 
+from bfio.common.kernel_groups import ensure_compiled
 from bfio.hindsight.latency.solve import solve_hindsight
 from formulations.hindsight_latency import LatencyProblem
 
@@ -15,6 +16,7 @@ _OUTPUTS = (2, 7, 5, 8, 6, 8, 4, 3)
 @cache
 def prepare() -> None:
     """Compile all kernels, or load them from Numba's cache; once per process."""
+    ensure_compiled("hindsight")
     outputs = np.array(_OUTPUTS)
     for arrivals in (np.zeros_like(outputs), np.arange(len(outputs)) // 2):
         solve_hindsight(

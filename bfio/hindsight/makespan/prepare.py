@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 
+from bfio.common.kernel_groups import ensure_compiled
 from bfio.hindsight.makespan.form import search_form
 from bfio.hindsight.makespan.lists import best_list
 from bfio.hindsight.makespan.search import StepSearch
@@ -14,6 +15,7 @@ from formulations.hindsight_makespan import MakespanProblem, Objective
 @cache
 def prepare() -> None:
     """Compile all kernels, or load them from Numba's cache; once per process."""
+    ensure_compiled("makespan")
     values = np.arange(1, 6)
     for objective in (Objective.WALL_CLOCK, Objective.LATENCY):
         problem = MakespanProblem(2, 2, values - 1, values, values, objective=objective)

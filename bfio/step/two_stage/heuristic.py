@@ -13,6 +13,7 @@ from functools import cache
 
 import numpy as np
 
+from bfio.common.kernel_groups import ensure_compiled
 from bfio.common.kernels import is_compiled
 from bfio.step.two_stage.fscore import ScoreWeights, scores
 from bfio.step.two_stage.subset_choice import best_subset, grows_alike
@@ -110,6 +111,7 @@ def compile_kernels() -> None:
     """Compile the kernels, or load them from the cache on disk."""
     from bfio.step.two_stage.kernels.decide import warm_up
 
+    ensure_compiled("two-stage")
     warm_up()
     _kernels_are_on_disk.cache_clear()
 

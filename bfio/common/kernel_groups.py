@@ -1,0 +1,258 @@
+"""Groups of kernels that are compiled together: before they are first needed, or all at once.
+
+A package with entry points (`bfio.common.kernels.entry_point`) has a module ``kernel_groups`` with
+``GROUPS``; a package of others names such a tuple in the entry point group ``bfio.kernels``. Numba
+is loaded by the processes that compile, not by this module.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bfio.common.import_closure import ROOT
+from bfio.common.kernels import cache_folders, is_compiled
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+#: Entry-point group through which other packages add groups of kernels.
+GROUP = "bfio.kernels"
+_ENTRY_POINT = re.compile(r"^@entry_point\ndef (\w+)\(", re.MULTILINE)
+#: Time between two looks at how far processes have come [s].
+_LOOK_S = 0.2
+_COMPILE = "import sys; from bfio.common import kernel_groups as g; g.compile_here(sys.argv[1])"
+
+
+@dataclass(frozen=True)
+class KernelGroup:
+    """Kernels that one computation needs.
+
+    Parameters
+    ----------
+    name : str
+        Name in messages and in ``bfio prepare``.
+    modules : tuple of str
+        Modules that hold its entry points, or packages, for all modules in them.
+    warm_up : str
+        What compiles all of them, or loads them from disk, as ``module:function``.
+    seconds : int
+        About how long compiling takes on one core [s].
+    """
+
+    name: str
+    modules: tuple[str, ...]
+    warm_up: str
+    seconds: int
+
+    def entry_points(self) -> Iterator[str]:
+        """Yield its entry points as ``module:function``; nothing is imported."""
+        for module, file in _files(self.modules):
+            for function in _ENTRY_POINT.findall(file.read_text(encoding="utf-8")):
+                yield f"{module}:{function}"
+
+    def num_compiled(self) -> tuple[int, int]:
+        """Return how many of its entry points are compiled and on disk, and how many it has."""
+        answers = [is_compiled(name) for name in self.entry_points()]
+        return sum(answers), len(answers)
+
+    def is_ready(self) -> bool:
+        """Return whether all of them are."""
+        done, of = self.num_compiled()
+        return done == of
+
+    def warm_up_here(self) -> None:
+        """Compile or load them in this process."""
+        module, _, function = self.warm_up.partition(":")
+        getattr(import_module(module), function)()
+
+
+@cache
+def groups() -> dict[str, KernelGroup]:
+    """Return all groups by name: those of this project's packages and installed ones."""
+    modules = sorted((ROOT / "bfio").rglob("kernel_groups.py"))
+    names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in modules]
+    ours = [import_module(name).GROUPS for name in names if name != __name__]
+    others = [point.load() for point in entry_points(group=GROUP)]
+    return {group.name: group for some in (*ours, *others) for group in some}
+
+
+@cache
+def ensure_compiled(*names: str) -> None:
+    """Compile groups of kernels that are not on disk yet, and say so on stderr.
+
+    They are compiled by processes of their own, at most one for each processor at a time. What
+    these cannot do is left to the first call of each kernel, here.
+    """
+    if _compiles_here:
+        return
+    missing = [group for group in map(groups().__getitem__, names) if not group.is_ready()]
+    if missing:
+        seconds = _about(missing)
+        print(
+            f"compiling kernels: {', '.join(group.name for group in missing)}, about {seconds} s, "
+            "once per installation; `bfio prepare` compiles everything",
+            file=sys.stderr,
+            flush=True,
+        )
+        # Where processes fail, the first call compiles, or says what is wrong.
+        with suppress(InputError, OSError):
+            compile_groups(missing)
+
+
+def compile_groups(missing: Sequence[KernelGroup]) -> dict[str, float]:
+    """Compile groups in processes of their own; return how long each took [s].
+
+    Raises
+    ------
+    InputError
+        If a process fails.
+    """
+    waiting = sorted(missing, key=lambda group: -group.seconds)
+    running: list[_Compiling] = []
+    seconds: dict[str, float] = {}
+    with _bar(waiting) as show:
+        try:
+            while waiting or running:
+                while waiting and len(running) < _num_processors():
+                    running.append(_Compiling(waiting.pop(0)))
+                time.sleep(_LOOK_S)
+                for process in running:
+                    show(process.group)
+                    if process.has_ended():
+                        seconds[process.group.name] = process.seconds()
+                running = [process for process in running if not process.has_ended()]
+        finally:
+            for process in running:
+                process.kill()
+    return {group.name: seconds[group.name] for group in missing}
+
+
+class _Compiling:
+    """A process that compiles a group."""
+
+    def __init__(self, group: KernelGroup) -> None:
+        self.group = group
+        self._began = time.perf_counter()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _COMPILE, group.name],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT)])},
+        )
+
+    def has_ended(self) -> bool:
+        """Whether it has; a failure is an error."""
+        code = self._process.poll()
+        if code:
+            where = f"kernels {self.group.name}"
+            raise InputError(where, "cannot be compiled", "see the messages above")
+        return code is not None
+
+    def seconds(self) -> float:
+        """Return how long it has been there."""
+        return time.perf_counter() - self._began
+
+    def kill(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait()
+
+
+def compile_here(name: str) -> None:
+    """Compile a group in this process, unless another one does so meanwhile."""
+    global _compiles_here
+    _compiles_here = True
+    group = groups()[name]
+    with _alone(name):
+        group.warm_up_here()
+
+
+_compiles_here = False
+_bars: list["Progress"] = []
+
+
+@contextmanager
+def shown_in(progress: "Progress") -> Iterator[None]:
+    """Show compiling as tasks of a display that is there already."""
+    _bars.append(progress)
+    try:
+        yield
+    finally:
+        _bars.pop()
+
+
+def _about(missing: Sequence[KernelGroup]) -> int:
+    """Return about how long compiling takes with the processors that are there [s]."""
+    seconds = [group.seconds for group in missing]
+    return max(max(seconds), round(sum(seconds) / _num_processors()))
+
+
+def _num_processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _files(names: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """Yield the modules of this name, or in the package of this name, and their files."""
+    for name in names:
+        stem = ROOT.joinpath(*name.split("."))
+        if stem.is_dir():
+            yield from ((f"{name}.{file.stem}", file) for file in sorted(stem.glob("*.py")))
+        elif stem.with_suffix(".py").is_file():
+            yield name, stem.with_suffix(".py")
+        elif (spec := find_spec(name)) is not None and spec.origin is not None:
+            yield name, Path(spec.origin)
+
+
+@contextmanager
+def _bar(groups: Sequence[KernelGroup]) -> Iterator[Callable[[KernelGroup], None]]:
+    """Show how many entry points are compiled, on a terminal; yield what looks at a group."""
+    display: Any = _bars[-1] if _bars else _own_display()
+    tasks = {
+        group.name: display.add_task(f"compile {group.name}", total=group.num_compiled()[1])
+        for group in groups
+    }
+    if not _bars:
+        display.start()
+    try:
+        yield lambda group: display.update(tasks[group.name], completed=group.num_compiled()[0])
+    finally:
+        for task in tasks.values():
+            display.remove_task(task)
+        if not _bars:
+            display.stop()
+
+
+def _own_display() -> "Progress":
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    return Progress(console=console, transient=True, disable=not console.is_terminal)
+
+
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Wait until no other process compiles the same group; without locks, do not wait."""
+    with ExitStack() as stack:
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            folder = cache_folders()[0]
+            folder.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context((folder / f"{name}.lock").open("w"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

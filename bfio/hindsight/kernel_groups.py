@@ -1,0 +1,18 @@
+"""The kernels of these packages."""
+
+from bfio.common.kernel_groups import KernelGroup
+
+GROUPS = (
+    KernelGroup(
+        "hindsight",
+        ("bfio.hindsight.latency",),
+        "bfio.hindsight.latency.prepare:prepare",
+        20,
+    ),
+    KernelGroup(
+        "makespan",
+        ("bfio.hindsight.makespan",),
+        "bfio.hindsight.makespan.prepare:prepare",
+        15,
+    ),
+)

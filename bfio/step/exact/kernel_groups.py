@@ -1,0 +1,5 @@
+"""The kernels of this package."""
+
+from bfio.common.kernel_groups import KernelGroup
+
+GROUPS = (KernelGroup("exact", ("bfio.step.exact",), "bfio.step.exact.prepare:prepare", 45),)
