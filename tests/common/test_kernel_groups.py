@@ -1,0 +1,133 @@
+"""Groups of kernels: found in packages, compiled once, when first needed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bfio
+from bfio.common import kernel_groups
+from bfio.common.engine_choice import is_worthwhile
+from bfio.common.kernel_groups import KernelGroup, compile_groups, groups
+from formulations.errors import InputError
+
+_KERNELS = """\
+from bfio.common.kernels import entry_point
+from bfio.common.kernel_groups import KernelGroup
+
+@entry_point
+def twice(number):
+    return 2 * number
+
+def warm_up():
+    twice(1)
+
+def fail():
+    raise ValueError("no such luck")
+
+GROUPS = (
+    KernelGroup("users", ("users_kernels",), "users_kernels:warm_up", 1),
+    KernelGroup("failing", ("users_kernels",), "users_kernels:fail", 1),
+)
+"""
+_USE = """\
+from bfio.common import kernel_groups
+import users_kernels
+kernel_groups.groups = lambda: {group.name: group for group in users_kernels.GROUPS}
+for _ in range(2):
+    kernel_groups.ensure_compiled("users")
+print(users_kernels.twice(4), dict(users_kernels.twice.stats.cache_hits) != {})
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Write a module of kernels, and make it a group of an installed package."""
+    (tmp_path / "users_kernels.py").write_text(_KERNELS, encoding="utf-8")
+    metadata = tmp_path / "users-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: users\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[bfio.kernels]\nusers = users_kernels:GROUPS\n")
+    return tmp_path
+
+
+def python(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+    """Run Python where the group is installed, with a cache of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(folder)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_every_entry_point_belongs_to_one_group() -> None:
+    """A kernel that no group has would never be prepared."""
+    package = Path(bfio.__file__).parent
+    decorated = sum(
+        path.read_text(encoding="utf-8").count("\n@entry_point\n")
+        for path in package.rglob("*.py")
+    )
+    names = [name for group in groups().values() for name in group.entry_points()]
+    assert len(names) == len(set(names)) == decorated > 50
+
+
+def test_what_is_missing_is_compiled_with_one_line(folder: Path) -> None:
+    """By a process of its own; afterwards it is there, and nothing is said."""
+    first, second = python(folder, _USE), python(folder, _USE)
+    assert first.stdout == second.stdout == "8 True\n"
+    assert first.stderr == (
+        "compiling kernels: users, about 1 s, once per installation; "
+        "`bfio prepare` compiles everything\n"
+    )
+    assert second.stderr == ""
+
+
+def test_a_failure_is_told(folder: Path) -> None:
+    """By name, after what the process said."""
+    code = (
+        "from bfio.common.kernel_groups import compile_groups, groups\n"
+        "try:\n    compile_groups([groups()['failing']])\n"
+        "except Exception as error:\n    print(error)"
+    )
+    done = python(folder, code)
+    assert done.stdout == "kernels failing: cannot be compiled; see the messages above\n"
+    assert "no such luck" in done.stderr
+
+
+def test_a_group_that_fails_is_left_to_the_first_call(folder: Path) -> None:
+    """So whoever needs it gets the error itself, or a kernel that works here."""
+    done = python(folder, _USE.replace('ensure_compiled("users")', 'ensure_compiled("failing")'))
+    assert done.stdout == "8 False\n"
+
+
+def test_nothing_to_compile_takes_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty list is no error."""
+    monkeypatch.setattr(kernel_groups, "_Compiling", None)
+    assert compile_groups([]) == {}
+
+
+def test_kernels_are_loaded_for_long_runs_and_compiled_for_very_long_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Compiling takes much longer than loading, and once only."""
+    ready = False
+    monkeypatch.setattr(KernelGroup, "is_ready", lambda group: ready)
+    assert not is_worthwhile("wait", 10, 11)
+    assert not is_worthwhile("wait", 11, 11)
+    assert is_worthwhile("wait", 1100, 11)
+    ready = True
+    assert not is_worthwhile("wait", 10, 11)
+    assert is_worthwhile("wait", 11, 11)
+
+
+def test_errors_name_the_group() -> None:
+    """A process that cannot run is bad news for a user, not a traceback."""
+    group = KernelGroup("gone", (), "no_such_module:function", 1)
+    with pytest.raises(InputError, match="kernels gone: cannot be compiled"):
+        compile_groups([group])
