@@ -47,6 +47,8 @@ NUMBER = Kind("number", float, (int, float), float)
 #: Kept as text until the dataclass reads it exactly; a decimal is taken as printed.
 RATIONAL = Kind("number", str, (int, float, str), str)
 TEXT = Kind("text", str, (str,), str)
+#: In documents only: commands have flags of their own.
+FLAG = Kind("flag", bool, (bool,), bool)
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ class Option:
         InputError
             If it is not.
         """
-        if isinstance(given, bool) or not isinstance(given, self.kind.types):
+        is_flag = isinstance(given, bool)
+        if is_flag != (self.kind is FLAG) or not isinstance(given, self.kind.types):
             raise InputError(where, f"{given!r} is no {self.kind.name}", "write one")
         return self.kind.from_value(given)
 
@@ -139,6 +142,13 @@ def options_of(owner: type[Any]) -> list[Option]:
         for entry in fields(owner)
         if "kind" in entry.metadata
     ]
+
+
+def options_table(owner: type[Any]) -> str:
+    """Return the options of a dataclass as a table in Markdown, as arguments of a study."""
+    lines = [("argument", "meaning"), ("---", "---")]
+    lines += [(f"`{entry.name}`", entry.help) for entry in options_of(owner)]
+    return "".join(f"| {name} | {text} |\n" for name, text in lines)
 
 
 def names_of(*owners: type[Any]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, cast
 
 import bfio.studies.row_kinds
+from bfio.common.options import options_table
 from bfio.common.users_code import load_object
 from bfio.studies.row_kind import Described, RowKind
 from formulations.errors import InputError, use_one_of
@@ -60,8 +61,16 @@ def describe(computes: str, name: str) -> Described:
 
 
 def tables() -> dict[str, str]:
-    """Return the values of each built-in kind as a table in Markdown, by the kind's name."""
-    return {name: find(name).table() for name in names()}
+    """Return tables in Markdown by name: values of each built-in kind, and ``requests``.
+
+    The latter are the arguments that choose the requests of a row.
+    """
+    from bfio.studies.row_kinds.workload_arguments import RequestOptions
+
+    return {
+        **{name: find(name).table() for name in names()},
+        "requests": options_table(RequestOptions),
+    }
 
 
 def with_unit(computes: str, name: str) -> str:

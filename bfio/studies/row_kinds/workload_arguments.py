@@ -1,14 +1,15 @@
 """Arguments that choose the requests of a row, and the digest of what they choose."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
+from bfio.common.options import FLAG, TEXT, WHOLE, from_mapping, names_of, option
 from bfio.studies.row import Context
-from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_kinds.arguments import MAX_WHOLE, Arguments
 from bfio.workloads.generators import generate, resample
 from bfio.workloads.law_text import parse_law
 from bfio.workloads.reader import read_trace
@@ -16,16 +17,9 @@ from bfio.workloads.rescaling import with_output_mean
 from bfio.workloads.synthetic_workloads import synthetic
 from bfio.workloads.windows import window
 from bfio.workloads.workload import Workload
-from formulations.arrays import IntArray
+from formulations.arrays import IntArray, integer
 from formulations.errors import InputError
 
-WORKLOAD_ARGUMENTS = (
-    "trace", "skip_bad_rows", "output_mean", "window", "windows", "resample",
-    "synthetic", "prompts", "outputs",
-    "requests", "requests_per_slot", "seed",
-)  # fmt: skip
-#: What means something for a trace only.
-_OF_TRACES = ("skip_bad_rows", "window", "windows", "resample")
 #: Requests that are drawn unless the arguments say otherwise.
 DEFAULT_REQUESTS = 4000
 #: Sets the stream that draws requests apart from the one a policy draws from: with one seed for
@@ -34,46 +28,122 @@ _STREAM = 0x7265717565737473
 
 
 @dataclass(frozen=True)
+class RequestOptions:
+    """The arguments that choose requests; one source, cut or drawn in their order.
+
+    Raises
+    ------
+    InputError
+        If they are contradictory, incomplete or out of range.
+    """
+
+    trace: str | None = option(None, TEXT, "FILE", "file, relative to the study's `data` folder")
+    skip_bad_rows: bool = option(False, FLAG, "", "`true`: count damaged rows of the trace")
+    output_mean: int | None = option(
+        None,
+        WHOLE,
+        "TOKENS",
+        "scale the outputs of the whole trace to this mean, in integers [tokens]; with laws, the "
+        "parameter `mean` of `outputs`",
+    )
+    window: int | None = option(
+        None,
+        WHOLE,
+        "K",
+        "the part of the trace to take, from 0 on; times count from its first request",
+    )
+    windows: int | None = option(None, WHOLE, "N", "how many contiguous parts there are")
+    resample: bool = option(
+        False,
+        FLAG,
+        "",
+        "`true`: draw requests of the trace with replacement, prompt and output together; arrival "
+        "times are lost",
+    )
+    synthetic: str | None = option(
+        None,
+        TEXT,
+        "NAME",
+        "or a named workload ([workloads.md](workloads.md)), drawn as `bfio simulate --synthetic` "
+        "does",
+    )
+    prompts: str | None = option(
+        None, TEXT, "LAW", "or two laws: `homogeneous:value=200`, `uniform:lowest=1:highest=1000`"
+    )
+    outputs: str | None = option(
+        None,
+        TEXT,
+        "LAW",
+        "`geometric:mean=200`, `lognormal:median=800:sigma=1.1:maximum=9000`",
+    )
+    requests: int | None = option(
+        None, WHOLE, "N", "the first so many, or as many as are drawn (all; 4,000 of laws)"
+    )
+    requests_per_slot: int | None = option(
+        None, WHOLE, "N", "in its place: a multiple of all slots of the machine"
+    )
+    seed: int = option(
+        0,
+        WHOLE,
+        "N",
+        "seed of what is drawn, of a policy that draws, and of `noisy-oracle`; three streams that "
+        "do not touch",
+    )
+
+    def __post_init__(self) -> None:
+        """Check that there is one source, and that all else fits it."""
+        for least, name in (
+            (1, "output_mean"), (0, "window"), (1, "windows"), (1, "requests"),
+            (1, "requests_per_slot"), (0, "seed"),
+        ):  # fmt: skip
+            if (value := getattr(self, name)) is not None:
+                integer(value, name, minimum=least, maximum=_MOST.get(name, MAX_WHOLE))
+        self._check_source()
+
+    def _check_source(self) -> None:
+        for names in (
+            ("trace", "synthetic", "prompts"), ("trace", "synthetic", "outputs"),
+            ("requests", "requests_per_slot"), ("synthetic", "output_mean"),
+        ):  # fmt: skip
+            given = [name for name in names if self._has(name)]
+            if len(given) > 1:
+                raise InputError(given[1], f"{given[0]} is given as well", "remove one of the two")
+        if not any(map(self._has, ("trace", "synthetic", "prompts", "outputs"))):
+            remedy = "give trace, synthetic, or prompts and outputs"
+            raise InputError("arguments", "no requests", remedy)
+        for one, other in (("prompts", "outputs"), ("window", "windows")):
+            if self._has(one) != self._has(other):
+                raise InputError(one, f"only with {other}", "give both or neither")
+        for name in ("skip_bad_rows", "window", "windows", "resample"):
+            if self._has(name) and not self._has("trace"):
+                raise InputError(name, "it needs a trace", "remove it, or give a trace")
+
+    def _has(self, name: str) -> bool:
+        value = getattr(self, name)
+        return value is not None and value is not False
+
+
+WORKLOAD_ARGUMENTS = names_of(RequestOptions)
+_MOST = {"requests": 10**8, "requests_per_slot": 10**6}
+
+
+@dataclass(frozen=True)
 class WorkloadChoice:
     """Which requests a row is about; equal choices (and files) give equal requests.
 
     Parameters
     ----------
-    trace : Path, optional
-        File of requests.
+    options : RequestOptions
+        The arguments; the seed is 0 if nothing is drawn.
+    file : Path, optional
+        The trace.
     stamp : tuple of int
         Time of change and size of that file, so that a changed one is read again.
-    skip_bad_rows : bool
-        Count damaged rows of the file instead of stopping.
-    output_mean : int, optional
-        Mean to which the outputs of the file are scaled, or the parameter ``mean`` of their law
-        [tokens].
-    window, windows : int, optional
-        Take the ``window``-th of ``windows`` contiguous parts.
-    resample : bool
-        Draw requests of the file with replacement.
-    synthetic : str, optional
-        Name of a generated workload.
-    prompts, outputs : str, optional
-        Laws of the lengths, see `bfio.workloads.law_text.parse_law`.
-    requests : int, optional
-        How many: the first ones of a file, or as many as are drawn.
-    seed : int
-        Seed of what is drawn, 0 if nothing is.
     """
 
-    trace: Path | None
+    options: RequestOptions
+    file: Path | None
     stamp: tuple[int, int]
-    skip_bad_rows: bool
-    output_mean: int | None
-    window: int | None
-    windows: int | None
-    resample: bool
-    synthetic: str | None
-    prompts: str | None
-    outputs: str | None
-    requests: int | None
-    seed: int
 
 
 def workload_choice(arguments: Arguments, total_slots: int, context: Context) -> WorkloadChoice:
@@ -93,26 +163,17 @@ def workload_choice(arguments: Arguments, total_slots: int, context: Context) ->
     InputError
         If they are contradictory, incomplete or out of range.
     """
-    _check_source(arguments)
-    trace = arguments.optional_text("trace")
-    path = None if trace is None else context.folder / trace
-    is_drawn = path is None or arguments.flag("resample")
-    seed = arguments.whole("seed", 0)
-    return WorkloadChoice(
-        trace=path,
-        stamp=(0, 0) if path is None else _stamp(path),
-        skip_bad_rows=arguments.flag("skip_bad_rows"),
-        output_mean=arguments.optional_whole("output_mean", minimum=1),
-        window=arguments.optional_whole("window"),
-        windows=arguments.optional_whole("windows", minimum=1),
-        resample=arguments.flag("resample"),
-        synthetic=arguments.optional_text("synthetic"),
-        prompts=arguments.optional_text("prompts"),
-        outputs=arguments.optional_text("outputs"),
-        requests=_num_requests(arguments, total_slots),
+    given = from_mapping(RequestOptions, arguments.given)
+    file = None if given.trace is None else context.folder / given.trace
+    per_slot = given.requests_per_slot
+    options = replace(
+        given,
+        requests=given.requests if per_slot is None else per_slot * total_slots,
+        requests_per_slot=None,
         # Rows that differ in a seed that draws nothing share what is cached.
-        seed=seed if is_drawn else 0,
+        seed=given.seed if file is None or given.resample else 0,
     )
+    return WorkloadChoice(options, file, (0, 0) if file is None else _stamp(file))
 
 
 @lru_cache(maxsize=8)
@@ -124,15 +185,18 @@ def chosen_workload(choice: WorkloadChoice) -> Workload:
     InputError
         If the file cannot be read, or a name, law or window does not exist.
     """
-    if choice.synthetic is not None:
-        return synthetic(choice.synthetic, choice.requests or DEFAULT_REQUESTS, choice.seed)
-    if choice.trace is not None:
-        return _from_trace(choice, choice.trace)
+    given = choice.options
+    count = given.requests or DEFAULT_REQUESTS
+    if given.synthetic is not None:
+        return synthetic(given.synthetic, count, given.seed)
+    if choice.file is not None:
+        return _from_trace(given, choice.file, choice.stamp)
+    mean = "" if given.output_mean is None else f":mean={given.output_mean}"
     return generate(
-        choice.requests or DEFAULT_REQUESTS,
-        parse_law(choice.prompts or "", "argument prompts"),
-        parse_law(_outputs(choice), "argument outputs"),
-        rng=_generator(choice.seed),
+        count,
+        parse_law(given.prompts or "", "argument prompts"),
+        parse_law(f"{given.outputs}{mean}", "argument outputs"),
+        rng=_generator(given.seed),
     )
 
 
@@ -176,30 +240,6 @@ def lengths_digest(*columns: IntArray) -> "hashlib._Hash":
     return digest
 
 
-def _check_source(arguments: Arguments) -> None:
-    arguments.exclude("trace", "synthetic", "prompts")
-    arguments.exclude("trace", "synthetic", "outputs")
-    arguments.exclude("requests", "requests_per_slot")
-    if not any(arguments.has(name) for name in ("trace", "synthetic", "prompts", "outputs")):
-        raise InputError(
-            "arguments", "no requests", "give trace, synthetic, or prompts and outputs"
-        )
-    for one, other in (("prompts", "outputs"), ("window", "windows")):
-        if arguments.has(one) != arguments.has(other):
-            raise InputError(f"argument {one}", f"only with {other}", "give both or neither")
-    arguments.exclude("synthetic", "output_mean")
-    for name in _OF_TRACES:
-        if arguments.has(name) and not arguments.has("trace"):
-            raise InputError(f"argument {name}", "it needs a trace", "remove it, or give a trace")
-
-
-def _num_requests(arguments: Arguments, total_slots: int) -> int | None:
-    per_slot = arguments.optional_whole("requests_per_slot", minimum=1, maximum=10**6)
-    if per_slot is not None:
-        return per_slot * total_slots
-    return arguments.optional_whole("requests", minimum=1, maximum=10**8)
-
-
 def _stamp(path: Path) -> tuple[int, int]:
     try:
         status = path.stat()
@@ -209,18 +249,14 @@ def _stamp(path: Path) -> tuple[int, int]:
     return (status.st_mtime_ns, status.st_size)
 
 
-def _outputs(choice: WorkloadChoice) -> str:
-    law = choice.outputs or ""
-    return law if choice.output_mean is None else f"{law}:mean={choice.output_mean}"
-
-
-def _from_trace(choice: WorkloadChoice, path: Path) -> Workload:
-    found = _trace(path, choice.stamp, choice.skip_bad_rows, choice.output_mean)
-    if choice.window is not None and choice.windows is not None:
-        found = window(found, choice.window, choice.windows)
-    if choice.resample:
-        return resample(found, choice.requests or len(found), rng=_generator(choice.seed))
-    return found if choice.requests is None else found.head(choice.requests)
+def _from_trace(given: RequestOptions, file: Path, stamp: tuple[int, int]) -> Workload:
+    requests = _trace(file, stamp, given.skip_bad_rows, given.output_mean)
+    if given.window is not None and given.windows is not None:
+        requests = window(requests, given.window, given.windows)
+    if given.resample:
+        count = given.requests or len(requests)
+        return resample(requests, count, rng=_generator(given.seed))
+    return requests if given.requests is None else requests.head(given.requests)
 
 
 @lru_cache(maxsize=4)
