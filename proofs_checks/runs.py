@@ -1,4 +1,4 @@
-"""Small runs of the decode engine that checks look at."""
+"""Small runs of the decode engines that checks look at."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,8 @@ from bfio.decode.policy import Policy
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
-from formulations.arrays import IntArray, integer_vector
+from formulations.arrays import IntArray
+from proofs_checks.claim import Context
 
 
 def small_run(
@@ -22,23 +23,10 @@ def small_run(
     *,
     drift: Drift | None = None,
     steps: int | None = None,
-    pool: int | None = None,
 ) -> Run:
-    """Run a policy in the readable engine, by default with all requests in the pool at once."""
-    workload = Workload(
-        integer_vector(prompts, "prompts", minimum=1),
-        integer_vector(outputs, "outputs", minimum=1),
-    )
+    """Run a policy in the readable engine, with all requests in the pool at once."""
     cluster = Cluster(workers, slots, step_overhead_s=0.0, token_time_s=1.0)
-    return simulate(
-        workload,
-        policy,
-        cluster,
-        engine="reference",
-        pool=pool or len(workload),
-        drift=drift,
-        steps=steps,
-    )
+    return full_run(prompts, outputs, policy, cluster, drift=drift, steps=steps)
 
 
 def step_loads(run: Run) -> IntArray:
@@ -55,3 +43,30 @@ def random_requests(
     prompts: list[int] = rng.integers(1, largest + 1, count).tolist()
     outputs: list[int] = rng.integers(1, longest + 1, count).tolist()
     return prompts, outputs
+
+
+def engines(context: Context) -> tuple[str, ...]:
+    """Return the engines to look at; loading the compiled one takes too long for quick effort."""
+    both = ("reference", "compiled")
+    return context.choose(("reference",), both, both)
+
+
+def full_run(
+    prompts: Sequence[int],
+    outputs: Sequence[int],
+    policy: str | Policy,
+    cluster: Cluster,
+    engine: str = "reference",
+    *,
+    drift: Drift | None = None,
+    steps: int | None = None,
+) -> Run:
+    """Run a policy on an engine, with all requests in the pool at once.
+
+    Policies of one's own run on the readable engine.
+    """
+    workload = Workload(np.array(prompts, dtype=np.int64), np.array(outputs, dtype=np.int64))
+    able = engine if isinstance(policy, str) else "reference"
+    return simulate(
+        workload, policy, cluster, engine=able, pool=len(workload), drift=drift, steps=steps
+    )

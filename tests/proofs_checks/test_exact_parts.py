@@ -24,25 +24,25 @@ from proofs_checks.laws import (
 from proofs_checks.papers.balance import (
     baselines,
     drift,
-    first_come,
     lemma7,
     lemma8,
-    lemma8_proof,
     maximum,
+    model,
     rounds,
-    step_time,
-    theorem2,
+    theorems23,
 )
-from proofs_checks.papers.balance.estimates import bounded_mean, room
-from proofs_checks.papers.balance.lemma1 import fewest_maximisers, optimal_rounds
+from proofs_checks.papers.balance.rounds import fewest_maximisers, optimal_rounds
 from proofs_checks.papers.balance.separation import Step
-from proofs_checks.papers.balance.separation_program import verify_objective, verify_program
-from proofs_checks.papers.own.probes import verify_kinks
-from proofs_checks.papers.own.rounds import is_perfect, smallest_overloaded
+from proofs_checks.papers.balance.separation_program import (
+    verify_objective,
+    verify_program,
+    violating_step,
+)
+from proofs_checks.papers.own.steps import is_perfect, smallest_overloaded
 from proofs_checks.papers.route import br0
+from proofs_checks.papers.route.probes import verify_kinks
 from proofs_checks.papers.route.stage1 import verify_stage1
-from proofs_checks.separation_search import violating_step
-from proofs_checks.statistics import mean_estimate, slope_estimate
+from proofs_checks.statistics import bounded_mean, mean_estimate, room, slope_estimate
 from proofs_checks.step_enumeration import gap, groups_with_loads, imbalance, reachable_loads
 
 small_steps = st.integers(1, 3).flatmap(
@@ -203,7 +203,7 @@ def test_the_bound_on_ages_lies_below_their_exact_imbalance(
 ) -> None:
     """Theorem 2: against convolution; (2, 1, 2) by hand, v = 2, 4·2/(12 + 1/2) = 0.64, root 0."""
     exact = expected_imbalance(snapshot_law(law([0]), 1 / mean_output), slots, workers)
-    least = theorem2.least_age_imbalance(workers, slots, mean_output)
+    least = theorems23.least_age_imbalance(workers, slots, mean_output)
     assert exact / 10 - 1 <= least <= exact
 
 
@@ -238,15 +238,15 @@ def test_smallest_overloaded_pools_lie_within_all_others(workers: int, counts: l
 
 def test_fcfs_by_hand() -> None:
     """Two workers, one slot: request 1 ends first, so request 2 joins worker 1."""
-    for rule in (first_come.most_free, first_come.lowest_index):
-        assert first_come.placements(rule, [2, 1, 1, 1], 2, 1) == [0, 1, 1, 0]
+    for rule in (baselines.most_free, baselines.lowest_index):
+        assert baselines.placements(rule, [2, 1, 1, 1], 2, 1) == [0, 1, 1, 0]
     # Two slots: the emptiest by turns; by index two on each; the fullest as by index.
     for rule, placed in (
-        (first_come.most_free, [0, 1, 0, 1]),
-        (first_come.lowest_index, [0, 0, 1, 1]),
-        (first_come.least_free, [0, 0, 1, 1]),
+        (baselines.most_free, [0, 1, 0, 1]),
+        (baselines.lowest_index, [0, 0, 1, 1]),
+        (baselines.least_free, [0, 0, 1, 1]),
     ):
-        assert first_come.placements(rule, [1] * 4, 2, 2) == placed
+        assert baselines.placements(rule, [1] * 4, 2, 2) == placed
 
 
 def test_the_shortest_queue_by_hand() -> None:
@@ -265,8 +265,8 @@ def test_weights_under_drift_by_hand() -> None:
 
 def test_the_released_constants_of_a_step() -> None:
     """(0.0006·72 + 0.035)/16 s = 4.8875 ms and 1.5·2·576·61 µs/2^20 = 0.1005 µs per token."""
-    assert float(step_time.RELEASED[0]) == pytest.approx(4.8875e-3)
-    assert float(step_time.RELEASED[1]) == pytest.approx(1.00525e-7, rel=1e-5)
+    assert float(model.RELEASED[0]) == pytest.approx(4.8875e-3)
+    assert float(model.RELEASED[1]) == pytest.approx(1.00525e-7, rel=1e-5)
 
 
 def test_a_mean_that_cannot_be_negative_has_no_negative_interval() -> None:
@@ -309,7 +309,7 @@ _STAGE1 = {"slots": 4, "threshold": 1, "active": [[100], [10, 10]], "waiting": [
 #: Verifier, a counterexample, changes to it each of which breaks a hypothesis or the failure.
 _VERIFIERS: list[tuple[Callable[[Any], str | None], dict[str, Any], list[dict[str, Any]]]] = [
     (
-        theorem2.verify,
+        theorems23.verify,
         _THEOREM2,
         [{"workers": 20}, {"slots": 20}, {"mean_output": 10}, {"thousandths": 68}, {"largest": 1}],
     ),
@@ -328,7 +328,7 @@ _VERIFIERS: list[tuple[Callable[[Any], str | None], dict[str, Any], list[dict[st
         _SLOT | {"tenths": 5, "start": 220, "constant": 10**4},
         [{"constant": 100}, {"start": 2}],
     ),
-    (lemma8_proof.verify_decomposition, _GROWN, [{"prompts": [1]}, {"increment": 0}]),
+    (lemma8.verify_decomposition, _GROWN, [{"prompts": [1]}, {"increment": 0}]),
     (rounds.verify_selection, _ROUND, [{"workers": 1}, {"values": 1}]),
     # Without one of the ones the pool is not overloaded.
     (

@@ -9,8 +9,8 @@ from proofs_checks.ample_pool import Admission, Cell, blind_sizes, level_sizes
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.balance.average_gap import AVERAGE, gap_estimates
-from proofs_checks.papers.balance.estimates import room
 from proofs_checks.search import examine, refute
+from proofs_checks.statistics import room
 
 #: Universal constant of eq. (32): the one that Bernstein's inequality gives (balance.lemma6).
 _C2 = 8

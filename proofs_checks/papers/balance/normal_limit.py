@@ -10,7 +10,7 @@ from formulations.arrays import FloatArray
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.laws import deviation, law, mean, sum_law
-from proofs_checks.papers.balance.constants import C1, LEAST_G, prompt_laws
+from proofs_checks.papers.balance.theorem1 import C1, LEAST_G, prompt_laws
 from proofs_checks.search import examine, refute
 
 #: A constant with which the Berry–Esseen theorem is proven (Shevtsova 2011).

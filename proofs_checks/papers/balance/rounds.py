@@ -1,14 +1,175 @@
-"""Appendix C.1, reduction to one round: equal outputs, lockstep, and who is in a round."""
+"""Theorem 1: the reduction to rounds, and Lemma 1 on rounds of least maximum load."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
+import numpy as np
+
+from formulations.arrays import integer_matrix, integer_vector
+from formulations.errors import InputError
+from formulations.step import Objective, StepProblem, solve
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.runs import small_run, step_loads
 from proofs_checks.search import examine, refute
-from proofs_checks.step_enumeration import imbalance, multisets, reachable_loads
+from proofs_checks.step_enumeration import (
+    Loads,
+    gap,
+    groups_with_loads,
+    imbalance,
+    multisets,
+    reachable_loads,
+)
+
+#: Slots per worker, sizes of a round, and the loads of one assignment of it.
+Instance = tuple[tuple[int, ...], tuple[int, ...], Loads]
+Rule = Callable[[Loads], tuple[int, ...]]
+_EQUAL = ((2, 2, 2),)
+_MORE = ((2, 2), (2, 2, 2), (3, 3), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3))
+
+
+def least_maximum(loads: Loads) -> tuple[int, ...]:
+    """Return the lemma's criterion, the maximum load alone."""
+    return (max(loads),)
+
+
+def fewest_maximisers(loads: Loads) -> tuple[int, ...]:
+    """Return the proof's criterion: maximum load, then how many workers have it."""
+    return max(loads), loads.count(max(loads))
+
+
+def optimal_rounds(
+    shapes: Sequence[tuple[int, ...]], largest: int, rule: Rule
+) -> Iterator[Instance]:
+    """Yield every optimal assignment, up to equal loads, of every round with these slots."""
+    for slots in shapes:
+        for sizes in multisets(sum(slots), largest):
+            # Equal workers: one order of the loads is enough.
+            reached = {tuple(sorted(x)) for x in reachable_loads([0] * len(slots), slots, sizes)}
+            best = min(map(rule, reached))
+            for loads in sorted(reached):
+                if rule(loads) == best:
+                    yield slots, sizes, loads
+
+
+def gap_within_largest(instance: Instance) -> bool:
+    """``M − m ≤ s_max`` with ``s_max`` the largest size there is."""
+    _, sizes, loads = instance
+    return gap(loads) <= max(sizes)
+
+
+def verify(data: Data) -> str | None:
+    """Confirm that ``groups`` is an optimal assignment with too large a gap."""
+    groups: list[list[int]] = data["groups"]
+    sizes = [size for group in groups for size in group]
+    slots = [len(group) for group in groups]
+    if len(set(slots)) != 1 or min(slots) < 1 or min(sizes) < 1:
+        return None
+    loads = [sum(group) for group in groups]
+    least = min(max(x) for x in reachable_loads([0] * len(groups), slots, sizes))
+    if max(loads) > least or gap(loads) <= max(sizes):
+        return None
+    return (
+        f"loads {loads}: no assignment has a maximum below {least}, "
+        f"yet M − m = {gap(loads)} > s_max = {max(sizes)}"
+    )
+
+
+def as_data(instance: Instance) -> Data:
+    """Return an instance as plain data, with an assignment that gives its loads."""
+    slots, sizes, loads = instance
+    groups = groups_with_loads([0] * len(slots), slots, sizes, loads)
+    if groups is None:
+        raise InputError("loads", "no assignment gives them", "mend the enumeration")
+    return {"groups": groups}
+
+
+def random_round(context: Context) -> StepProblem:
+    """Draw a round of two sizes: that leaves many optima, and there the lemma is in danger."""
+    G, B = (int(context.rng.integers(3, 5)), int(context.rng.integers(2, 4)))
+    largest = int(context.rng.integers(4, 20))
+    sizes = np.where(np.arange(G * B) < context.rng.integers(1, G * B), largest, 1)
+    return StepProblem(
+        integer_vector([B] * G, "capacity"),
+        integer_matrix([[0]] * G, "base"),
+        integer_matrix(sizes[:, None], "contribution"),
+        objective=Objective.MAX_LOAD,
+    )
+
+
+def lemma_holds_by_program(problem: StepProblem) -> bool:
+    """Whether integer programs find no optimal assignment that breaks the lemma.
+
+    With M* the least maximum, one exists iff the loads can stay within M* on all workers and
+    within M* − s_max − 1 on the last: a step program with token capacities.
+    """
+    least, largest = solve(problem).objective, int(problem.contribution.max())
+    if least is None or least <= largest:
+        return True
+    limits = [least] * (len(problem.capacity) - 1) + [least - largest - 1]
+    tighter = replace(problem, token_capacity=integer_vector(limits, "token_capacity"))
+    return solve(tighter).objective is None
+
+
+def _rounds(
+    context: Context, rule: Rule, shapes: Sequence[tuple[int, ...]]
+) -> tuple[str, Iterator[Instance]]:
+    """Return optimal assignments, and how they were made."""
+    largest = context.choose(3, 5, 6)
+    made = f"every optimal assignment of every round with sizes 1..{largest}, slots {shapes}"
+    return made, optimal_rounds(shapes, largest, rule)
+
+
+def _check(
+    context: Context,
+    *,
+    shapes: Sequence[tuple[int, ...]] | None = None,
+    corrected_rule: Rule = fewest_maximisers,
+    corrected_shapes: Sequence[tuple[int, ...]] | None = None,
+) -> Outcome:
+    default = context.choose(_EQUAL, _MORE, _MORE)
+    printed = _rounds(context, least_maximum, shapes or default)
+    corrected = _rounds(context, corrected_rule, corrected_shapes or default)
+    searched = context.choose(0, 20, 200)
+    programs = (
+        examine(
+            "printed statement, by integer programs",
+            "random rounds of two sizes on 3 or 4 workers with 2 or 3 slots; CP-SAT looks for an "
+            "optimal assignment with a gap above s_max",
+            (random_round(context) for _ in range(searched)),
+            lemma_holds_by_program,
+        ),
+    )
+    return Findings(
+        refute(
+            "printed statement",
+            *printed,
+            verify,
+            as_data,
+            holds=gap_within_largest,
+            found="exhaustive search",
+        ),
+        *(programs if searched else ()),
+        examine("corrected statement", *corrected, gap_within_largest),
+        printed=1 + bool(searched),
+    )
+
+
+def _imbalance_check(
+    context: Context, *, bound: Callable[[int, int], int] = lambda G, s: (G - 1) * s
+) -> Outcome:
+    largest = context.choose(3, 5, 6)
+    shapes = context.choose(_EQUAL, _MORE, _MORE)
+    return examine(
+        "Imb ≤ (G − 1)·s_max",
+        f"every assignment of least maximum of every round with sizes 1..{largest}, slots "
+        f"{shapes}",
+        optimal_rounds(shapes, largest, least_maximum),
+        lambda i: imbalance(i[2]) <= bound(len(i[0]), max(i[1])),
+    )
+
 
 #: Policies of the lockstep claim; it is one on the model, not on a policy.
 _POLICIES = ("fcfs", "jsq-tokens", "longest-first")
@@ -131,6 +292,50 @@ def _selection_data(case: tuple[int, int, int]) -> Data:
 
 
 CLAIMS = (
+    Claim(
+        id="balance.lemma1",
+        source="BF-IO paper, Lemma 1 (appendix C.1)",
+        title="Least maximum load is s_max-balanced",
+        statement="For any optimal assignment minimising the maximum load M of a round, the gap "
+        "between the most and the least loaded worker is at most s_max.",
+        formula="{S_g} ∈ argmin max_g L_g  ⇒  M − m ≤ s_max",
+        hypotheses=("G workers with B slots each", "a round of G·B sizes in 1..s_max, all placed"),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_check,
+        summary="Several workers may share the maximum; then a light one can stay as light as it "
+        "likes. Only the proof's own tie-break, fewest workers at the maximum, forces the gap "
+        "down.",
+        mutations=(
+            Mutation("the tie-break dropped from the correction", corrected_rule=least_maximum),
+            Mutation(
+                "workers with different numbers of slots in the correction",
+                corrected_shapes=((3, 1), (2, 1, 1)),
+            ),
+            Mutation("two workers only, where the lemma is true", shapes=((2, 2),)),
+        ),
+        correction="It holds for every assignment that is lexicographically smallest in (maximum "
+        "load, number of workers at the maximum); the printed proof uses this tie-break and then "
+        "claims the bound for every optimum. What the theorem needs survives: balance.eq12.",
+        defect=Defect.HYPOTHESIS,
+        verify=verify,
+    ),
+    Claim(
+        id="balance.eq12",
+        source="BF-IO paper, eq. (12) (appendix C.1)",
+        title="Imbalance of a round under BF-IO",
+        statement="The imbalance of an optimal assignment of a round is at most (G − 1)·s_max, "
+        "for every realisation of the sizes.",
+        formula="Imb(BF-IO) ≤ (G − 1)·s_max",
+        hypotheses=("G workers with B slots each", "a round of G·B sizes in 1..s_max, all placed"),
+        kind=Kind.FINITE,
+        check=_imbalance_check,
+        summary="All optima of a round have the same imbalance, G·M less a fixed total, so the "
+        "bound that holds for the tie-broken optimum holds for each: the theorem does not need "
+        "Lemma 1 as printed.",
+        mutations=(
+            Mutation("the bound lowered to (G − 2)·s_max", bound=lambda G, s: (G - 2) * s),
+        ),
+    ),
     Claim(
         id="balance.lockstep",
         source="BF-IO paper, proof of Theorem 1 (appendix C.1), reduction",

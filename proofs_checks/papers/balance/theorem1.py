@@ -2,15 +2,31 @@
 
 from collections.abc import Callable, Iterator
 from itertools import product
-from math import log, sqrt
+from math import ceil, exp, log, pi, sqrt
 
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claim, Context, Kind, Mutation
 from proofs_checks.evidence import Estimate, Findings, Outcome
 from proofs_checks.laws import deviation, expected_imbalance, law
-from proofs_checks.papers.balance.constants import LEAST_G, C, prompt_laws
 from proofs_checks.search import examine
 from proofs_checks.statistics import slope_estimate
+
+#: The proof's constants.
+C1 = 1 - exp(-1 / (4 * sqrt(2 * pi)))
+C = C1 / sqrt(2)
+#: Smallest G with log G ≥ 4.
+LEAST_G = ceil(exp(4))
+
+
+def prompt_laws() -> dict[str, FloatArray]:
+    """Laws of prompts that the exact computations use, by name."""
+    return {
+        "uniform on 1..10": law(range(1, 11)),
+        "1 or 10": law([1, 10]),
+        "1 (90 %) or 10": law([1, 10], [0.9, 0.1]),
+        "10 (90 %) or 1": law([1, 10], [0.1, 0.9]),
+    }
+
 
 # Equations (16) and (3): the bound, evaluated exactly.
 

@@ -20,8 +20,7 @@ from proofs_checks.evidence import (
     accepted,
     agreed,
 )
-from proofs_checks.papers.fluid.eviction_rules import EVICTION_RULES
-from proofs_checks.papers.fluid.propositions import INSTANCE
+from proofs_checks.papers.fluid.propositions import EVICTION_RULES, INSTANCE
 from proofs_checks.papers.fluid.runs import canonical, reference
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import mean_estimate

@@ -1,14 +1,16 @@
-"""Equations (2), (3), (6) and (7): the equilibrium of the fluid model."""
+"""The equilibrium of the fluid model: equations (2) to (8) and appendix A.2."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
 from formulations.fluid import equilibrium
-from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Outcome
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases, stage_sum
-from proofs_checks.search import examine
+from proofs_checks.papers.fluid.printed import printed_active, printed_balance, printed_throughput
+from proofs_checks.search import examine, refute
 
 Equation = Callable[[Case], bool]
 MADE = "every case of 1 or 2 classes with small lengths, at three loads; random ones of up to 4"
@@ -81,6 +83,142 @@ def _valid(
 
 PAPER = "fluid paper"
 
+
+@dataclass(frozen=True)
+class Verifier:
+    """Tells whether data are a case in which an equation fails."""
+
+    equation: Equation
+    why: Callable[[Case], str]
+
+    def __call__(self, data: Data) -> str | None:
+        """Say why, or None."""
+        case = Case.of(data)
+        return None if case is None or self.equation(case) else self.why(case)
+
+
+def _corrected_check(
+    context: Context, *, printed: Equation, corrected: Equation, verify: Verifier, summary: str
+) -> Outcome:
+    cases = equilibrium_cases(context)
+    return Findings(
+        refute("as printed", MADE, cases, verify, lambda case: case.data, holds=printed),
+        examine("as corrected", MADE, cases, corrected),
+        summary=summary,
+    )
+
+
+def eq4(case: Case, *, printed: bool = True) -> bool:
+    """``n*/ΔT*`` against the completions per second times what each one counts."""
+    _, _, output = case.rows[0]
+    alone = Case(case.rows[:1], case.fixed, case.inverse)
+    (count,) = alone.counts
+    completions = count / (output + 1) / alone.time
+    return count / alone.time == completions * (output if printed else output + 1)
+
+
+def _balance(case: Case, *, printed: bool = True) -> bool:
+    stages = [1 if printed else output + 1 for _, _, output in case.rows]
+    counts = case.balanced(stages)
+    as_implemented = printed_balance(case.classes, case.worker())
+    return case.memory(counts) == equilibrium(case.classes, case.worker()).memory and (
+        not printed or tuple(counts) == as_implemented
+    )
+
+
+def _why_balance(case: Case) -> str:
+    memory = case.memory(case.balanced([1] * len(case.rows)))
+    return f"the printed balance and (5) give M* = {memory}, (6) gives {case.memory(case.counts)}"
+
+
+def eq8(case: Case, *, printed: bool = True) -> bool:
+    """Compare the middle of (8) with its end."""
+    end = sum(rate * (output + 1) for rate, _, output in case.rows)
+    if printed:
+        return printed_throughput(case.classes, case.worker()) == end
+    return sum(case.counts) * (1 - case.d1 * case.work_rate) / case.fixed == end
+
+
+def _why_eq8(case: Case) -> str:
+    middle = printed_throughput(case.classes, case.worker())
+    end = sum(rate * (output + 1) for rate, _, output in case.rows)
+    return f"the middle of (8) is {middle}, its end {end}"
+
+
+def _active(case: Case, *, printed: bool = True) -> bool:
+    if printed:
+        counts = list(printed_active(case.classes, case.worker()))
+    else:
+        counts = [case.time * rate * (output + 1) for rate, _, output in case.rows]
+    return case.memory(counts) == case.memory(case.counts)
+
+
+def _why_active(case: Case) -> str:
+    counts = printed_active(case.classes, case.worker())
+    return f"with A.2's counts (5) gives {case.memory(counts)}, not {case.memory(case.counts)}"
+
+
+def _benchmark(case: Case, *, counted: int = 0) -> bool:
+    return sum(r * (o + counted) for r, _, o in case.rows) == sum(case.counts) / case.time
+
+
+def _why_benchmark(case: Case) -> str:
+    decoded = sum(rate * output for rate, _, output in case.rows)
+    return f"Σ λ_j l'_j = {decoded}, but Σ n_j*/ΔT* = {sum(case.counts) / case.time}"
+
+
+def _intuition(case: Case, *, printed: bool = True) -> bool:
+    factor = Fraction(case.fixed) if printed else case.d1
+    return all(
+        factor * stage_sum(p, o) == case.d1 * (o + 1) * (p + Fraction(o, 2))
+        for _, p, o in case.rows
+    )
+
+
+def _refuted(
+    claim_id: str,
+    source: str,
+    title: str,
+    statement: str,
+    formula: str,
+    *,
+    equation: Callable[..., bool],
+    why: Callable[[Case], str],
+    correction: str,
+    defect: Defect,
+    summary: str,
+    reading: str | None = None,
+    corrected: Equation | None = None,
+) -> Claim:
+    """Return a claim on an equation that takes ``printed`` to choose its form."""
+    fixed = corrected or partial(equation, printed=False)
+    check = partial(
+        _corrected_check,
+        printed=equation,
+        corrected=fixed,
+        verify=Verifier(equation, why),
+        summary=summary,
+    )
+    return Claim(
+        id=claim_id,
+        source=source,
+        title=title,
+        statement=statement,
+        formula=formula,
+        hypotheses=STABLE,
+        kind=Kind.IDENTITY,
+        check=check,
+        mutations=(
+            Mutation("the printed form in place of the correction", corrected=equation),
+            Mutation("the correction in place of the printed form", printed=fixed),
+        ),
+        correction=correction,
+        defect=defect,
+        reading=reading,
+        verify=Verifier(equation, why),
+    )
+
+
 CLAIMS = (
     _valid(
         "fluid.eq3",
@@ -111,5 +249,90 @@ CLAIMS = (
         eq7,
         "the square of the denominator",
         partial(eq7, power=2),
+    ),
+    _refuted(
+        "fluid.eq4",
+        f"{PAPER}, eq. (4) (section 3.1)",
+        "Throughput of one class",
+        "The throughput, tokens generated in decode per unit time, is n*/ΔT*, as each completed "
+        "prompt generates l' tokens.",
+        "Thr* = n*/(d0 + d1·n*(l + l'/2)) = (completions per unit time)·l'",
+        equation=eq4,
+        why=lambda case: (
+            f"n*/ΔT* is {case.rows[0][0] * (case.rows[0][2] + 1)} a second, but the completions, "
+            f"{case.rows[0][0]} a second, of l' = {case.rows[0][2]} tokens each, make "
+            f"{case.rows[0][0] * case.rows[0][2]}"
+        ),
+        correction="n*/ΔT* counts l' + 1 for each completed prompt, its prefill included; in "
+        "decode tokens, the throughput of section 2.3, the benchmark is λl'.",
+        defect=Defect.FORMULA,
+        summary="Both counts are kept apart throughout this toolkit; like is compared with like.",
+    ),
+    _refuted(
+        "fluid.eq5",
+        f"{PAPER}, eq. (5) and the balance after it (section 3.2)",
+        "Balance of several classes",
+        "Substituting the balance (d0 + d1·M*)λ_j = n_j* into (5) yields (6).",
+        "(d0 + d1·M*)·λ_j = n_j*  ⇒  M* = d0·A/(1 − d1·A)",
+        equation=_balance,
+        why=_why_balance,
+        correction="Completions per iteration are n_j*/(l'_j + 1): only the prompts of the last "
+        "stage complete. With (d0 + d1·M*)λ_j = n_j*/(l'_j + 1), as in section 3.1, (6) follows.",
+        defect=Defect.MISPRINT,
+        summary="The system of printed balances is solved exactly and differs from (6) in each "
+        "case.",
+    ),
+    _refuted(
+        "fluid.eq8",
+        f"{PAPER}, eq. (8) (section 3.2)",
+        "Throughput in equilibrium",
+        "The throughput in equilibrium is (1/d0)·(Σ n_j*)·(1 − A) = Σ λ_j(l'_j + 1).",
+        "(1/d0)·(Σ_j n_j*)·(1 − Σ_j λ_j(l'_j+1)(l_j+l'_j/2)) = Σ_j λ_j(l'_j+1)",
+        equation=eq8,
+        why=_why_eq8,
+        correction="The factor is 1 − d1·A; then both sides agree.",
+        defect=Defect.MISPRINT,
+        summary="The end of (8) is right, its middle lacks d1 (and its first sum runs to n, "
+        "read m).",
+    ),
+    _refuted(
+        "fluid.a2-active",
+        f"{PAPER}, proof of Proposition 2 (appendix A.2)",
+        "Active prompts in equilibrium",
+        "n_j* = ΔT·λ_j(l'_j + 1)(l_j + l'_j/2) is the number of prompts of type j in the batch.",
+        "n_j* = ΔT*·λ_j(l'_j+1)(l_j+l'_j/2)",
+        equation=_active,
+        why=_why_active,
+        correction="n_j* = ΔT*·λ_j(l'_j + 1), as section 3.1 has it; the printed value is the "
+        "memory of type j.",
+        defect=Defect.MISPRINT,
+        summary="With the printed counts (5) is not M*.",
+    ),
+    _refuted(
+        "fluid.a2-throughput",
+        f"{PAPER}, proof of Proposition 2 (appendix A.2)",
+        "What arrives is the benchmark",
+        "The arrivals per unit time, each times l'_j, are Throughput* of (8).",
+        "Σ_j λ_j l'_j = Thr*",
+        equation=_benchmark,
+        why=_why_benchmark,
+        corrected=partial(_benchmark, counted=1),
+        correction="(8) counts l'_j + 1: Σ λ_j(l'_j + 1) = Thr*. The proposition is true in "
+        "either count, if both sides use the same (fluid.proposition2).",
+        defect=Defect.FORMULA,
+        reading="with the sum over j that the display drops once.",
+        summary="The proof counts decode tokens, the statement iterations.",
+    ),
+    _refuted(
+        "fluid.proposition1-intuition",
+        f"{PAPER}, after Proposition 1 (section 3.1)",
+        "Processing time of a prompt",
+        "Completing a prompt takes d0·Σ_k(l + k) = d1·(l'+1)(l + l'/2) of processing time.",
+        "d0·Σ_{k=0}^{l'} (l+k) = d1·(l'+1)(l+l'/2)",
+        equation=_intuition,
+        why=lambda case: f"d0 = {case.fixed} and d1 = 1/{case.inverse} differ",
+        correction="d1·Σ_k(l + k) = d1·(l'+1)(l + l'/2).",
+        defect=Defect.MISPRINT,
+        summary="A slip of the index, which returns in Proposition 1.",
     ),
 )

@@ -1,11 +1,18 @@
-"""Equations (11) and (12): the memory of a full batch of Nested WAIT, and what it bounds."""
+"""The memory of a full batch: equations (11), (12) and (14), merged segments, figures 16 to 18."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
-from formulations.fluid import equilibrium
-from formulations.thresholds import NestedProblem, policy_memory
+from formulations.fluid import FluidWorker, equilibrium
+from formulations.thresholds import (
+    LogArgument,
+    NestedProblem,
+    equal_boundaries,
+    equal_plans,
+    policy_memory,
+)
+from formulations.thresholds.segments import printed_segment_memory
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases, stage_sum
@@ -142,6 +149,157 @@ def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> 
 _SEGMENTS = ("l'_1 < ... < l'_m", "one prompt length l")
 
 
+#: Prompt, width ``m/L`` of the segments, thresholds.
+Merged = tuple[int, int, tuple[int, ...]]
+
+
+#: Rates of the ten bins of 50 output tokens, section 6.2.
+_BINS = (23, 11, 8, 7, 6, 4, 3, 2, 1, 1)
+
+
+def exact_memory(merged: Merged) -> int:
+    """Tokens of a full batch, ``l'_j = j``: segment i ends at stage iΔ, the first has stage 0."""
+    prompt, width, thresholds = merged
+    ends = tuple(width * (i + 1) for i in range(len(thresholds)))
+    return full_batch((prompt, ends, thresholds))
+
+
+def _as_problem(merged: Merged) -> NestedProblem:
+    prompt, width, thresholds = merged
+    outputs = tuple(range(1, width * len(thresholds) + 1))
+    rates = (Fraction(1),) * len(outputs)
+    ends = equal_boundaries(outputs, len(thresholds))
+    return NestedProblem.single(
+        prompt, outputs, rates, FluidWorker(Fraction(1), Fraction(0), 1), ends
+    )
+
+
+def verify_eq14(data: Data) -> str | None:
+    """Confirm that the printed memory is not that of a full batch."""
+    merged: Merged = (data["prompt"], data["width"], tuple(data["thresholds"]))
+    if len(merged[2]) < 2 or min(merged[0], merged[1], *merged[2]) < 1:
+        return None
+    printed = printed_segment_memory(*merged)
+    if printed == exact_memory(merged):
+        return None
+    return f"printed {printed}, a full batch has {exact_memory(merged)} tokens"
+
+
+def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Outcome:
+    rng = context.rng
+    cases: list[Merged] = [
+        (
+            int(rng.integers(1, 70)),
+            int(rng.integers(1, 12)),
+            tuple(rng.integers(1, 20, int(rng.integers(2, 6))).tolist()),
+        )
+        for _ in range(context.choose(60, 600, 6000))
+    ]
+
+    def corrected(merged: Merged) -> bool:
+        prompt, width, thresholds = merged
+        total = (
+            sum(
+                n * width * (prompt + Fraction((2 * i - 1) * width + 1, 2))
+                for i, n in enumerate(thresholds, 1)
+            )
+            + first * thresholds[0] * prompt
+        )
+        weights = _as_problem(merged).weights
+        weighed = sum(n * w for n, w in zip(thresholds, weights, strict=True))
+        return total == exact_memory(merged) == weighed
+
+    def alike(merged: Merged) -> bool:
+        problem = _as_problem((merged[0], 1, merged[2]))
+        own = problem.with_boundaries(problem.group.outputs)
+        return problem.conditions == own.conditions
+
+    def too_small(merged: Merged) -> bool:
+        _, width, thresholds = merged
+        lacking = Fraction(exact_memory(merged)) - printed_segment_memory(*merged)
+        terms = (n * width * ((i * width) + 1) for i, n in enumerate(thresholds))
+        return lacking == thresholds[0] * merged[0] + Fraction(sum(terms), 2)
+
+    return (
+        refute(
+            "M^π of (14)",
+            "random segments, stage by stage",
+            cases,
+            verify_eq14,
+            lambda c: {"prompt": c[0], "width": c[1], "thresholds": list(c[2])},
+            holds=lambda c: (
+                (exact_memory(c) if second else printed_segment_memory(*c)) == exact_memory(c)
+            ),
+        ),
+        examine("the corrected form", "the same", cases, corrected),
+        examine("what (14) lacks", "the same", cases, too_small),
+        examine("with L = m and l'_j = j, (14) is (10)", "the same sizes", cases, alike),
+    )
+
+
+def figure_problem(total: int, d1: Fraction) -> NestedProblem:
+    """Section 7.2's lengths 1..500 and prefill 62, rates uniform in the bins of section 6.2."""
+    rates = tuple(Fraction(total * _BINS[j // 50], 50 * sum(_BINS)) for j in range(500))
+    return NestedProblem.single(
+        62, tuple(range(1, 501)), rates, FluidWorker(Fraction(1, 100), d1, 1)
+    )
+
+
+#: Total rate, d1, T and δ of each half of the figures.
+_FIGURES = {
+    "16 left": (50, Fraction(26, 10**8), 200, Fraction(1, 10)),
+    "17 left": (500, Fraction(26, 10**9), 200, Fraction(1, 10)),
+    "18 left": (50, Fraction(26, 10**8), 20, Fraction(1, 1000)),
+    "16 right": (50, Fraction(26, 10**8), 200, Fraction(1, 10**5)),
+    "17 right": (500, Fraction(26, 10**9), 200, Fraction(1, 10**5)),
+    "18 right": (50, Fraction(26, 10**8), 2000, Fraction(1, 1000)),
+}
+
+
+def _figures_check(
+    context: Context, *, counts: Sequence[int] = (1, 2, 4, 5, 10, 20, 25, 50), share: float = 0.5
+) -> Outcome:
+    def curve(figure: tuple[int, Fraction, int, Fraction]) -> dict[int, tuple[int, int]]:
+        total, d1, horizon, probability = figure
+        plans = equal_plans(
+            figure_problem(total, d1), counts, horizon=horizon, probability=probability,
+            argument=LogArgument.FIGURES,
+        )  # fmt: skip
+        return {
+            count: (found.buffer.policy_memory, found.memory)
+            for count, found in plans.items()
+            if found is not None and found.memory is not None
+        }
+
+    names = list(_FIGURES)[: context.choose(3, 6, 6)]
+    curves = [curve(_FIGURES[name]) for name in names]
+
+    def is_u_shaped(points: dict[int, tuple[int, int]]) -> bool:
+        totals = [total for _, total in points.values()]
+        least = totals.index(min(totals))
+        falls = all(a > b for a, b in pairwise(totals[: least + 1]))
+        rises = all(a < b for a, b in pairwise(totals[least:]))
+        return falls and rises and 0 < least < len(totals) - 1
+
+    made = (
+        f"figures {', '.join(names)} with assumed d0 = 10 ms, d1 = 0.26 µs (26 ns at rate "
+        "500), bins of section 6.2, least thresholds"
+    )
+    shape = examine("the total falls and then rises with L", made, curves, is_u_shaped)
+    first = examine(
+        "M^π is more than half of the total", f"{made}; every stable L in {tuple(counts)}",
+        [point for points in curves for point in points.values()],
+        lambda point: point[0] > share * point[1],
+    )  # fmt: skip
+    figures: dict[str, float | int] = {}
+    for name, points in zip(names, curves, strict=True):
+        totals = {count: total for count, (_, total) in points.items()}
+        figures[f"best L, figure {name}"] = min(totals, key=lambda count, t=totals: t[count])  # type: ignore[misc]
+        if 10 in totals:
+            figures[f"L = 10 over the best, figure {name}"] = totals[10] / min(totals.values())
+    return Findings(shape, first, numbers=figures)
+
+
 CLAIMS = (
     Claim(
         id="fluid.eq11",
@@ -181,5 +339,44 @@ CLAIMS = (
             Mutation("twice the term", part=2),
         ),
         reading="sums from j = 2: there is no θ_1.",
+    ),
+    Claim(
+        id="fluid.eq14",
+        source="fluid paper, eq. (14) and the M^π after it (section 7.2)",
+        title="Memory of a full batch with merged segments",
+        statement="With L segments of ΔL = m/L types each, a full batch has M^π tokens.",
+        formula="M^π = Σ_{i=1}^L n_i·(l + (i/2)·ΔL)·ΔL",
+        hypotheses=("l'_j = j", "L divides m, L ≥ 2"),
+        kind=Kind.IDENTITY,
+        check=_eq14_check,
+        summary="The mean stage of segment i is (i − 1/2)ΔL + 1/2, not iΔL/2, and stage 0 is "
+        "missing: always too small, by n_1·l + Σ_i n_i·ΔL·((i − 1)·ΔL + 1)/2.",
+        mutations=(
+            Mutation("stage 0 left out of the correction", first=0),
+            Mutation("the exact memory as printed", second=True),
+        ),
+        correction="M^π = n_1·l + Σ_i n_i·ΔL·(l + (i − 1/2)·ΔL + 1/2): the printed value is too "
+        "small, whatever the thresholds.",
+        defect=Defect.FORMULA,
+        verify=verify_eq14,
+    ),
+    Claim(
+        id="fluid.figures16-18",
+        source="fluid paper, figures 16 to 18 (section 7.2)",
+        title="Memory against the number of segments",
+        statement="The memory of (15) is driven by its first term and U-shaped in L.",
+        formula="M^π + Σ (l + l'_{j−1})n_j + Σ θ_j^{−1}(l + l'_{j−1})ln((L−1)(T+1)/δ) over L",
+        hypotheses=("m = 500 lengths, prefill 62",),
+        kind=Kind.FINITE,
+        check=_figures_check,
+        summary="One segment is unstable: treating every prompt as one of 500 tokens overloads "
+        "the engine. L = 10 is sufficient at rate 500, and costs most of the memory again at rate "
+        "50.",
+        mutations=(
+            Mutation("ten segments and more only", counts=(10, 20, 25, 50)),
+            Mutation("M^π more than 95 % of the total", share=0.95),
+        ),
+        reading="qualitatively: the paper gives neither d0, d1 nor its thresholds, nor the "
+        "exact rates. With integer thresholds, the full batch's memory, L up to 50.",
     ),
 )

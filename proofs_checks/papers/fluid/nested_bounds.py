@@ -10,7 +10,7 @@ from formulations.fluid import RateProfile
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import binomial_law, mean_path, poisson_law, queue_laws
-from proofs_checks.papers.fluid.single_class import SingleClass, mean_queues
+from proofs_checks.papers.fluid.theorem1_bounds import SingleClass, mean_queues
 from proofs_checks.search import examine, refute
 
 _MARGIN = 1e-9

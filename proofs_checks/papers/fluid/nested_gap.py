@@ -13,7 +13,7 @@ from bfio.wait.queues import queue_lengths
 from proofs_checks.claim import Check, Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.full_batch import full_batch
-from proofs_checks.papers.fluid.nested_memory import Load
+from proofs_checks.papers.fluid.nested_runs import Load
 from proofs_checks.papers.fluid.runs import random_setting
 from proofs_checks.papers.fluid.wait_gap import UNITS
 from proofs_checks.search import examine, refute

@@ -1,6 +1,7 @@
-"""What runs of Nested WAIT obey: transfers between segments, and cohorts."""
+"""Runs of Nested WAIT: their memory in terms of queues (appendix C), and runs that are alike."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import comb, prod
@@ -11,11 +12,109 @@ from bfio.wait.chains import nested_policy
 from bfio.wait.queues import queue_lengths
 from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
-from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Outcome
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.papers.fluid.full_batch import full_batch
+from proofs_checks.papers.fluid.printed import printed_policy_memory
 from proofs_checks.papers.fluid.runs import instance_of, random_setting, reference
 from proofs_checks.papers.fluid.structure import waiting_at
-from proofs_checks.search import examine
+from proofs_checks.search import examine, refute
+
+
+@dataclass(frozen=True)
+class Load:
+    """Requests for Nested WAIT: prompt, ends, thresholds, (time, output) pairs, engine times."""
+
+    prompt: int
+    ends: tuple[int, ...]
+    thresholds: tuple[int, ...]
+    requests: tuple[tuple[int, int], ...]
+    fixed: int
+    per_token: int
+
+    def run(self) -> StageRun:
+        """Serve them."""
+        rows = [(t, self.prompt, output) for t, output in self.requests]
+        policy = nested_policy(self.ends, self.thresholds)
+        horizon = max(t for t, _ in self.requests) + 40 * self.fixed
+        return reference(instance_of(rows, self.fixed, self.per_token), policy, horizon)
+
+    def worst(self, full: Fraction | int) -> Fraction:
+        """Largest ``memory − full − Σ_k W_k (l + l'_{k−1})`` over the batches."""
+        run, policy = self.run(), nested_policy(self.ends, self.thresholds)
+        if not len(run.batches):
+            return Fraction(-1)
+        queues = queue_lengths(run, policy).recorded[:, 1:]
+        held = queues @ np.array([self.prompt + end for end in self.ends[:-1]], dtype=np.int64)
+        return Fraction(int((run.batches.memory - held).max())) - full
+
+
+def verify_memory(data: Data) -> str | None:
+    """Confirm that a run exceeds M^π of (11) and its queues."""
+    requests = tuple((t, o) for t, o in data["requests"])
+    ends, thresholds = tuple(data["ends"]), tuple(data["thresholds"])
+    load = Load(data["prompt"], ends, thresholds, requests, data["fixed"], data["per_token"])
+    positive = (load.prompt, load.fixed, load.per_token, *load.ends, *load.thresholds)
+    if not requests or min(positive) < 1 or min(min(r) for r in requests) < 0 or len(ends) < 2:
+        return None
+    # Prompts that end at ends of segments, as in section 5.
+    if not {o for _, o in requests} <= set(load.ends) or len(load.ends) != len(load.thresholds):
+        return None
+    printed = printed_policy_memory(load.prompt, load.ends, load.thresholds)
+    over = load.worst(printed)
+    if over <= 0:
+        return None
+    return f"M^π of (11) is {printed}; a batch needs {over} more than that and the queues' tokens"
+
+
+def _loads(context: Context) -> Iterator[Load]:
+    rng = context.rng
+    for _ in range(context.choose(40, 400, 4000)):
+        setting = random_setting(rng, context.choose(25, 40, 100), equal_prompts=True)
+        ends = tuple(sorted({max(1, output) for _, output in setting.classes}))
+        thresholds = tuple(rng.integers(1, 4, len(ends)).tolist())
+        requests = tuple((t, max(1, output)) for t, _, output in setting.requests)
+        per_token = max(1, setting.per_token)
+        if len(ends) > 1:
+            yield Load(setting.classes[0][0], ends, thresholds, requests, setting.fixed, per_token)
+
+
+def _memory_check(context: Context, *, queues: bool = True, printed: bool = True) -> Outcome:
+    loads = list(_loads(context))
+    made = "runs of Nested WAIT on random small engines, thresholds of any size"
+
+    def exact(load: Load) -> int:
+        return full_batch((load.prompt, load.ends, load.thresholds))
+
+    def within(load: Load) -> bool:
+        if not queues:
+            return load.run().peak_memory <= exact(load)
+        return load.worst(exact(load)) <= 0
+
+    return Findings(
+        refute(
+            "memory ≤ M^π of (11) + Σ W_k(l + l'_{k−1})",
+            made,
+            loads,
+            verify_memory,
+            lambda c: {
+                "prompt": c.prompt,
+                "ends": list(c.ends),
+                "thresholds": list(c.thresholds),
+                "requests": [list(r) for r in c.requests],
+                "fixed": c.fixed,
+                "per_token": c.per_token,
+            },
+            holds=lambda c: (
+                c.worst(
+                    printed_policy_memory(c.prompt, c.ends, c.thresholds) if printed else exact(c)
+                )
+                <= 0
+            ),
+        ),
+        examine("the same with the memory of a full batch", made, loads, within),
+        numbers={"attained": sum(c.worst(exact(c)) == 0 for c in loads)},
+    )
 
 
 def _transfers(
@@ -111,6 +210,32 @@ _APPENDIX = "fluid paper, proof of Theorem 2 (appendix C)"
 
 
 CLAIMS = (
+    Claim(
+        id="fluid.nested-memory",
+        source="fluid paper, proof of Theorem 2 ('Memory Consumption', appendix C)",
+        title="Memory of a batch in terms of the queues",
+        statement="At batch s the memory is M^π of (11) and l + l'_{j−1} for each prompt that "
+        "waits before segment j ≥ 2.",
+        formula="Memory^s ≤ M^π + Σ_{j≥2} W_j^s·(l + l'_{j−1})",
+        hypotheses=(
+            "l'_1 < ... < l'_m, m ≥ 2",
+            "one prompt length l",
+            "W after the decision, at the last batch with segment j − 1",
+        ),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_memory_check,
+        summary="At every batch, also where thresholds break (10); with equality in many.",
+        mutations=(
+            Mutation("no queues in the correction", queues=False),
+            Mutation("the full batch as printed", printed=False),
+        ),
+        correction="It holds with the memory of a full batch in place of (11) (fluid.eq11), "
+        "path by path and for any thresholds.",
+        defect=Defect.FORMULA,
+        reading="on a path of few arrivals; rates that satisfy (10) bring it with positive "
+        "probability.",
+        verify=verify_memory,
+    ),
     Claim(
         id="fluid.theorem2-transfers",
         source=_APPENDIX,

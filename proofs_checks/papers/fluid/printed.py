@@ -7,11 +7,6 @@ from itertools import accumulate
 from formulations.fluid import FluidWorker, RequestClass, equilibrium
 
 
-def printed_load(classes: Sequence[RequestClass], worker: FluidWorker) -> Fraction:
-    """Return ``d0·Σ λ_j w_j``, section 3.1 and proposition 1; stability asks ``d1``."""
-    return worker.d0 * sum((k.rate * k.work for k in classes), Fraction(0))
-
-
 def printed_balance(classes: Sequence[RequestClass], worker: FluidWorker) -> tuple[Fraction, ...]:
     """Return ``n_j = (d0 + d1·M*) λ_j`` of section 3.2: one stage's count, not all stages'."""
     return equilibrium(classes, worker).per_stage

@@ -70,10 +70,7 @@ def _remark1_check(
         lambda c: {"longest": c[0], "types": c[1]},
         holds=lambda c: at_most_double(c, printed),
     ), examine(
-        "two segments: (15) at most doubles",
-        made,
-        cases,
-        lambda c: at_most_double(c, segments),
+        "two segments: (15) at most doubles", made, cases, lambda c: at_most_double(c, segments)
     )
 
 

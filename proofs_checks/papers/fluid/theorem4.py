@@ -1,4 +1,4 @@
-"""Theorem 4: Nested WAIT with fewer segments than types, and what (14) as printed allows."""
+"""Theorem 4: Nested WAIT with fewer segments than types; what (14) allows and (15) lacks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,8 @@ from proofs_checks.papers.fluid.nested_scaling import (
     Experiment,
     scaling_check,
 )
-from proofs_checks.search import refute
+from proofs_checks.papers.fluid.overflow_chances import TwoSegments, buffer_suffices
+from proofs_checks.search import examine, refute
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,137 @@ def _check(context: Context, *, fixed: Fraction = Fraction(1, 2), printed: bool 
     )
 
 
+_INVERSE = 10
+
+
+def merged_case(prompt: int, width: int, thresholds: tuple[int, int], batches: int) -> TwoSegments:
+    """Return two segments of ``width`` types each at equal total rates, δ = 1/10."""
+    return TwoSegments(prompt, width, width, thresholds, ((1, 1),), batches, _INVERSE)
+
+
+def merged_memory(case: TwoSegments, *, index: bool = False, full: bool = False) -> float:
+    """Return the memory of (15) for two segments.
+
+    Parameters
+    ----------
+    case : TwoSegments
+        Segments.
+    index : bool
+        Whether ``l'_{(j−1)ΔL} = ΔL`` replaces ``l'_{j−1}``, which is ``l'_1 = 1``.
+    full : bool
+        Whether M^π is the memory of a full batch, as its words have it, and not the sum.
+    """
+    width = case.output
+    printed = printed_segment_memory(case.prompt, width, case.thresholds)
+    held = case.prompt + (width if index else 1)
+    # m = 2·ΔL types: ln(mS/δ).
+    return float(case.full if full else printed) + held * case.allowance(2 * width)
+
+
+def merged_chance(case: TwoSegments, often: int, memory: float) -> float:
+    """Return a lower bound on the chance that a memory is exceeded.
+
+    Types Δ and 2Δ come ``often`` times as often as each other one. As long as only they come,
+    nobody leaves within a segment, so that batches are full.
+    """
+    width, (first, _) = case.output, case.thresholds
+    # Segment 2 begins after l'_Δ = Δ.
+    limit = (memory - case.full) / (case.prompt + width)
+    only_two = (often / (often + width - 1)) ** (first * case.batches)
+    return case.exceeds(limit, when_full=True) - (1 - only_two)
+
+
+def verify_merged(data: Data) -> str | None:
+    """Confirm that the memory of (15) is exceeded with probability above 2δ."""
+    prompt, width, often = data["prompt"], data["width"], data["often"]
+    case = merged_case(prompt, width, tuple(data["thresholds"]), data["batches"])
+    if len(case.thresholds) != 2 or min(prompt, often, *case.thresholds) < 1 or width < 2:
+        return None
+    if not case.applies or case.batches > 400:
+        return None
+    memory = merged_memory(case)
+    chance = merged_chance(case, often, memory)
+    if chance <= 2 / case.inverse:
+        return None
+    return (
+        f"l = {prompt}, l'_j = j ≤ {2 * width}, L = 2, types {width} and {2 * width} {often} "
+        f"times as frequent as the others, n = {case.thresholds}, δ = 1/10: (15) gives "
+        f"{memory:.2f}; a full batch alone has {case.full}, and within {case.batches} batches "
+        f"more than the memory is needed with probability {chance:.3f} at least"
+    )
+
+
+def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -> Outcome:
+    often = 10**6
+    cases = [
+        merged_case(prompt, width, thresholds, batches)
+        for prompt, width, thresholds, batches in product(
+            (1, 5),
+            (2, 4),
+            ((4, 3), (10, 9), (6, 4)),
+            context.choose((30,), (30, 60), (30, 60, 200)),
+        )
+    ]
+    made = "l = 1, 5, ΔL = 2, 4, three pairs of thresholds, P_2 = 1/2; by convolution"
+
+    def seldom(case: TwoSegments, *, index: bool = False, full: bool = False) -> bool:
+        memory = merged_memory(case, index=index or exact, full=full or exact)
+        return merged_chance(case, often, memory) <= 2 / case.inverse
+
+    suffices = partial(buffer_suffices, buffer=buffer)
+    single = [
+        examine(
+            what,
+            "the same",
+            cases,
+            partial(seldom, index=index, full=not index),
+            lambda c: c.applies,
+        )
+        for what, index in _MENDED.items()
+    ]
+    return Findings(
+        refute(
+            "exceeded with probability at most δ, or even 2δ",
+            made,
+            cases,
+            verify_merged,
+            lambda c: {
+                "prompt": c.prompt,
+                "width": c.output,
+                "thresholds": list(c.thresholds),
+                "batches": c.batches,
+                "often": often,
+            },
+            holds=seldom,
+            applies=lambda c: c.applies,
+        ),
+        *single,
+        examine("with the corrected memory", made, cases, suffices, lambda c: c.applies),
+        numbers=_one_error_each(),
+        printed=1 + len(single),
+    )
+
+
+#: What (15) becomes with one of its two errors mended, and whether it is the index.
+_MENDED = {
+    "the same with l'_{(j−1)ΔL} in place of l'_{j−1}, M^π as printed": True,
+    "the same with the memory of a full batch, l'_{j−1} as printed": False,
+}
+
+
+def _one_error_each() -> dict[str, float]:
+    """Return two chances that exceed δ = 1/10, one for each error alone; l = 1, ΔL = 2."""
+    sum_only, index_only = merged_case(1, 2, (3, 2), 20), merged_case(1, 2, (10, 9), 30)
+    return {
+        "l'_{(j−1)ΔL} and the sum, n = (3, 2), S = 20: P(exceeded)": merged_chance(
+            sum_only, 10**9, merged_memory(sum_only, index=True)
+        ),
+        "l'_{j−1} and a full batch, n = (10, 9), S = 30: P(exceeded)": merged_chance(
+            index_only, 10**9, merged_memory(index_only, full=True)
+        ),
+    }
+
+
 CLAIMS = (
     Claim(
         id="fluid.theorem4",
@@ -161,5 +293,35 @@ CLAIMS = (
         "stage', M^π is that of a full batch, and the statement with < in (14) is the corrected "
         "one.",
         verify=verify,
+    ),
+    Claim(
+        id="fluid.theorem4-memory",
+        source="fluid paper, Theorem 4 and (15) (section 7.2)",
+        title="Memory that suffices with merged segments",
+        statement="With thresholds that satisfy (14) and the memory of (15), memory is not "
+        "exceeded on [0, T] with probability at least 1 − δ.",
+        formula="M ≥ M^π + Σ_{j=2}^L (l + l'_{j−1})(n_j + θ_j^{−1}·ln(mS/δ))",
+        hypotheses=(
+            "l'_j = j, L divides m",
+            "n_{j−1} > n_j > n_{j−1}p_{j−1}, so that (16) has a root",
+            "M^π after (14)",
+        ),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_merged_check,
+        summary="Before segment j prompts hold l + l'_{(j−1)ΔL} tokens; (15) has l'_{j−1}, the "
+        "length of type j − 1. And its M^π lacks much of a full batch (fluid.eq14). Either error "
+        "alone is enough.",
+        mutations=(
+            Mutation("an eighth of the deviation in the correction", buffer=0.125),
+            Mutation("the corrected memory as printed", exact=True),
+        ),
+        correction="Σ_j (l + l'_{(j−1)ΔL})(n_j + θ_j^{−1}·ln((L−1)S/δ)) and the memory of a full "
+        "batch: before segment j a prompt has passed stage l'_{(j−1)ΔL}.",
+        defect=Defect.FORMULA,
+        reading="S batches, few enough for [0, T]; arrivals slow enough for the first part of "
+        "(14). M^π as the sum after (14), which the figures repeat. By the words before it, "
+        "'n_i at each stage', it is the memory of a full batch. Either error alone makes (15) "
+        "fail: that sum, with l'_{(j−1)ΔL}; or a full batch, with l'_{j−1} as printed.",
+        verify=verify_merged,
     ),
 )

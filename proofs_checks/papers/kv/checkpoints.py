@@ -16,7 +16,7 @@ from proofs_checks.papers.kv.model import (
     random_problem,
     used,
 )
-from proofs_checks.papers.kv.states import COMMON, State, fits, random_state
+from proofs_checks.papers.kv.selection import COMMON, State, fits, random_state
 from proofs_checks.search import examine, refute
 
 

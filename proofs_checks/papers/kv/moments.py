@@ -15,6 +15,9 @@ from proofs_checks.papers.kv.model import (
     algorithm,
     from_data,
     jobs,
+    least_latency,
+    optima,
+    prefix,
     problem_of,
     random_problem,
     running_loads,
@@ -22,7 +25,6 @@ from proofs_checks.papers.kv.model import (
     shortest_first,
 )
 from proofs_checks.papers.kv.off_couple import Coupling, off_couple
-from proofs_checks.papers.kv.optimum import least_latency, optima, prefix
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,15 @@ from itertools import product
 from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.papers.kv.model import algorithm, jobs, problem_of
+from proofs_checks.papers.kv.model import (
+    algorithm,
+    jobs,
+    least_latency,
+    optima,
+    prefix,
+    problem_of,
+)
 from proofs_checks.papers.kv.moments import FROM_STATE, PROOF, Moment, small_problems
-from proofs_checks.papers.kv.optimum import least_latency, optima, prefix
 from proofs_checks.search import examine, refute
 
 

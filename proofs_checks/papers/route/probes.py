@@ -1,17 +1,85 @@
-"""Appendix D.4: choosing a subset exactly by a few reachable sums."""
+"""Choosing a subset by a few reachable sums (appendix D.4), and where two probes are exact."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from functools import partial
+from itertools import combinations, product
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation
-from proofs_checks.evidence import Outcome
-from proofs_checks.papers.route.subsets import (
-    best_by_enumeration,
-    best_by_probes,
-    best_near,
-    choices,
-    discounted,
-)
-from proofs_checks.search import examine
+from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.evidence import Data, Outcome
+from proofs_checks.search import examine, refute
+
+
+def reachable_sums(sizes: Sequence[int], capacity: int) -> list[int]:
+    """Return the sums of 1 to ``capacity`` of the sizes, in rising order."""
+    return sorted({sum(s) for c in range(1, capacity + 1) for s in combinations(sizes, c)})
+
+
+def best_near(
+    points: Iterable[int | None],
+    sizes: Sequence[int],
+    capacity: int,
+    margins: Sequence[int],
+    weights: ScoreWeights,
+    probes: int = 2,
+) -> int:
+    """Best score of the reachable sums next to each point: the largest up to it, the next above.
+
+    Parameters
+    ----------
+    points : iterable of int or None
+        Where to probe; None is infinity.
+    sizes, margins : sequence of int
+        Sizes of the candidates, and safe margins of the worker over the window.
+    capacity : int
+        Free slots.
+    weights : ScoreWeights
+        Reward, penalty and discounts.
+    probes : int
+        2, or 1 for the lower one alone.
+    """
+    sums = reachable_sums(sizes, capacity)
+    tried: list[int] = []
+    for point in points:
+        tried += [x for x in sums if point is None or x <= point][-1:]
+        if probes == 2:
+            tried += [x for x in sums if point is not None and x > point][:1]
+    return max((score([x] * len(margins), margins, weights) for x in tried), default=-(10**9))
+
+
+def best_by_probes(
+    sizes: Sequence[int], capacity: int, margins: Sequence[int], weights: ScoreWeights, probes: int
+) -> int:
+    """Best score of the sums next to the right end of the maximising interval."""
+    peak = right_end(margins, [0] * len(margins), weights)
+    return best_near([peak], sizes, capacity, margins, weights, probes)
+
+
+def best_by_enumeration(
+    sizes: Sequence[int], capacity: int, margins: Sequence[int], weights: ScoreWeights
+) -> int:
+    """Best score of all non-empty subsets of up to ``capacity`` requests."""
+    return max(
+        score([sum(s)] * len(margins), margins, weights)
+        for c in range(1, capacity + 1)
+        for s in combinations(sizes, c)
+    )
+
+
+def choices(context: Context, horizon: int) -> Iterator[tuple[list[int], int, list[int], int]]:
+    """Yield random sizes, capacities, margins and penalties."""
+    rng = context.rng
+    for _ in range(context.choose(150, 1500, 20_000)):
+        sizes = rng.integers(1, 15, int(rng.integers(1, 6))).tolist()
+        margins = rng.integers(0, 30, int(rng.integers(0, horizon + 1)) + 1).tolist()
+        yield sizes, int(rng.integers(1, len(sizes) + 1)), margins, int(rng.integers(1, 5))
+
+
+def discounted(margins: Sequence[int], beta: int) -> ScoreWeights:
+    """Return weights with α = 1 and falling discounts over the window."""
+    return ScoreWeights.of(Fraction(1), Fraction(beta), [8 - h for h in range(len(margins))])
+
 
 _MADE = (
     "random sizes, capacities, margins over windows up to H = {}, penalties 1 to 4; all subsets"
@@ -48,6 +116,57 @@ def _margins_check(context: Context, *, kept: int | None = None) -> Outcome:
 
 _SOURCE = "BalanceRoute paper, appendix D.4"
 
+
+# Two probes around the margin of the current step.
+
+
+def _unit(margins: list[int]) -> ScoreWeights:
+    return ScoreWeights.of(Fraction(1), Fraction(2), (1,) * len(margins))
+
+
+def verify_kinks(data: Data) -> str | None:
+    """Confirm that two probes around the first margin miss the best subset."""
+    sizes, margins = data["sizes"], data["margins"]
+    # Margins of 0 leave nothing to fill; there need be none.
+    if not sizes or min(sizes) < 1 or not margins or min(margins) < 1 or len(sizes) > 10:
+        return None
+    best = best_by_enumeration(sizes, len(sizes), margins, _unit(margins))
+    found = best_near(margins[:1], sizes, len(sizes), margins, _unit(margins))
+    if found >= best:
+        return None
+    return (
+        f"β = 2, margins {margins}, reachable sums {reachable_sums(sizes, len(sizes))}: probes "
+        f"around m(0) = {margins[0]} score {found}, the best subset {best}"
+    )
+
+
+def _cases(context: Context, horizon: int) -> Iterator[tuple[list[int], list[int]]]:
+    largest = context.choose(4, 5, 7)
+    for n in (1, 2):
+        for sizes in product(range(1, largest), repeat=n):
+            for length in range(1, horizon + 1):
+                for margins in product(range(1, largest), repeat=length):
+                    yield list(sizes), list(margins)
+
+
+def _kink_check(context: Context, *, horizon: int = 3, probes: int = 2) -> Outcome:
+    cases = list(_cases(context, horizon))
+    made = f"up to two requests of small sizes, small margins over {horizon} steps, α = 1, β = 2"
+    printed = refute(
+        "probes around the first margin find the best subset",
+        made,
+        cases,
+        verify_kinks,
+        lambda c: {"sizes": c[0], "margins": c[1]},
+    )
+    corrected = examine(
+        "probes around the right end of the maximising interval do", made, cases,
+        lambda c: best_by_probes(c[0], len(c[0]), c[1], _unit(c[1]), probes)
+        == best_by_enumeration(c[0], len(c[0]), c[1], _unit(c[1])),
+    )  # fmt: skip
+    return printed, corrected
+
+
 CLAIMS = (
     Claim(
         id="route.two-probes",
@@ -79,5 +198,40 @@ CLAIMS = (
         mutations=(Mutation("the smallest margin only", kept=1),),
         reading="with β ≥ α, as in all of the paper's settings: otherwise overflow is rewarded, "
         "and the largest sum of all is best.",
+    ),
+    Claim(
+        id="own.two-probes",
+        source=f"{_SOURCE} (our extension to BR-H)",
+        title="Two probes are exact for BR-H too",
+        statement="With loads held constant over the window two probes around the right end of "
+        "the maximising interval of F_H find the best subset, for any horizon, discount, α and β.",
+        formula="max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)},  Δ⁻ ≤ D* < Δ⁺ next to D*",
+        hypotheses=("contributions constant over the window", "D* the right end of argmax F_H"),
+        kind=Kind.FINITE,
+        check=partial(two_probes_check, horizon=4),
+        summary="The score is concave in Δ: no sum below the largest one up to its peak is "
+        "better, none above the next one either.",
+        mutations=(Mutation("the lower probe alone", probes=1),),
+    ),
+    Claim(
+        id="own.kinks",
+        source=f"{_SOURCE} (our question; the paper claims the rule for BR-0 only)",
+        title="Probing BR-H where BR-0 is probed",
+        statement="The two-probe rule that is exact for BR-0, around the margin of the current "
+        "step, is exact for BR-H.",
+        formula="max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)} around m_g(0)",
+        hypotheses=("contributions constant over the window", "margins m_g(h) ≥ 1"),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_kink_check,
+        summary="Several kinks leave the score concave; only the place to probe moves.",
+        mutations=(
+            Mutation("one step only, H = 0", horizon=1),
+            Mutation("the lower probe alone in the correction", probes=1),
+        ),
+        correction="Around the right end D* of the maximising interval of F_H two probes are "
+        "exact (own.two-probes). The paper enumerates subsets for BR-H, or probes around every "
+        "margin (route.margin-probes); both are exact, neither is needed.",
+        defect=Defect.INFERENCE,
+        verify=verify_kinks,
     ),
 )

@@ -17,9 +17,8 @@ from proofs_checks.papers.fluid.cases import Case, solved, stage_sum
 from proofs_checks.papers.fluid.examples import trace
 from proofs_checks.papers.fluid.exponents import cumulant
 from proofs_checks.papers.fluid.full_batch import closed_form, full_batch
-from proofs_checks.papers.fluid.largest_sums import positive_part
+from proofs_checks.papers.fluid.lemmas import positive_part
 from proofs_checks.papers.fluid.overflow_chances import TwoSegments
-from proofs_checks.papers.fluid.proposition3 import ReservingCoins, least_backlog, work_left
 from proofs_checks.papers.fluid.propositions import BlindReservation
 from proofs_checks.papers.fluid.queues import (
     binomial_law,
@@ -39,10 +38,11 @@ from proofs_checks.papers.fluid.runs import (
     random_setting,
     reference,
 )
-from proofs_checks.papers.fluid.single_class import SingleClass, mean_queues
 from proofs_checks.papers.fluid.structure import waiting_at
 from proofs_checks.papers.fluid.theorem1 import agrees_with_engine
-from proofs_checks.papers.fluid.theorem4_memory import merged_case
+from proofs_checks.papers.fluid.theorem1_bounds import SingleClass, mean_queues
+from proofs_checks.papers.fluid.theorem4 import merged_case
+from proofs_checks.papers.fluid.throughput import ReservingCoins, least_backlog, work_left
 
 rows = st.lists(
     st.tuples(st.integers(1, 10**6), st.integers(1, 10**4), st.integers(1, 10**4)),

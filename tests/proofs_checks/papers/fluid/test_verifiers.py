@@ -6,32 +6,33 @@ from typing import Any
 import pytest
 
 from proofs_checks.evidence import Verifier
-from proofs_checks.papers.fluid import nested_gap, theorem1_memory, theorem4, wait_gap
-from proofs_checks.papers.fluid.algorithms import verify_algorithm1, verify_algorithm2
+from proofs_checks.papers.fluid import nested_gap, theorem1, theorem4, wait_gap
 from proofs_checks.papers.fluid.appendix_a3 import verify_overflow as verify_a3
-from proofs_checks.papers.fluid.examples import verify_figure6
-from proofs_checks.papers.fluid.experiment_thresholds import verify_section61, verify_section62
+from proofs_checks.papers.fluid.examples import (
+    verify_algorithm1,
+    verify_algorithm2,
+    verify_figure6,
+)
 from proofs_checks.papers.fluid.exponents import verify_bound
-from proofs_checks.papers.fluid.full_batch import verify_eq11
-from proofs_checks.papers.fluid.largest_sums import verify_constant
+from proofs_checks.papers.fluid.full_batch import verify_eq11, verify_eq14
 from proofs_checks.papers.fluid.lemma6 import verify as verify_lemma6
-from proofs_checks.papers.fluid.lemmas import verify_display
+from proofs_checks.papers.fluid.lemmas import verify_constant, verify_display
 from proofs_checks.papers.fluid.nested_bounds import verify_equality
-from proofs_checks.papers.fluid.nested_memory import verify_memory
+from proofs_checks.papers.fluid.nested_runs import verify_memory
 from proofs_checks.papers.fluid.overflow_chances import verify_overflow
 from proofs_checks.papers.fluid.segment_walks import (
     verify_domination,
     verify_lemma9,
     verify_maximum,
 )
-from proofs_checks.papers.fluid.segments import verify_eq14
 from proofs_checks.papers.fluid.stability import verify_a1, verify_printed
 from proofs_checks.papers.fluid.theorem1_bounds import (
     verify_critical,
     verify_scaled,
     verify_walk,
 )
-from proofs_checks.papers.fluid.theorem4_memory import verify_merged
+from proofs_checks.papers.fluid.theorem4 import verify_merged
+from proofs_checks.papers.fluid.thresholds import verify_section61, verify_section62
 
 #: One class with l = 1, d0 = d1 = 1; ΔT = 1 + n·w.
 UNIT = {"prompt": 1, "threshold": 1, "fixed": 1, "per_token": 1}
@@ -164,13 +165,13 @@ PAIRS: list[tuple[str, Verifier, dict[str, Any], dict[str, Any]]] = [
     ),
     # C = M* = 12 and n = 5 > ΔT = 19/4; a token more of memory may be enough.
     (
-        "theorem1", theorem1_memory.verify,
+        "theorem1", theorem1.verify,
         {"rows": [[1, 1, 1]], "fixed": 1, "inverse": 4, "thresholds": [5], "memory": 12},
         {"rows": [[1, 1, 1]], "fixed": 1, "inverse": 4, "thresholds": [5], "memory": 13},
     ),
     # With n = 4 = ΔT (9) holds with equality.
     (
-        "theorem1 with equality", theorem1_memory.verify,
+        "theorem1 with equality", theorem1.verify,
         {"rows": [[1, 1, 1]], "fixed": 1, "inverse": 4, "thresholds": [5], "memory": 12},
         {"rows": [[1, 1, 1]], "fixed": 1, "inverse": 4, "thresholds": [4], "memory": 12},
     ),

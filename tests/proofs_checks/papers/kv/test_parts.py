@@ -15,10 +15,9 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.papers.kv.arrivals import Window, binomial_law
-from proofs_checks.papers.kv.beaten import best_placed
+from proofs_checks.papers.kv.arrivals import Window, binomial_law, waiting_law
 from proofs_checks.papers.kv.equal_streams import Kind, mean_wait, saturated_rate, started, stream
-from proofs_checks.papers.kv.later import better_starts, least_share
+from proofs_checks.papers.kv.experiments import better_starts, least_share
 from proofs_checks.papers.kv.memory_rules import RULES, within
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -26,17 +25,17 @@ from proofs_checks.papers.kv.model import (
     as_data,
     from_data,
     jobs,
+    optima,
     peak,
+    prefix,
     problem_of,
     random_problem,
 )
 from proofs_checks.papers.kv.moments import Moment
 from proofs_checks.papers.kv.off_couple import Coupling
-from proofs_checks.papers.kv.optimum import optima, prefix
 from proofs_checks.papers.kv.regret_sums import least_left
-from proofs_checks.papers.kv.semi_online_equal import least_for_equal
+from proofs_checks.papers.kv.semi_online import best_placed, least_for_equal
 from proofs_checks.papers.kv.semi_online_limit import area_bound, totals
-from proofs_checks.papers.kv.shortest_waiting import waiting_law
 
 SEEDS = st.integers(0, 2**32 - 1)
 EQUAL = st.tuples(
