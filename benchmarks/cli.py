@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NoReturn
 
+from benchmarks.readme import write_all
 from bfio.cli.study_progress import StudyProgress
 from bfio.common.import_closure import ROOT
 from bfio.studies.report.markdown import markdown_tables, parsed_records, records_csv, whole
@@ -58,6 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m benchmarks", description=_DESCRIPTION)
     chooser = parser.add_subparsers(metavar="COMMAND", required=True)
     chooser.add_parser("list", help="name every benchmark").set_defaults(act=_list)
+    chooser.add_parser(
+        "readme", help="write the tables of all READMEs anew, from the results beside them"
+    ).set_defaults(act=_readme)
     for name, act, text in (
         ("run", _run, "measure rows; those already there are skipped"),
         ("report", _report, "report the same rows: tables here, one HTML page in the folder"),
@@ -88,6 +92,12 @@ def _list(args: argparse.Namespace) -> int:
     names = _names()
     for name in names:
         print(f"{name:{max(map(len, names))}}  {read_study(FILES / f'{name}.toml').question}")
+    return DONE
+
+
+def _readme(args: argparse.Namespace) -> int:
+    del args
+    write_all()
     return DONE
 
 

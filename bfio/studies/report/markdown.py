@@ -26,12 +26,19 @@ from formulations.errors import InputError, use_one_of
 #: One line of the small table of results: columns by name, empty where there is nothing.
 Record = Mapping[str, str]
 
+#: The table that says where the others come from.
+ROWS = "rows"
+_DIGITS = 8
+
 _BLOCK = re.compile(r"(<!-- table (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 _NUMBERS = (int, float)
 
 
 def records_csv(results: Results) -> str:
-    """Return the numbers of all tables of a study with all digits, one line per number.
+    """Return the numbers of a study's tables to eight digits, one line per number.
+
+    The table `ROWS` comes first: how many rows there were, and where they were computed. If some
+    tables of the study have names, those follow; otherwise all.
 
     Raises
     ------
@@ -40,13 +47,41 @@ def records_csv(results: Results) -> str:
     """
     records: list[Mapping[str, Value]] = [
         {"table": plan.key, **record}
-        for plan in results.study.report.tables
+        for plan in kept_tables(results.study)
         for record in build(plan, results).records
     ]
-    names = dict.fromkeys(name for record in records for name in record)
+    records = [*_rows(results), *records]
+    names = dict.fromkeys(name for record in records for name in record if name != "coverage")
     # Arguments first, also those that only later tables have.
     columns = sorted(names, key=lambda name: name != "table" and not name.startswith("argument."))
-    return csv_text(columns, [[r.get(name) for name in columns] for r in records]).decode()
+    lines = [[_short(record.get(name)) for name in columns] for record in records]
+    return csv_text(columns, lines).decode()
+
+
+def _short(value: Value) -> Value:
+    return f"{value:.{_DIGITS}g}" if isinstance(value, float) else value
+
+
+def _rows(results: Results) -> Iterator[Mapping[str, Value]]:
+    """Return how many rows and optima there were, and where they come from."""
+    environments = [row.environment for row in results.done]
+    counts = {
+        "planned": len(results.tasks),
+        "done": len(results.done),
+        "rows_unproven": results.unproven_rows,
+        "solves": sum(row.solves for row in results.done),
+        "unproven": sum(row.unproven for row in results.done),
+        "cpu_s": round(sum(row.cpu_s for row in results.done)),
+    }
+    origin = {
+        "commit": {str(e.get("commit"))[:7] for e in environments},
+        "processor": {str(e.get("machine", {}).get("processor")) for e in environments},
+        "date": {max((row.finished_at[:10] for row in results.done), default="")},
+    }
+    for name, count in counts.items():
+        yield {"table": ROWS, "value": name, "estimate": count}
+    for name, words in origin.items():
+        yield {"table": ROWS, "value": name, "words": ", ".join(sorted(words))}
 
 
 def parsed_records(text: str) -> list[Record]:
@@ -77,8 +112,13 @@ def markdown_tables(study: Study, records: Sequence[Record]) -> dict[str, str]:
     """Return each table of a study as Markdown, by the name that marks it."""
     return {
         plan.key: _table(plan, [r for r in records if r["table"] == plan.key], study.computes)
-        for plan in study.report.tables
+        for plan in kept_tables(study)
     }
+
+
+def kept_tables(study: Study) -> list[Table]:
+    """Return the tables whose numbers are worth keeping: those with names, or all."""
+    return [plan for plan in study.report.tables if plan.name] or list(study.report.tables)
 
 
 def filled(text: str, tables: Mapping[str, str], where: str, *, strict: bool = True) -> str:

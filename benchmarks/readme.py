@@ -1,0 +1,64 @@
+"""Tables of READMEs, made of the results that are committed beside them.
+
+A result file is either what ``bfio study report FILE.toml --format csv`` writes, beside its study
+file, or a plain table: one line per line, shown as it is but for its column ``commit``, which says
+by which code it was measured. ``python -m benchmarks readme`` writes all tables anew.
+"""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from bfio.common.import_closure import ROOT
+from bfio.studies.report.files import write_text
+from bfio.studies.report.markdown import filled, markdown_tables, read_records
+from bfio.studies.study_file import read_study
+
+#: Says by which code a line of a plain table was measured; not shown.
+COMMIT = "commit"
+
+
+def documents() -> Iterator[tuple[Path, Path]]:
+    """Yield every document with tables, and the folder of its results."""
+    yield ROOT / "README.md", ROOT / "benchmarks" / "results"
+    for path in sorted((ROOT / "benchmarks" / "studies").glob("*/README.md")):
+        yield path, path.parent
+
+
+def tables_of(folder: Path) -> dict[str, str]:
+    """Return the Markdown tables that the results of a folder make, by name.
+
+    Raises
+    ------
+    InputError
+        If a result file cannot be read.
+    """
+    tables: dict[str, str] = {}
+    for path in sorted(folder.glob("*.csv")):
+        study = path.with_suffix(".toml")
+        if study.is_file():
+            tables |= markdown_tables(read_study(study), read_records(path))
+        else:
+            tables[path.stem] = plain_table(path)
+    return tables
+
+
+def plain_table(path: Path) -> str:
+    """Return a plain table as Markdown, its first column left, all others right."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        header, *lines = list(csv.reader(stream))
+    shown = [place for place, name in enumerate(header) if name != COMMIT]
+    rule = ["---", *["---:"] * (len(shown) - 1)]
+    cells = [[line[place] for place in shown] for line in (header, *lines)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in (cells[0], rule, *cells[1:]))
+
+
+def made_anew(document: Path, folder: Path) -> str:
+    """Return a document with its tables made of the results in a folder."""
+    return filled(document.read_text(encoding="utf-8"), tables_of(folder), str(document))
+
+
+def write_all() -> None:
+    """Write the tables of all documents anew."""
+    for document, folder in documents():
+        write_text(document, made_anew(document, folder))

@@ -1,0 +1,66 @@
+"""No number in prose without a source: READMEs of studies against the results beside them."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.readme import documents, made_anew
+from bfio.studies.study_file import read_study
+from tests.benchmarks.numbers import Results, claims, plain, unsourced
+from tests.places import ROOT, STUDIES
+
+FOLDERS = sorted(path.parent for path in STUDIES.glob("*/README.md"))
+#: Studies whose results were written by the report; those of others were transcribed from it.
+FILES = [path for path in sorted(STUDIES.glob("*/*.toml")) if path.with_suffix(".csv").is_file()]
+
+
+def _readme(folder: Path) -> str:
+    return (folder / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("document", "folder"), [*documents()], ids=lambda path: path.parent.name)
+def test_tables_are_those_of_the_results(document: Path, folder: Path) -> None:
+    """Made anew from the results, every table is as it stands; there is at least one."""
+    text = document.read_text(encoding="utf-8")
+    assert "<!-- table " in text
+    assert made_anew(document, folder) == text
+
+
+@pytest.mark.parametrize(("document", "folder"), [*documents()], ids=lambda path: path.parent.name)
+def test_sentences_follow_from_the_results(document: Path, folder: Path) -> None:
+    """Every claim, its holes filled, stands in the document."""
+    text = plain(document.read_text(encoding="utf-8"))
+    missing = [sentence for sentence in claims(folder) if sentence not in text]
+    assert not missing
+
+
+def test_no_speed_in_the_readme_is_without_a_source() -> None:
+    """In its section on speed every number is in a table, in a claim, or a setting."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = text[text.index("## How fast") : text.index("## Sweeps")]
+    assert not unsourced(section, claims(ROOT / "benchmarks" / "results"))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_no_number_is_without_a_source(folder: Path) -> None:
+    """In the result of a study every number is in a table, in a claim, or a setting."""
+    text = _readme(folder)
+    result = text[text.index("## Result") :]
+    assert not unsourced(result, claims(folder))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_results_are_of_the_study_as_it_is(path: Path) -> None:
+    """All planned rows were computed, and every number says by which commit."""
+    results = Results(path.with_suffix(".csv"))
+    assert results("planned", table="rows") == len(read_study(path).rows())
+    assert results("done", table="rows") <= results("planned", table="rows")
+    assert results.word("commit", table="rows")
+
+
+def test_a_number_without_a_source_is_found() -> None:
+    """Settings and sentences are none."""
+    text = (
+        "With H = 20 and G = 4, 8, see Theorem 6.2 and (10), it is 3.1 times (2.0 to 4.7) or 17 %."
+    )
+    assert [found.count("17") for found in unsourced(text, ["3.1 times (2.0 to 4.7)"])] == [1]
