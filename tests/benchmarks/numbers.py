@@ -25,6 +25,7 @@ _WORDS = (
     "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
     "twelve",
 )  # fmt: skip
+_ONE = r"−?\d(?:[\d.,/e−]*\d)?M?"
 _LIST = r"\d[\d.]*(?:(?:,| and| to) \d[\d.]*)*"
 #: What is no measured number: code, links, names of things, settings, equations, levels.
 _SETTINGS = (
@@ -32,8 +33,7 @@ _SETTINGS = (
     r"!?\[[^\]]*\]\([^)]*\)",
     r"<!-- table .*?<!-- end -->",
     r"(?:Theorem|Remark|Figure|Table|Section|Proposition|Model|study|studies|commit)s? " + _LIST,
-    r"[\w'’(),·*/Λλρεαβζδ|]+ ?(?:=|>=|<=|<|>|≥|≤) ?[−\d][\d.,/e−]*"
-    r"(?:(?:,| and| to| or) \d[\d.,/e−]*)*",
+    rf"[\w'’(),·*/Λλρεαβζδ|]+ ?(?:=|>=|<=|<|>|≥|≤) ?{_ONE}(?:(?:,| and| to| or) {_ONE})*",
     r"\(\d+\)",
     r"95 %|BR-0|99th",
     r"\(\d+(?:, \d+)+\)",
