@@ -1,9 +1,10 @@
 """Named things with options, written ``name:option=value:...``."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from bfio.common.options import split_options
 from bfio.common.users_code import load_callable
 from formulations.arrays import integer
 from formulations.errors import InputError, use_one_of
@@ -80,45 +81,19 @@ class SpecTable(Generic[F]):
         InputError
             If name or option are unknown, a value is unreadable, or a module cannot be used.
         """
-        name, *rest = text.split(":")
+        name, written = split_options(text, self._specs)
         if name in self._specs:
             spec = self._specs[name]
-            return make(spec.factory, read_options(text, name, rest, spec.defaults))
-        if not rest or not rest[0] or "=" in rest[0]:
-            remedy = use_one_of(name, self.names(), "or module:function")
-            raise InputError(name or "an empty name", f"unknown {self._kind}", remedy)
+            known = ", ".join(spec.defaults) or "none"
+            if strangers := sorted(written.keys() - spec.defaults.keys()):
+                what = f"{name} has no option {strangers[0]}"
+                raise InputError(text, what, f"its options: {known}")
+            return make(spec.factory, {**spec.defaults, **written})
+        module, _, function = name.partition(":")
+        if not function:
+            remedy = use_one_of(module, self.names(), "or module:function")
+            raise InputError(module or "an empty name", f"unknown {self._kind}", remedy)
         return load_callable(text, self._kind)
-
-
-def read_options(
-    text: str, name: str, written: Sequence[str], defaults: Mapping[str, str]
-) -> dict[str, str]:
-    """Return all options of a name, those written in the place of their defaults.
-
-    Parameters
-    ----------
-    text : str
-        The whole text, for errors.
-    name : str
-        What the options belong to.
-    written : sequence of str
-        What stands between the colons behind the name.
-    defaults : mapping
-        Options and their values if not written.
-
-    Raises
-    ------
-    InputError
-        If one is unknown, occurs twice or has no value.
-    """
-    known = ", ".join(defaults) or "none"
-    pairs = [_pair(text, part, known) for part in written]
-    given = dict(pairs)
-    if len(given) < len(pairs):
-        raise InputError(text, "an option occurs twice", "keep one of them")
-    if strangers := sorted(set(given) - set(defaults)):
-        raise InputError(text, f"{name} has no option {strangers[0]}", f"its options: {known}")
-    return {**defaults, **given}
 
 
 def whole_option(options: Mapping[str, str], key: str, *, minimum: int = 0) -> int:
@@ -135,13 +110,3 @@ def whole_option(options: Mapping[str, str], key: str, *, minimum: int = 0) -> i
     if len(text) > MAX_DIGITS:
         raise InputError(key, f"{text:.40} is too large", f"use at most {MAX_DIGITS} digits")
     return integer(int(text), key, minimum=minimum)
-
-
-def _pair(text: str, part: str, known: str) -> tuple[str, str]:
-    key, equals, value = part.partition("=")
-    if not equals:
-        what = f"{part!r} is no option" if part else "no option after a colon"
-        raise InputError(text, what, f"write option=value, or no colon; options: {known}")
-    if not value.strip():
-        raise InputError(text, f"option {key!r} without a value", "write option=value")
-    return key.strip(), value.strip()

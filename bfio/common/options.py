@@ -9,7 +9,7 @@ texts appear at once.
 
 import argparse
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import wraps
 from typing import Any, TypeVar
@@ -93,21 +93,6 @@ class Option:
         if is_flag != (self.kind is FLAG) or not isinstance(given, self.kind.types):
             raise InputError(where, f"{given!r} is no {self.kind.name}", "write one")
         return self.kind.from_value(given)
-
-    def read(self, text: str, where: str) -> Any:
-        """Return the value that a text stands for.
-
-        Raises
-        ------
-        InputError
-            If it is unreadable.
-        """
-        try:
-            return self.kind.from_text(text.strip())
-        except ValueError:
-            raise InputError(
-                where, f"{text.strip()!r} is no value of {self.name}", "write a number"
-            ) from None
 
 
 def option(default: Any, kind: Kind, metavar: str, help: str, *, name: str | None = None) -> Any:
@@ -207,19 +192,30 @@ def from_mapping(owner: type[T], mapping: Mapping[str, Any], **others: Any) -> T
     return _made(owner, given | others, places)
 
 
-def split_options(text: str) -> tuple[str, dict[str, str]]:
+def split_options(text: str, names: Container[str] = ()) -> tuple[str, dict[str, str]]:
     """Return the name in ``name:option=value:...`` and the options behind it.
 
     The name is all that holds no ``=``, so that ``module:function:option=value`` has one, too.
 
+    Parameters
+    ----------
+    text : str
+        The text.
+    names : container of str
+        Names without a colon, behind which only options may stand.
+
     Raises
     ------
     InputError
-        If an option occurs twice or has no value.
+        If an option occurs twice or has no value, or such a name is followed by anything else.
     """
-    name, options = [], {}
-    for part in text.split(":"):
+    first, *rest = text.split(":")
+    name, options = [first], {}
+    for part in rest:
         key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals and first in names:
+            what = f"{part!r} is no option" if part else "no option after a colon"
+            raise InputError(text, what, "write option=value, or no colon")
         if not equals:
             name.append(part)
         elif key in options:
@@ -231,21 +227,41 @@ def split_options(text: str) -> tuple[str, dict[str, str]]:
     return ":".join(name), options
 
 
-def from_texts(base: T, texts: Mapping[str, str], where: str) -> T:
-    """Return a dataclass with some options in place of its own, as ``name:key=value`` states them.
+def read_texts(kinds: Mapping[str, Kind], texts: Mapping[str, str], where: str) -> dict[str, Any]:
+    """Return the values of options that are written behind a name.
+
+    Parameters
+    ----------
+    kinds : mapping
+        All options there are.
+    texts : mapping
+        What is written of some of them.
+    where : str
+        What an error names.
 
     Raises
     ------
     InputError
-        If an option is unknown, or its value unreadable or against its rule.
+        If an option is unknown or its value unreadable.
     """
-    table = {entry.name: entry for entry in options_of(type(base))}
-    given = {}
+    values = {}
     for key, text in texts.items():
         name = key.replace("-", "_")
-        if name not in table:
-            raise InputError(where, f"unknown option {name!r}", use_one_of(name, table))
-        given[table[name].field] = table[name].read(text, where)
+        if name not in kinds:
+            raise InputError(where, f"unknown option {name!r}", use_one_of(name, kinds))
+        try:
+            values[name] = kinds[name].from_text(text)
+        except ValueError:
+            what = f"{text!r} is no value of {name}"
+            raise InputError(where, what, "write a number") from None
+    return values
+
+
+def from_texts(base: T, texts: Mapping[str, str], where: str) -> T:
+    """Return a dataclass with some options in place of its own, see `read_texts`."""
+    table = {entry.name: entry for entry in options_of(type(base))}
+    values = read_texts({name: entry.kind for name, entry in table.items()}, texts, where)
+    given = {table[name].field: value for name, value in values.items()}
     return replace(base, **given) if given else base  # type: ignore[type-var]
 
 

@@ -1,36 +1,21 @@
 """Laws of lengths written as text: ``lognormal:median=800:sigma=1.1:maximum=32768``."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
+from bfio.common.options import NUMBER, WHOLE, read_texts, split_options
 from bfio.workloads.lengths import Geometric, Homogeneous, LengthDistribution, Lognormal, Uniform
 from formulations.errors import InputError, use_one_of
 
-
-@dataclass(frozen=True)
-class _Law:
-    """A class of laws, and how to read its parameters."""
-
-    make: type[Any]
-    parse: Callable[[str], float]
-
-    @property
-    def parameters(self) -> list[str]:
-        return [field.name for field in fields(self.make)]
-
-
-_LAWS = MappingProxyType(
+_LAWS: MappingProxyType[str, type[Any]] = MappingProxyType(
     {
-        "geometric": _Law(Geometric, float),
-        "homogeneous": _Law(Homogeneous, int),
-        "lognormal": _Law(Lognormal, float),
-        "uniform": _Law(Uniform, int),
+        "geometric": Geometric,
+        "homogeneous": Homogeneous,
+        "lognormal": Lognormal,
+        "uniform": Uniform,
     }
 )
-#: Counts among parameters that are numbers otherwise.
-_WHOLE = ("maximum",)
 
 
 def parse_law(text: str, where: str) -> LengthDistribution:
@@ -49,31 +34,18 @@ def parse_law(text: str, where: str) -> LengthDistribution:
     InputError
         If the law, a parameter or a value is unknown, or a parameter is missing.
     """
-    name, *options = text.split(":")
+    try:
+        name, texts = split_options(text, _LAWS)
+    except InputError as error:
+        raise InputError(where, error.what, error.remedy) from None
     if name not in _LAWS:
         raise InputError(where, f"unknown law {name!r}", use_one_of(name, _LAWS))
     law = _LAWS[name]
-    given: dict[str, float] = {}
-    for option in options:
-        parameter, value = _parameter(law, option, where)
-        if parameter in given:
-            raise InputError(where, f"{parameter} is given twice", "give it once")
-        given[parameter] = value
+    kinds = {entry.name: WHOLE if entry.type is int else NUMBER for entry in fields(law)}
+    given = read_texts(kinds, texts, where)
     try:
-        made: LengthDistribution = law.make(**given)
+        made: LengthDistribution = law(**given)
     except TypeError:
-        missing = [parameter for parameter in law.parameters if parameter not in given]
-        raise InputError(
-            where, f"{text!r} lacks a parameter", f"give {', '.join(missing)}"
-        ) from None
+        missing = ", ".join(kinds.keys() - given.keys())
+        raise InputError(where, f"{text!r} lacks a parameter", f"give {missing}") from None
     return made
-
-
-def _parameter(law: _Law, option: str, where: str) -> tuple[str, float]:
-    name, _, value = option.partition("=")
-    if name not in law.parameters:
-        raise InputError(where, f"unknown parameter {name!r}", f"use {', '.join(law.parameters)}")
-    try:
-        return name, int(value) if name in _WHOLE else law.parse(value)
-    except ValueError:
-        raise InputError(where, f"{value!r} is no value of {name}", "write a number") from None

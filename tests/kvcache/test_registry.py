@@ -97,7 +97,7 @@ def test_protection_limits_are_exact() -> None:
         ("mc-sf:", "mc-sf:: no option after a colon; write option=value, or no colon"),
         ("mc-sf:delta=1:", "no option after a colon"),
         ("mc-sf:scan", "'scan' is no option; write option=value"),
-        ("mc-sf:delta=1:delta=1", "an option occurs twice"),
+        ("mc-sf:delta=1:delta=1", "occurs twice"),
         ("mcsf:", "mcsf: unknown algorithm; did you mean mc-sf"),
         ("mcsf:scan=break", "mcsf: unknown algorithm; did you mean mc-sf"),
         ("", "unknown algorithm"),

@@ -114,7 +114,7 @@ def test_options_of_first_come_first_served() -> None:
         ("wait:thresholds=1,x", "'1,x' is no list of integers"),
         ("wait:thresholds=", "option 'thresholds' without a value"),
         ("wait:segments=2", "wait has no option segments"),
-        ("wait:thresholds=1,1:thresholds=1,1", "an option occurs twice"),
+        ("wait:thresholds=1,1:thresholds=1,1", "occurs twice"),
         ("nested-wait:groups=two", "groups: 'two' is unknown"),
         ("nested-wait:groups=prompts:segments=2", "leave both out"),
         ("nested-wait:groups=prompts:limit=2", "limit"),
