@@ -1,7 +1,8 @@
 """Read the problem file a command is given."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,9 +23,19 @@ def read_problem(name: str, parse: Callable[[str], T]) -> T:
         As `read_text` and the function.
     """
     text = read_text(name)
-    try:
+    with naming(name):
         return parse(text)
+
+
+@contextmanager
+def naming(name: str, *fields: str) -> Iterator[None]:
+    """Put a file's name before errors: all of them, or those about some fields that it holds."""
+    try:
+        yield
     except InputError as error:
+        field = error.where.partition(".")[0].partition("[")[0]
+        if fields and field not in fields:
+            raise
         raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
 
 

@@ -145,7 +145,7 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--policy", "nested-wait:groups=some"), "groups: 'some' is unknown"),
         ((*HORIZON, "--policy", "new-first:limit=1.5"), "limit: '1.5' is no integer"),
         ((*HORIZON, "--policy", "new-first:limit=" + "9" * 20), "is too large; use at most 18"),
-        ((*HORIZON, "--policy", "new-first:mixed=no:mixed=yes"), "an option occurs twice"),
+        ((*HORIZON, "--policy", "new-first:mixed=no:mixed=yes"), "occurs twice"),
         ((*HORIZON, "--policy", "fcfs:limit=1"), "fcfs has no option limit"),
         ((*HORIZON, "--policy", "no_such_module:f"), "no module named no_such_module"),
         ((*HORIZON, "--policy", "my_bad_policy:missing"), "has no missing"),

@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import BAD_INPUT, DONE, NOTHING_FOUND, Command
-from bfio.cli.files import read_text
+from bfio.cli.files import naming, read_text
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json
 from formulations.errors import InputError
@@ -64,10 +64,8 @@ def _solve(text: str, where: str, args: argparse.Namespace) -> "StepResult":
     from bfio.step.solve import solve_step
     from formulations.step import StepProblem
 
-    try:
+    with naming(where):
         problem = StepProblem.from_json(text)
-    except InputError as error:
-        raise InputError(f"{where}: {error.where}", error.what, error.remedy) from None
     return solve_step(problem, method=args.method, time_limit=args.time_limit, seed=args.seed)
 
 

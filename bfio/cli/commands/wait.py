@@ -1,16 +1,14 @@
 """``bfio wait``: WAIT, Nested WAIT and their baselines on one engine."""
 
 import argparse
-import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, INTERRUPTED, Command
-from bfio.cli.files import read_problem
+from bfio.cli.files import naming, read_problem
 from bfio.cli.options import add_common
 from bfio.cli.output import print_json, progress_bar
 from bfio.cli.wait_arguments import check_arguments
@@ -28,6 +26,8 @@ if TYPE_CHECKING:
     from bfio.workloads.workload import Workload
     from formulations.fluid import FluidProblem
 
+#: What FILE holds, and what thresholds say of it.
+_FIELDS = ("classes", "rates", "outputs", "d0", "d1", "memory")
 #: Most stage events of a run that is replayed by the checker: more would fill the memory.
 _CHECKED_EVENTS = 10**7
 
@@ -115,7 +115,11 @@ def _run(args: argparse.Namespace) -> int:
     if len(set(names)) < len(names):
         raise InputError("--policy", "a policy occurs twice", "name each once")
     # All before the first run: a policy that cannot serve is not to cost the others' results.
-    with redirect_stdout(sys.stderr), _naming_files(args):
+    with (
+        redirect_stdout(sys.stderr),
+        naming(args.file, *_FIELDS),
+        naming(args.trace or args.file, "requests"),
+    ):
         policies = {name: build(name, problem) for name in names}
         horizon = _positive(args.horizon, "--horizon")
         workload = _workload(args)
@@ -143,21 +147,6 @@ def _plot(runs: "list[StageRun]", path: Path) -> None:
         save(run_figure(runs), path)
     except InputError as error:
         raise InputError("--plot", f"{path} {error.what}", "name another file") from None
-
-
-@contextmanager
-def _naming_files(args: argparse.Namespace) -> Iterator[None]:
-    """Put the file's name before errors that are about what it holds."""
-    try:
-        yield
-    except InputError as error:
-        if re.match(r"requests\b", error.where):
-            name = args.trace or args.file
-        elif re.match(r"(classes|rates|outputs|d0|d1|memory)\b", error.where):
-            name = args.file
-        else:
-            raise
-        raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
 
 
 def _positive(text: str | None, where: str) -> "Fraction | None":
