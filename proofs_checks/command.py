@@ -12,7 +12,7 @@ from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from proofs_checks.claim import Claim
-    from proofs_checks.run import Report
+    from proofs_checks.run import ClaimReport
 
 #: Exit status if a check does not give the verdicts on record.
 NOT_REPRODUCED = 1
@@ -59,7 +59,7 @@ def _run(args: argparse.Namespace) -> int:
     claims = named(args.claims)
     if args.list:
         return _list(claims, args.json)
-    reports: list[Report] = []
+    reports: list[ClaimReport] = []
     status, failure = DONE, None
     try:
         for report in _reports(claims, effort, seed, jobs):
@@ -80,7 +80,9 @@ def _run(args: argparse.Namespace) -> int:
     return status
 
 
-def _reports(claims: "tuple[Claim, ...]", effort: Any, seed: int, jobs: int) -> "Iterator[Report]":
+def _reports(
+    claims: "tuple[Claim, ...]", effort: Any, seed: int, jobs: int
+) -> "Iterator[ClaimReport]":
     from proofs_checks.run import run_claims
 
     with progress_bar() as bar, closing(run_claims(claims, effort, seed, jobs)) as reports:
@@ -114,7 +116,9 @@ def _list(claims: "tuple[Claim, ...]", as_json: bool) -> int:
     return DONE
 
 
-def _show(args: argparse.Namespace, claims: "tuple[Claim, ...]", reports: "list[Report]") -> None:
+def _show(
+    args: argparse.Namespace, claims: "tuple[Claim, ...]", reports: "list[ClaimReport]"
+) -> None:
     from proofs_checks.run import report_document
 
     # After an interruption there are fewer reports than claims; they come in the same order.
@@ -182,8 +186,8 @@ def _trouble(document: dict[str, Any]) -> str:
         return str(document["error"])
     if document["stored_counterexample"] == "broken":
         return "the stored counterexample is none, or breaks the statement otherwise than it says"
-    found = (document["as_printed"], document["as_corrected"])
-    return f"verdicts {_both(found)}, on record {_both(document['recorded'])}"
+    verdicts = (document["as_printed"], document["as_corrected"])
+    return f"verdicts {_both(verdicts)}, on record {_both(document['recorded'])}"
 
 
 def _both(verdicts: "Sequence[str | None]") -> str:

@@ -76,11 +76,11 @@ def _counts(claims: Sequence[Claim]) -> str:
     rows = [f"| claims of | all | {' | '.join(kinds)} |", "|---" * (len(kinds) + 2) + "|"]
     for paper, group in groupby(claims, key=_paper):
         entries = recorded(paper)
-        found = Counter(
+        verdicts = Counter(
             claim.defect or entries.get(claim.id, {}).get("as_printed") for claim in group
         )
-        counts = " | ".join(str(found[kind]) for kind in kinds)
-        rows.append(f"| {paper} | {found.total()} | {counts} |")
+        counts = " | ".join(str(verdicts[kind]) for kind in kinds)
+        rows.append(f"| {paper} | {verdicts.total()} | {counts} |")
     return "\n".join([*rows, ""])
 
 

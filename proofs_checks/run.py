@@ -22,7 +22,7 @@ _LEAST_TO_SHARE = 4
 
 
 @dataclass(frozen=True)
-class Report:
+class ClaimReport:
     """What running one check gave.
 
     Parameters
@@ -69,7 +69,7 @@ def run_check(
     return evidence_of(claim, claim.check(Context(effort, rng), **changes))
 
 
-def run_claim(claim: Claim, effort: Effort, seed: int) -> Report:
+def run_claim(claim: Claim, effort: Effort, seed: int) -> ClaimReport:
     """Check one claim."""
     began = time.perf_counter()
     evidence, error = _evidence(claim, effort, seed)
@@ -78,7 +78,7 @@ def run_claim(claim: Claim, effort: Effort, seed: int) -> Report:
         on_record, stored = recorded_verdicts(claim.id), _stored(claim)
     except InputError as damaged:
         error = error or str(damaged)
-    return Report(
+    return ClaimReport(
         claim_id=claim.id,
         evidence=evidence,
         error=error,
@@ -90,7 +90,7 @@ def run_claim(claim: Claim, effort: Effort, seed: int) -> Report:
 
 def run_claims(
     selection: Sequence[Claim], effort: Effort, seed: int, jobs: int = 1
-) -> Generator[Report, None, None]:
+) -> Generator[ClaimReport, None, None]:
     """Check claims, in order, on up to ``jobs`` processes.
 
     Raises
@@ -106,7 +106,7 @@ def run_claims(
     yield from in_processes(by_id, [claim.id for claim in selection], jobs, "claims")
 
 
-def report_document(claim: Claim, report: Report) -> dict[str, Any]:
+def report_document(claim: Claim, report: ClaimReport) -> dict[str, Any]:
     """Return the JSON document of one claim, as ``bfio check --json`` prints it."""
     evidence = report.evidence
     return {
@@ -132,13 +132,13 @@ def report_document(claim: Claim, report: Report) -> dict[str, Any]:
     }
 
 
-def _run_by_id(claim_id: str, effort: Effort, seed: int) -> Report:
+def _run_by_id(claim_id: str, effort: Effort, seed: int) -> ClaimReport:
     try:
         (claim,) = (claim for claim in claims() if claim.id == claim_id)
     # Exceptions do not all survive the way to the parent; their text does.
     except Exception as failure:
         error = f"{type(failure).__name__}: {failure}"
-        return Report(claim_id, None, error, None, "none", 0.0)
+        return ClaimReport(claim_id, None, error, None, "none", 0.0)
     return run_claim(claim, effort, seed)
 
 

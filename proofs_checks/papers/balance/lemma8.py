@@ -112,10 +112,10 @@ def verify_variance(data: Data) -> str | None:
     slot = slot_of(data)
     if slot is None:
         return None
-    found, wanted = variance(slot.law()), variance(uniform(slot.prompts))
-    if found >= wanted:
+    actual, wanted = variance(slot.law()), variance(uniform(slot.prompts))
+    if actual >= wanted:
         return None
-    return f"{_described(slot)} the variance is {found} < σ_s² = {wanted}"
+    return f"{_described(slot)} the variance is {actual} < σ_s² = {wanted}"
 
 
 def _variance_check(context: Context, *, arbitrary: bool = True, whole: bool = False) -> Outcome:
@@ -132,8 +132,8 @@ def _variance_check(context: Context, *, arbitrary: bool = True, whole: bool = F
 
     def corrected_holds(slot: Slot) -> bool:
         share = 1 if slot.start is None or whole else slot.renewed
-        found = variance(slot.law())
-        return found >= share * variance(uniform(slot.prompts)) and share >= slot.chance
+        actual = variance(slot.law())
+        return actual >= share * variance(uniform(slot.prompts)) and share >= slot.chance
 
     corrected = examine(
         "Var Y(k) ≥ (1 − (1 − p)^k)·σ_s² ≥ p·σ_s² from any size at step 0, and ≥ σ_s² from a "
@@ -161,11 +161,11 @@ def verify_moment(data: Data) -> str | None:
     slot = slot_of(data)
     if slot is None or data["constant"] < moment_bound(slot):
         return None
-    found = third_moment(slot.law())
-    if found <= data["constant"]:
+    moment = third_moment(slot.law())
+    if moment <= data["constant"]:
         return None
     return (
-        f"{_described(slot)} E|Y − EY|³ = {float(found):.1f}, above {data['constant']}; from a "
+        f"{_described(slot)} E|Y − EY|³ = {float(moment):.1f}, above {data['constant']}; from a "
         f"fresh prompt it would stay below {float(moment_bound(slot)):.1f} at all steps"
     )
 

@@ -126,12 +126,14 @@ def _c1_check(context: Context, *, constant: float = C1, slots: int | None = Non
     )
     sizes = context.choose((LEAST_G,), (LEAST_G, 256), (LEAST_G, 256, 1024))
     laws = list(prompt_laws().items())[context.choose(slice(1, 2), slice(4), slice(4))]
-    found: list[float] = []
+    probabilities: list[float] = []
 
     def reached(case: tuple[tuple[str, FloatArray], int]) -> bool:
         (_, pmf), workers = case
-        found.append(chance_of_reaching(pmf, slots or sufficient_slots(pmf, workers), workers))
-        return found[-1] >= constant
+        probabilities.append(
+            chance_of_reaching(pmf, slots or sufficient_slots(pmf, workers), workers)
+        )
+        return probabilities[-1] >= constant
 
     exact = examine(
         "P(max_g Z_g ≥ z_G) ≥ c_1",
@@ -146,7 +148,7 @@ def _c1_check(context: Context, *, constant: float = C1, slots: int | None = Non
         numbers={
             "c_1": C1,
             "1 − exp(−G·p_G) at log G = 4": 1 - exp(-LEAST_G * exceedance(LEAST_G)),
-            "least exact probability": min(found),
+            "least exact probability": min(probabilities),
         },
     )
 

@@ -136,10 +136,10 @@ def _lemma2_check(
 
     def holds(case: tuple[Step, list[Loads]]) -> bool:
         nonlocal met
-        step, found = case
+        step, minimisers = case
         bound = step.bound - sharper * (step.bound > max(step.pool))
-        met += any(gap(loads) == bound > max(step.pool) for loads in found)
-        return all(gap(loads) <= bound for loads in found)
+        met += any(gap(loads) == bound > max(step.pool) for loads in minimisers)
+        return all(gap(loads) <= bound for loads in minimisers)
 
     made = f"{domain(context)}; random steps of 2 to 4 workers with loads far apart"
     level = examine(

@@ -38,12 +38,12 @@ def verify_program(data: Data) -> str | None:
     step = step_of(data)
     if step is None or not within(step):
         return None
-    found = step.minimisers(imbalance)
-    if any(gap(loads) <= step.bound for loads in found):
+    minimisers = step.minimisers(imbalance)
+    if any(gap(loads) <= step.bound for loads in minimisers):
         return None
     return (
-        f"the minimisers of the imbalance have the loads {[list(x) for x in found]}, gaps "
-        f"{[gap(x) for x in found]}, all above the bound {step.bound}"
+        f"the minimisers of the imbalance have the loads {[list(x) for x in minimisers]}, gaps "
+        f"{[gap(x) for x in minimisers]}, all above the bound {step.bound}"
     )
 
 
@@ -59,18 +59,18 @@ def _program_check(context: Context, *, workers: int = 3, share: int = 1) -> Out
         "it",
         [data],
         verify_program,
-        lambda found: dict(found or {}),
-        holds=lambda found: found is None,
+        lambda minimisers: dict(minimisers or {}),
+        holds=lambda minimisers: minimisers is None,
     )
 
     def corrected_holds(step: Step | None) -> bool:
         assert step is not None
         G, s = len(step.base), max(step.pool)
-        found = step.minimisers(imbalance)
-        chosen = min(found, key=lambda loads: sorted(loads, reverse=True))
+        minimisers = step.minimisers(imbalance)
+        smallest = min(minimisers, key=lambda loads: sorted(loads, reverse=True))
         return (
-            gap(chosen) <= step.bound + share * (G - 1) * (s - 2)
-            and imbalance(chosen) <= (G - 1) * step.bound
+            gap(smallest) <= step.bound + share * (G - 1) * (s - 2)
+            and imbalance(smallest) <= (G - 1) * step.bound
         )
 
     corrected = examine(
@@ -94,12 +94,12 @@ def verify_objective(data: Data) -> str | None:
     if step is None or not within(step):
         return None
     best = min(gap(x) for x in step.minimisers(gap))
-    found = step.minimisers(imbalance)
-    if best in map(gap, found):
+    minimisers = step.minimisers(imbalance)
+    if best in map(gap, minimisers):
         return None
     return (
         f"the least gap is {best}, of loads {list(step.minimisers(gap)[0])}; minimisers of the "
-        f"imbalance have the loads {[list(x) for x in found]}"
+        f"imbalance have the loads {[list(x) for x in minimisers]}"
     )
 
 
@@ -213,10 +213,10 @@ def _require_optimality(
     """No assignment has a smaller imbalance, and one as small breaks the bound too."""
     workers = len(base)
     value = workers * loads[0] - sum(loads)
-    for chosen in permutations(range(len(sizes)), workers):
-        if chosen == tuple(range(workers)):
+    for assignment in permutations(range(len(sizes)), workers):
+        if assignment == tuple(range(workers)):
             continue
-        other = [base[g] + sizes[i] for g, i in enumerate(chosen)]
+        other = [base[g] + sizes[i] for g, i in enumerate(assignment)]
         peak, floor = model.new_int_var(0, reach, ""), model.new_int_var(0, reach, "")
         model.add_max_equality(peak, other)
         model.add_min_equality(floor, other)

@@ -50,7 +50,7 @@ def _cells(
 def _fcfs_check(
     context: Context, *, factor: float = 1, laws: dict[str, FloatArray] | None = None
 ) -> Outcome:
-    chosen = laws or prompt_laws()
+    prompts = laws or prompt_laws()
     ratios = []
 
     def holds(cell: tuple[str, FloatArray, int, int]) -> bool:
@@ -62,8 +62,8 @@ def _fcfs_check(
 
     seen = examine(
         "E[Imb(FCFS)] ≥ c_2·G·σ_s·√(B log G)",
-        f"exact expectations for {', '.join(chosen)}; B and G on a grid",
-        _cells(context, chosen),
+        f"exact expectations for {', '.join(prompts)}; B and G on a grid",
+        _cells(context, prompts),
         holds,
     )
     return Findings(

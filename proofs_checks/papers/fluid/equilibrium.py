@@ -85,7 +85,7 @@ PAPER = "fluid paper"
 
 
 @dataclass(frozen=True)
-class Verifier:
+class EquationVerifier:
     """Tells whether data are a case in which an equation fails."""
 
     equation: Equation
@@ -98,7 +98,12 @@ class Verifier:
 
 
 def _corrected_check(
-    context: Context, *, printed: Equation, corrected: Equation, verify: Verifier, summary: str
+    context: Context,
+    *,
+    printed: Equation,
+    corrected: Equation,
+    verify: EquationVerifier,
+    summary: str,
 ) -> Outcome:
     cases = equilibrium_cases(context)
     return Findings(
@@ -196,7 +201,7 @@ def _refuted(
         _corrected_check,
         printed=equation,
         corrected=fixed,
-        verify=Verifier(equation, why),
+        verify=EquationVerifier(equation, why),
         summary=summary,
     )
     return Claim(
@@ -215,7 +220,7 @@ def _refuted(
         correction=correction,
         defect=defect,
         reading=reading,
-        verify=Verifier(equation, why),
+        verify=EquationVerifier(equation, why),
     )
 
 

@@ -129,8 +129,7 @@ def _bound_check(context: Context, *, swapped: bool = False) -> Outcome:
 def _eq17_check(context: Context, *, largest: bool = True) -> Outcome:
     def holds(case: tuple[int, int, tuple[Fraction, ...]]) -> bool:
         before, threshold, shares = case
-        chosen = max(shares) if largest else min(shares)
-        star = drift_exponent(before, threshold, chosen)
+        star = drift_exponent(before, threshold, max(shares) if largest else min(shares))
         # With θ* every transfer's generating function is at most 1.
         return all(cumulant((before, threshold, p), star) <= _DOUBT for p in shares) and all(
             star <= drift_exponent(before, threshold, p) for p in shares

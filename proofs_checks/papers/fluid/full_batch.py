@@ -266,9 +266,9 @@ def _figures_check(
             argument=LogArgument.FIGURES,
         )  # fmt: skip
         return {
-            count: (found.buffer.policy_memory, found.memory)
-            for count, found in plans.items()
-            if found is not None and found.memory is not None
+            count: (best.buffer.policy_memory, best.memory)
+            for count, best in plans.items()
+            if best is not None and best.memory is not None
         }
 
     names = list(_FIGURES)[: context.choose(3, 6, 6)]

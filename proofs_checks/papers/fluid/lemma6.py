@@ -115,8 +115,8 @@ def _departures(run: StageRun, kind: tuple[int, int], *, leave_at_start: bool) -
     mine = (events.stage == 0) & (instance.prompt[events.request] == kind[0])
     mine &= instance.output[events.request] == kind[1]
     times = run.batches.start if leave_at_start else run.batches.end
-    found: list[int] = times[events.batch[mine]].tolist()
-    return found
+    departures: list[int] = times[events.batch[mine]].tolist()
+    return departures
 
 
 def verify(data: Data) -> str | None:
@@ -124,9 +124,9 @@ def verify(data: Data) -> str | None:
     read = setting_of(data)
     if read is None or has_ties(*read):
         return None
-    if (found := excess(*read, leave_at_start=False)) is None:
+    if (first := excess(*read, leave_at_start=False)) is None:
         return None
-    j, time, queue, walk = found
+    j, time, queue, walk = first
     return (
         f"ΔT = {longest_batch(*read)}; at time {time} class {j + 1} has W = {queue} > W̃ = {walk} "
         f"with 2·n_{j + 1} = {2 * read[1][j][2]}"

@@ -118,7 +118,7 @@ def _why_ttft(case: Pair) -> str:
 
 
 @dataclass(frozen=True)
-class Verifier:
+class DisplayVerifier:
     """Tells whether data are a case that meets (10) and has no room in a display."""
 
     room: Callable[[Pair], bool]
@@ -182,7 +182,7 @@ def _check(
     context: Context,
     *,
     room: Callable[[Pair], bool],
-    verify: Verifier,
+    verify: DisplayVerifier,
     bounded: Callable[[Load, int], bool],
     what: str,
     outputs: tuple[int, ...] = (1, 5, 20),
@@ -222,7 +222,7 @@ _STEPS = "(1/S)·Σ_s E[W_{}^s]"
 
 def _claim(
     name: str, title: str, statement: str, formula: str, correction: str, reading: str,
-    check: Check, verify: Verifier, mutation: Mutation,
+    check: Check, verify: DisplayVerifier, mutation: Mutation,
 ) -> Claim:  # fmt: skip
     return Claim(
         id=f"fluid.theorem2-{name}",
@@ -241,9 +241,9 @@ def _claim(
     )
 
 
-_GAP = Verifier(gap_leaves_room, _why_gap)
-_LATENCY = Verifier(latency_leaves_room, _why_latency)
-_TTFT = Verifier(ttft_leaves_room, _why_ttft)
+_GAP = DisplayVerifier(gap_leaves_room, _why_gap)
+_LATENCY = DisplayVerifier(latency_leaves_room, _why_latency)
+_TTFT = DisplayVerifier(ttft_leaves_room, _why_ttft)
 _system_check = partial(
     _check, bounded=in_system_is_bounded,
     what="in the system are at most Σ W_k + Σ n_i·(stages of segment i)",

@@ -28,13 +28,13 @@ def even_problem(longest: int, types: int, segments: int | None = None) -> Neste
 
 def required(longest: int, types: int, segments: int | None = None) -> int | None:
     """Memory of (12), or (15), with the least thresholds, T = 10⁵ s and δ = 1/10."""
-    found = plan(
+    least = plan(
         even_problem(longest, types, segments),
         horizon=10**5,
         probability=Fraction(1, 10),
         argument=LogArgument.THEOREM,
     )
-    return None if found is None else found.memory
+    return None if least is None else least.memory
 
 
 def verify_remark1(data: Data) -> str | None:
@@ -93,9 +93,9 @@ def _remark2_check(context: Context, *, types: int | None = None) -> Outcome:
         problem = NestedProblem.single(
             idle.group.prompt, idle.group.outputs, rates, FluidWorker(Fraction(1), load / work, 1)
         )
-        found = plan(problem, horizon=1000, probability=Fraction(1, 10))
-        if found is not None and found.memory is not None:
-            shares.append(float(2 * found.buffer.policy_memory > found.memory))
+        least = plan(problem, horizon=1000, probability=Fraction(1, 10))
+        if least is not None and least.memory is not None:
+            shares.append(float(2 * least.buffer.policy_memory > least.memory))
     estimate = mean_estimate(
         "share of instances in which M^π is more than half of (12)", shares, "lower end above 1/2",
         lambda low, high: low > 0.5,

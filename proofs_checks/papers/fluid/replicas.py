@@ -46,8 +46,8 @@ class Replicas:
         """Return when each request of a class passes a stage, shape (R, N_j)."""
         ends = self.ends[j]
         batch = np.arange(self.arrivals[j].shape[1]) // self.thresholds[j] + stage
-        found = ends[:, np.minimum(batch, ends.shape[1] - 1)]
-        return np.where(batch < ends.shape[1], found, _NEVER)
+        passed = ends[:, np.minimum(batch, ends.shape[1] - 1)]
+        return np.where(batch < ends.shape[1], passed, _NEVER)
 
     def unfinished(self, horizon: int) -> IntArray:
         """Return the stages of requests arrived before, not completed by, a time, shape (R,)."""
@@ -141,14 +141,14 @@ def _served(
         start = np.maximum(free, when.min(axis=0))
         if not (runs := start < horizon).any():
             return tuple(ends)
-        chosen = (when <= start) & runs
+        serves = (when <= start) & runs
         load = np.zeros(replicas, dtype=np.int64)
         for j in range(m):
-            load += chosen[j] * tokens[j][np.minimum(cohorts[j], len(tokens[j]) - 1)]
+            load += serves[j] * tokens[j][np.minimum(cohorts[j], len(tokens[j]) - 1)]
         free = np.where(runs, start + clock.fixed + clock.per_token * load, free)
         for j in range(m):
-            ends[j][row[chosen[j]], cohorts[j][chosen[j]]] = free[chosen[j]]
-        cohorts += chosen
+            ends[j][row[serves[j]], cohorts[j][serves[j]]] = free[serves[j]]
+        cohorts += serves
 
 
 def _ready(arrivals: IntArray, threshold: int) -> IntArray:

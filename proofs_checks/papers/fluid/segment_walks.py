@@ -27,8 +27,8 @@ _MARGIN = 1e-9
 
 
 def _small(context: Context) -> list[Triple]:
-    chosen = [t for t in triples(context) if t[0] < context.choose(7, 12, 20)]
-    return chosen[:: context.choose(3, 1, 1)]
+    small = [t for t in triples(context) if t[0] < context.choose(7, 12, 20)]
+    return small[:: context.choose(3, 1, 1)]
 
 
 def _laws(triple: Triple, steps: int) -> list[FloatArray]:

@@ -133,7 +133,7 @@ _GROUPS = 8
 
 
 @dataclass(frozen=True)
-class Setting:
+class Scaling:
     """Classes, engine and thresholds of a scaling experiment."""
 
     problem: FluidProblem
@@ -141,13 +141,13 @@ class Setting:
 
 
 #: ΔT(1, 1) = 1/2 + 9/18 = 1 = n_j/λ_j.
-CRITICAL = Setting(canonical(10**6), (1, 1))
+CRITICAL = Scaling(canonical(10**6), (1, 1))
 #: ΔT(2, 2) = 1/2 + 18/18 = 3/2 < 2 = n_j/λ_j.
-STRICT = Setting(canonical(10**6), (2, 2))
+STRICT = Scaling(canonical(10**6), (2, 2))
 #: ΔT(1, 3) = 9/10 + 21/18 = 31/15: less than 3 for class 2; class 1 alone needs 9/10 + 3/18 > 1.
-MIXED = Setting(canonical(10**6, Fraction(9, 10)), (1, 3))
+MIXED = Scaling(canonical(10**6, Fraction(9, 10)), (1, 3))
 #: ΔT(1, 1) = 4/5 + 9/18 = 13/10 > 1: (9) is broken.
-TOO_SLOW = Setting(canonical(10**6, Fraction(4, 5)), (1, 1))
+TOO_SLOW = Scaling(canonical(10**6, Fraction(4, 5)), (1, 1))
 
 
 def agrees_with_engine(replicas: Replicas, number: int, seconds: int) -> Examination[int]:
@@ -178,7 +178,7 @@ def agrees_with_engine(replicas: Replicas, number: int, seconds: int) -> Examina
     )
 
 
-def scaling(context: Context, setting: Setting) -> tuple[Replicas, list[int], list[int]]:
+def scaling(context: Context, setting: Scaling) -> tuple[Replicas, list[int], list[int]]:
     """Return runs, and the horizons to look at them [s, clock units]."""
     horizons = context.choose([64, 128, 256, 512], [256, 1024, 4096], [256, 1024, 4096, 16384])
     number = context.choose(64, 192, 512)
@@ -197,7 +197,7 @@ def _at_most(name: str, most: float, horizons: Sequence[int], values: object) ->
 
 
 def exponents(
-    context: Context, setting: Setting, label: str, gap: float, latency: float
+    context: Context, setting: Scaling, label: str, gap: float, latency: float
 ) -> tuple[tuple[Estimate, ...], Examination[int]]:
     """Estimate the exponents of gap, latency and TTFT; accepted below these limits."""
     replicas, horizons, clock = scaling(context, setting)
@@ -219,8 +219,8 @@ def exponents(
 def _theorem1_check(
     context: Context,
     *,
-    critical: Setting = CRITICAL,
-    strict: Setting = STRICT,
+    critical: Scaling = CRITICAL,
+    strict: Scaling = STRICT,
     ample: bool = False,
 ) -> Outcome:
     printed = looked_through(context, ample=ample)
@@ -229,7 +229,7 @@ def _theorem1_check(
     return Findings(printed, one, other, estimates=(*first, *second))
 
 
-def _types_check(context: Context, *, setting: Setting = MIXED) -> Outcome:
+def _types_check(context: Context, *, setting: Scaling = MIXED) -> Outcome:
     replicas, horizons, clock = scaling(context, setting)
     quick, slow, first = (
         np.column_stack([replicas.delays(t, stages) for t in clock])

@@ -253,11 +253,11 @@ def verify_section62(data: Data) -> str | None:
 def raised(rates: Sequence[int], extra: int) -> list[int]:
     """Return ``n_1 = Λ_1`` and the least ``n_{i+1} >= p_i n_i``, or one more than it."""
     reach = suffix_sums(rates)
-    found = [reach[0]]
+    thresholds = [reach[0]]
     for before, after in pairwise(reach):
-        least = Fraction(found[-1] * after, before)
-        found.append(max(after, floor(least) + extra))
-    return found
+        least = Fraction(thresholds[-1] * after, before)
+        thresholds.append(max(after, floor(least) + extra))
+    return thresholds
 
 
 def _section62_check(context: Context, *, more: int = 1, raise_printed: int = 0) -> Outcome:

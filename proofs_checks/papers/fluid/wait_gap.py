@@ -129,7 +129,7 @@ def verify_latency(data: Data, *, critical: bool) -> str | None:
 
 
 @dataclass(frozen=True)
-class Load:
+class ServedByWait:
     """A random small engine and thresholds, served by WAIT."""
 
     setting: Setting
@@ -160,10 +160,12 @@ class Load:
         return True
 
 
-def _loads(context: Context) -> Iterator[Load]:
+def _loads(context: Context) -> Iterator[ServedByWait]:
     for _ in range(context.choose(15, 150, 1500)):
         setting = random_setting(context.rng, 25)
-        yield Load(setting, tuple(context.rng.integers(1, 4, len(setting.classes)).tolist()))
+        yield ServedByWait(
+            setting, tuple(context.rng.integers(1, 4, len(setting.classes)).tolist())
+        )
 
 
 def _check(

@@ -86,12 +86,12 @@ def read_window(data: Data) -> Window:
 def verify_mean(data: Data) -> str | None:
     """Compare the printed mean with that of the exact law."""
     window = read_window(data)
-    found, printed = in_interval(window).mean(), printed_mean(window)
-    if found == printed:
+    exact, printed = in_interval(window).mean(), printed_mean(window)
+    if exact == printed:
         return None
     return (
         f"C = {window.rounds}, 0..{window.most} arrivals a round, outputs 1..{window.longest}, "
-        f"ô = {window.below}: the mean is {found}, λ·C·F(ô) = {printed}"
+        f"ô = {window.below}: the mean is {exact}, λ·C·F(ô) = {printed}"
     )
 
 
@@ -158,10 +158,10 @@ def verify_tail(data: Data) -> str | None:
     tenths = data["tenths"]
     if not 1 <= tenths <= 9:
         return None
-    found = {rounds: chances(rounds, tenths) for rounds in range(1, _LONGEST + 1)}
-    if any(2 * last < first or not last for first, *_, last in found.values()):
+    chances_by_rounds = {rounds: chances(rounds, tenths) for rounds in range(1, _LONGEST + 1)}
+    if any(2 * last < first or not last for first, *_, last in chances_by_rounds.values()):
         return None
-    shown = [f"{float(chance):.3f}" for chance in found[_LONGEST]]
+    shown = [f"{float(chance):.3f}" for chance in chances_by_rounds[_LONGEST]]
     return (
         f"one arrival a round, shorter than ô with probability {tenths}/10: for no C up to "
         f"{_LONGEST} does Pr(N ≥ (1 + 1/T)·E N) vanish; for C = {_LONGEST} it is "
@@ -229,12 +229,12 @@ def formula_fails(law: dict[tuple[int, int], Fraction], longest: int) -> str | N
     for size in sorted({r for r, _ in law}):
         total = sum(p for (r, _), p in law.items() if r == size)
         for x in range(1, longest):
-            found = (
+            share = (
                 sum((p for (r, o), p in law.items() if r == size and o <= x), Fraction(0)) / total
             )
             formula = 1 - (1 - Fraction(x, longest)) ** size
-            if found != formula:
-                return f"|R| = {size}: Pr(o_min ≤ {x}) = {found}, the formula gives {formula}"
+            if share != formula:
+                return f"|R| = {size}: Pr(o_min ≤ {x}) = {share}, the formula gives {formula}"
     return None
 
 

@@ -139,17 +139,17 @@ def started_at_once(
     """Return the requests that Algorithm 2 starts at 0 on an empty worker by believed outputs."""
     data = jobs(problem_of(memory, [prompt] * len(believed), believed, convention))
     order = sorted(range(len(believed)), key=lambda job: (believed[job], job))
-    chosen = selected(memory, (), [data.load(job) for job in order])
-    return [order[position] for position in chosen]
+    positions = selected(memory, (), [data.load(job) for job in order])
+    return [order[position] for position in positions]
 
 
 def exceeds(data: Data, convention: Convention) -> bool:
     """Whether what starts at 0 by ô − δ exceeds the memory before it has completed."""
     believed = [hoped - data["error"] for _, hoped in data["requests"]]
-    chosen = started_at_once(data["memory"], data["prompt"], believed, convention)
-    outputs = [data["requests"][job][0] for job in chosen]
-    true = problem_of(data["memory"], [data["prompt"]] * len(chosen), outputs, convention)
-    return bool(chosen) and peak(jobs(true), [0] * len(chosen)) > data["memory"]
+    starters = started_at_once(data["memory"], data["prompt"], believed, convention)
+    outputs = [data["requests"][job][0] for job in starters]
+    true = problem_of(data["memory"], [data["prompt"]] * len(starters), outputs, convention)
+    return bool(starters) and peak(jobs(true), [0] * len(starters)) > data["memory"]
 
 
 def verify_margin(data: Data) -> str | None:

@@ -13,7 +13,7 @@ from proofs_checks.papers.kv.model import CONVENTIONS, jobs, problem_of
 
 
 @dataclass(frozen=True)
-class Kind:
+class EqualRequests:
     """One kind of request and the memory it runs in.
 
     Parameters
@@ -27,10 +27,10 @@ class Kind:
     length: int
 
     @staticmethod
-    def of(memory: int, prompt: int, output: int, convention: Convention) -> "Kind":
+    def of(memory: int, prompt: int, output: int, convention: Convention) -> "EqualRequests":
         """Return the kind of a request, which must fit alone."""
         data = jobs(problem_of(memory, [prompt], [output], convention))
-        return Kind(memory, data.first[0], data.length[0])
+        return EqualRequests(memory, data.first[0], data.length[0])
 
     @property
     def area(self) -> int:
@@ -43,15 +43,15 @@ class Kind:
         return self.memory // self.area
 
 
-def kinds_of(data: Data) -> dict[Convention, Kind]:
+def kinds_of(data: Data) -> dict[Convention, EqualRequests]:
     """Read the kind of request of a counterexample, under each convention."""
     memory, prompt, output = (data[key] for key in ("memory", "prompt", "output"))
     if prompt + output > memory:
         raise ValueError("a request that never fits")
-    return {c: Kind.of(memory, prompt, output, c) for c in CONVENTIONS}
+    return {c: EqualRequests.of(memory, prompt, output, c) for c in CONVENTIONS}
 
 
-def greedy(kind: Kind, recent: Sequence[int]) -> int:
+def greedy(kind: EqualRequests, recent: Sequence[int]) -> int:
     """Return how many Algorithm 2 starts of many; ``recent[k]`` started k + 1 rounds ago."""
     rooms = []
     for delay in range(kind.length):
@@ -64,12 +64,12 @@ def greedy(kind: Kind, recent: Sequence[int]) -> int:
     return min(rooms)
 
 
-def started(kind: Kind, arrivals: Sequence[int], *, most: int | None = None) -> list[int]:
+def started(kind: EqualRequests, arrivals: Sequence[int], *, most: int | None = None) -> list[int]:
     """Return how many start in each round until all have.
 
     Parameters
     ----------
-    kind : Kind
+    kind : EqualRequests
         Kind of the requests.
     arrivals : sequence of int
         How many arrive in each round.
@@ -94,7 +94,7 @@ def mean_wait(arrivals: Sequence[int], counts: Sequence[int]) -> Fraction:
     return Fraction(waits, sum(arrivals))
 
 
-def saturated_rate(kind: Kind) -> Fraction:
+def saturated_rate(kind: EqualRequests) -> Fraction:
     """Return the starts per round of Algorithm 2 in the long run if requests never run out.
 
     What starts follows from the last ``length − 1`` rounds, so the run is periodic in the end.

@@ -120,14 +120,14 @@ def verify_figure(data: Data) -> str | None:
     if min(data["outputs"]) <= 3 or max(data["outputs"]) > 6:
         return None
     problem = figure_4(first, second, fifth)
-    found = optima(jobs(problem))
-    if any(waits(problem, starts) for starts in found):
+    schedules = optima(jobs(problem))
+    if any(waits(problem, starts) for starts in schedules):
         return None
     waiting = optima(jobs(_delayed(problem)))
     return (
         f"o_1 = {first}, o_2 = {second}, o_5 = {fifth}: waiting costs "
-        f"{total_latency(problem, waiting[0])} at least, and {total_latency(problem, found[0])} "
-        "is reached"
+        f"{total_latency(problem, waiting[0])} at least, and "
+        f"{total_latency(problem, schedules[0])} is reached"
     )
 
 
@@ -147,8 +147,8 @@ def _figure_check(context: Context, *, others: bool = True, arrival: int = 1) ->
     alone = one_at_a_time([3, 1], [0, arrival])
 
     def tie(problem: LatencyProblem) -> bool:
-        found = optima(jobs(problem))
-        return any(p[1] < p[0] for p in found) and any(p[0] < p[1] for p in found)
+        schedules = optima(jobs(problem))
+        return any(p[1] < p[0] for p in schedules) and any(p[0] < p[1] for p in schedules)
 
     printed = refute(
         "some optimum waits for P4",

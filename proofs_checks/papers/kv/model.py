@@ -118,14 +118,14 @@ def selected(
 ) -> list[int]:
     """Return the positions that Algorithms 1 and 2 start, trying ``waiting`` in order."""
     new: list[Load] = []
-    chosen: list[int] = []
+    starters: list[int] = []
     for position, candidate in enumerate(waiting):
         if test(memory, running, [*new, candidate]):
             new.append(candidate)
-            chosen.append(position)
+            starters.append(position)
         elif not scan_on:
             break
-    return chosen
+    return starters
 
 
 def shortest_first(data: Jobs, job: int) -> tuple[int, int, int]:
@@ -254,7 +254,7 @@ def optima(
     """
     search = _Search(data, dict(fixed or {}), now)
     search.extend(0, sum(search.starts.values()))
-    return search.found
+    return search.schedules
 
 
 def least_latency(data: Jobs, fixed: Mapping[int, int] | None = None, now: int = 0) -> int:
@@ -278,14 +278,14 @@ class _Search:
         for job in sorted(self.left, key=lambda job: data.length[job]):
             self.best += begin
             begin += data.length[job]
-        self.found: list[tuple[int, ...]] = []
+        self.schedules: list[tuple[int, ...]] = []
 
     def extend(self, position: int, total: int) -> None:
         """Try every start of the request at ``position`` among those left."""
         if position == len(self.left):
             if total < self.best:
-                self.best, self.found = total, []
-            self.found.append(tuple(self.starts[job] for job in range(len(self.data.length))))
+                self.best, self.schedules = total, []
+            self.schedules.append(tuple(self.starts[job] for job in range(len(self.data.length))))
             return
         job, rest = self.left[position], sum(self.earliest[position + 1 :])
         start = self.earliest[position]

@@ -91,8 +91,8 @@ class Moment:
             behind = [job for job in jobs_left if offline[job] <= now and job not in copied]
             behind.sort(key=lambda job: shortest_first(self.data, job))
             loads = [self.data.load(job) for job in behind]
-            chosen = selected(self.data.memory, running, loads)
-            starts |= dict.fromkeys([*copied, *(behind[k] for k in chosen)], now)
+            positions = selected(self.data.memory, running, loads)
+            starts |= dict.fromkeys([*copied, *(behind[k] for k in positions)], now)
             jobs_left -= set(starts)
         return Coupling(tuple(starts[job] for job in range(len(outputs))), t_hat)
 

@@ -8,8 +8,8 @@ from math import log
 from formulations.hindsight_latency import Convention, LatencyProblem, lower_bound, total_latency
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Estimate, Findings, Outcome
-from proofs_checks.papers.kv import equal_streams
 from proofs_checks.papers.kv.equal_streams import (
+    EqualRequests,
     kinds_of,
     mean_wait,
     saturated_rate,
@@ -25,20 +25,20 @@ _ROUNDS = (12, 24, 48)
 
 
 # Theorem 5.3.
-def excesses(kind: equal_streams.Kind, per_round: int) -> list[Fraction]:
+def excesses(kind: EqualRequests, per_round: int) -> list[Fraction]:
     """Return AEL of Algorithm 2 less that of the steady start, for each horizon."""
-    found = []
+    excess = []
     for rounds in _ROUNDS:
         arrivals = [per_round] * rounds
         steady = started(kind, arrivals, most=kind.steady)
         mine = mean_wait(arrivals, started(kind, arrivals))
-        found.append(mine - mean_wait(arrivals, steady))
-    return found
+        excess.append(mine - mean_wait(arrivals, steady))
+    return excess
 
 
-def grows(found: Sequence[Fraction]) -> bool:
+def grows(excess: Sequence[Fraction]) -> bool:
     """Whether excesses at horizons that double grow with T as a line does."""
-    first, second = found[1] - found[0], found[2] - found[1]
+    first, second = excess[1] - excess[0], excess[2] - excess[1]
     return first > 0 and second >= Fraction(3, 2) * first
 
 
@@ -54,17 +54,17 @@ def steady_keeps_memory(data: Data, convention: Convention) -> bool:
 def verify_regret(data: Data) -> str | None:
     """Check that the excess over a feasible schedule grows like T, under every convention."""
     kinds, per_round = kinds_of(data), data["per_round"]
-    found = {}
+    excess = {}
     for convention, kind in kinds.items():
         if per_round < 1 or kind.steady < 1:
             return None
-        found[convention] = excesses(kind, per_round)
-        if not grows(found[convention]):
+        excess[convention] = excesses(kind, per_round)
+        if not grows(excess[convention]):
             return None
     if not all(steady_keeps_memory(data, convention) for convention in kinds):
         return None
     shown = "; ".join(
-        f"{c}: at most {kind.steady} a round, {', '.join(map(str, found[c]))}"
+        f"{c}: at most {kind.steady} a round, {', '.join(map(str, excess[c]))}"
         for c, kind in kinds.items()
     )
     return (
@@ -127,7 +127,7 @@ def _regret_check(
         cases[::3],
         counted_alike,
     )
-    thin = equal_streams.Kind.of(600, 1, 2, Convention.HALF_OPEN)
+    thin = EqualRequests.of(600, 1, 2, Convention.HALF_OPEN)
     return Findings(
         printed,
         corrected,
@@ -204,7 +204,7 @@ def _stability_check(context: Context, *, share: Fraction = Fraction(1, 2)) -> O
         verify_stability,
     )
 
-    def over_half(kind: equal_streams.Kind) -> bool:
+    def over_half(kind: EqualRequests) -> bool:
         return saturated_rate(kind) > share * Fraction(kind.memory, kind.area)
 
     corrected = examine(

@@ -47,18 +47,20 @@ def verify_optimality(data: Data) -> str | None:
     """Check that schedules keep the memory and beat Algorithm 1, under every convention."""
     if any(data["prompt"] + output > data["memory"] for output, *_ in data["requests"]):
         return None
-    found = []
+    comparisons = []
     for problem, better in read_everywhere(data):
         starts = algorithm(jobs(problem))
         least, latency = total_latency(problem, better), total_latency(problem, starts)
         if violations(problem, better, least) or latency <= least:
             return None
-        found.append(
+        comparisons.append(
             f"{problem.convention}: Algorithm 1 starts at {starts}, total {latency}; starts "
             f"{better} give {least}"
         )
     outputs = [row[0] for row in data["requests"]]
-    return f"M = {data['memory']}, s = {data['prompt']}, outputs {outputs}; {'; '.join(found)}"
+    return (
+        f"M = {data['memory']}, s = {data['prompt']}, outputs {outputs}; {'; '.join(comparisons)}"
+    )
 
 
 def placed(data: Jobs, order: Sequence[int]) -> list[int]:
@@ -106,14 +108,14 @@ def beaten(
     better: list[Data] = []
 
     def holds(instance: Outputs) -> bool:
-        found = beaten_everywhere(instance, schedule)
-        if found is not None:
-            better.append(found)
-        return found is None
+        example = beaten_everywhere(instance, schedule)
+        if example is not None:
+            better.append(example)
+        return example is None
 
     seen = examine(what, made, instances, holds)
-    found = f"exhaustive search: {made}"
-    return Examination(seen.tally, seen.failures, tuple(better), verify_optimality, found)
+    example = f"exhaustive search: {made}"
+    return Examination(seen.tally, seen.failures, tuple(better), verify_optimality, example)
 
 
 #: Sort key of waiting requests.
@@ -190,10 +192,10 @@ def least_for_equal(data: Jobs) -> list[int]:
     """
     num, length, first = len(data.length), data.length[0], data.first[0]
     best = algorithm(data)
-    chosen: list[int] = []
+    placed_so_far: list[int] = []
 
     def fits(start: int) -> bool:
-        held = [*(p for p in chosen if p > start - length), start]
+        held = [*(p for p in placed_so_far if p > start - length), start]
         return all(
             sum(first + t - p for p in held if p <= t < p + length) <= data.memory
             for t in range(start, start + length)
@@ -201,15 +203,15 @@ def least_for_equal(data: Jobs) -> list[int]:
 
     def extend(start: int, total: int) -> None:
         nonlocal best
-        left = num - len(chosen)
+        left = num - len(placed_so_far)
         if not left:
-            best = list(chosen)
+            best = list(placed_so_far)
             return
         while total + start * left < sum(best):
             if fits(start):
-                chosen.append(start)
+                placed_so_far.append(start)
                 extend(start, total + start)
-                chosen.pop()
+                placed_so_far.pop()
             start += 1
 
     extend(0, 0)

@@ -7,8 +7,7 @@ from itertools import product
 from formulations.hindsight_latency import Convention
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.papers.kv.equal_streams import Kind as Requests
-from proofs_checks.papers.kv.equal_streams import started
+from proofs_checks.papers.kv.equal_streams import EqualRequests, started
 from proofs_checks.papers.kv.model import CONVENTIONS
 from proofs_checks.papers.kv.semi_online import SEMI_ONLINE
 from proofs_checks.search import examine, refute
@@ -19,7 +18,7 @@ SCALES = (1, 10, 100, 1000)
 
 def totals(data: Data, scale: int, convention: Convention) -> tuple[int, int]:
     """Return the total latency of Algorithm 1 and of starting ⌊M/area⌋ requests every round."""
-    kind = Requests.of(data["memory"] * scale, data["prompt"], data["output"], convention)
+    kind = EqualRequests.of(data["memory"] * scale, data["prompt"], data["output"], convention)
     num = data["requests"] * scale
     if kind.steady < 1:
         raise ValueError("not one request can start every round")
@@ -36,12 +35,12 @@ def verify_limit(data: Data) -> str | None:
         return None
     shown = []
     for convention in CONVENTIONS:
-        found = [totals(data, scale, convention) for scale in SCALES]
-        if any(4 * mine < 5 * steady for mine, steady in found):
+        both = [totals(data, scale, convention) for scale in SCALES]
+        if any(4 * mine < 5 * steady for mine, steady in both):
             return None
         shown.append(
-            f"{convention}: Algorithm 1 has total latencies {[mine for mine, _ in found]}, "
-            f"starting ⌊M/area⌋ every round {[steady for _, steady in found]}"
+            f"{convention}: Algorithm 1 has total latencies {[mine for mine, _ in both]}, "
+            f"starting ⌊M/area⌋ every round {[steady for _, steady in both]}"
         )
     return (
         f"M = {data['memory']}·k and {data['requests']}·k requests with s = {data['prompt']}, o = "
@@ -49,7 +48,7 @@ def verify_limit(data: Data) -> str | None:
     )
 
 
-def area_bound(kind: Requests, num: int) -> Fraction:
+def area_bound(kind: EqualRequests, num: int) -> Fraction:
     """Return a lower bound on the sum of the slots at which requests end, counted from 1.
 
     Those that have ended after t slots fill ``area`` each of the ``M·t`` there are.
@@ -67,7 +66,7 @@ def _check(
         for o, n in product(range(1, longest + 1), batches)
     ]
     small = [
-        (Requests.of(memory, prompt, output, convention), num)
+        (EqualRequests.of(memory, prompt, output, convention), num)
         for prompt, output, num in product((1, 2), range(1, small_longest + 1), (2, 5, 20, 100))
         for convention in CONVENTIONS
         for memory in range(prompt + output, context.choose(20, 40, 100))
@@ -76,7 +75,7 @@ def _check(
     example = {"memory": 600, "prompt": 1, "output": 2, "requests": 2000}
     mine, steady = totals(example, 1, Convention.CLOSED)
 
-    def at_most(case: tuple[Requests, int]) -> bool:
+    def at_most(case: tuple[EqualRequests, int]) -> bool:
         kind, num = case
         ends = sum((now + kind.length) * c for now, c in enumerate(started(kind, [num])))
         return ends <= factor * area_bound(kind, num)

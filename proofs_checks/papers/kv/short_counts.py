@@ -82,9 +82,9 @@ def _balance_check(
 
     def formula(case: tuple[int, Fraction]) -> bool:
         steps, share = case
-        found = ratio(steps, 10**10, int(share * 10**10))
+        exact = ratio(steps, 10**10, int(share * 10**10))
         expected = 1 + Fraction(2 * (steps - 1)) / share**power
-        return abs(found - expected) <= expected / 50
+        return abs(exact - expected) <= expected / 50
 
     return refute(
         "at εM/2 the ratio is below 3/2, or at 2εM below 1/2, of that at εM",

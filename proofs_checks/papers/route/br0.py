@@ -55,7 +55,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Step:
+class PartialStep:
     """What is known while one step is decided.
 
     Parameters
@@ -77,12 +77,12 @@ class Step:
         """``m_g = max_h L_h − L_g``."""
         return max(self.loads) - self.loads[worker]
 
-    def after(self, worker: int, sizes: tuple[int, ...]) -> "Step":
+    def after(self, worker: int, sizes: tuple[int, ...]) -> "PartialStep":
         """Admit requests to a worker."""
         left = list(self.waiting)
         for size in sizes:
             left.remove(size)
-        return Step(
+        return PartialStep(
             _changed(self.free, worker, self.free[worker] - len(sizes)),
             _changed(self.loads, worker, self.loads[worker] + sum(sizes)),
             tuple(left),
@@ -96,7 +96,7 @@ def f_score(added: int, margin: int, workers: int) -> int:
 
 
 def best_sets(
-    step: Step, worker: int, candidates: Sequence[int], most: int
+    step: PartialStep, worker: int, candidates: Sequence[int], most: int
 ) -> tuple[int, set[tuple[int, ...]]]:
     """Return the highest score of 1 to ``most`` candidates for a worker, and what has it."""
     margin, G = step.margin(worker), len(step.free)
@@ -105,7 +105,7 @@ def best_sets(
     return best, {s for s in sets if f_score(sum(s), margin, G) == best}
 
 
-def choices(step: Step, rules: Rules) -> Iterator[Step]:
+def choices(step: PartialStep, rules: Rules) -> Iterator[PartialStep]:
     """Yield what BR-0 may do next; of workers with equal keys the first is taken."""
     workers = [g for g, free in enumerate(step.free) if free]
     worker = max(workers, key=lambda g: (*rules.key(step.free[g], step.margin(g)), -g))
@@ -125,13 +125,13 @@ def decisions(
 ) -> set[Decision]:
     """Return all decisions that BR-0 may take at a step."""
     none: Decision = ((),) * len(free)
-    steps = {Step(tuple(free), tuple(loads), tuple(sorted(waiting)), none)}
-    found: set[Decision] = set()
+    steps = {PartialStep(tuple(free), tuple(loads), tuple(sorted(waiting)), none)}
+    reached: set[Decision] = set()
     while steps:
         ended = {s for s in steps if not s.waiting or not any(s.free)}
-        found |= {s.admitted for s in ended}
+        reached |= {s.admitted for s in ended}
         steps = {after for s in steps - ended for after in choices(s, rules)}
-    return found
+    return reached
 
 
 def decision(assignment: Sequence[int | None], waiting: Sequence[int], workers: int) -> Decision:

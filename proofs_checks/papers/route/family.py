@@ -28,7 +28,7 @@ Router = Callable[
 
 
 @dataclass(frozen=True)
-class Case:
+class RandomStep:
     """A step: free slots, loads and sizes [tokens], threshold, candidates."""
 
     free: tuple[int, ...]
@@ -51,13 +51,13 @@ class Break:
 _INTACT = Break()
 
 
-def _cases(context: Context) -> Iterator[Case]:
+def _cases(context: Context) -> Iterator[RandomStep]:
     rng = context.rng
     for n in range(context.choose(150, 1500, 20_000)):
         G, N = int(rng.integers(1, 4)), int(rng.integers(1, 7))
         # Every other step has few different numbers, so that keys, margins and scores tie.
         load, size = ((30, 12), (3, 4))[n % 2]
-        yield Case(
+        yield RandomStep(
             tuple(rng.integers(0, 4, G).tolist()),
             tuple(rng.integers(0, load, G).tolist()),
             tuple(rng.integers(1, size, N).tolist()),
@@ -66,7 +66,7 @@ def _cases(context: Context) -> Iterator[Case]:
         )
 
 
-def _two_routers(case: Case, broken: Break, route: Router) -> list[list[int | None] | None]:
+def _two_routers(case: RandomStep, broken: Break, route: Router) -> list[list[int | None] | None]:
     """Return what BR-H decides with the defaults, and with α, β and a discount written out."""
     arrays = (
         np.array(case.free, dtype=np.int64),
@@ -86,7 +86,7 @@ def _two_routers(case: Case, broken: Break, route: Router) -> list[list[int | No
     return [route(*arrays, (1,), default), route(*arrays, (7,), explicit)]
 
 
-def _decides_as_by_hand(case: Case, broken: Break, route: Router) -> bool:
+def _decides_as_by_hand(case: RandomStep, broken: Break, route: Router) -> bool:
     rules = Rules(
         case.threshold + broken.threshold, broken.candidates or case.candidates, broken.key
     )

@@ -131,12 +131,12 @@ def verify_kinks(data: Data) -> str | None:
     if not sizes or min(sizes) < 1 or not margins or min(margins) < 1 or len(sizes) > 10:
         return None
     best = best_by_enumeration(sizes, len(sizes), margins, _unit(margins))
-    found = best_near(margins[:1], sizes, len(sizes), margins, _unit(margins))
-    if found >= best:
+    probed = best_near(margins[:1], sizes, len(sizes), margins, _unit(margins))
+    if probed >= best:
         return None
     return (
         f"β = 2, margins {margins}, reachable sums {reachable_sums(sizes, len(sizes))}: probes "
-        f"around m(0) = {margins[0]} score {found}, the best subset {best}"
+        f"around m(0) = {margins[0]} score {probed}, the best subset {best}"
     )
 
 

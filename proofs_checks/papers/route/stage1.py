@@ -76,14 +76,14 @@ def _as_toolkit(data: Data, penalty: int | None) -> bool:
     waiting = data["waiting"]
     free = [data["slots"] - len(row) for row in data["active"]]
     loads = [sum(row) for row in data["active"]]
-    chosen = two_stage_reference(
+    assignment = two_stage_reference(
         np.array(free), np.array(loads)[:, None], np.array(waiting)[:, None], (1,),
         TwoStageParameters(
             threshold=data["threshold"], beta=None if penalty is None else Fraction(penalty)
         ),
     )  # fmt: skip
     by_hand = decisions(free, loads, waiting, Rules(data["threshold"], len(waiting)))
-    return decision(chosen, waiting, len(free)) in by_hand
+    return decision(assignment, waiting, len(free)) in by_hand
 
 
 def _stage1_check(

@@ -16,7 +16,13 @@ from formulations.hindsight_latency import (
     violations,
 )
 from proofs_checks.papers.kv.arrivals import Window, binomial_law, waiting_law
-from proofs_checks.papers.kv.equal_streams import Kind, mean_wait, saturated_rate, started, stream
+from proofs_checks.papers.kv.equal_streams import (
+    EqualRequests,
+    mean_wait,
+    saturated_rate,
+    started,
+    stream,
+)
 from proofs_checks.papers.kv.experiments import better_starts, least_share
 from proofs_checks.papers.kv.memory_rules import RULES, within
 from proofs_checks.papers.kv.model import (
@@ -169,7 +175,7 @@ def test_streams_count_what_algorithm_2_does(
     memory = prompt + output + extra
     problem = stream(memory, prompt, output, convention, arrivals)
     starts = algorithm(jobs(problem))
-    counts = started(Kind.of(memory, prompt, output, convention), arrivals)
+    counts = started(EqualRequests.of(memory, prompt, output, convention), arrivals)
     assert sorted(starts) == [now for now, count in enumerate(counts) for _ in range(count)]
     waits = total_latency(problem, starts) - sum(problem.output.tolist())
     assert mean_wait(arrivals, counts) == Fraction(waits, len(starts))
@@ -179,7 +185,7 @@ def test_streams_count_what_algorithm_2_does(
 def test_saturated_rate_is_that_of_a_long_run(kind: tuple[int, int, int, Convention]) -> None:
     """Over 200 rounds with plenty waiting the starts differ from rate times rounds by little."""
     prompt, output, extra, convention = kind
-    data = Kind.of(prompt + output + extra, prompt, output, convention)
+    data = EqualRequests.of(prompt + output + extra, prompt, output, convention)
     counts = started(data, [200 * data.memory])[:200]
     assert abs(sum(counts) - 200 * saturated_rate(data)) <= 3 * data.length * data.memory
     assert saturated_rate(data) <= Fraction(data.memory, data.area)
@@ -191,7 +197,7 @@ def test_the_smallest_linear_regret_by_hand() -> None:
     Three at once hold 3, then 6: nothing else starts until they leave, 3 per 2 rounds. Two per
     round hold 2 + 4 = 6 for ever.
     """
-    kind = Kind.of(6, 1, 1, Convention.CLOSED)
+    kind = EqualRequests.of(6, 1, 1, Convention.CLOSED)
     assert started(kind, [3, 3, 3]) == [3, 0, 3, 0, 3]
     assert saturated_rate(kind) == Fraction(3, 2)
     assert kind.steady == 2
@@ -249,7 +255,7 @@ def test_no_schedule_ends_before_the_areas_allow(
     memory = prompt + output + extra
     data = jobs(problem_of(memory, [prompt] * num, [output] * num, convention))
     ends = sum(optima(data)[0]) + num * data.length[0]
-    assert area_bound(Kind.of(memory, prompt, output, convention), num) <= ends
+    assert area_bound(EqualRequests.of(memory, prompt, output, convention), num) <= ends
 
 
 @given(SEEDS)
