@@ -20,15 +20,15 @@ from bfio.kvcache.kernel.state import (
 from bfio.kvcache.look_ahead import LookAhead, Order, Scan
 from bfio.kvcache.policy import CachePolicy, clearing_of
 from bfio.kvcache.protection import Admission, Protection
-from bfio.kvcache.run import Batches, CacheRun, Limits, Stays, Verdict
+from bfio.kvcache.run import CacheBatches, CacheRun, CacheVerdict, Limits, Stays
 from formulations.arrays import IntArray, frozen
 from formulations.hindsight_latency import Convention
 
 _ENDS = {
-    FINISHED: (Verdict.FINISHED, ""),
-    LOOP: (Verdict.LOOP, REASONS["loop"]),
-    CLEARINGS_LIMIT: (Verdict.STOPPED, REASONS["clearings"]),
-    BATCHES_LIMIT: (Verdict.STOPPED, REASONS["batches"]),
+    FINISHED: (CacheVerdict.FINISHED, ""),
+    LOOP: (CacheVerdict.LOOP, REASONS["loop"]),
+    CLEARINGS_LIMIT: (CacheVerdict.STOPPED, REASONS["clearings"]),
+    BATCHES_LIMIT: (CacheVerdict.STOPPED, REASONS["batches"]),
 }
 
 
@@ -69,7 +69,7 @@ def run_compiled(
         reason=reason,
         start=_by_index(work.start, order),
         completion=_by_index(work.completion, order),
-        batches=Batches(*(frozen(column.copy()) for column in batches.T)),
+        batches=CacheBatches(*(frozen(column.copy()) for column in batches.T)),
         stays=Stays(frozen(order[request]), *rest),
         overflows=int(work.counters[OVERFLOWS]),
         draws=int(work.counters[DRAWS]),

@@ -15,7 +15,7 @@ from bfio.kvcache.decisions import checked_positions
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.policy import CachePolicy, Clearing, clearing_of
 from bfio.kvcache.record import Journal
-from bfio.kvcache.run import CacheRun, Limits, StayEnd, Verdict
+from bfio.kvcache.run import CacheRun, CacheVerdict, Limits, StayEnd
 from bfio.kvcache.state import CacheState, Waiting
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
@@ -105,7 +105,7 @@ class Engine:
         self.clearing: Clearing = clearing_of(self.policy)
         self.waiting: Waiting | None = None
 
-    def run(self) -> tuple[Verdict, str]:
+    def run(self) -> tuple[CacheVerdict, str]:
         """Serve everything, or stop; return the verdict and the key of its reason."""
         while self.queue or self.running or self.revealed < len(self.arrival):
             if not self.queue and not self.running:
@@ -114,14 +114,14 @@ class Engine:
                 return stop
             self._reveal()
             if not self._start():
-                return Verdict.STOPPED, "idle"
+                return CacheVerdict.STOPPED, "idle"
             if self.running:
                 if len(self.journal.batches) == self.limits.batches:
-                    return Verdict.STOPPED, "batches"
+                    return CacheVerdict.STOPPED, "batches"
                 self._complete(self._run_batch())
-        return Verdict.FINISHED, ""
+        return CacheVerdict.FINISHED, ""
 
-    def _make_room(self) -> tuple[Verdict, str] | None:
+    def _make_room(self) -> tuple[CacheVerdict, str] | None:
         for i, stay in self.running.items():
             if stay.done >= self.hope[i]:
                 self.hope[i] = stay.done + 1
@@ -134,9 +134,9 @@ class Engine:
         first_come = getattr(self.policy, "first_come", False) is True
         back = self.watch.cleared(self.clearing.is_full, first_come, all_revealed)
         if back and getattr(self.policy, "memoryless", False) is True:
-            return Verdict.LOOP, "loop"
+            return CacheVerdict.LOOP, "loop"
         if self.watch.clearings == self.limits.fruitless_clearings:
-            return Verdict.STOPPED, "clearings"
+            return CacheVerdict.STOPPED, "clearings"
         return None
 
     def _used(self) -> int:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bfio.kvcache.run import Batches, StayEnd, Stays
+from bfio.kvcache.run import CacheBatches, StayEnd, Stays
 from formulations.arrays import IntArray, frozen
 
 
 @dataclass
 class Journal:
-    """Rows of `Batches` and `Stays`, and the last start and completion of each request."""
+    """Rows of `CacheBatches` and `Stays`, and the last start and completion of each request."""
 
     num_requests: int
     batches: list[tuple[int, int, int, int, int]] = field(default_factory=list)
@@ -29,9 +29,9 @@ class Journal:
         if end is StayEnd.CLEARED:
             self.start[request] = -1
 
-    def batch_table(self) -> Batches:
+    def batch_table(self) -> CacheBatches:
         """Return the batches as columns."""
-        return Batches(*_columns(self.batches, 5))
+        return CacheBatches(*_columns(self.batches, 5))
 
     def stay_table(self) -> Stays:
         """Return the stays as columns."""

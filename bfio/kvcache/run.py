@@ -13,7 +13,7 @@ from bfio.kvcache.instance import CacheInstance
 from formulations.arrays import FloatArray, IntArray
 
 
-class Verdict(StrEnum):
+class CacheVerdict(StrEnum):
     """How a run ended."""
 
     #: All requests completed.
@@ -53,7 +53,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Batches:
+class CacheBatches:
     """One row per batch that ran, K in all.
 
     Parameters
@@ -113,13 +113,13 @@ class CacheRun:
         What was served.
     algorithm : str
         Name of the algorithm.
-    verdict : Verdict
+    verdict : CacheVerdict
         How it ended.
     reason : str
         The same in words; empty if finished.
     start, completion : IntArray
         Shape (n,): clock values, of the last start; -1 where there is none.
-    batches : Batches
+    batches : CacheBatches
         What ran.
     stays : Stays
         Who was in the cache when.
@@ -135,11 +135,11 @@ class CacheRun:
 
     instance: CacheInstance
     algorithm: str
-    verdict: Verdict
+    verdict: CacheVerdict
     reason: str
     start: IntArray
     completion: IntArray
-    batches: Batches
+    batches: CacheBatches
     stays: Stays
     overflows: int
     draws: int
@@ -149,7 +149,7 @@ class CacheRun:
     @property
     def is_finished(self) -> bool:
         """Whether all requests completed."""
-        return self.verdict is Verdict.FINISHED
+        return self.verdict is CacheVerdict.FINISHED
 
     @property
     def completed(self) -> IntArray:

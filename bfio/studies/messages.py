@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bfio.studies.canonical import canonical
-from bfio.studies.row import Row, RowResult, Status, Task, Verdict
+from bfio.studies.row import Row, RowResult, RowVerdict, Status, Task
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Report:
         return Row(
             task=task,
             status=self.status,
-            verdict=result.verdict if self.status in _COMPUTED else Verdict.NONE,
+            verdict=result.verdict if self.status in _COMPUTED else RowVerdict.NONE,
             error=_storable(self.error),
             values=result.values,
             series=result.series,

@@ -23,7 +23,7 @@ class Status(StrEnum):
     CRASHED = "crashed"  # its process died
 
 
-class Verdict(StrEnum):
+class RowVerdict(StrEnum):
     """What an independent checker says of a row."""
 
     PASSED = "passed"
@@ -79,11 +79,11 @@ class RowResult:
     log: str = ""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> RowVerdict:
         """What the checker says."""
         if self.violations is None:
-            return Verdict.NONE
-        return Verdict.VIOLATED if self.violations else Verdict.PASSED
+            return RowVerdict.NONE
+        return RowVerdict.VIOLATED if self.violations else RowVerdict.PASSED
 
 
 #: Computes one row.
@@ -143,7 +143,7 @@ class Row:
 
     task: Task
     status: Status
-    verdict: Verdict = Verdict.NONE
+    verdict: RowVerdict = RowVerdict.NONE
     error: str = ""
     values: Mapping[str, Value] = field(default_factory=dict)
     series: Mapping[str, Sequence[float]] = field(default_factory=dict)

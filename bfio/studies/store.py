@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bfio.studies.canonical import canonical
-from bfio.studies.row import Row, Status, Task, Verdict
+from bfio.studies.row import Row, RowVerdict, Status, Task
 from formulations.errors import InputError
 
 #: Marks the file as a store of studies ("bfio" in ASCII).
@@ -300,7 +300,7 @@ def _row(record: tuple[Any, ...]) -> Row:
     *cells, environment = record
     cell: dict[str, Any] = dict(zip(_COLUMNS, cells, strict=True))
     cell |= {name: json.loads(cell[name]) for name in _JSON}
-    cell["status"], cell["verdict"] = Status(cell["status"]), Verdict(cell["verdict"])
+    cell["status"], cell["verdict"] = Status(cell["status"]), RowVerdict(cell["verdict"])
     cell["stopped_by_clock"] = bool(cell["stopped_by_clock"])
     task = Task(**{field.name: cell.pop(field.name) for field in fields(Task)})
     return Row(task, **cell, environment=json.loads(environment))

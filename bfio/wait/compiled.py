@@ -11,14 +11,14 @@ from bfio.wait.instance import MAX_CLOCK, StageClock, StageInstance
 from bfio.wait.kernels import chains, fcfs, run_state
 from bfio.wait.logs import ChainLog, SpanLog
 from bfio.wait.policy import StagePolicy
-from bfio.wait.run import Batches, EventLog, Evictions, StageRun, Verdict
+from bfio.wait.run import EventLog, Evictions, StageBatches, StageRun, StageVerdict
 from formulations.arrays import IntArray, frozen
 
 _VERDICTS = {
-    run_state.FINISHED: Verdict.FINISHED,
-    run_state.HORIZON: Verdict.HORIZON,
-    run_state.STUCK: Verdict.STUCK,
-    run_state.STOPPED: Verdict.STOPPED,
+    run_state.FINISHED: StageVerdict.FINISHED,
+    run_state.HORIZON: StageVerdict.HORIZON,
+    run_state.STUCK: StageVerdict.STUCK,
+    run_state.STOPPED: StageVerdict.STOPPED,
 }
 
 
@@ -138,14 +138,14 @@ def _run(
     log: EventLog,
 ) -> StageRun:
     verdict = _VERDICTS[ended]
-    if ending.horizon is not None and verdict is not Verdict.STOPPED:
-        verdict = Verdict.HORIZON
+    if ending.horizon is not None and verdict is not StageVerdict.STOPPED:
+        verdict = StageVerdict.HORIZON
     return StageRun(
         instance=instance,
         policy=name,
         verdict=verdict,
         horizon=ending.horizon,
-        batches=Batches(*_columns(batches)),
+        batches=StageBatches(*_columns(batches)),
         prefilled=frozen(times.prefilled),
         first_token=frozen(times.first_token),
         completion=frozen(times.completion),

@@ -13,7 +13,7 @@ import numpy as np
 from bfio.common.users_code import policy_statistics, users_code
 from bfio.wait.instance import MAX_CLOCK, StageInstance
 from bfio.wait.policy import Answer, Decision, KnownRequests, StagePolicy, StageState
-from bfio.wait.run import Batches, Events, Evictions, StageRun, Verdict
+from bfio.wait.run import Events, Evictions, StageBatches, StageRun, StageVerdict
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 
@@ -138,7 +138,7 @@ def run_reference(
         policy=name,
         verdict=verdict,
         horizon=ending.horizon,
-        batches=Batches(*(frozen(column.copy()) for column in columns)),
+        batches=StageBatches(*(frozen(column.copy()) for column in columns)),
         prefilled=frozen(engine.prefilled),
         first_token=frozen(engine.first_token),
         completion=frozen(engine.completion),
@@ -154,17 +154,17 @@ def _run(
     name: str,
     ending: Ending,
     tell: Callable[[int], None] | None,
-) -> Verdict:
+) -> StageVerdict:
     arrival = engine.instance.arrival
     while True:
         engine.reveal()
         if ending.horizon is not None and engine.clock >= ending.horizon:
-            return Verdict.HORIZON
+            return StageVerdict.HORIZON
         nothing_left = engine.revealed == len(arrival) and not engine.waiting and not engine.held
         if nothing_left:
-            return Verdict.FINISHED if ending.horizon is None else Verdict.HORIZON
+            return StageVerdict.FINISHED if ending.horizon is None else StageVerdict.HORIZON
         if len(engine.batches) >= ending.batches or engine.clock >= MAX_CLOCK:
-            return Verdict.STOPPED
+            return StageVerdict.STOPPED
         if tell is not None:
             tell(engine.revealed - len(engine.waiting) - len(engine.held))
         decision = _decide(engine, policy, name, ending.drain)
@@ -177,7 +177,7 @@ def _run(
         elif engine.revealed < len(arrival):
             engine.clock = int(arrival[engine.revealed])
         else:
-            return Verdict.STUCK if ending.horizon is None else Verdict.HORIZON
+            return StageVerdict.STUCK if ending.horizon is None else StageVerdict.HORIZON
 
 
 def _decide(engine: _Engine, policy: StagePolicy, name: str, drain: bool) -> Decision:

@@ -14,7 +14,7 @@ from bfio.wait.instance import StageInstance
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 
-class Verdict(StrEnum):
+class StageVerdict(StrEnum):
     """How a run ended."""
 
     #: All requests completed.
@@ -29,15 +29,15 @@ class Verdict(StrEnum):
 
 #: What there is to say of an end.
 _REASONS = {
-    Verdict.FINISHED: "",
-    Verdict.HORIZON: "",
-    Verdict.STUCK: "no batch is formed of what is left and nothing more arrives",
-    Verdict.STOPPED: "the limit on batches or on the clock was reached",
+    StageVerdict.FINISHED: "",
+    StageVerdict.HORIZON: "",
+    StageVerdict.STUCK: "no batch is formed of what is left and nothing more arrives",
+    StageVerdict.STOPPED: "the limit on batches or on the clock was reached",
 }
 
 
 @dataclass(frozen=True)
-class Batches:
+class StageBatches:
     """One row per batch, K in all.
 
     Parameters
@@ -131,12 +131,12 @@ class StageRun:
         What was served.
     policy : str
         Name of the policy.
-    verdict : Verdict
+    verdict : StageVerdict
         How the run ended.
     horizon : int or None
         Clock value at which observation ends: no batch starts then or later, and what completes
         later does not count. None: when the last batch ends.
-    batches : Batches
+    batches : StageBatches
         What ran.
     prefilled, first_token, completion : IntArray
         Shape (n,): when stage 0, stage 1 and the last stage first ended; -1 where they did not.
@@ -153,9 +153,9 @@ class StageRun:
 
     instance: StageInstance
     policy: str
-    verdict: Verdict
+    verdict: StageVerdict
     horizon: int | None
-    batches: Batches
+    batches: StageBatches
     prefilled: IntArray
     first_token: IntArray
     completion: IntArray
@@ -172,7 +172,7 @@ class StageRun:
     @property
     def is_finished(self) -> bool:
         """Whether all requests completed."""
-        return self.verdict is Verdict.FINISHED
+        return self.verdict is StageVerdict.FINISHED
 
     @property
     def observed(self) -> int:
@@ -180,7 +180,7 @@ class StageRun:
         if self.horizon is not None:
             return self.horizon
         last = int(self.batches.end.max(initial=0))
-        if self.verdict is Verdict.STUCK:
+        if self.verdict is StageVerdict.STUCK:
             # Nothing more arrives: the engine has seen the last arrival, too.
             return max(last, int(self.instance.arrival[-1]) + 1)
         return last

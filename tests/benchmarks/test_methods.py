@@ -8,7 +8,7 @@ import pytest
 from benchmarks.requests import SYNTHETIC
 from benchmarks.step_harvest import Harvest, Size, harvested, with_horizon
 from benchmarks.step_times import METHODS, derived_again, measure
-from bfio.studies.row import Verdict
+from bfio.studies.row import RowVerdict
 from formulations.step.certificate import Certificate
 from formulations.step.problem import StepProblem
 
@@ -43,7 +43,7 @@ def test_a_known_optimum(method: str) -> None:
     assert isinstance(objective, int)
     assert objective >= 2
     assert objective == 2 or method == "br-0"
-    assert result.verdict is Verdict.PASSED
+    assert result.verdict is RowVerdict.PASSED
     assert result.values["proven"] or method in ("br-0", "highs", "highs-challenged")
     assert result.unproven == (not result.values["proven"])
     assert result.values["finished"]
@@ -54,7 +54,7 @@ def test_methods_agree_on_harvested_problems() -> None:
     """All claimed optima are equal, no answer is better, every answer passes the checker."""
     for problem in small_problems():
         results = [measure(problem, method, 10.0, 0) for method in METHODS]
-        assert all(result.verdict is Verdict.PASSED for result in results)
+        assert all(result.verdict is RowVerdict.PASSED for result in results)
         best = {int(str(r.values["objective"])) for r in results if r.values["claims_optimum"]}
         assert len(best) == 1
         assert all(int(str(r.values["objective"])) >= min(best) for r in results)

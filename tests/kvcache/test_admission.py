@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.protection import Admission, Protection
 from bfio.kvcache.replay import violations
-from bfio.kvcache.run import Verdict
+from bfio.kvcache.run import CacheVerdict
 from bfio.kvcache.simulation import serve
 from formulations.errors import InputError
 from tests.kvcache.instances import instances, problem
@@ -22,7 +22,7 @@ def test_a_cap_by_hand() -> None:
     """Two at a time: rounds 0, 2, 4. Without a cap the share of 12 takes five, 15 > 12: a loop."""
     run = serve(FIVE, "alpha-greedy:alpha=0:cap=2")
     assert run.start.tolist() == [0, 0, 2, 2, 4]
-    assert serve(FIVE, "alpha-greedy:alpha=0").verdict is Verdict.LOOP
+    assert serve(FIVE, "alpha-greedy:alpha=0").verdict is CacheVerdict.LOOP
 
 
 def test_once_per_batch_by_hand() -> None:

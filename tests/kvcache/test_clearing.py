@@ -11,7 +11,7 @@ from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.predictions import noisy_lengths
 from bfio.kvcache.protection import Protection
 from bfio.kvcache.replay import violations
-from bfio.kvcache.run import Limits, StayEnd, Verdict
+from bfio.kvcache.run import CacheVerdict, Limits, StayEnd
 from bfio.kvcache.simulation import serve
 from bfio.kvcache.state import CacheState
 from formulations.errors import InputError
@@ -33,7 +33,7 @@ def test_two_requests_that_always_outgrow_the_memory() -> None:
     The second overflow finds the state of the first: a loop, after 2·3 batches.
     """
     run = serve(TWINS, "alpha-greedy:alpha=0.25")
-    assert (run.verdict, run.overflows, run.cleared) == (Verdict.LOOP, 2, 4)
+    assert (run.verdict, run.overflows, run.cleared) == (CacheVerdict.LOOP, 2, 4)
     assert run.batches.memory.tolist() == [4, 6, 8] * 2
     assert (run.total_latency, run.summary()["latency_mean"]) == (None, None)
     assert run.start.tolist() == [-1, -1]
@@ -62,13 +62,13 @@ def test_a_loop_is_known_while_requests_are_still_to_come() -> None:
     late = (10**9, 1, 1)
     blocked = problem(8, [(0, 1, 4), (0, 1, 4), (0, 4, 1), late])
     run = serve(blocked, "alpha-greedy:alpha=0.25")
-    assert (run.verdict, len(run.batches)) == (Verdict.LOOP, 6)
+    assert (run.verdict, len(run.batches)) == (CacheVerdict.LOOP, 6)
     dry = problem(8, [(0, 1, 4), (0, 1, 4), late])
     run = serve(dry, "alpha-greedy:alpha=0.25", limits=Limits(fruitless_clearings=50))
-    assert (run.verdict, run.overflows) == (Verdict.STOPPED, 50)
+    assert (run.verdict, run.overflows) == (CacheVerdict.STOPPED, 50)
     assert run.reason == "too many overflows in a row without a completion"
     soon = problem(8, [(0, 1, 4), (0, 1, 4), (30, 1, 1)])
-    assert serve(soon, "alpha-greedy:alpha=0.25").verdict is Verdict.LOOP
+    assert serve(soon, "alpha-greedy:alpha=0.25").verdict is CacheVerdict.LOOP
 
 
 @given(instances())
@@ -76,11 +76,11 @@ def test_a_declared_loop_never_completes_anything_more(data: CacheInstance) -> N
     """Without the detector the run completes no further request within many more overflows."""
     policy = Protection(alpha=Fraction(0))
     run = serve(data, policy, engine="reference")
-    assert run.verdict is not Verdict.STOPPED
-    if run.verdict is Verdict.LOOP:
+    assert run.verdict is not CacheVerdict.STOPPED
+    if run.verdict is CacheVerdict.LOOP:
         limits = Limits(fruitless_clearings=30)
         longer = serve(data, Forgetful(Fraction(0)), limits=limits)
-        assert longer.verdict is Verdict.STOPPED
+        assert longer.verdict is CacheVerdict.STOPPED
         assert longer.completed.tolist() == run.completed.tolist()
 
 
@@ -112,7 +112,10 @@ def test_limit_of_batches_keeps_what_was_reached() -> None:
     """Two of four batches of a request: it is still there, and the verdict says so."""
     for engine in ("reference", "compiled"):
         run = serve(problem(9, [(0, 1, 4)]), "mc-sf", engine=engine, limits=Limits(batches=2))
-        assert (run.verdict, run.reason) == (Verdict.STOPPED, "the limit of batches was reached")
+        assert (run.verdict, run.reason) == (
+            CacheVerdict.STOPPED,
+            "the limit of batches was reached",
+        )
         assert (run.start.tolist(), run.completion.tolist()) == ([0], [-1])
         assert run.stays.end.tolist() == [StayEnd.OPEN]
         assert violations(run) == {}
@@ -188,5 +191,5 @@ def test_a_policy_that_never_starts_anything_is_stopped() -> None:
         return []
 
     run = serve(TWINS, idle, limits=Limits(idle=20))
-    assert (run.verdict, len(run.batches)) == (Verdict.STOPPED, 0)
+    assert (run.verdict, len(run.batches)) == (CacheVerdict.STOPPED, 0)
     assert "started nothing" in run.reason

@@ -14,7 +14,7 @@ from bfio.kvcache.policy import CachePolicy, Clearing
 from bfio.kvcache.protection import Protection
 from bfio.kvcache.registry import build, names, specs
 from bfio.kvcache.replay import violations
-from bfio.kvcache.run import Verdict
+from bfio.kvcache.run import CacheVerdict
 from bfio.kvcache.simulation import serve
 from bfio.kvcache.state import CacheState
 from formulations.errors import InputError
@@ -260,5 +260,5 @@ def test_attributes_of_a_policy_are_read() -> None:
             return chosen
 
     twins = problem(8, [(0, 1, 4), (0, 1, 4)])
-    assert serve(twins, Careless(Clearing())).verdict is Verdict.LOOP
+    assert serve(twins, Careless(Clearing())).verdict is CacheVerdict.LOOP
     assert serve(twins, Careless(Clearing(Fraction(1, 2)))).is_finished

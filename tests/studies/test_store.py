@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.studies.canonical import canonical, row_key
-from bfio.studies.row import Row, Status, Task, Verdict
+from bfio.studies.row import Row, RowVerdict, Status, Task
 from bfio.studies.store import LAYOUT, Store, open_for_reading, open_for_writing
 from formulations.errors import InputError
 
@@ -35,7 +35,7 @@ def _row(key: str = "a", **changes: object) -> Row:
     values=_mappings,
     series=st.dictionaries(_names, st.lists(_numbers, max_size=4), max_size=3),
     status=st.sampled_from(Status),
-    verdict=st.sampled_from(Verdict),
+    verdict=st.sampled_from(RowVerdict),
     text=st.text(max_size=40),
 )
 def test_rows_come_back_as_they_were(
@@ -44,7 +44,7 @@ def test_rows_come_back_as_they_were(
     values: dict[str, object],
     series: dict[str, list[float]],
     status: Status,
-    verdict: Verdict,
+    verdict: RowVerdict,
     text: str,
 ) -> None:
     """Every column, whatever it holds; NUL characters and huge integers included."""

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bfio.wait.chains import nested_policy
 from bfio.wait.instance import StageInstance
-from bfio.wait.run import StageRun, Verdict
+from bfio.wait.run import StageRun, StageVerdict
 from bfio.wait.simulation import serve
 from tests.wait.algorithms import AlgorithmOne, AlgorithmTwo, Batch, batches_of
 from tests.wait.cases import chains, instance, instances, wait_policies
@@ -54,7 +54,7 @@ def test_the_pseudo_code_by_hand() -> None:
     expected = [(4, frozenset({(0, 0), (1, 0)}))]
     assert batches_of(data, AlgorithmOne(data, {(2, 1): 2})) == expected
     assert batches_of(data, AlgorithmTwo(data, [1], [2])) == expected
-    assert serve(data, nested_policy([1], [2]), drain=False).verdict is Verdict.STUCK
+    assert serve(data, nested_policy([1], [2]), drain=False).verdict is StageVerdict.STUCK
 
 
 def test_figure_6() -> None:

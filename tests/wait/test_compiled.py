@@ -15,7 +15,7 @@ from bfio.wait.instance import StageInstance
 from bfio.wait.policy import StagePolicy
 from bfio.wait.registry import build
 from bfio.wait.replay import violations
-from bfio.wait.run import StageRun, Verdict
+from bfio.wait.run import StageRun, StageVerdict
 from bfio.wait.simulation import serve
 from formulations.errors import InputError
 from tests.wait.cases import FOUR_LENGTHS, I0, Setting, instances, policies, settings_of_runs
@@ -60,7 +60,7 @@ def test_both_engines_give_the_same_run(data: st.DataObject) -> None:
     if isinstance(policy, FirstComeFirstServed):
         assert reference.overflows == 0
     if setting == Setting(None, None, 10**8):
-        assert reference.verdict is Verdict.FINISHED
+        assert reference.verdict is StageVerdict.FINISHED
 
 
 @pytest.mark.deep

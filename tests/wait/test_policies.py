@@ -13,7 +13,7 @@ from bfio.wait.fcfs import Favour, FirstComeFirstServed
 from bfio.wait.policy import Decision, StageState
 from bfio.wait.registry import build, names, specs
 from bfio.wait.replay import violations
-from bfio.wait.run import Verdict
+from bfio.wait.run import StageVerdict
 from bfio.wait.simulation import serve
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, RequestClass
@@ -261,7 +261,7 @@ def test_a_policy_knows_no_lengths_unless_it_says_so() -> None:
 def test_a_policy_that_starts_nothing_is_stuck() -> None:
     """The engine idles to the last arrival, and says why the run ends: 3 + 2 + 1 stages open."""
     run = serve(DATA, lambda state: [])
-    assert (run.verdict, len(run.batches)) == (Verdict.STUCK, 0)
+    assert (run.verdict, len(run.batches)) == (StageVerdict.STUCK, 0)
     summary = run.summary()
     assert (summary["requests"], summary["horizon_s"], summary["gap"]) == (3, 3, 2)
     assert "nothing more arrives" in run.reason
@@ -278,7 +278,7 @@ def test_a_limit_on_batches_stops_a_run() -> None:
         return Decision(state.waiting[:1], evict=state.held)
 
     run = serve(instance(9, [(0, 1, 1)]), hesitant, batches=50)
-    assert (run.verdict, len(run.batches), len(run.evictions)) == (Verdict.STOPPED, 50, 49)
+    assert (run.verdict, len(run.batches), len(run.evictions)) == (StageVerdict.STOPPED, 50, 49)
     assert violations(run) == {}
 
 

@@ -12,7 +12,7 @@ from bfio.wait.arrivals import poisson_instance
 from bfio.wait.engine import FullLog
 from bfio.wait.registry import build
 from bfio.wait.replay import held_memory, violations
-from bfio.wait.run import Batches, Events, StageRun, Verdict
+from bfio.wait.run import Events, StageBatches, StageRun, StageVerdict
 from bfio.wait.simulation import serve
 from formulations.arrays import IntArray
 from tests.wait.cases import I0, instance
@@ -66,8 +66,8 @@ def data(**change: Any) -> StageRun:
 
 def with_a_batch_of_nobody() -> StageRun:
     """Return the run with one more batch, in which nobody is."""
-    columns = (getattr(run().batches, field.name) for field in fields(Batches))
-    return replace(run(), batches=Batches(*(np.append(c, c[-1]) for c in columns)))
+    columns = (getattr(run().batches, field.name) for field in fields(StageBatches))
+    return replace(run(), batches=StageBatches(*(np.append(c, c[-1]) for c in columns)))
 
 
 def passed_twice() -> StageRun:
@@ -98,7 +98,7 @@ BROKEN: dict[str, Callable[[], StageRun]] = {
     "recorded_prefills": lambda: times("prefilled"),
     "recorded_first_tokens": lambda: times("first_token"),
     "recorded_completions": lambda: times("completion"),
-    "requests_unfinished": lambda: replace(run(), verdict=Verdict.FINISHED),
+    "requests_unfinished": lambda: replace(run(), verdict=StageVerdict.FINISHED),
     "batches_after_horizon": lambda: replace(run(), horizon=int(run().batches.start[-1])),
 }
 

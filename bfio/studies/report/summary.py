@@ -8,7 +8,7 @@ from bfio.studies.report.statistics import total
 from bfio.studies.report.text import shortened
 from bfio.studies.report.traced import Phrase, Traced, counted, origin, traced
 from bfio.studies.results import Results
-from bfio.studies.row import Row, Status, Value, Verdict
+from bfio.studies.row import Row, RowVerdict, Status, Value
 from bfio.studies.study import Study
 
 #: Failed rows and values of an axis that the page lists; it counts the others.
@@ -69,11 +69,11 @@ def _is_unproven(row: Row) -> bool:
 
 
 def _passed(row: Row) -> bool:
-    return row.is_done and row.verdict is Verdict.PASSED
+    return row.is_done and row.verdict is RowVerdict.PASSED
 
 
 def _is_unchecked(row: Row) -> bool:
-    return row.is_done and row.verdict is Verdict.NONE
+    return row.is_done and row.verdict is RowVerdict.NONE
 
 
 def _ended(status: Status) -> Callable[[Row], bool]:

@@ -10,7 +10,7 @@ from bfio.common.metrics import Metric
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.offered_load import arrival_rate
 from bfio.kvcache.replay import violations
-from bfio.kvcache.run import METRICS, TIME, CacheRun, Limits, Verdict
+from bfio.kvcache.run import METRICS, TIME, CacheRun, CacheVerdict, Limits
 from bfio.kvcache.simulation import serve
 from bfio.studies.row import Context, RowResult, Value
 from bfio.studies.row_kind import Described, Planned, descriptions, planned_kind
@@ -108,8 +108,8 @@ def cache_values(run: CacheRun) -> dict[str, Value]:
         "mean_memory_share": None if mean is None else mean / memory,
         "verdict": run.verdict.value,
         "is_finished": run.is_finished,
-        "is_loop": run.verdict is Verdict.LOOP,
-        "is_stopped": run.verdict is Verdict.STOPPED,
+        "is_loop": run.verdict is CacheVerdict.LOOP,
+        "is_stopped": run.verdict is CacheVerdict.STOPPED,
     }
 
 

@@ -12,7 +12,7 @@ from bfio.kvcache.look_ahead import LookAhead
 from bfio.kvcache.policy import CachePolicy, Clearing
 from bfio.kvcache.protection import Protection
 from bfio.kvcache.replay import violations
-from bfio.kvcache.run import CacheRun, Limits, Verdict
+from bfio.kvcache.run import CacheRun, CacheVerdict, Limits
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
@@ -94,7 +94,7 @@ def _loop_check(context: Context, *, small: Fraction = Fraction(0)) -> Outcome:
     loops = [
         problem
         for problem in problems
-        if run_of(problem, Protection(small)).verdict is Verdict.LOOP
+        if run_of(problem, Protection(small)).verdict is CacheVerdict.LOOP
     ]
     some = examine(
         "some instance loops", f"random instances of 2 to 4 requests, α = {small}", [loops], bool
@@ -117,7 +117,7 @@ def _clearing_check(context: Context, *, tenths: int = 3) -> Outcome:
     problems = [
         problem
         for problem in _small(context)
-        if run_of(problem, Protection(Fraction(0))).verdict is Verdict.LOOP
+        if run_of(problem, Protection(Fraction(0))).verdict is CacheVerdict.LOOP
     ]
     seeds = context.choose(2, 5, 20)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from scipy import stats
 
-from bfio.studies.row import Row, Status, Verdict
+from bfio.studies.row import Row, RowVerdict, Status
 from tests.studies.report.pages import Number
 
 Rows = Mapping[str, Row]
@@ -130,10 +130,10 @@ CONDITIONS: Mapping[str, Callable[[Row | None], bool]] = {
     "unproven": lambda row: row is not None and row.status is Status.DONE and row.unproven > 0,
     "stopped-by-clock": lambda row: row is not None and row.stopped_by_clock,
     "passed": lambda row: (
-        row is not None and row.status is Status.DONE and row.verdict is Verdict.PASSED
+        row is not None and row.status is Status.DONE and row.verdict is RowVerdict.PASSED
     ),
     "unchecked": lambda row: (
-        row is not None and row.status is Status.DONE and row.verdict is Verdict.NONE
+        row is not None and row.status is Status.DONE and row.verdict is RowVerdict.NONE
     ),
 } | {
     status.value: lambda row, status=status: row is not None and row.status is status

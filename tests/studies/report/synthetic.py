@@ -14,7 +14,7 @@ import numpy as np
 from bfio.studies.canonical import row_key
 from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Statistic, Table
 from bfio.studies.results import Results
-from bfio.studies.row import Row, Status, Task, Value, Verdict
+from bfio.studies.row import Row, RowVerdict, Status, Task, Value
 from bfio.studies.store import open_for_reading, open_for_writing
 from bfio.studies.study import Grid, Study
 
@@ -242,7 +242,7 @@ def _row(task: Task, difficulty: Mapping[tuple[str, int], float], rng: np.random
         solves=length if exact else 0,
         unproven=unproven,
         stopped_by_clock=bool(unproven),
-        verdict=Verdict.PASSED,
+        verdict=RowVerdict.PASSED,
     )
 
 
@@ -268,6 +268,6 @@ def _spoiled(found: list[Row]) -> list[Row]:
                 unproven=0,
                 stopped_by_clock=status is Status.TIMED_OUT,
                 environment={} if status is Status.CRASHED else ENVIRONMENT,
-                verdict=Verdict.VIOLATED if status is Status.VIOLATED else Verdict.NONE,
+                verdict=RowVerdict.VIOLATED if status is Status.VIOLATED else RowVerdict.NONE,
             )
     return found[:-1]
