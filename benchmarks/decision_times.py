@@ -16,7 +16,7 @@ from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_parts.arguments import Arguments
 from formulations.errors import InputError
 
 ARGUMENTS = ("policy", "workers", "slots", "pool_at_least", "output_mean", "decisions", "seed")

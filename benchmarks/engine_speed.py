@@ -15,7 +15,7 @@ from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.worker import peak_memory
 from bfio.workloads.workload import Workload
 

@@ -23,7 +23,7 @@ from bfio.step.exact import solve_exact
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_parts.arguments import Arguments
 from formulations.backends import Limits
 from formulations.backends.highs import Highs
 from formulations.errors import InputError, use_one_of

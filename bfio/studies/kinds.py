@@ -4,7 +4,6 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
-from functools import cache
 from typing import Any, cast
 
 import bfio.studies.row_kinds
@@ -15,8 +14,9 @@ from formulations.errors import InputError, use_one_of
 
 
 def names() -> list[str]:
-    """Return the names of the built-in kinds, sorted."""
-    return sorted(_built_in())
+    """Return the names of the built-in kinds, which are those of their modules, sorted."""
+    found = pkgutil.iter_modules(bfio.studies.row_kinds.__path__)
+    return sorted(module.name.replace("_", "-") for module in found)
 
 
 def find(name: str) -> RowKind:
@@ -29,9 +29,10 @@ def find(name: str) -> RowKind:
     InputError
         If there is no such kind.
     """
-    if ":" not in name:
-        return _built_in_modules(name)[name][1]
-    loaded = load_object(name, "row function")
+    if ":" in name:
+        loaded = load_object(name, "row function")
+    else:
+        loaded = importlib.import_module(module_of(name)).KIND
     if isinstance(loaded, RowKind):
         return loaded
     if not callable(loaded):
@@ -49,7 +50,15 @@ def module_of(name: str) -> str:
     InputError
         If there is no such kind.
     """
-    return name.partition(":")[0] if ":" in name else _built_in_modules(name)[name][0]
+    if ":" in name:
+        return name.partition(":")[0]
+    if name not in names():
+        raise InputError(
+            f"computes = {name!r}",
+            "unknown kind of row",
+            use_one_of(name, names(), "or module:function"),
+        )
+    return f"{bfio.studies.row_kinds.__name__}.{name.replace('-', '_')}"
 
 
 def describe(computes: str, name: str) -> Described:
@@ -65,7 +74,7 @@ def tables() -> dict[str, str]:
 
     The latter are the arguments that choose the requests of a row.
     """
-    from bfio.studies.row_kinds.workload_arguments import RequestOptions
+    from bfio.studies.row_parts.workload_arguments import RequestOptions
 
     return {
         **{name: find(name).table() for name in names()},
@@ -77,28 +86,6 @@ def with_unit(computes: str, name: str) -> str:
     """Return the name of a value with its unit in brackets, as an axis shows it."""
     unit = describe(computes, name).unit
     return f"{name} [{unit}]" if unit not in ("", "1") else name
-
-
-def _built_in_modules(name: str) -> dict[str, tuple[str, RowKind]]:
-    """Return module and kind of all built-in names, of which ``name`` must be one."""
-    if name not in _built_in():
-        raise InputError(
-            f"computes = {name!r}",
-            "unknown kind of row",
-            use_one_of(name, names(), "or module:function"),
-        )
-    return _built_in()
-
-
-@cache
-def _built_in() -> dict[str, tuple[str, RowKind]]:
-    found = {}
-    package = bfio.studies.row_kinds
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        kind = getattr(importlib.import_module(module.name), "KIND", None)
-        if isinstance(kind, RowKind):
-            found[kind.name] = module.name, kind
-    return found
 
 
 __all__ = ["RowKind", "describe", "find", "module_of", "names", "tables", "with_unit"]

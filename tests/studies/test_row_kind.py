@@ -21,6 +21,11 @@ def test_the_document_shows_what_kinds_say() -> None:
     assert filled(text, kinds.tables(), "docs/row-kinds.md") == text
 
 
+def test_kinds_are_called_like_their_modules() -> None:
+    """So that none has to be loaded to be found."""
+    assert [kinds.find(name).name for name in kinds.names()] == kinds.names()
+
+
 def test_arguments_are_read_once_per_row() -> None:
     """By a function that returns the digest and what computes the row."""
     read: list[int] = []

@@ -11,9 +11,9 @@ from bfio.decode.replay import run_violations
 from bfio.step.exact import prepare
 from bfio.studies.row import Context, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
-from bfio.studies.row_kinds.run_values import TIMINGS, run_solves
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
+from bfio.studies.row_parts.run_values import TIMINGS, run_solves
 from formulations.rationals import exact_rational
 
 #: Largest look-ahead of the program.

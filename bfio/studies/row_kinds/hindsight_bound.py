@@ -11,18 +11,18 @@ from bfio.hindsight.latency import solve_hindsight
 from bfio.kvcache.simulation import serve
 from bfio.studies.row import Context, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.cache_arguments import (
-    DRAWN_ARGUMENTS,
-    drawn_problem,
-    time_limit_of,
-)
 from bfio.studies.row_kinds.hindsight_ratio import (
     OF_RATIOS,
     TIMINGS,
     hindsight_violations,
     problem_digest,
     solve_timings,
+)
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.cache_arguments import (
+    DRAWN_ARGUMENTS,
+    drawn_problem,
+    time_limit_of,
 )
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram, lower_bound, solve
 from formulations.results import BoundKind, Termination

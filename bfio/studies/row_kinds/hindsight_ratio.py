@@ -9,8 +9,8 @@ from bfio.kvcache import replay
 from bfio.kvcache.simulation import serve
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_kinds.arguments import Arguments, digest_of, excess
-from bfio.studies.row_kinds.cache_arguments import (
+from bfio.studies.row_parts.arguments import Arguments, digest_of, excess
+from bfio.studies.row_parts.cache_arguments import (
     ALGORITHM_ARGUMENTS,
     DRAWN_ARGUMENTS,
     algorithm_digest,

@@ -12,9 +12,9 @@ from bfio.decode.run import Run
 from bfio.decode.saturated import measure_saturated, saturated_mask
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
-from bfio.studies.row_kinds.run_values import PARTS, RUN_VALUES, TIMINGS, run_solves, run_timings
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
+from bfio.studies.row_parts.run_values import PARTS, RUN_VALUES, TIMINGS, run_solves, run_timings
 from formulations.arrays import BoolArray
 from formulations.errors import InputError
 

@@ -14,16 +14,16 @@ from bfio.kvcache.run import METRICS, TIME, CacheRun, CacheVerdict, Limits
 from bfio.kvcache.simulation import serve
 from bfio.studies.row import Context, RowResult, Value
 from bfio.studies.row_kind import Described, Planned, descriptions, planned_kind
-from bfio.studies.row_kinds.arguments import Arguments, digest_of
-from bfio.studies.row_kinds.cache_arguments import (
+from bfio.studies.row_parts.arguments import Arguments, digest_of
+from bfio.studies.row_parts.cache_arguments import (
     ALGORITHM_ARGUMENTS,
     algorithm_digest,
     algorithm_of,
     convention_of,
 )
-from bfio.studies.row_kinds.cache_series import cache_series
-from bfio.studies.row_kinds.offered_requests import Offer, check_offer, offered_instance
-from bfio.studies.row_kinds.workload_arguments import (
+from bfio.studies.row_parts.cache_series import cache_series
+from bfio.studies.row_parts.offered_requests import Offer, check_offer, offered_instance
+from bfio.studies.row_parts.workload_arguments import (
     WORKLOAD_ARGUMENTS,
     request_facts,
     workload_choice,

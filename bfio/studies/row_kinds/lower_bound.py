@@ -21,14 +21,14 @@ from bfio.kvcache.lower_bounds import (
 from bfio.kvcache.simulation import serve
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.cache_arguments import (
+from bfio.studies.row_kinds.hindsight_ratio import problem_digest
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.cache_arguments import (
     ALGORITHM_ARGUMENTS,
     algorithm_digest,
     algorithm_of,
     convention_of,
 )
-from bfio.studies.row_kinds.hindsight_ratio import problem_digest
 from formulations.arrays import frozen
 from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem, total_latency, violations

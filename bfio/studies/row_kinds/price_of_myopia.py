@@ -8,8 +8,8 @@ from bfio.decode.replay import run_violations
 from bfio.hindsight.makespan.from_run import clocked_schedule
 from bfio.studies.row import Context, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_kinds.arguments import Arguments, excess
-from bfio.studies.row_kinds.myopia_instance import (
+from bfio.studies.row_parts.arguments import Arguments, excess
+from bfio.studies.row_parts.myopia_instance import (
     ARGUMENTS,
     CRITERIA,
     MyopiaInstance,
@@ -21,8 +21,8 @@ from bfio.studies.row_kinds.myopia_instance import (
     myopia_instance,
     myopia_plan,
 )
-from bfio.studies.row_kinds.run_arguments import RunPlan, policy_digest, with_sources
-from bfio.studies.row_kinds.run_values import TIMINGS, run_solves, run_timings
+from bfio.studies.row_parts.run_arguments import RunPlan, policy_digest, with_sources
+from bfio.studies.row_parts.run_values import TIMINGS, run_solves, run_timings
 from formulations.hindsight_makespan import (
     MakespanProblem,
     MakespanResult,

@@ -8,15 +8,15 @@ from typing import Any
 
 from bfio.studies.row import Context, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_kinds.arguments import Arguments, digest_of
-from bfio.studies.row_kinds.wait_classes import (
+from bfio.studies.row_parts.arguments import Arguments, digest_of
+from bfio.studies.row_parts.wait_classes import (
     CLASS_ARGUMENTS,
     WantedRate,
     fluid_of,
     multiplied,
     spread,
 )
-from bfio.studies.row_kinds.wait_offer import needed_horizon, probability_of
+from bfio.studies.row_parts.wait_offer import needed_horizon, probability_of
 from formulations.fluid import FluidProblem
 from formulations.thresholds import (
     LogArgument,

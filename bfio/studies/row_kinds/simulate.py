@@ -8,9 +8,9 @@ from typing import Any
 from bfio.decode.replay import run_violations
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
-from bfio.studies.row_kinds.run_values import (
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
+from bfio.studies.row_parts.run_values import (
     PARTS,
     RUN_VALUES,
     TIMINGS,

@@ -7,21 +7,21 @@ from typing import Any
 from bfio.common.users_code import call_check
 from bfio.studies.row import Context, RowResult, Value
 from bfio.studies.row_kind import Planned, planned_kind
-from bfio.studies.row_kinds.arguments import Arguments, digest_of
-from bfio.studies.row_kinds.cache_arguments import algorithm_digest
-from bfio.studies.row_kinds.wait_offer import (
+from bfio.studies.row_parts.arguments import Arguments, digest_of
+from bfio.studies.row_parts.cache_arguments import algorithm_digest
+from bfio.studies.row_parts.wait_offer import (
     OFFER_ARGUMENTS,
     probability_of,
     stage_offer,
 )
-from bfio.studies.row_kinds.wait_policy import (
+from bfio.studies.row_parts.wait_policy import (
     POLICY_ARGUMENTS,
     THRESHOLD_VALUES,
     ThresholdFacts,
     policy_plan,
     threshold_facts,
 )
-from bfio.studies.row_kinds.wait_values import (
+from bfio.studies.row_parts.wait_values import (
     FLUID_VALUES,
     RUN_VALUES,
     fluid_values,

@@ -67,7 +67,7 @@ def _instance(kind: str, folder: Path = Path(), **arguments: Any) -> str:
         ({"synthetic": "demo"}, "argument prompts: synthetic is given as well"),
         ({"trace": "a.csv"}, "trace is given as well"),
         ({"resample": True}, "argument resample: it needs a trace"),
-        ({"output_mean": 3}, "mean is given twice"),
+        ({"output_mean": 3}, "option 'mean' occurs twice"),
         ({"outputs": "homogeneous", "output_mean": 3}, "unknown parameter 'mean'; use value"),
         (
             {"synthetic": "demo", "prompts": None, "outputs": None, "output_mean": 3},

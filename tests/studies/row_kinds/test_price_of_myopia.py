@@ -12,8 +12,9 @@ from bfio.hindsight.makespan import solve_makespan
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
 from bfio.studies.row import Context, RowResult
-from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.myopia_instance import (
+from bfio.studies.row_kinds.price_of_myopia import price_values, price_violations
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.myopia_instance import (
     ARGUMENTS,
     CRITERIA,
     MyopiaInstance,
@@ -22,7 +23,6 @@ from bfio.studies.row_kinds.myopia_instance import (
     myopia_instance,
     myopia_plan,
 )
-from bfio.studies.row_kinds.price_of_myopia import price_values, price_violations
 from formulations.errors import InputError
 from formulations.hindsight_makespan import (
     list_schedule,

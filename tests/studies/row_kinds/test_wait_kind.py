@@ -14,14 +14,14 @@ from bfio.studies import kinds
 from bfio.studies.canonical import canonical
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kinds.wait import _beyond_full_batch
-from bfio.studies.row_kinds.wait_classes import (
+from bfio.studies.row_parts.wait_classes import (
     WantedRate,
     multiplied,
     offered_load,
     spread,
     total_rate,
 )
-from bfio.studies.row_kinds.wait_policy import ThresholdFacts
+from bfio.studies.row_parts.wait_policy import ThresholdFacts
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.registry import build
 from bfio.wait.simulation import serve

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
 from bfio.studies.row import Context, RowResult
-from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.wait_trace import (
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.wait_trace import (
     TRACE_ARGUMENTS,
     TraceParts,
     bin_ends,

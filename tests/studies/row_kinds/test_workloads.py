@@ -11,8 +11,8 @@ import pytest
 
 from bfio.studies import kinds
 from bfio.studies.row import Context
-from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.workload_arguments import (
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.workload_arguments import (
     WORKLOAD_ARGUMENTS,
     chosen_workload,
     workload_choice,

@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 
 from bfio.studies.row import Context
-from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.wait_classes import (
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.wait_classes import (
     CLASS_ARGUMENTS,
     WantedRate,
     fluid_of,
@@ -18,7 +18,7 @@ from bfio.studies.row_kinds.wait_classes import (
     spread,
     worker_of,
 )
-from bfio.studies.row_kinds.wait_trace import (
+from bfio.studies.row_parts.wait_trace import (
     TRACE_ARGUMENTS,
     TraceSplit,
     drawn,

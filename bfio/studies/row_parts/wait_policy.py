@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from bfio.studies.row import Value
 from bfio.studies.row_kind import descriptions
-from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.wait_classes import multiplied, offered_load
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.wait_classes import multiplied, offered_load
 from bfio.wait.chains import ThresholdPolicy
 from bfio.wait.policy import StagePolicy
 from bfio.wait.registry import NoThresholdsError, build, names

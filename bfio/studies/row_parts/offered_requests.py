@@ -9,7 +9,7 @@ import numpy as np
 from bfio.kvcache.batch_time import PUBLISHED
 from bfio.kvcache.instance import CacheInstance, rounds_problem
 from bfio.kvcache.offered_load import arrival_rate
-from bfio.studies.row_kinds.workload_arguments import WorkloadChoice, chosen_workload
+from bfio.studies.row_parts.workload_arguments import WorkloadChoice, chosen_workload
 from bfio.workloads.arrivals import Poisson
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError

@@ -17,8 +17,8 @@ from bfio.decode.policy_registry import find
 from bfio.decode.run import Run
 from bfio.decode.simulation import check_dispatch, check_engine, simulate
 from bfio.studies.row import Context
-from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.workload_arguments import (
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.workload_arguments import (
     WORKLOAD_ARGUMENTS,
     WorkloadChoice,
     chosen_workload,

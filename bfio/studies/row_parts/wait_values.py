@@ -8,7 +8,7 @@ import numpy as np
 
 from bfio.studies.row import Value
 from bfio.studies.row_kind import described_metrics, descriptions
-from bfio.studies.row_kinds.wait_classes import offered_load, total_rate
+from bfio.studies.row_parts.wait_classes import offered_load, total_rate
 from bfio.wait.run import METRICS, StageRun
 from formulations.fluid import FluidProblem, Objective, equilibrium, knapsack, work_rate
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bfio.studies.row import Context
-from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_parts.arguments import Arguments
 from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, work_rate

@@ -9,7 +9,7 @@ import numpy as np
 
 from bfio.common.options import FLAG, TEXT, WHOLE, from_mapping, names_of, option
 from bfio.studies.row import Context
-from bfio.studies.row_kinds.arguments import MAX_WHOLE, Arguments
+from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments
 from bfio.workloads.generators import generate, resample
 from bfio.workloads.law_text import parse_law
 from bfio.workloads.reader import read_trace

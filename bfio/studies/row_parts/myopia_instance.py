@@ -10,9 +10,9 @@ import numpy as np
 
 from bfio.hindsight.makespan import solve_makespan
 from bfio.studies.row import Context
-from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.run_arguments import POLICY_ARGUMENTS, RunPlan, run_plan
-from bfio.studies.row_kinds.workload_arguments import (
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.run_arguments import POLICY_ARGUMENTS, RunPlan, run_plan
+from bfio.studies.row_parts.workload_arguments import (
     WORKLOAD_ARGUMENTS,
     WorkloadChoice,
     chosen_workload,

@@ -8,7 +8,7 @@ import numpy as np
 from bfio.common.import_closure import users_digest
 from bfio.kvcache.arrival_models import ArrivalModel
 from bfio.kvcache.registry import build
-from bfio.studies.row_kinds.arguments import Arguments
+from bfio.studies.row_parts.arguments import Arguments
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem
 

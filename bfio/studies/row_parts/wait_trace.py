@@ -14,8 +14,8 @@ from functools import lru_cache
 import numpy as np
 
 from bfio.studies.row import Context
-from bfio.studies.row_kinds.arguments import Arguments
-from bfio.studies.row_kinds.workload_arguments import (
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.workload_arguments import (
     WorkloadChoice,
     chosen_workload,
     request_facts,

@@ -1,0 +1,1 @@
+"""What several kinds of rows share: their arguments, instances and values."""
