@@ -34,10 +34,10 @@ def test_sentences_follow_from_the_results(document: Path, folder: Path) -> None
     assert not missing
 
 
-def test_no_speed_in_the_readme_is_without_a_source() -> None:
-    """In its section on speed every number is in a table, in a claim, or a setting."""
+def test_no_measured_number_of_the_readme_is_without_a_source() -> None:
+    """On speeds and studies every number is in a table, in a claim, or a setting."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text[text.index("## How fast") : text.index("## Sweeps")]
+    section = text[text.index("## How fast") : text.index("## Your own policy")]
     assert not unsourced(section, claims(ROOT / "benchmarks" / "results"))
 
 
