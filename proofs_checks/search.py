@@ -14,6 +14,7 @@ from proofs_checks.evidence import (
     Findings,
     Outcome,
     Tally,
+    VacuousCheckError,
     Verdict,
     Verifier,
     accepted,
@@ -114,6 +115,8 @@ def evidence_of(claim: Claim, outcome: Outcome) -> Evidence:
         If search and verifier disagree about a counterexample.
     TypeError
         If it is no outcome.
+    VacuousCheckError
+        If nothing was looked through for the printed statement, or for its correction.
     """
     if isinstance(outcome, Evidence):
         return outcome if outcome.summary else replace(outcome, summary=claim.summary)
@@ -154,5 +157,7 @@ def smallest_counterexample(seen: Examination[Any]) -> Counterexample | None:
 
 
 def _verdict(tallies: Sequence[Tally], estimates: Sequence[Estimate]) -> Verdict:
+    if not tallies and not estimates:
+        raise VacuousCheckError("nothing was looked through for one of the two statements")
     exact = agreed(*tallies)
     return accepted(*estimates) if estimates and exact is Verdict.HOLDS else exact

@@ -1,4 +1,4 @@
-"""Policies that look ahead: MC-SF (Algorithm 2), MC-Benchmark and Algorithm 1.
+"""Policies of the KV-cache paper that look ahead: MC-SF (Algorithm 2), MC-Benchmark, Algorithm 1.
 
 All go through the waiting requests in some order and start each one that keeps Equation (1) true
 for all time. With exact lengths the memory is never exceeded. With predicted ones it can be, but
@@ -44,7 +44,7 @@ class LookAhead:
     Parameters
     ----------
     order : Order
-        Shortest output first (MC-SF, Algorithm 2) or arrival (MC-Benchmark); ties by arrival.
+        Shortest output first (MC-SF) or arrival (MC-Benchmark); ties by arrival.
     scan : Scan
         Stop at the first request that does not fit, or try the later ones too.
     delta : int
@@ -52,7 +52,7 @@ class LookAhead:
     clearing : Clearing
         What follows when a prediction was too short.
     all_at_once : bool
-        Whether requests must all be there at the start (Algorithm 1).
+        Whether requests must all be there at the start (Algorithm 1 of the KV-cache paper).
     """
 
     order: Order = Order.SHORTEST

@@ -212,3 +212,12 @@ def test_the_verdicts_follow_from_the_outcome(
     example = evidence.counterexample
     assert (example is not None) == ("refuted" in verdicts)
     assert example is None or (example.data, example.found) == ({"i": 2}, "search: 0..3")
+
+
+def test_a_correction_that_nothing_was_looked_through_for_is_vacuous() -> None:
+    """One examination is of the printed statement, so it says nothing of the correction."""
+    claim = Claim(**_GOOD | {"correction": "c"})  # type: ignore[arg-type]
+    with pytest.raises(VacuousCheckError, match="one of the two statements"):
+        evidence_of(claim, _fails(2))
+    with pytest.raises(TypeError, match="returned list, no evidence"):
+        evidence_of(claim, [])  # type: ignore[arg-type]
