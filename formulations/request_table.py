@@ -1,5 +1,6 @@
 """The table of requests that the hindsight problems share: arrival, prompt and output of each."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -48,6 +49,18 @@ def checked_columns(table: RequestTable) -> dict[str, IntArray]:
             "requests", f"fields of different lengths {sorted(lengths)}", "give one per request"
         )
     return columns
+
+
+def alike(*columns: IntArray | Sequence[int], aggregate: bool = True) -> dict[Any, list[int]]:
+    """Return the requests of each row that occurs in some columns, in order of first occurrence.
+
+    Without ``aggregate`` each request is its own; the last entry of a key then tells them apart.
+    """
+    groups: dict[Any, list[int]] = {}
+    rows = zip(*(np.asarray(column).tolist() for column in columns), strict=True)
+    for i, row in enumerate(rows):
+        groups.setdefault((*row, -1 if aggregate else i), []).append(i)
+    return groups
 
 
 def read_requests(document: object, *, arrival_optional: bool = False) -> dict[str, IntArray]:

@@ -47,17 +47,43 @@ S = TypeVar("S")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProgramResult(Generic[S]):
-    """Why a solve stopped, and the checked solution and bound in hand; None where missing.
-
-    Each program adds the fields of its solution and names them in `solution_fields`.
+class Solved:
+    """How a solve went, whatever was solved.
 
     Parameters
     ----------
     method : str
         What solved: a backend, an own method or ``brute-force``.
     termination : Termination
-        ``OPTIMAL`` only if ``objective`` equals a bound derived in integers.
+        ``OPTIMAL`` only with an equal bound, derived exactly.
+    seconds : float
+        Wall-clock time of the solve itself.
+    compile_seconds : float
+        Wall-clock time to write the program in the solver's form.
+    solver : mapping
+        Name, version, raw status and options.
+    """
+
+    method: str
+    termination: Termination
+    seconds: float = 0.0
+    compile_seconds: float = 0.0
+    solver: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether the solution is proven optimal, exactly."""
+        return self.termination is Termination.OPTIMAL
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramResult(Solved, Generic[S]):
+    """Why a solve stopped, and the checked solution and bound in hand; None where missing.
+
+    Each program adds the fields of its solution and names them in `solution_fields`.
+
+    Parameters
+    ----------
     objective : int, optional
         Objective of the solution, recomputed in integers; absent iff there is no solution.
     bound : int, optional
@@ -66,12 +92,6 @@ class ProgramResult(Generic[S]):
         Whether the bound was derived in integers.
     violations : mapping
         What the checker found; empty for a feasible solution.
-    seconds : float
-        Wall-clock time of the solve itself.
-    compile_seconds : float
-        Wall-clock time to write the program in the solver's form.
-    solver : mapping
-        Name, version, raw status and options.
     scale : int
         How many units of objective and bound make one unit of the problem's own, which may have
         fractional weights or times.
@@ -80,15 +100,10 @@ class ProgramResult(Generic[S]):
     #: Names of the fields that together are the solution.
     solution_fields: ClassVar[tuple[str, ...]] = ()
 
-    method: str
-    termination: Termination
     objective: int | None = None
     bound: int | None = None
     bound_kind: BoundKind = BoundKind.INTEGER
     violations: Mapping[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
-    compile_seconds: float = 0.0
-    solver: Mapping[str, object] = field(default_factory=dict)
     scale: int = 1
 
     def __post_init__(self) -> None:
@@ -134,11 +149,6 @@ class ProgramResult(Generic[S]):
                 self.method, f"no solution ({self.termination})", "raise the time limit"
             )
         return self.solution
-
-    @property
-    def is_optimal(self) -> bool:
-        """Whether the solution is proven optimal, in integers."""
-        return self.termination is Termination.OPTIMAL
 
     @property
     def gap(self) -> float | None:

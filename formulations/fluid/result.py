@@ -6,13 +6,13 @@ from fractions import Fraction
 
 from formulations.fluid.objective import Objective
 from formulations.fluid.problem import FluidProblem
-from formulations.results import BoundKind, Termination
+from formulations.results import BoundKind, Solved
 
 _ZERO = Fraction(0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FluidResult:
+class FluidResult(Solved):
     """Why a solve stopped and what is proven, exactly; None where missing.
 
     The counterpart of `formulations.results.ProgramResult` for continuous programs, whose values
@@ -21,10 +21,6 @@ class FluidResult:
 
     Parameters
     ----------
-    method : str
-        What solved.
-    termination : Termination
-        ``OPTIMAL`` only with an equal bound.
     value, bound : Fraction, optional
         Objective of the exact point, and of the exact prices.
     claimed : float, optional
@@ -33,32 +29,18 @@ class FluidResult:
         What the checker found.
     pivots : int
         Exact pivots that the solver's vertex still needed.
-    seconds, compile_seconds : float
-        Wall-clock time of the solve, and of writing the program.
-    solver : mapping
-        Name, version, raw status and options.
     """
 
-    method: str
-    termination: Termination
     value: Fraction | None = None
     bound: Fraction | None = None
     claimed: float | None = None
     violations: Mapping[str, Fraction] = field(default_factory=dict)
     pivots: int = 0
-    seconds: float = 0.0
-    compile_seconds: float = 0.0
-    solver: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a result that contradicts itself."""
         if self.is_optimal and (self.value is None or self.value != self.bound or self.violations):
             raise ValueError("optimal needs an equal exact bound and a feasible point")
-
-    @property
-    def is_optimal(self) -> bool:
-        """Whether the point is proven optimal, in rationals."""
-        return self.termination is Termination.OPTIMAL
 
     @property
     def bound_kind(self) -> BoundKind:

@@ -92,19 +92,13 @@ def solve_throughput(
         Data.
     objective : Objective
         What a request is worth.
-    backend : str
-        ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
-    time_limit : float, optional
-        Seconds for the backend.
-    seed : int
-        Random seed of the backend.
+    backend, time_limit, seed
+        See `solve_equilibrium`.
 
     Raises
     ------
-    InputError
-        If the backend is unknown.
-    CapabilityError
-        If the program is too large for exact arithmetic.
+    InputError, CapabilityError
+        As `solve_equilibrium`.
     """
     from formulations.fluid.throughput_program import build
 
@@ -137,20 +131,14 @@ def solve_margin(
     ----------
     problem : FluidProblem
         Data.
-    backend : str
-        ``highs``, ``pyomo`` or ``pyomo:SOLVER``; not used if every class may use every worker,
-        where the margin is ``Σ_g K_g / A``.
-    time_limit : float, optional
-        Seconds for the backend.
-    seed : int
-        Random seed of the backend.
+    backend, time_limit, seed
+        See `solve_equilibrium`; not used if every class may use every worker, where the margin is
+        ``Σ_g K_g / A``.
 
     Raises
     ------
-    InputError
-        If the backend is unknown.
-    CapabilityError
-        If the program is too large for exact arithmetic.
+    InputError, CapabilityError
+        As `solve_equilibrium`.
     """
     if problem.is_pooled:
         return _pooled_margin(problem)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from formulations.hindsight_latency.problem import LatencyProblem
+from formulations.request_table import alike
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,7 @@ def kinds(problem: LatencyProblem, *, aggregate: bool = True) -> tuple[Kind, ...
     last_arrival = max(problem.arrival.tolist(), default=0)
     durations = occupied_rounds(problem)
     total = sum(durations)
-    columns = (problem.arrival.tolist(), problem.prompt.tolist(), problem.output.tolist())
-    groups: dict[tuple[int, int, int, int], list[int]] = {}
-    for i, (arrival, prompt, output) in enumerate(zip(*columns, strict=True)):
-        groups.setdefault((arrival, prompt, output, -1 if aggregate else i), []).append(i)
+    groups = alike(problem.arrival, problem.prompt, problem.output, aggregate=aggregate)
     return tuple(
         Kind(arrival, prompt, output, tuple(members), last_arrival + total - durations[members[0]])
         for (arrival, prompt, output, _), members in groups.items()

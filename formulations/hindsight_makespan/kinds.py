@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from formulations.hindsight_makespan.horizon import latest_starts
 from formulations.hindsight_makespan.problem import MakespanProblem, Objective
+from formulations.request_table import alike
 
 
 @dataclass(frozen=True)
@@ -68,13 +71,13 @@ def kinds(problem: MakespanProblem, *, aggregate: bool = True) -> tuple[Kind, ..
     """
     deferred = problem.objective is Objective.WALL_CLOCK and not problem.work_conserving
     latency = problem.objective is Objective.LATENCY
-    end = max(problem.arrival.tolist(), default=0)
+    arrival, prompts = problem.arrival, problem.prompt
+    if deferred:
+        arrival = np.full_like(arrival, arrival.max(initial=0))
+    if latency:
+        prompts = np.ones_like(prompts)
+    groups = alike(arrival, prompts, problem.output, aggregate=aggregate)
     latest = latest_starts(problem)
-    columns = (problem.arrival.tolist(), problem.prompt.tolist(), problem.output.tolist())
-    groups: dict[tuple[int, int, int, int], list[int]] = {}
-    for i, (arrival, prompt, output) in enumerate(zip(*columns, strict=True)):
-        key = (end if deferred else arrival, 1 if latency else prompt, output)
-        groups.setdefault((*key, -1 if aggregate else i), []).append(i)
     found = []
     listed = 0
     for (first, prompt, output, _), members in groups.items():

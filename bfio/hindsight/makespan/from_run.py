@@ -100,23 +100,31 @@ def hindsight_of_run(
     _check(run, workload)
     cluster = run.cluster
     seen = run.reveal_step if revealed is Revealed.AS_SEEN else np.zeros_like(run.start_step)
-    overhead = Fraction(repr(cluster.step_overhead_s)) if step_overhead is None else step_overhead
-    per_token = Fraction(repr(cluster.token_time_s)) if token_time is None else token_time
     problem = MakespanProblem(
         workers=cluster.workers,
         slots=cluster.slots,
         arrival=seen,
         prompt=workload.prompt_tokens,
         output=workload.output_tokens,
-        step_overhead=overhead,
-        token_time=per_token,
+        step_overhead=_decimal(cluster.step_overhead_s)
+        if step_overhead is None
+        else step_overhead,
+        token_time=_decimal(cluster.token_time_s) if token_time is None else token_time,
         objective=objective,
         work_conserving=work_conserving,
     )
+    return _as_schedule(run, problem)
+
+
+def _decimal(seconds: float) -> Fraction:
+    return Fraction(repr(seconds))
+
+
+def _as_schedule(run: Run, problem: MakespanProblem) -> RunSchedule:
     starts, workers = tuple(run.start_step.tolist()), tuple(run.worker.tolist())
-    found = violations(problem, starts, workers)
-    if found:
-        name, amount = next(iter(found.items()))
+    broken = violations(problem, starts, workers)
+    if broken:
+        name, amount = next(iter(broken.items()))
         raise InputError(
             f"run of {run.policy}",
             f"breaks {name} by {amount}",
