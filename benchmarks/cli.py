@@ -20,7 +20,7 @@ from bfio.studies.report.markdown import markdown_tables, parsed_records, record
 from bfio.studies.report.page import write_report
 from bfio.studies.results import Results
 from bfio.studies.row import Row, Value
-from bfio.studies.runner import RunOptions, run_study, stored_results
+from bfio.studies.runner import StudyRunOptions, run_study, stored_results
 from bfio.studies.study import Grid, Smoke, Study
 from bfio.studies.study_file import read_study
 from formulations.arrays import integer
@@ -108,7 +108,7 @@ def _run(args: argparse.Namespace) -> int:
             results = run_study(
                 study,
                 _store(args, study),
-                RunOptions(jobs=1, retry=True),
+                StudyRunOptions(jobs=1, retry=True),
                 on_start=progress.start,
                 on_row=progress.add,
             )

@@ -20,7 +20,7 @@ from bfio.kvcache.kernel.state import (
 from bfio.kvcache.look_ahead import LookAhead, Order, Scan
 from bfio.kvcache.policy import CachePolicy, clearing_of
 from bfio.kvcache.protection import Admission, Protection
-from bfio.kvcache.run import CacheBatches, CacheRun, CacheVerdict, Limits, Stays
+from bfio.kvcache.run import CacheBatches, CacheLimits, CacheRun, CacheVerdict, Stays
 from formulations.arrays import IntArray, frozen
 from formulations.hindsight_latency import Convention
 
@@ -36,7 +36,7 @@ def compile_kernel() -> None:
     """Compile the kernel, or load it from the cache on disk, before any clock runs."""
     one = np.ones(1, dtype=np.int64)
     instance = CacheInstance(2, one, one, one)
-    run_compiled(instance, LookAhead(), "mc-sf", one, np.random.default_rng(0), Limits())
+    run_compiled(instance, LookAhead(), "mc-sf", one, np.random.default_rng(0), CacheLimits())
 
 
 def run_compiled(
@@ -45,7 +45,7 @@ def run_compiled(
     name: str,
     believed: IntArray,
     rng: np.random.Generator,
-    limits: Limits,
+    limits: CacheLimits,
 ) -> CacheRun:
     """Serve the instance as `bfio.kvcache.engine.run_reference` does, with its arguments."""
     ensure_compiled("kv-cache")
@@ -77,7 +77,7 @@ def run_compiled(
     )
 
 
-def _rule(instance: CacheInstance, policy: CachePolicy, limits: Limits) -> Rule:
+def _rule(instance: CacheInstance, policy: CachePolicy, limits: CacheLimits) -> Rule:
     time, clearing = instance.batch_time, clearing_of(policy)
     look_ahead = policy if isinstance(policy, LookAhead) else None
     protection = policy if isinstance(policy, Protection) else None

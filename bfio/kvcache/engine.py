@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bfio.common.answers import checked_choice
 from bfio.common.users_code import policy_statistics, users_code
-from bfio.kvcache.decisions import checked_positions
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.policy import CachePolicy, Clearing, clearing_of
 from bfio.kvcache.record import Journal
-from bfio.kvcache.run import CacheRun, CacheVerdict, Limits, StayEnd
+from bfio.kvcache.run import CacheLimits, CacheRun, CacheVerdict, StayEnd
 from bfio.kvcache.state import CacheState, Waiting
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
@@ -74,7 +74,7 @@ class LoopWatch:
 
 
 @dataclass
-class Engine:
+class CacheEngine:
     """State and phases of a run; see the module."""
 
     instance: CacheInstance
@@ -82,7 +82,7 @@ class Engine:
     name: str
     believed: IntArray
     rng: np.random.Generator
-    limits: Limits
+    limits: CacheLimits
     clock: int = 0
     revealed: int = 0
     idle: int = 0
@@ -207,7 +207,7 @@ class Engine:
         where = f"policy {self.name}, clock {self.clock}"
         with users_code(where, remedy="mend the policy"):
             answer = self.policy(self._state())
-        positions = checked_positions(answer, len(self.queue), where)
+        positions = checked_choice(answer, range(len(self.queue)), where, "position")
         chosen = [self.queue[position] for position in positions]
         excess = self._used() + sum(self.need[i] for i in chosen) - self.instance.memory
         if chosen and excess > 0:
@@ -247,7 +247,7 @@ def run_reference(
     name: str,
     believed: IntArray,
     rng: np.random.Generator,
-    limits: Limits,
+    limits: CacheLimits,
 ) -> CacheRun:
     """Serve the instance.
 
@@ -263,10 +263,10 @@ def run_reference(
         Shape (n,): batches each request is believed to occupy.
     rng : numpy.random.Generator
         The only source of randomness.
-    limits : Limits
+    limits : CacheLimits
         When to give up.
     """
-    engine = Engine(instance, policy, name, believed, rng, limits)
+    engine = CacheEngine(instance, policy, name, believed, rng, limits)
     verdict, reason = engine.run()
     for i in sorted(engine.running):
         stay = engine.running[i]

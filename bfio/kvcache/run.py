@@ -34,13 +34,13 @@ class StayEnd(IntEnum):
 
 
 @dataclass(frozen=True)
-class Limits:
+class CacheLimits:
     """When to give up; what was reached is kept, with the verdict ``stopped``.
 
     Parameters
     ----------
     batches : int
-        Batches in all.
+        CacheBatches in all.
     fruitless_clearings : int
         Overflows in a row without a completion in between.
     idle : int

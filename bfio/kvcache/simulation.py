@@ -13,14 +13,14 @@ from bfio.kvcache.look_ahead import LookAhead
 from bfio.kvcache.policy import CachePolicy, delta_of
 from bfio.kvcache.protection import Protection
 from bfio.kvcache.registry import build
-from bfio.kvcache.run import CacheRun, Limits
+from bfio.kvcache.run import CacheLimits, CacheRun
 from formulations.arrays import IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem
 
 #: An engine: instance, policy, its name, believed batches, generator, limits.
 Runner: TypeAlias = Callable[
-    [CacheInstance, CachePolicy, str, IntArray, np.random.Generator, Limits], CacheRun
+    [CacheInstance, CachePolicy, str, IntArray, np.random.Generator, CacheLimits], CacheRun
 ]
 #: Batches that requests occupy in all from which on the compiled engine is worth loading.
 _LONG_RUN = 5000
@@ -35,7 +35,7 @@ def serve(
     predicted: IntArray | None = None,
     seed: int = 0,
     engine: Engine | str = Engine.AUTO,
-    limits: Limits | None = None,
+    limits: CacheLimits | None = None,
 ) -> CacheRun:
     """Serve all requests on one worker and return the run.
 
@@ -53,7 +53,7 @@ def serve(
         Seed of all random draws.
     engine : Engine
         Which engine runs.
-    limits : Limits, optional
+    limits : CacheLimits, optional
         When to give up.
 
     Raises
@@ -69,7 +69,7 @@ def serve(
     believed = believed_batches(instance, predicted, delta_of(policy))
     rng = np.random.default_rng(integer(seed, "seed"))
     run = _runner(engine, policy, instance)
-    return run(instance, policy, name, believed, rng, limits or Limits())
+    return run(instance, policy, name, believed, rng, limits or CacheLimits())
 
 
 def believed_batches(instance: CacheInstance, predicted: IntArray | None, delta: int) -> IntArray:

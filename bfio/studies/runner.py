@@ -19,7 +19,7 @@ from formulations.errors import InputError
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class StudyRunOptions:
     """How a study is run.
 
     Parameters
@@ -77,7 +77,7 @@ def plan(study: Study) -> list[Task]:
 def run_study(
     study: Study,
     store: Path,
-    options: RunOptions | None = None,
+    options: StudyRunOptions | None = None,
     *,
     on_start: OnStart = lambda results: None,
     on_row: Callable[[Row], None] = lambda row: None,
@@ -91,7 +91,7 @@ def run_study(
         The study.
     store : Path
         File that keeps the rows; made if there is none.
-    options : RunOptions, optional
+    options : StudyRunOptions, optional
         How to run it.
     on_start, on_row : callable
         Told what there is before the first row, and each row once it is kept.
@@ -108,7 +108,7 @@ def run_study(
     InputError
         If the study, the store or the cluster cannot be used; rows kept before stay kept.
     """
-    chosen = options or RunOptions()
+    chosen = options or StudyRunOptions()
     tasks = plan(study)
     with open_for_writing(store) as opened:
         on_start(_results(study, tasks, opened, chosen.command))
@@ -146,7 +146,7 @@ def _missing(tasks: list[Task], store: Store, *, retry: bool) -> list[Task]:
 
 
 def _computed(
-    orders: list[Order], study: Study, options: RunOptions, stop: Callable[[], bool]
+    orders: list[Order], study: Study, options: StudyRunOptions, stop: Callable[[], bool]
 ) -> Generator[Row, None, None]:
     if options.cluster is None:
         return compute_locally(orders, study.limits, options.num_processes(), stop)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bfio.common.answers import checked_choice
 from bfio.common.users_code import policy_statistics, users_code
 from bfio.wait.instance import MAX_CLOCK, StageInstance
-from bfio.wait.policy import Answer, Decision, KnownRequests, StagePolicy, StageState
+from bfio.wait.policy import Decision, KnownRequests, StagePolicy, StageState
 from bfio.wait.run import Events, Evictions, StageBatches, StageRun, StageVerdict
 from formulations.arrays import IntArray, frozen
-from formulations.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -192,40 +192,10 @@ def _decide(engine: _Engine, policy: StagePolicy, name: str, drain: bool) -> Dec
     where = f"policy {name}, batch {len(engine.batches)}"
     with users_code(where, remedy="mend the policy"):
         answer = policy(state)
-    decision = _checked(answer, name)
-    _check_members(decision, engine, name)
-    return decision
-
-
-def _checked(answer: Answer, name: str) -> Decision:
-    if isinstance(answer, Decision):
-        return Decision(_numbers(answer.batch, name), _numbers(answer.evict, name))
-    return Decision(_numbers(answer, name))
-
-
-def _numbers(values: object, name: str) -> list[int]:
-    if isinstance(values, np.ndarray):
-        values = values.tolist()
-    if not isinstance(values, Sequence) or isinstance(values, str):
-        raise InputError(name, "the policy returned no list of requests", "return a list")
-    if any(isinstance(v, bool) or not isinstance(v, int | np.integer) for v in values):
-        raise InputError(name, "the policy returned no whole numbers", "return request indices")
-    return [int(v) for v in values]
-
-
-def _check_members(decision: Decision, engine: _Engine, name: str) -> None:
-    for part, allowed in (
-        (decision.evict, set(engine.held)),
-        (decision.batch, set(engine.held) | set(engine.waiting)),
-    ):
-        if len(set(part)) < len(part):
-            raise InputError(name, "the policy returned a request twice", "name each once")
-        if strangers := sorted(set(part) - allowed):
-            raise InputError(
-                name,
-                f"the policy returned request {strangers[0]}, which is not there",
-                "choose from state.held and state.waiting",
-            )
+    given = answer if isinstance(answer, Decision) else Decision(answer)
+    held, waiting = set(engine.held), set(engine.waiting)
+    evict = checked_choice(given.evict, held, where, "request")
+    return Decision(checked_choice(given.batch, held | waiting, where, "request"), evict)
 
 
 def _read_only(values: IntArray) -> IntArray:

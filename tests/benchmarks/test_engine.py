@@ -10,7 +10,7 @@ from benchmarks.decision_times import time_decisions
 from bfio.decode.cluster import Cluster
 from bfio.studies.limits import Limits
 from bfio.studies.row import Context, RowResult
-from bfio.studies.runner import RunOptions, run_study
+from bfio.studies.runner import StudyRunOptions, run_study
 from bfio.studies.study import Grid, Study
 from formulations.errors import InputError
 
@@ -34,7 +34,7 @@ def test_a_simulation_in_a_process_of_its_own(tmp_path: Path) -> None:
     study = Study(
         "s", "?", "benchmarks.engine_speed:KIND", [grid], fixed, Limits(fresh_process=True)
     )
-    results = run_study(study, tmp_path / "s.sqlite", RunOptions(jobs=1))
+    results = run_study(study, tmp_path / "s.sqlite", StudyRunOptions(jobs=1))
     first, second = results.done
     assert (first.values["completed"], second.values["completed"]) == (100, 120)
     assert first.values["engine_that_ran"] == "reference"

@@ -11,7 +11,7 @@ from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.predictions import noisy_lengths
 from bfio.kvcache.protection import Protection
 from bfio.kvcache.replay import violations
-from bfio.kvcache.run import CacheVerdict, Limits, StayEnd
+from bfio.kvcache.run import CacheLimits, CacheVerdict, StayEnd
 from bfio.kvcache.simulation import serve
 from bfio.kvcache.state import CacheState
 from formulations.errors import InputError
@@ -64,7 +64,7 @@ def test_a_loop_is_known_while_requests_are_still_to_come() -> None:
     run = serve(blocked, "alpha-greedy:alpha=0.25")
     assert (run.verdict, len(run.batches)) == (CacheVerdict.LOOP, 6)
     dry = problem(8, [(0, 1, 4), (0, 1, 4), late])
-    run = serve(dry, "alpha-greedy:alpha=0.25", limits=Limits(fruitless_clearings=50))
+    run = serve(dry, "alpha-greedy:alpha=0.25", limits=CacheLimits(fruitless_clearings=50))
     assert (run.verdict, run.overflows) == (CacheVerdict.STOPPED, 50)
     assert run.reason == "too many overflows in a row without a completion"
     soon = problem(8, [(0, 1, 4), (0, 1, 4), (30, 1, 1)])
@@ -78,7 +78,7 @@ def test_a_declared_loop_never_completes_anything_more(data: CacheInstance) -> N
     run = serve(data, policy, engine="reference")
     assert run.verdict is not CacheVerdict.STOPPED
     if run.verdict is CacheVerdict.LOOP:
-        limits = Limits(fruitless_clearings=30)
+        limits = CacheLimits(fruitless_clearings=30)
         longer = serve(data, Forgetful(Fraction(0)), limits=limits)
         assert longer.verdict is CacheVerdict.STOPPED
         assert longer.completed.tolist() == run.completed.tolist()
@@ -111,7 +111,7 @@ def test_time_passes_between_draws_that_free_too_little() -> None:
 def test_limit_of_batches_keeps_what_was_reached() -> None:
     """Two of four batches of a request: it is still there, and the verdict says so."""
     for engine in ("reference", "compiled"):
-        run = serve(problem(9, [(0, 1, 4)]), "mc-sf", engine=engine, limits=Limits(batches=2))
+        run = serve(problem(9, [(0, 1, 4)]), "mc-sf", engine=engine, limits=CacheLimits(batches=2))
         assert (run.verdict, run.reason) == (
             CacheVerdict.STOPPED,
             "the limit of batches was reached",
@@ -190,6 +190,6 @@ def test_a_policy_that_never_starts_anything_is_stopped() -> None:
     def idle(state: CacheState) -> list[int]:
         return []
 
-    run = serve(TWINS, idle, limits=Limits(idle=20))
+    run = serve(TWINS, idle, limits=CacheLimits(idle=20))
     assert (run.verdict, len(run.batches)) == (CacheVerdict.STOPPED, 0)
     assert "started nothing" in run.reason

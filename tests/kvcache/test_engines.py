@@ -13,7 +13,7 @@ from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.kernel import admission
 from bfio.kvcache.kernel.state import END
 from bfio.kvcache.replay import violations
-from bfio.kvcache.run import CacheRun, Limits
+from bfio.kvcache.run import CacheLimits, CacheRun
 from bfio.kvcache.simulation import serve
 from formulations.arrays import IntArray
 from formulations.errors import InputError
@@ -42,7 +42,7 @@ def test_both_engines_give_the_same_run(
 ) -> None:
     """Every batch, stay and time, with any convention, batch time, prediction, seed and limit."""
     predicted = None if error is None else np.maximum(1, data.output - error)
-    limits = Limits(fruitless_clearings=max_clearings, batches=400)
+    limits = CacheLimits(fruitless_clearings=max_clearings, batches=400)
     reference, compiled = (
         serve(data, algorithm, predicted=predicted, seed=seed, engine=engine, limits=limits)
         for engine in ("reference", "compiled")

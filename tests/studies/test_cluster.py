@@ -17,7 +17,7 @@ import pytest
 
 from bfio.studies.limits import Limits
 from bfio.studies.row import Row
-from bfio.studies.runner import RunOptions, run_study
+from bfio.studies.runner import StudyRunOptions, run_study
 from bfio.studies.study import Grid, Study
 from formulations.errors import InputError
 from tests.places import ROOT
@@ -96,9 +96,9 @@ def test_the_cluster_and_this_machine_give_the_same_table(
             cluster.workers[0].send_signal(signal.SIGKILL)
 
     remote = run_study(
-        study, tmp_path / "remote", RunOptions(cluster=cluster.address), on_row=kill_one
+        study, tmp_path / "remote", StudyRunOptions(cluster=cluster.address), on_row=kill_one
     )
-    local = run_study(study, tmp_path / "local", RunOptions(jobs=2))
+    local = run_study(study, tmp_path / "local", StudyRunOptions(jobs=2))
     assert cluster.workers[0].wait(10) == -signal.SIGKILL
     assert _contents(remote.rows) == _contents(local.rows)
     assert len(seen) == len(study.rows())
@@ -111,7 +111,7 @@ def test_rows_that_go_wrong_cost_themselves_only(tmp_path: Path, cluster: Cluste
         "wrong", "?", "tests.studies.rows:misbehave", [Grid({"deed": deeds})],
         limits=Limits(seconds=5, memory_gib=0.4),
     )  # fmt: skip
-    results = run_study(study, tmp_path / "s", RunOptions(cluster=cluster.address))
+    results = run_study(study, tmp_path / "s", StudyRunOptions(cluster=cluster.address))
     statuses = [row.status.value for row in results.rows.values()]
     assert statuses == ["timed-out", "crashed", "failed", "out-of-memory", "done"]
     assert all(process.poll() is None for process in cluster.workers)
@@ -127,7 +127,7 @@ def test_processes_die_with_their_dask_worker(tmp_path: Path, cluster: Cluster) 
     def run() -> None:
         # Ends with the scheduler, at the latest.
         with contextlib.suppress(InputError):
-            run_study(study, tmp_path / "s", RunOptions(cluster=cluster.address))
+            run_study(study, tmp_path / "s", StudyRunOptions(cluster=cluster.address))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
@@ -161,4 +161,4 @@ def test_no_scheduler_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.Mo
         port = free.getsockname()[1]
     for address in (f"tcp://127.0.0.1:{port}", "nonsense://x"):
         with pytest.raises(InputError, match="no scheduler answers"):
-            run_study(_solving(1), tmp_path / "s", RunOptions(cluster=address))
+            run_study(_solving(1), tmp_path / "s", StudyRunOptions(cluster=address))

@@ -13,7 +13,7 @@ import pytest
 
 from bfio.studies.limits import Limits
 from bfio.studies.row import Row
-from bfio.studies.runner import RunOptions, run_study
+from bfio.studies.runner import StudyRunOptions, run_study
 from bfio.studies.store import open_for_reading
 from bfio.studies.study import Grid, Study
 from tests.places import ROOT
@@ -122,8 +122,8 @@ def test_random_kills_lose_nothing(tmp_path: Path, kills: int) -> None:
             runner = _start(store)
     runner.wait(timeout=300)
     assert progress > kills // 3, "the kills came too soon to hit a row"
-    finished = run_study(STUDY, store, RunOptions(jobs=2))
-    whole = run_study(STUDY, tmp_path / "whole.sqlite", RunOptions(jobs=2))
+    finished = run_study(STUDY, store, StudyRunOptions(jobs=2))
+    whole = run_study(STUDY, tmp_path / "whole.sqlite", StudyRunOptions(jobs=2))
     contents = [row.content() for row in finished.rows.values()]
     assert contents == [row.content() for row in whole.rows.values()]
     assert len(contents) == len(STUDY.rows())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bfio.studies.limits import Limits
-from bfio.studies.runner import RunOptions, run_study
+from bfio.studies.runner import StudyRunOptions, run_study
 from bfio.studies.study import Grid, Study
 
 _LIMITS = Limits(seconds=60, memory_gib=1)
@@ -15,7 +15,7 @@ _LIMITS = Limits(seconds=60, memory_gib=1)
 
 def _seconds(study: Study, store: Path, jobs: int) -> float:
     began = time.perf_counter()
-    results = run_study(study, store, RunOptions(jobs=jobs))
+    results = run_study(study, store, StudyRunOptions(jobs=jobs))
     assert len(results.done) == len(results.tasks)
     return time.perf_counter() - began
 

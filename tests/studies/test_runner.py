@@ -8,13 +8,13 @@ import pytest
 from bfio.studies.limits import Limits
 from bfio.studies.results import Results
 from bfio.studies.row import Row, Status
-from bfio.studies.runner import RunOptions, plan, run_study, stored_results
+from bfio.studies.runner import StudyRunOptions, plan, run_study, stored_results
 from bfio.studies.store import open_for_reading
 from bfio.studies.study import Grid, Study
 from formulations.errors import InputError
 
 _LIMITS = Limits(seconds=20, memory_gib=1)
-_TWO = RunOptions(jobs=2)
+_TWO = StudyRunOptions(jobs=2)
 
 
 def _squares(count: int, nap: float = 0.0) -> Study:
@@ -58,7 +58,7 @@ def test_one_and_two_processes_give_the_same_table(tmp_path: Path) -> None:
         "solving", "?", "tests.studies.rows:solving", [Grid({"seed": [0, 1, 2, 3]})],
         limits=_LIMITS,
     )  # fmt: skip
-    one = run_study(study, tmp_path / "one", RunOptions(jobs=1))
+    one = run_study(study, tmp_path / "one", StudyRunOptions(jobs=1))
     two = run_study(study, tmp_path / "two", _TWO)
     assert _contents(one) == _contents(two)
     assert all(row.solves == 1 and row.verdict == "passed" for row in one.rows.values())
@@ -103,7 +103,9 @@ def test_rows_without_a_result_stay_unless_a_retry_is_asked_for(tmp_path: Path) 
     assert first.counts()[Status.FAILED] == first.counts()[Status.CRASHED] == 1
     run_study(study, tmp_path / "s", _TWO, on_row=seen.append)
     assert seen == []
-    again = run_study(study, tmp_path / "s", RunOptions(jobs=2, retry=True), on_row=seen.append)
+    again = run_study(
+        study, tmp_path / "s", StudyRunOptions(jobs=2, retry=True), on_row=seen.append
+    )
     assert {row.status for row in seen} == {Status.FAILED, Status.CRASHED}
     assert _contents(again) == _contents(first)
 
@@ -140,9 +142,9 @@ def test_a_slip_in_the_arguments_stops_the_study_before_its_first_row(tmp_path: 
 
 def test_a_study_without_rows_to_compute_needs_no_process(tmp_path: Path) -> None:
     """A smoke grid may be empty of new rows."""
-    run_study(_squares(1), tmp_path / "s", RunOptions(jobs=1))
+    run_study(_squares(1), tmp_path / "s", StudyRunOptions(jobs=1))
     before = threading.active_count()
-    run_study(_squares(1), tmp_path / "s", RunOptions(jobs=8))
+    run_study(_squares(1), tmp_path / "s", StudyRunOptions(jobs=8))
     assert threading.active_count() == before
 
 
@@ -150,4 +152,4 @@ def test_a_study_without_rows_to_compute_needs_no_process(tmp_path: Path) -> Non
 def test_impossible_numbers_of_processes_are_refused(tmp_path: Path, jobs: int) -> None:
     """At least one, and no slip of the pen."""
     with pytest.raises(InputError, match="jobs"):
-        run_study(_squares(1), tmp_path / "s", RunOptions(jobs=jobs))
+        run_study(_squares(1), tmp_path / "s", StudyRunOptions(jobs=jobs))

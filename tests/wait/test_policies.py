@@ -176,19 +176,19 @@ def test_a_users_policy_runs(name: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (None, "no list of requests"),
-        ("0", "no list of requests"),
-        (7, "no list of requests"),
-        ([0.0], "no whole numbers"),
-        ([True], "no whole numbers"),
-        (np.array([0.5]), "no whole numbers"),
-        (np.array([[0]]), "no whole numbers"),
-        ([0, 0], "a request twice"),
-        ([2], "request 2, which is not there"),
-        ([-1], "request -1, which is not there"),
-        (Decision([0], evict=[1]), "request 1, which is not there"),
-        (Decision(5), "no list of requests"),  # type: ignore[arg-type]
-        (Decision([0], evict="1"), "no list of requests"),  # type: ignore[arg-type]
+        (None, "returned None"),
+        ("0", "returned '0'"),
+        (7, "returned 7"),
+        ([0.0], "0.0 is no request"),
+        ([True], "True is no request"),
+        (np.array([0.5]), "0.5.? is no request"),
+        (np.array([[0]]), "is no request"),
+        ([0, 0], "a request occurs twice"),
+        ([2], "request 2 is not there"),
+        ([-1], "request -1 is not there"),
+        (Decision([0], evict=[1]), "request 1 is not there"),
+        (Decision(5), "returned 5"),  # type: ignore[arg-type]
+        (Decision([0], evict="1"), "returned '1'"),  # type: ignore[arg-type]
     ],
 )
 @pytest.mark.parametrize("engine", ["auto", "reference"])
@@ -196,7 +196,7 @@ def test_wrong_answers_are_refused(answer: Any, message: str, engine: str) -> No
     """At time 0 requests 0 and 1 have arrived, and nobody holds anything."""
     with pytest.raises(InputError, match=message) as caught:
         serve(DATA, lambda state: answer, name="mine", engine=engine)
-    assert str(caught.value).startswith("mine: the policy returned")
+    assert str(caught.value).startswith("policy mine, batch 0: ")
 
 
 def test_right_answers_of_any_kind() -> None:

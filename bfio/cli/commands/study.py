@@ -121,9 +121,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     from bfio.cli.interrupt import orderly_interrupt
     from bfio.cli.study_progress import StudyProgress
-    from bfio.studies.runner import RunOptions, run_study
+    from bfio.studies.runner import StudyRunOptions, run_study
 
-    chosen = RunOptions(args.jobs, args.cluster, args.retry, args.logs)
+    chosen = StudyRunOptions(args.jobs, args.cluster, args.retry, args.logs)
     study, store = _study(args), _store(args)
     with orderly_interrupt() as asked, StudyProgress(asked) as progress:
         try:

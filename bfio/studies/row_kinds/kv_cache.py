@@ -10,7 +10,7 @@ from bfio.common.metrics import Metric
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.offered_load import arrival_rate
 from bfio.kvcache.replay import violations
-from bfio.kvcache.run import METRICS, TIME, CacheRun, CacheVerdict, Limits
+from bfio.kvcache.run import METRICS, TIME, CacheLimits, CacheRun, CacheVerdict
 from bfio.kvcache.simulation import serve
 from bfio.studies.row import Context, RowResult, Value
 from bfio.studies.row_kind import Described, Planned, descriptions, planned_kind
@@ -71,7 +71,7 @@ def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
     given = Arguments(arguments, ARGUMENTS)
     offer, algorithm = offer_of(given, context), algorithm_of(given)
     first = given.optional_whole("first", minimum=1)
-    limits = Limits(batches=given.whole("batches", DEFAULT_BATCHES, minimum=1))
+    limits = CacheLimits(batches=given.whole("batches", DEFAULT_BATCHES, minimum=1))
     seed = given.whole("seed", 0)
     series_s = given.optional_whole("series_s", minimum=1, maximum=10**9)
     _check_first(first, check_offer(offer))

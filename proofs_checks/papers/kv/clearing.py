@@ -12,7 +12,7 @@ from bfio.kvcache.look_ahead import LookAhead
 from bfio.kvcache.policy import CachePolicy, Clearing
 from bfio.kvcache.protection import Protection
 from bfio.kvcache.replay import violations
-from bfio.kvcache.run import CacheRun, CacheVerdict, Limits
+from bfio.kvcache.run import CacheLimits, CacheRun, CacheVerdict
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
@@ -28,7 +28,7 @@ from proofs_checks.papers.kv.model import (
 from proofs_checks.search import examine, refute
 
 _ALGORITHM_2 = LookAhead()
-LIMITS = Limits(batches=3000, fruitless_clearings=300)
+LIMITS = CacheLimits(batches=3000, fruitless_clearings=300)
 
 
 def run_of(
