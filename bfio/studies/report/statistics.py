@@ -5,6 +5,7 @@ counted, never averaged over.
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +19,8 @@ Number: TypeAlias = int | float
 
 #: Larger magnitudes count as undefined: no measured quantity has them, and squares would overflow.
 LARGEST = 1e150
+#: Beyond it powers of e are no doubles.
+_LARGEST_LOGARITHM = math.log(sys.float_info.max)
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,7 @@ def geometric_mean(numerators: Sequence[Number], denominators: Sequence[Number])
 
 
 def _power(logarithm: float) -> float:
-    return math.exp(logarithm) if logarithm < 700 else math.inf
+    return math.exp(logarithm) if logarithm < _LARGEST_LOGARITHM else math.inf
 
 
 @dataclass(frozen=True)
