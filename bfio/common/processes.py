@@ -23,13 +23,13 @@ def in_processes(
     """Yield what a function returns for each item, in their order, from up to ``jobs`` processes.
 
     Processes are spawned, not forked: a child forked from a process with threads (of a solver, of
-    a progress bar) can hang. What they print goes to stderr; Ctrl-C reaches the parent alone, and
-    they end with it.
+    a progress bar) can hang. They do not run the caller's script, which needs no guard therefore.
+    What they print goes to stderr; Ctrl-C reaches the parent alone, and they end with it.
 
     Parameters
     ----------
     function : callable
-        Can be pickled; each process gets it once.
+        Can be pickled, and is not of the caller's script; each process gets it once.
     items : sequence
         Can be pickled.
     jobs : int
@@ -46,7 +46,7 @@ def in_processes(
     most = min(jobs, max(1, len(items)))
     pool = ProcessPoolExecutor(most, get_context("spawn"), _begin, (function,))
     try:
-        with _interrupts_blocked():
+        with _interrupts_blocked(), _without_main():
             # Not `map`: it cancels what is left, and a pool whose processes ended stumbles on it.
             results = [pool.submit(_call, item) for item in items]
         for result in results:
@@ -96,3 +96,19 @@ def _interrupts_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Keep processes started meanwhile from running the caller's script once more.
+
+    Without a guard ``if __name__ == "__main__"`` that would start processes in turn.
+    """
+    main = sys.modules["__main__"]
+    names: tuple[str, ...] = ("__file__", "__spec__")
+    kept = {name: vars(main).pop(name) for name in names if name in vars(main)}
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        vars(main).update(kept)

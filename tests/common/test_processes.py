@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -38,3 +41,17 @@ def test_a_killed_process_is_told() -> None:
     """With what to do."""
     with pytest.raises(InputError, match="somewhere: a process was killed"):
         list(in_processes(_squared, [-1], 1, "somewhere"))
+
+
+def test_a_script_needs_no_guard(tmp_path: Path) -> None:
+    """Its children do not run it again."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from operator import neg\n"
+        "from pathlib import Path\n"
+        "from bfio.common.processes import in_processes\n"
+        "print(list(in_processes(neg, [1, 2], 2)), Path(__file__).name)\n"
+    )
+    words = [sys.executable, str(script)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[-1, -2] script.py\n", "")
