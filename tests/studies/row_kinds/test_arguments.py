@@ -68,7 +68,7 @@ def _instance(kind: str, folder: Path = Path(), **arguments: Any) -> str:
         ({"trace": "a.csv"}, "trace is given as well"),
         ({"resample": True}, "argument resample: it needs a trace"),
         ({"output_mean": 3}, "option 'mean' occurs twice"),
-        ({"outputs": "homogeneous", "output_mean": 3}, "unknown parameter 'mean'; use value"),
+        ({"outputs": "homogeneous", "output_mean": 3}, "unknown option 'mean'; use one of value"),
         (
             {"synthetic": "demo", "prompts": None, "outputs": None, "output_mean": 3},
             "argument output_mean: synthetic is given as well",
