@@ -1,6 +1,7 @@
 """The version of the code: it moves when what computes a row does, and not otherwise."""
 
 import importlib
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,3 +54,21 @@ def test_a_built_in_kind_counts_what_it_imports() -> None:
     strangers = ("bfio.cli", "bfio.studies.kinds", "bfio.studies.report", "bfio.studies.runner")
     assert not [name for name in modules if name.startswith((*strangers, "bfio.decode"))]
     assert code_version("simulate") != code_version("kv-cache")
+
+
+def test_nothing_that_runs_is_left_out() -> None:
+    """A row loads what its kind counts, and besides only what packages around it offer."""
+    script = (
+        "import sys; from pathlib import Path; from bfio.studies.row import Context;"
+        "from bfio.studies.row_kinds.kv_cache import KIND;"
+        "laws = {'prompts': 'homogeneous:value=2', 'outputs': 'geometric:mean=3'};"
+        "KIND.compute({**laws, 'requests': 9, 'memory': 99, 'load': 0.5}, Context(Path()));"
+        "print(*(n for n in sys.modules if n.startswith(('bfio.', 'formulations.'))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    offered = import_closure("bfio.workloads", "bfio.kvcache", "bfio.studies.row_kinds")
+    counted = {*import_closure(module_of("kv-cache")), *offered}
+    around = {"bfio.studies", "bfio.studies.row_parts", "formulations.lazy"}
+    assert set(done.stdout.split()) - counted - around == set()

@@ -112,6 +112,22 @@ class Arguments:
             raise InputError(f"argument {name}", f"{value!r} is no flag", "write true or false")
         return bool(value)
 
+    def with_options(self, text: str, *names: str) -> str:
+        """Return ``name:option=value:...`` with those options that are given as arguments.
+
+        Raises
+        ------
+        InputError
+            If an option is given twice.
+        """
+        written = {part.partition("=")[0] for part in text.split(":") if "=" in part}
+        for name in filter(self.has, names):
+            if name in written:
+                what = f"{text!r} says it as well"
+                raise InputError(f"argument {name}", what, "remove one of the two")
+            text += f":{name}={self.rational(name, '')}"
+        return text
+
     def exclude(self, *names: str) -> None:
         """Refuse more than one of several arguments.
 

@@ -33,16 +33,8 @@ def algorithm_of(arguments: Arguments) -> str:
     InputError
         If it does not exist, or an option is unknown, out of range or given twice.
     """
-    name = arguments.text("algorithm", DEFAULT_ALGORITHM)
-    written = {part.partition("=")[0] for part in name.split(":") if "=" in part}
-    for option in ALGORITHM_ARGUMENTS[1:]:
-        if not arguments.has(option):
-            continue
-        if option in written:
-            raise InputError(
-                f"argument {option}", f"{name!r} says it as well", "remove one of the two"
-            )
-        name += f":{option}={arguments.rational(option, '')}"
+    text = arguments.text("algorithm", DEFAULT_ALGORITHM)
+    name = arguments.with_options(text, *ALGORITHM_ARGUMENTS[1:])
     build(name)
     return name
 

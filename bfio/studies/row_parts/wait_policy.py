@@ -104,12 +104,8 @@ def _text(given: Arguments) -> str:
     text = given.optional_text("policy")
     if text is None:
         raise InputError("argument policy", "missing", 'give one, e.g. "wait"')
-    limit = given.optional_whole("limit", minimum=1, maximum=10**9)
-    if limit is None:
-        return text
-    if ":limit=" in text:
-        raise InputError("argument limit", f"{text!r} says it as well", "remove one of the two")
-    return f"{text}:limit={limit}"
+    given.optional_whole("limit", minimum=1, maximum=10**9)
+    return given.with_options(text, "limit")
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from bfio.studies.report.figures.points import (
     Point,
     bars,
     columns,
+    draw_bars,
     has_values,
     line,
     points,
@@ -83,16 +84,5 @@ def _draw_curve(
     axes: "Axes", found: Sequence[Point], places: Places, shift: float, style: Look, name: str
 ) -> None:
     drawn = [point for point in found if point.estimate.value is not None]
-    means, lengths = bars(drawn)
-    axes.errorbar(
-        [places[point.x] + shift for point in drawn],
-        means,
-        yerr=lengths,
-        color=style.colour,
-        linestyle=style.dashes if places.is_numeric else "none",
-        marker=style.marker,
-        markersize=4,
-        capsize=2,
-        elinewidth=1,
-        label=name,
-    )
+    x = [places[point.x] + shift for point in drawn]
+    draw_bars(axes, x, bars(drawn), style, name, style.dashes if places.is_numeric else "none")

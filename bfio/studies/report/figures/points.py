@@ -2,8 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-from bfio.studies.report.figures.common import Places, drawn_unit, key_columns, key_values, marks
+from bfio.studies.report.figures.common import (
+    Look,
+    Places,
+    drawn_unit,
+    key_columns,
+    key_values,
+    marks,
+)
 from bfio.studies.report.selection import Group, label, number_of
 from bfio.studies.report.statistics import Estimate, summarize
 from bfio.studies.report.traced import (
@@ -17,6 +25,11 @@ from bfio.studies.report.traced import (
 from bfio.studies.report_plan import Figure, Statistic
 from bfio.studies.row import Row, Value
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Means, and the lengths of their error bars below and above.
+Bars: TypeAlias = tuple[list[float], list[list[float]]]
 #: What intervals of means are, for captions.
 MEANS = "Means over the rows of a point, with 95 % Student-t intervals"
 
@@ -39,16 +52,14 @@ def points(plan: Figure, curve: Group[Row], places: Places) -> Iterator[Point]:
 
 def columns(plan: Figure, rows: Sequence[Row]) -> list[Column]:
     """Return the columns of the data table of points."""
+    return [*mean_columns(plan, rows, plan.x), Column("undefined")]
+
+
+def mean_columns(plan: Figure, rows: Sequence[Row], along: str) -> list[Column]:
+    """Return the columns of a data table of means with intervals along something."""
     unit = drawn_unit(plan, rows)
-    return [
-        *key_columns(plan),
-        Column(plan.x),
-        Column(f"mean {plan.y}", unit),
-        Column("lower", unit),
-        Column("upper", unit),
-        Column("rows"),
-        Column("undefined"),
-    ]
+    values = [Column(name, unit) for name in (f"mean {plan.y}", "lower", "upper")]
+    return [*key_columns(plan), Column(along), *values, Column("rows")]
 
 
 def line(plan: Figure, point: Point) -> Line:
@@ -66,7 +77,26 @@ def has_values(plan: Figure, rows: Sequence[Row]) -> bool:
     return any(number_of(row, plan.y) is not None for row in rows)
 
 
-def bars(drawn: Sequence[Point]) -> tuple[list[float], list[list[float]]]:
+def draw_bars(
+    axes: "Axes", x: Sequence[float], bars: Bars, style: Look, name: str, line: str = "none"
+) -> None:
+    """Draw means with their error bars at these places, joined by a line if one is named."""
+    means, lengths = bars
+    axes.errorbar(
+        x,
+        means,
+        yerr=lengths,
+        color=style.colour,
+        linestyle=line,
+        marker=style.marker,
+        markersize=4,
+        capsize=2,
+        elinewidth=1,
+        label=name,
+    )
+
+
+def bars(drawn: Sequence[Point]) -> Bars:
     """Return means and the lengths of their error bars, as matplotlib wants them."""
     means = [float(point.estimate.value or 0) for point in drawn]
     below, above = [], []

@@ -24,6 +24,7 @@ from bfio.studies.report.figures.points import (
     Point,
     bars,
     columns,
+    draw_bars,
     has_values,
     line,
     points,
@@ -110,18 +111,7 @@ def _draw_curve(
     x = [places[point.x] for point in drawn]
     means, (below, above) = bars(drawn)
     below = [min(length, 0.999 * mean) for length, mean in zip(below, means, strict=True)]
-    axes.errorbar(
-        x,
-        means,
-        yerr=[below, above],
-        color=style.colour,
-        linestyle="none",
-        marker=style.marker,
-        markersize=4,
-        capsize=2,
-        elinewidth=1,
-        label=name,
-    )
+    draw_bars(axes, x, (means, [below, above]), style, name)
     if fit.law is not None:
         ends = np.array([min(x), max(x)])
         axes.plot(

@@ -12,10 +12,8 @@ from bfio.studies.report.drawing import Drawing
 from bfio.studies.report.figures.common import (
     Look,
     curve_label,
-    drawn_unit,
     drawn_value,
     framed,
-    key_columns,
     key_values,
     marks,
     nothing,
@@ -25,12 +23,12 @@ from bfio.studies.report.figures.common import (
     short_number,
     value_axes,
 )
+from bfio.studies.report.figures.points import mean_columns
 from bfio.studies.report.selection import Group, label
 from bfio.studies.report.statistics import Estimate, Interval
 from bfio.studies.report.traced import (
     Body,
     Cell,
-    Column,
     DataTable,
     Line,
     estimated,
@@ -85,7 +83,11 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
         value_axes(grid, drawn_value(plan, done), log="y" in plan.log)
         if lowest >= 0 and grid[0][0].get_yscale() == "linear":
             grid[0][0].set_ylim(bottom=0)
-    return Drawing(figure, DataTable(_columns(plan, done), bodies), _caption(plan, done, edges))
+    return Drawing(
+        figure,
+        DataTable(mean_columns(plan, done, plan.x or "index"), bodies),
+        _caption(plan, done, edges),
+    )
 
 
 def _edges(length: int) -> IntArray:
@@ -151,18 +153,6 @@ def _body(plan: Figure, group: Group[Row], edges: IntArray, curve: _Curve) -> Bo
         cells.append(((traced(estimate.count, "series-rows"),),))
         lines.append(Line(cells, {"data-from": str(first), "data-to": str(end)}))
     return Body(lines, marks(group.items, value=plan.y))
-
-
-def _columns(plan: Figure, rows: Sequence[Row]) -> list[Column]:
-    unit = drawn_unit(plan, rows)
-    return [
-        *key_columns(plan),
-        Column(plan.x or "index"),
-        Column(f"mean {plan.y}", unit),
-        Column("lower", unit),
-        Column("upper", unit),
-        Column("rows"),
-    ]
 
 
 def _caption(plan: Figure, rows: Sequence[Row], edges: IntArray) -> str:
