@@ -51,7 +51,7 @@ class KnownRequests:
 
     @staticmethod
     def of(instance: StageInstance, revealed: int, policy: object) -> KnownRequests:
-        """Return what a policy knows after so many arrivals."""
+        """Return what a policy knows once a number of requests have arrived."""
         knows = getattr(policy, "knows_lengths", False) is True
         lengths = instance.output[:revealed] if knows else None
         return KnownRequests(instance.memory, instance.clock, instance.prompt[:revealed], lengths)

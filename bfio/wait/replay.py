@@ -103,7 +103,7 @@ def _batches(run: StageRun, events: Events) -> dict[str, int]:
 
 
 def _waiting(run: StageRun, events: Events) -> IntArray:
-    """Return who has arrived and holds nothing when each batch starts, shape (K,)."""
+    """Return the number of waiting requests when each batch starts, shape (K,)."""
     num = len(run.batches)
     arrived = np.searchsorted(run.instance.arrival, run.batches.start, side="right")
     started = np.bincount(events.batch[events.stage == 0], minlength=num)

@@ -51,7 +51,7 @@ class StageBatches:
     prompts : IntArray
         Shape (K,): requests in the batch.
     waiting : IntArray
-        Shape (K,): requests that have arrived and hold nothing when it starts.
+        Shape (K,): requests that wait when it starts: arrived, with no token in memory.
     """
 
     start: IntArray

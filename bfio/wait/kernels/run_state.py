@@ -64,7 +64,7 @@ def how_it_ends(counters: IntArray, n: int, ending: Ending) -> int:
 
 @in_place
 def waiting_now(counters: IntArray) -> int:
-    """Return how many have arrived and hold nothing."""
+    """Return the number of waiting requests: arrived, with no token in memory yet."""
     return int(counters[REVEALED] - counters[COMPLETED] - counters[HOLDING])
 
 

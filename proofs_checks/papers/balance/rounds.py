@@ -142,15 +142,16 @@ def _check(
             lemma_holds_by_program,
         ),
     )
+    as_printed = refute(
+        "printed statement",
+        *printed,
+        verify,
+        as_data,
+        holds=gap_within_largest,
+        found="exhaustive search",
+    )
     return Findings(
-        refute(
-            "printed statement",
-            *printed,
-            verify,
-            as_data,
-            holds=gap_within_largest,
-            found="exhaustive search",
-        ),
+        as_printed,
         *(programs if searched else ()),
         examine("corrected statement", *corrected, gap_within_largest),
         printed=1 + bool(searched),

@@ -163,8 +163,6 @@ def _theorem3_check(
 
 #: Hypotheses of Theorems 2 and 3.
 OVERLOADED = ("overloaded pool (Definition 1)", "outputs geometric with p", "H = 0")
-
-
 _NAMES = ("workers", "slots", "largest", "mean_output", "thousandths")
 
 

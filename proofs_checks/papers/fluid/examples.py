@@ -84,14 +84,16 @@ def _figure6_check(context: Context, *, expected: tuple[Any, ...] = _CORRECTED) 
         f"types of P{11 - free} to P10 in all ways that give the rows before, P7 and P8 of type "
         "2, P9 of type 1"
     )
-    return refute(
+    printed = refute(
         "the row after t = 14 as printed",
         made,
         agreeing,
         verify_figure6,
         lambda types: {"types": types},
         holds=lambda t: trace(t)[2] == _PRINTED[2],
-    ), examine("the corrected row", made, agreeing, lambda t: trace(t) == expected)
+    )
+    corrected = examine("the corrected row", made, agreeing, lambda t: trace(t) == expected)
+    return printed, corrected
 
 
 # Section 5.1.
@@ -166,7 +168,7 @@ def _algorithm1_check(context: Context, *, snapshot: bool = True, recount: bool 
     most = context.choose(3, 4, 6)
     cases = list(product(product(range(most + 1), repeat=3), range(1, most + 1)))
     made = f"up to {most} prompts at each of 3 stages, thresholds 1..{most}"
-    return refute(
+    printed = refute(
         "lines 9 and 10",
         made,
         cases,
@@ -174,13 +176,15 @@ def _algorithm1_check(context: Context, *, snapshot: bool = True, recount: bool 
         lambda c: {"counts": list(c[0]), "threshold": c[1]},
         holds=lambda c: keeps_prompts(c, printed=recount),
         applies=is_served,
-    ), examine(
+    )
+    corrected = examine(
         "with the batch's own counts",
         made,
         cases,
         lambda c: keeps_prompts(c, printed=not snapshot),
         is_served,
     )
+    return printed, corrected
 
 
 def printed_stages(outputs: Sequence[int]) -> list[range]:
@@ -224,14 +228,18 @@ def _algorithm2_check(context: Context, *, first: int = 0) -> Outcome:
     def shifted(outputs: Sequence[int]) -> list[range]:
         return [range(s.start + first, s.stop + first) for s in corrected_stages(outputs)]
 
-    return refute(
+    printed = refute(
         "stages of line 1",
         made,
         cases,
         verify_algorithm2,
         lambda outputs: {"outputs": outputs},
         holds=lambda o: cuts_well(o, printed_stages(o)),
-    ), examine("0..l'_1, l'_{i−1}+1..l'_i", made, cases, lambda o: cuts_well(o, shifted(o)))
+    )
+    corrected = examine(
+        "0..l'_1, l'_{i−1}+1..l'_i", made, cases, lambda o: cuts_well(o, shifted(o))
+    )
+    return printed, corrected
 
 
 CLAIMS = (

@@ -111,19 +111,21 @@ def _bound_check(context: Context, *, swapped: bool = False) -> Outcome:
     def over(triple: Triple, denominator: int) -> bool:
         return cumulant(triple, float(8 * drift(triple) / denominator)) <= _DOUBT
 
-    return refute(
+    printed = refute(
         "θ_k ≥ 8(n_k − n_{k−1}P)/n_k",
         _made(context),
         cases,
         verify_bound,
         lambda t: {"before": t[0], "threshold": t[1], "share": list(t[2].as_integer_ratio())},
         holds=lambda t: over(t, t[0] if swapped else t[1]),
-    ), examine(
+    )
+    corrected = examine(
         "θ_k ≥ 8(n_k − n_{k−1}P)/n_{k−1}",
         _made(context),
         cases,
         lambda t: over(t, t[1] if swapped else t[0]),
     )
+    return printed, corrected
 
 
 def _eq17_check(context: Context, *, largest: bool = True) -> Outcome:

@@ -104,18 +104,20 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
         "with n_i = ΔT*·Λ_i it is M* of (6)", "random classes of one prompt length",
         random_cases(rng, context.choose(20, 200, 2000)), meets_equilibrium,
     )  # fmt: skip
-    return Findings(
-        refute(
-            "(11) is the memory of a full batch",
-            made,
-            fulls,
-            verify_eq11,
-            _as_data,
-            holds=lambda f: (
-                (printed_policy_memory(*f) if printed else closed_form(f)) == full_batch(f)
-            ),
+    as_printed = refute(
+        "(11) is the memory of a full batch",
+        made,
+        fulls,
+        verify_eq11,
+        _as_data,
+        holds=lambda f: (
+            (printed_policy_memory(*f) if printed else closed_form(f)) == full_batch(f)
         ),
-        examine("the corrected form is", made, fulls, corrected),
+    )
+    as_corrected = examine("the corrected form is", made, fulls, corrected)
+    return Findings(
+        as_printed,
+        as_corrected,
         fits,
         numbers={
             "(11) for 15:14:12:8": float(printed_policy_memory(*fulls[0])),
@@ -220,21 +222,20 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
         terms = (n * width * ((i * width) + 1) for i, n in enumerate(thresholds))
         return lacking == thresholds[0] * merged[0] + Fraction(sum(terms), 2)
 
-    return (
-        refute(
-            "M^π of (14)",
-            "random segments, stage by stage",
-            cases,
-            verify_eq14,
-            lambda c: {"prompt": c[0], "width": c[1], "thresholds": list(c[2])},
-            holds=lambda c: (
-                (exact_memory(c) if second else printed_segment_memory(*c)) == exact_memory(c)
-            ),
+    printed = refute(
+        "M^π of (14)",
+        "random segments, stage by stage",
+        cases,
+        verify_eq14,
+        lambda c: {"prompt": c[0], "width": c[1], "thresholds": list(c[2])},
+        holds=lambda c: (
+            (exact_memory(c) if second else printed_segment_memory(*c)) == exact_memory(c)
         ),
-        examine("the corrected form", "the same", cases, corrected),
-        examine("what (14) lacks", "the same", cases, too_small),
-        examine("with L = m and l'_j = j, (14) is (10)", "the same sizes", cases, alike),
     )
+    as_corrected = examine("the corrected form", "the same", cases, corrected)
+    more = examine("what (14) lacks", "the same", cases, too_small)
+    another = examine("with L = m and l'_j = j, (14) is (10)", "the same sizes", cases, alike)
+    return printed, as_corrected, more, another
 
 
 def figure_problem(total: int, d1: Fraction) -> NestedProblem:

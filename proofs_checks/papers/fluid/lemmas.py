@@ -147,19 +147,21 @@ def verify_display(data: Data) -> str | None:
 
 def _display_check(context: Context, *, as_printed: bool = True, still: bool = False) -> Outcome:
     made = _made(context)
-    return refute(
+    printed = refute(
         "sum from r = 1",
         made,
         _paths(context),
         verify_display,
         lambda p: {"arrivals": list(p[0]), "rate": p[1]},
         holds=lambda p: display_holds(*p, printed=as_printed),
-    ), examine("sum from r = k", made, _paths(context), lambda p: display_holds(*p, printed=still))
+    )
+    corrected = examine(
+        "sum from r = k", made, _paths(context), lambda p: display_holds(*p, printed=still)
+    )
+    return printed, corrected
 
 
 _SOURCE = "fluid paper, Lemma {} (appendix B.0.1)"
-
-
 _QUEUE = ("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ a positive integer")
 
 

@@ -143,19 +143,21 @@ def _equality_check(
             return means[-1] < 3 * means[steps // 16]
         return max(means) <= 2 * n + share * n / (2 * room) + _MARGIN
 
-    return refute(
+    as_printed = refute(
         "with ≤ in (14) the mean queue is O(1)",
         "equality, one segment of one type, n = 1, 2, 3, d0 = 10, d1 = 1; laws by convolution",
         cases,
         verify_equality,
         lambda c: {**c[0].data, "batches": c[1]},
         holds=bounded,
-    ), examine(
+    )
+    corrected = examine(
         "with < it stays below Kingman's bound",
         f"n = 1, 2, 3, ΔT·λ/n in {shares}; laws by convolution",
         list(product(singles, shares)),
         strict,
     )
+    return as_printed, corrected
 
 
 CLAIMS = (

@@ -195,23 +195,25 @@ def _check(
             outputs, ((3, 2), (4, 3), (5, 3)), (10, 100), intervals
         )
     ]
+    printed = refute(
+        "the display leaves room for what a prompt needs",
+        f"two segments, l'_1 in {outputs}, three pairs of thresholds, 1/Λ in {intervals} "
+        "times ΔT; exactly",
+        cases,
+        verify,
+        lambda c: dict(vars(c)),
+        holds=room,
+        applies=lambda c: c.applies,
+    )
+    corrected = examine(
+        what,
+        "runs of Nested WAIT on random small engines",
+        _loads(context),
+        lambda load: bounded(load, stages),
+    )
     return Findings(
-        refute(
-            "the display leaves room for what a prompt needs",
-            f"two segments, l'_1 in {outputs}, three pairs of thresholds, 1/Λ in {intervals} "
-            "times ΔT; exactly",
-            cases,
-            verify,
-            lambda c: dict(vars(c)),
-            holds=room,
-            applies=lambda c: c.applies,
-        ),
-        examine(
-            what,
-            "runs of Nested WAIT on random small engines",
-            _loads(context),
-            lambda load: bounded(load, stages),
-        ),
+        printed,
+        corrected,
         summary="As in Theorem 1, what is under way, or waits for its cohort, is forgotten; the "
         "orders O(1/T) and O(1) stay.",
     )

@@ -191,24 +191,28 @@ def _check(
         return printed_chance(case) <= 2 / case.inverse
 
     suffices = partial(buffer_suffices, buffer=buffer)
+    as_printed = refute(
+        "exceeded with probability at most δ, or even 2δ",
+        made,
+        cases,
+        verify,
+        lambda c: {
+            "prompt": c.prompt,
+            "output": c.output,
+            "thresholds": list(c.thresholds),
+            "rates": [list(pair) for pair in c.rates],
+            "batches": c.batches,
+            "inverse": c.inverse,
+        },
+        holds=printed,
+        applies=lambda c: c.applies,
+    )
+    corrected = examine(
+        "with the memory of a full batch", made, cases, suffices, lambda c: c.applies
+    )
     return Findings(
-        refute(
-            "exceeded with probability at most δ, or even 2δ",
-            made,
-            cases,
-            verify,
-            lambda c: {
-                "prompt": c.prompt,
-                "output": c.output,
-                "thresholds": list(c.thresholds),
-                "rates": [list(pair) for pair in c.rates],
-                "batches": c.batches,
-                "inverse": c.inverse,
-            },
-            holds=printed,
-            applies=lambda c: c.applies,
-        ),
-        examine("with the memory of a full batch", made, cases, suffices, lambda c: c.applies),
+        as_printed,
+        corrected,
         summary="For two segments (11) lacks so much that the buffer cannot make up for it. With "
         "the full batch's memory, (m − 1)S in the logarithm is enough.",
     )

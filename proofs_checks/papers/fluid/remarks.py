@@ -62,16 +62,18 @@ def _remark1_check(
         return few is not None and many is not None and many <= 2 * few
 
     made = "lengths 1..m² spread evenly, least thresholds (n_1 = 51); m and m² types"
-    return refute(
+    as_printed = refute(
         "a segment per type: (12) at most doubles",
         made,
         cases,
         verify_remark1,
         lambda c: {"longest": c[0], "types": c[1]},
         holds=lambda c: at_most_double(c, printed),
-    ), examine(
+    )
+    corrected = examine(
         "two segments: (15) at most doubles", made, cases, lambda c: at_most_double(c, segments)
     )
+    return as_printed, corrected
 
 
 def _remark2_check(context: Context, *, types: int | None = None) -> Outcome:

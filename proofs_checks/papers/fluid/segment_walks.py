@@ -83,11 +83,7 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
 
 
 APPENDIX = "fluid paper, proof of Theorem 2 (appendix C)"
-
-
 QUEUE = ("W' = W + Y − n_k·1{W + Y ≥ n_k}", "steps are batches with segment k − 1")
-
-
 BINOMIAL = (*QUEUE, "Y independent Binomial(n_{k−1}, P_k)", "n_{k−1} > n_k > n_{k−1}P_k")
 
 
@@ -139,19 +135,21 @@ def verify_lemma9(data: Data) -> str | None:
 
 
 def _lemma9_check(context: Context, *, printed: bool = True, corrected: bool = True) -> Outcome:
-    return refute(
+    as_printed = refute(
         "X = Y − n_1",
         _made(context),
         _paths(context),
         verify_lemma9,
         lambda p: {"moved": list(p[0]), "first": p[1], "threshold": p[2]},
         holds=lambda p: walk_dominates(p, p[1] if printed else p[2]),
-    ), examine(
+    )
+    as_corrected = examine(
         "X = Y − n_k",
         _made(context),
         _paths(context),
         lambda p: walk_dominates(p, p[2] if corrected else p[1]),
     )
+    return as_printed, as_corrected
 
 
 #: ``n_{k−1}``, ``n_k``, ``P_k`` and s.
@@ -208,7 +206,7 @@ def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
         reached, most = laws_of(walk, sums=sums)
         return reached == most
 
-    return refute(
+    printed = refute(
         "W̃^{s+1} = n_k + max{0, S^1, ..., S^s}",
         "small n, P = 1/4 and 1/2, all transfers; in fractions",
         cases,
@@ -221,13 +219,15 @@ def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
         },
         holds=lambda c: agree(c, c[3]),
         applies=drifts_down,
-    ), examine(
+    )
+    corrected = examine(
         "W̃^s = n_k + max{0, S^1, ..., S^s}",
         "the same",
         cases,
         lambda c: agree(c, c[3] + 1 - late),
         drifts_down,
     )
+    return printed, corrected
 
 
 # Longer batches, appendices C and D.
@@ -283,21 +283,23 @@ def _domination_check(
     ]
     made = f"every pair of sequences of {steps} arrivals up to 3, n_1 = 1, 2, 3"
     shorter, longer = (mean_after_one(6, rate) for rate in (4.0, 5.0))
+    printed = refute(
+        "W ≤ W̄",
+        made,
+        cases,
+        verify_domination,
+        lambda c: {"arrivals": [list(c[0]), list(c[1])], "threshold": c[2]},
+        holds=lambda c: longer_dominate(c, reflected=reflected),
+    )
+    corrected = examine(
+        "W ≤ the walk reflected at 2n_1 with Ȳ",
+        made,
+        cases,
+        lambda c: longer_dominate(c, reflected=not still_queue),
+    )
     return Findings(
-        refute(
-            "W ≤ W̄",
-            made,
-            cases,
-            verify_domination,
-            lambda c: {"arrivals": [list(c[0]), list(c[1])], "threshold": c[2]},
-            holds=lambda c: longer_dominate(c, reflected=reflected),
-        ),
-        examine(
-            "W ≤ the walk reflected at 2n_1 with Ȳ",
-            made,
-            cases,
-            lambda c: longer_dominate(c, reflected=not still_queue),
-        ),
+        printed,
+        corrected,
         numbers={"E[W^1], n_1 = 6, 4 come": shorter, "E[W̄^1], n_1 = 6, 5 come": longer},
     )
 

@@ -223,22 +223,23 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
         )
         for what, index in _MENDED.items()
     ]
+    printed = refute(
+        "exceeded with probability at most δ, or even 2δ",
+        made,
+        cases,
+        verify_merged,
+        lambda c: {
+            "prompt": c.prompt,
+            "width": c.output,
+            "thresholds": list(c.thresholds),
+            "batches": c.batches,
+            "often": often,
+        },
+        holds=seldom,
+        applies=lambda c: c.applies,
+    )
     return Findings(
-        refute(
-            "exceeded with probability at most δ, or even 2δ",
-            made,
-            cases,
-            verify_merged,
-            lambda c: {
-                "prompt": c.prompt,
-                "width": c.output,
-                "thresholds": list(c.thresholds),
-                "batches": c.batches,
-                "often": often,
-            },
-            holds=seldom,
-            applies=lambda c: c.applies,
-        ),
+        printed,
         *single,
         examine("with the corrected memory", made, cases, suffices, lambda c: c.applies),
         numbers=_one_error_each(),

@@ -205,14 +205,16 @@ def _section61_check(
         *random_cases(context.rng, context.choose(10, 300, 3000)),
     ]
     made = "every pair of small classes at three loads, random stable cases; limits 1, 4, 16, ..."
-    return refute(
+    as_printed = refute(
         "some limit B meets (9)",
         made,
         cases,
         verify_section61,
         lambda case: case.data,
         holds=lambda c: _suits(c, printed),
-    ), examine("some limit B meets (9)", made, cases, lambda c: _suits(c, corrected))
+    )
+    as_corrected = examine("some limit B meets (9)", made, cases, lambda c: _suits(c, corrected))
+    return as_printed, as_corrected
 
 
 #: Rates of the ten bins and the thresholds that "follow (10)".

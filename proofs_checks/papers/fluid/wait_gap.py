@@ -184,7 +184,7 @@ def _check(
         for steps in context.choose((50, 200), (50, 100, 200), (50, 100, 200, 500))
     ]
     verify = partial(verify_gap if room is gap_leaves_room else verify_latency, critical=critical)
-    return refute(
+    printed = refute(
         "the display leaves room for what a prompt needs",
         f"one class, l' in {outputs}, n = 1..3, d0 = 10, 100, d1 = 1; exactly",
         cases,
@@ -192,12 +192,14 @@ def _check(
         lambda c: c.data,
         holds=room,
         applies=lambda c: c.applies,
-    ), examine(
+    )
+    corrected = examine(
         "from min(N_j, n_j·l'_j) on, and at most n_j·l'_j beyond stage 0, are under way",
         "runs of WAIT on random small engines, at every end of a batch",
         _loads(context),
         lambda load: load.holds(spare=spare),
     )
+    return printed, corrected
 
 
 _APPENDIX = "fluid paper, proof of Theorem 1 (appendix B.0.2)"

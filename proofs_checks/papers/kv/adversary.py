@@ -284,12 +284,14 @@ def _ratio_check(context: Context, *, goal: Fraction = Fraction(99, 100)) -> Out
         {"steps": n, "prompt": q} for n in range(3, context.choose(12, 60, 300)) for q in (1, 10)
     ]
     made = "ε = 1/3, 1/4, ..., printed formulas"
-    return refute("the ratio reaches 1/ε for M large", made, cases, verify_ratio), examine(
+    printed = refute("the ratio reaches 1/ε for M large", made, cases, verify_ratio)
+    corrected = examine(
         "the ratio exceeds 0.99/ε for M large",
         made,
         cases,
         lambda c: printed_ratio(c["steps"], 10**9) > goal * c["steps"],
     )
+    return printed, corrected
 
 
 CLAIMS = (

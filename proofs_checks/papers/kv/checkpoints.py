@@ -111,9 +111,13 @@ def _listed_check(
         return holds
 
     made = "random workers with one or two requests running, convention A"
-    return refute(
+    as_printed = refute(
         "what passes never exceeds M", made, states, verify_listed, holds=sound(printed)
-    ), examine("the same with the candidate's own completion", made, states, sound(corrected))
+    )
+    as_corrected = examine(
+        "the same with the candidate's own completion", made, states, sound(corrected)
+    )
+    return as_printed, as_corrected
 
 
 # Proposition 4.1.

@@ -194,17 +194,19 @@ def _safe(context: Context, sign: int) -> bool:
 def _margin_check(context: Context, *, sign: int = 1) -> Outcome:
     cases = [_drawn(context) for _ in range(context.choose(300, 3000, 30_000))]
     runs = range(context.choose(60, 600, 5000))
-    return refute(
+    printed = refute(
         "ô − δ in place of o keeps the memory, under one convention at least",
         "random requests at 0, |ô − o| ≤ δ ≤ 2, ô − δ ≥ 1",
         cases,
         verify_margin,
-    ), examine(
+    )
+    corrected = examine(
         "ô + δ does, in whole runs",
         "random instances, |ô − o| ≤ δ ≤ 3, convention C",
         runs,
         lambda _: _safe(context, sign),
     )
+    return printed, corrected
 
 
 CLAIMS = (

@@ -88,14 +88,16 @@ def _objective_check(context: Context, *, share: int = 1) -> Outcome:
         return printed_objective(schedule) - share * arrivals == total_latency(*schedule)
 
     schedules = list(_program_schedules(context))
-    return refute(
+    printed = refute(
         "objective = total latency",
         _MADE,
         schedules,
         verify_objective,
         _with_starts,
         holds=latency,
-    ), examine("objective − Σ a_i = total latency", _MADE, schedules, shifted)
+    )
+    corrected = examine("objective − Σ a_i = total latency", _MADE, schedules, shifted)
+    return printed, corrected
 
 
 def fits_from(schedule: Schedule, first: int) -> bool:
@@ -131,7 +133,7 @@ def _round_0_check(context: Context, *, first: int = 0) -> Outcome:
     def legal(schedule: Schedule) -> bool:
         return not violations(*schedule)
 
-    return refute(
+    printed = refute(
         "rows of rounds 1..T keep the memory",
         _MADE,
         schedules,
@@ -139,7 +141,11 @@ def _round_0_check(context: Context, *, first: int = 0) -> Outcome:
         _with_starts,
         holds=legal,
         applies=lambda s: fits_from(s, 1),
-    ), examine("rows of rounds 0..T do", _MADE, schedules, legal, lambda s: fits_from(s, first))
+    )
+    corrected = examine(
+        "rows of rounds 0..T do", _MADE, schedules, legal, lambda s: fits_from(s, first)
+    )
+    return printed, corrected
 
 
 def _running_check(context: Context, *, late: int = 0) -> Outcome:

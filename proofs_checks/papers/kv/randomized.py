@@ -105,12 +105,14 @@ def _distribution_check(context: Context, *, extra: int = 1) -> Outcome:
         chance = Fraction(1, steps * constant + extra)
         return len(printed_values(steps, constant)) * chance == 1
 
-    return refute(
+    printed = refute(
         "ε/c for each k adds up to 1",
         "ε = 1/3, 1/4, ..., c = 1, 2, ...",
         cases,
         verify_distribution,
-    ), examine("ε/(c + ε) for each k does", "the same", cases, one)
+    )
+    corrected = examine("ε/(c + ε) for each k does", "the same", cases, one)
+    return printed, corrected
 
 
 def verify_conditional(data: Data) -> str | None:
@@ -133,17 +135,19 @@ def _conditional_check(context: Context, *, missing: int = 2) -> Outcome:
         weight = Fraction(steps - missing, steps * constant)
         return all(len(hit(steps, k)) * Fraction(1, steps * constant) == weight for k in inside)
 
-    return refute(
+    printed = refute(
         "one of k = k′ + ε..k′ + 1 − 2ε comes with probability 1/c",
         "ε = 1/3, 1/4, ..., c = 1, 2, ...",
         cases,
         verify_conditional,
-    ), examine(
+    )
+    as_corrected = examine(
         "with probability (1 − 2ε)/c",
         "the same, every k′ with all of them in range",
         cases,
         corrected,
     )
+    return printed, as_corrected
 
 
 # The memory that is left.
@@ -177,14 +181,14 @@ def _room_check(context: Context, *, prompts: int = 1) -> Outcome:
         left: int = (steps - later - prompts) * prompt
         return problem.memory - held == left
 
-    return refute(
+    printed = refute(
         "(k − k′)M tokens are left at kM", "ε = 1/3, 1/4, ..., all k − k′", cases, verify_room
-    ), examine("(k′ + 1 − k)M − s are", "the same", cases, corrected)
+    )
+    as_corrected = examine("(k′ + 1 − k)M − s are", "the same", cases, corrected)
+    return printed, as_corrected
 
 
 PROOF = "KV-cache paper, proof of Theorem 6.4 (section 6)"
-
-
 _LAW = ("ε = 1/3, 1/4, ...", "c a positive integer")
 
 

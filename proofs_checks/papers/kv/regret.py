@@ -87,19 +87,21 @@ def verify_subset(data: Data) -> str | None:
 def _subset_check(context: Context, *, spare: int = 0) -> Outcome:
     # Rarer than what the other claims look for.
     cases = list(moments(context, 2 * draws(context)))
-    return refute(
+    printed = refute(
         "some optimum starts a subset of what Algorithm 2 starts",
         MADE,
         cases,
         verify_subset,
         lambda m: as_data(m.problem, now=m.now),
         holds=lambda m: not leaves_the_batch(m),
-    ), examine(
+    )
+    corrected = examine(
         "no optimum starts more requests",
         MADE,
         cases,
         lambda m: all(len(m.started(o)) + spare <= len(m.started(m.online)) for o in m.offline),
     )
+    return printed, corrected
 
 
 # The terms K(t′).
@@ -164,12 +166,14 @@ def _expectation_check(context: Context, *, share: int = 1) -> Outcome:
         for c, q, t in product(range(1, largest), range(1, largest), range(2, largest))
     ]
     made = f"CP = C_1·K̄ or, with probability 1/T, q·T; whole C_1·K̄, q, T below {largest}"
-    return refute("E CP ≤ C_1·K̄", made, cases, verify_expectation), examine(
+    printed = refute("E CP ≤ C_1·K̄", made, cases, verify_expectation)
+    corrected = examine(
         "E CP ≤ C_1·K̄ + q",
         made,
         cases,
         lambda case: expected(case) <= case["usual"] + share * case["slope"],
     )
+    return printed, corrected
 
 
 CLAIMS = (

@@ -233,18 +233,20 @@ def _check(
     count = context.choose(500, 3000, 30_000)
     draws = [_drawn(context, common=common) for _ in range(count)]
     states = [random_state(context.rng, corrected) for _ in range(count)]
-    return refute(
+    printed = refute(
         f"{what}, under one convention at least",
         "three random requests of different outputs on an empty worker",
         draws,
         verify,
-    ), examine(
+    )
+    as_corrected = examine(
         f"{what}, prompts that grow with the outputs",
         "random states",
         states,
         holds,
         lambda state: bool(state.waiting),
     )
+    return printed, as_corrected
 
 
 def _claim(name: str, texts: tuple[str, ...], holds: Statement, verify: Verifier) -> Claim:

@@ -80,19 +80,21 @@ def _check(
         ends = sum((now + kind.length) * c for now, c in enumerate(started(kind, [num])))
         return ends <= factor * area_bound(kind, num)
 
+    printed = refute(
+        "Algorithm 1 within a quarter of a steady start for some M, under A, B or C",
+        f"s = 1, o up to {longest}, M = 60·k, {list(batches)} times M/3 requests, k ≤ 1000",
+        cases,
+        verify_limit,
+    )
+    corrected = examine(
+        "the slots at which requests end sum up to at most twice the least that areas allow",
+        f"equal requests, s = 1, 2, o up to {small_longest}, small M, conventions A, B, C",
+        small,
+        at_most,
+    )
     return Findings(
-        refute(
-            "Algorithm 1 within a quarter of a steady start for some M, under A, B or C",
-            f"s = 1, o up to {longest}, M = 60·k, {list(batches)} times M/3 requests, k ≤ 1000",
-            cases,
-            verify_limit,
-        ),
-        examine(
-            "the slots at which requests end sum up to at most twice the least that areas allow",
-            f"equal requests, s = 1, 2, o up to {small_longest}, small M, conventions A, B, C",
-            small,
-            at_most,
-        ),
+        printed,
+        corrected,
         numbers={"total_at_M_600_s_1_o_2_n_2000": mine, "steady_start_there": steady},
     )
 

@@ -86,17 +86,19 @@ def _balance_check(
         expected = 1 + Fraction(2 * (steps - 1)) / share**power
         return abs(exact - expected) <= expected / 50
 
-    return refute(
+    printed = refute(
         "at εM/2 the ratio is below 3/2, or at 2εM below 1/2, of that at εM",
         "1/ε = 5, 6, ..., M = 2h/ε for h = 10, 1000, 10^5",
         cases,
         verify_balance,
-    ), examine(
+    )
+    corrected = examine(
         "with x·εM short requests the ratio is 1 + 2(1/ε − 1)/x within 2 %",
         f"the same ε, x = {', '.join(map(str, shares))}, M = 10^10/ε",
         [(n, share) for n in range(5, context.choose(12, 40, 200)) for share in shares],
         formula,
     )
+    return printed, corrected
 
 
 _REMARK = "KV-cache paper, Remark 6.3 (section 6)"
