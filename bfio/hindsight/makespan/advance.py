@@ -2,28 +2,16 @@
 
 from typing import NamedTuple
 
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import in_place, kernel
 from bfio.hindsight.makespan.kernel import (
     HEAD,
     LEFT_BITS,
     LEFT_MASK,
-    latency_to_go,
-    peaks_to_go,
-    sort_row,
-)
-from bfio.hindsight.makespan.store import (
-    BEST,
-    BEST_STATE,
-    GENERATED,
-    LANES,
-    LAST_ARRIVAL,
-    PER_PRESENT,
-    PER_STEP,
-    PER_TOKEN,
     Data,
-    Store,
-    place_of,
+    sort_row,
+    to_go,
 )
+from bfio.hindsight.makespan.store import BEST, BEST_STATE, GENERATED, Store, place_of
 from formulations.arrays import IntArray
 
 
@@ -49,7 +37,7 @@ class Room(NamedTuple):
     first: IntArray
 
 
-@entry_point
+@kernel
 def advance(
     parent: Parent,
     added: IntArray,
@@ -74,40 +62,24 @@ def advance(
     scratch : IntArray
         Four rows to work in.
     """
-    rules, counters = data.rules, store.counters
+    counters = store.counters
     counters[GENERATED] += 1
     row = scratch[2, : store.rows.shape[1]]
-    slots, order = row[HEAD:], scratch[3, : rules[LANES]]
-    running = _start(
-        store.rows[parent.state], slots, added, depth, data.load, data.output, rules[LANES]
-    )
-    cost = store.cost[parent.state] + rules[PER_PRESENT] * (running + parent.ready - depth)
+    slots, order = row[HEAD:], scratch[3, : data.lanes]
+    running = _start(store.rows[parent.state], slots, added, depth, data)
+    cost = store.cost[parent.state] + data.per_present * (running + parent.ready - depth)
     if running:
-        cost += rules[PER_STEP] + rules[PER_TOKEN] * room.loads.max()
-    alive = _grow(slots, 1 if rules[PER_PRESENT] == 0 else 0)
+        cost += data.per_step + data.per_token * room.loads.max()
+    alive = _grow(slots, 1 if data.per_present == 0 else 0)
     step, late = _next_step(parent.now + 1, alive, room.waiting, data.arrival)
     count = 0
     for c in range(len(room.waiting)):
         count += room.waiting[c] * data.radix[c]
-    sort_row(slots, rules[LANES], order)
-    row[0], row[1] = (step if late else rules[LAST_ARRIVAL]), count
-    if rules[PER_PRESENT]:
-        layer = step
-        to_go = latency_to_go(slots, data.arrival, data.output, room.waiting, step, scratch[0])
-    else:
-        # Layers of peaks count tokens: whatever leads to a state has emitted as many.
-        layer = parent.layer + running
-        to_go = peaks_to_go(
-            slots,
-            rules[LANES],
-            rules[PER_STEP],
-            rules[PER_TOKEN],
-            data.load,
-            data.output,
-            room.waiting,
-            scratch,
-        )
-    reach = cost + to_go
+    sort_row(slots, data.lanes, order)
+    row[0], row[1] = (step if late else data.last_arrival), count
+    # Layers of peaks count tokens: whatever leads to a state has emitted as many.
+    layer = step if data.per_present else parent.layer + running
+    reach = cost + to_go(slots, data, room.waiting, step, scratch)
     if reach >= counters[BEST]:
         return
     new = place_of(row, cost, reach, step, layer, store)
@@ -122,33 +94,23 @@ def advance(
         counters[BEST], counters[BEST_STATE] = cost, new
 
 
-# Arguments are single arrays where a function runs once per successor: Numba counts a reference
-# to each array of a tuple on every call.
-@entry_point
-def _start(
-    row: IntArray,
-    slots: IntArray,
-    added: IntArray,
-    depth: int,
-    load: IntArray,
-    output: IntArray,
-    lanes: int,
-) -> int:
+@in_place
+def _start(row: IntArray, slots: IntArray, added: IntArray, depth: int, data: Data) -> int:
     """Copy the slots of a row and fill in what starts; return how many run."""
     running = depth
     for j in range(len(slots)):
         slots[j] = row[HEAD + j]
         running += slots[j] != 0
     for d in range(depth):
-        lane, kind = added[d] // len(load), added[d] % len(load)
-        at = lane * (len(slots) // lanes)
+        lane, kind = added[d] // len(data.load), added[d] % len(data.load)
+        at = lane * (len(slots) // data.lanes)
         while slots[at] != 0:
             at += 1
-        slots[at] = load[kind] << LEFT_BITS | output[kind]
+        slots[at] = data.load[kind] << LEFT_BITS | data.output[kind]
     return running
 
 
-@entry_point
+@in_place
 def _grow(slots: IntArray, tokens: int) -> int:
     """Let a step pass, after which loads are larger by ``tokens``; return how many still run."""
     alive = 0
@@ -162,7 +124,7 @@ def _grow(slots: IntArray, tokens: int) -> int:
     return alive
 
 
-@entry_point
+@in_place
 def _next_step(step: int, alive: int, waiting: IntArray, arrival: IntArray) -> tuple[int, bool]:
     """Return the step at which the next decision falls, and whether requests arrive after it."""
     first, last = 2**62, -1

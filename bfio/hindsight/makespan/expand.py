@@ -6,22 +6,10 @@ occurs once; every prefix is an addition of its own. Lanes that look alike are f
 
 import numpy as np
 
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, in_place, kernel
 from bfio.hindsight.makespan.advance import Parent, Room, advance
-from bfio.hindsight.makespan.kernel import HEAD, LEFT_BITS
-from bfio.hindsight.makespan.store import (
-    BEST,
-    CONSERVING,
-    DROPPED,
-    EXPANDED,
-    GENERATED,
-    LANES,
-    MOST_SUCCESSORS,
-    OPEN,
-    PER_PRESENT,
-    Data,
-    Store,
-)
+from bfio.hindsight.makespan.kernel import HEAD, LEFT_BITS, Data
+from bfio.hindsight.makespan.store import BEST, DROPPED, EXPANDED, GENERATED, OPEN, Store
 from formulations.arrays import BoolArray, IntArray
 
 #: Successors between two looks at the clock: a fraction of a second.
@@ -35,7 +23,7 @@ def expand(chosen: IntArray, layer: int, data: Data, store: Store, scratch: IntA
     It stops after `_MANY` successors, so that the caller can look at the clock.
     """
     begun = store.counters[GENERATED]
-    lanes = data.rules[LANES]
+    lanes = data.lanes
     room = Room(
         np.zeros(len(data.counts), dtype=np.int64),
         np.zeros(lanes, dtype=np.int64),
@@ -53,7 +41,7 @@ def expand(chosen: IntArray, layer: int, data: Data, store: Store, scratch: IntA
     return len(chosen)
 
 
-@entry_point
+@kernel
 def _expand_one(
     index: int, layer: int, room: Room, data: Data, store: Store, scratch: IntArray
 ) -> None:
@@ -69,7 +57,7 @@ def _expand_one(
             coming += room.waiting[c]
     most = min(room.free.sum(), ready)
     # Latency idles only to wait for an arrival, see `horizon.latest_starts`.
-    settled = data.rules[CONSERVING] == 1 or (data.rules[PER_PRESENT] > 0 and coming == 0)
+    settled = data.conserving or (data.per_present > 0 and coming == 0)
     least = most if settled else 0
     if room.free.sum() == len(slots) and least == 0 and coming == 0:
         least = 1
@@ -78,7 +66,7 @@ def _expand_one(
     _enumerate(parent, least, most, alike, room, data, store, scratch)
 
 
-@entry_point
+@in_place
 def _read(row: IntArray, room: Room, data: Data) -> None:
     rest = row[1]
     for c in range(len(room.waiting)):
@@ -92,7 +80,7 @@ def _read(row: IntArray, room: Room, data: Data) -> None:
             room.free[lane] += row[j] == 0
 
 
-@entry_point
+@kernel
 def _alike(slots: IntArray, lanes: int) -> BoolArray:
     """Return for each lane whether it looks like the one before."""
     per_lane = len(slots) // lanes
@@ -105,7 +93,7 @@ def _alike(slots: IntArray, lanes: int) -> BoolArray:
     return alike
 
 
-@entry_point
+@kernel
 def _enumerate(
     parent: Parent,
     least: int,
@@ -138,7 +126,7 @@ def _enumerate(
             depth += 1
             if depth >= least:
                 advance(parent, added, depth, room, data, store, scratch)
-                if store.counters[GENERATED] - begun > data.rules[MOST_SUCCESSORS]:
+                if store.counters[GENERATED] - begun > data.most_successors:
                     bound = store.reach[parent.state]
                     store.counters[DROPPED] = min(store.counters[DROPPED], bound)
                     return
@@ -156,7 +144,7 @@ def _enumerate(
             code += 1
 
 
-@entry_point
+@in_place
 def _next_code(
     code: int,
     now: int,

@@ -6,9 +6,11 @@ slots. A slot is ``load · 2^20 + steps left`` of what runs there, 0 if free; th
 and the lanes are sorted, since neither has a name.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, in_place
 from formulations.arrays import IntArray
 
 #: Bits of a slot that hold the steps left.
@@ -18,34 +20,64 @@ LEFT_MASK = 2**LEFT_BITS - 1
 HEAD = 2
 
 
-@entry_point
-def peaks_to_go(
-    slots: IntArray,
-    lanes: int,
-    per_step: int,
-    per_token: int,
-    load: IntArray,
-    output: IntArray,
-    waiting: IntArray,
-    scratch: IntArray,
-) -> int:
-    """Return a bound on the cost of all steps from a state on, for peaks.
+class Data(NamedTuple):
+    """The kinds and the rules; see `SearchForm`.
 
-    The bounds are those of `formulations.hindsight_makespan.bound` on what is left of the
-    requests, and the sum of the peaks that the running requests alone cause.
+    ``radix`` weighs the counts of a state; ``last_arrival`` and ``most_successors`` (of a state)
+    are numbers.
+    """
+
+    arrival: IntArray
+    load: IntArray
+    output: IntArray
+    radix: IntArray
+    counts: IntArray
+    lanes: int
+    per_step: int
+    per_token: int
+    per_present: int
+    conserving: bool
+    last_arrival: int
+    most_successors: int
+
+
+@entry_point
+def first_reach(slots: IntArray, data: Data, scratch: IntArray) -> int:
+    """Return a bound on the cost of everything, from the state in which nothing has started."""
+    return to_go(slots, data, data.counts, 0, scratch)
+
+
+@in_place
+def to_go(slots: IntArray, data: Data, waiting: IntArray, step: int, scratch: IntArray) -> int:
+    """Return a bound on the cost of all steps from a state on.
 
     Parameters
     ----------
     slots : IntArray
         Slots of the state, lane after lane.
-    lanes, per_step, per_token
-        See `SearchForm`.
-    load, output, waiting : IntArray
-        Shape (C,): kinds, and how many of each have not started.
+    data : Data
+        Kinds and costs.
+    waiting : IntArray
+        Shape (C,): how many of each kind have not started.
+    step : int
+        The step of the state.
     scratch : IntArray
         Longer than any request and any load, twice; its first row is used for steps, its second
         for heights.
     """
+    if data.per_present:
+        return _latency_to_go(slots, data, waiting, step, scratch[0])
+    return _peaks_to_go(slots, data, waiting, scratch)
+
+
+@in_place
+def _peaks_to_go(slots: IntArray, data: Data, waiting: IntArray, scratch: IntArray) -> int:
+    """Bound the costs of steps and peaks.
+
+    The bounds are those of `formulations.hindsight_makespan.bound` on what is left of the
+    requests, and the sum of the peaks that the running requests alone cause.
+    """
+    lanes, load, output = data.lanes, data.load, data.output
     total_slots = len(slots)
     per_lane = total_slots // lanes
     tokens, work, longest, top = 0, 0, 0, 0
@@ -77,22 +109,17 @@ def peaks_to_go(
         forced += peak
     peaks = max(forced, (work + lanes - 1) // lanes)
     if max(top, longest) + 1 < scratch.shape[1]:
-        peaks = max(peaks, _layers(slots, load, output, waiting, scratch, longest, top))
+        peaks = max(peaks, _layers(slots, data, waiting, scratch, longest, top))
     steps = max(longest, (tokens + total_slots - 1) // total_slots)
-    return per_step * steps + per_token * peaks
+    return data.per_step * steps + data.per_token * peaks
 
 
-@entry_point
+@in_place
 def _layers(
-    slots: IntArray,
-    load: IntArray,
-    output: IntArray,
-    waiting: IntArray,
-    scratch: IntArray,
-    longest: int,
-    top: int,
+    slots: IntArray, data: Data, waiting: IntArray, scratch: IntArray, longest: int, top: int
 ) -> int:
     """Return ``Σ over heights of max(⌈loads above / slots⌉, longest part above)``."""
+    load, output = data.load, data.output
     drain, entries = scratch[0], scratch[1]
     drain[: longest + 1] = 0
     entries[: top + 2] = 0
@@ -121,16 +148,11 @@ def _layers(
     return total
 
 
-@entry_point
-def latency_to_go(
-    slots: IntArray,
-    arrival: IntArray,
-    output: IntArray,
-    waiting: IntArray,
-    step: int,
-    ready: IntArray,
+@in_place
+def _latency_to_go(
+    slots: IntArray, data: Data, waiting: IntArray, step: int, ready: IntArray
 ) -> int:
-    """Return a bound on the latency that requests gather from a step on.
+    """Bound the latency that requests gather from a step on.
 
     With arrivals ignored, shortest first on machines that are free when their slots are is
     optimal, so kinds must be sorted by output; then the steps before the arrivals are given back.
@@ -147,13 +169,13 @@ def latency_to_go(
             for j in range(1, len(slots)):
                 if ready[j] < ready[first]:
                     first = j
-            ready[first] += output[c]
-            ends += ready[first] - max(0, arrival[c] - step)
-            alone += output[c]
+            ready[first] += data.output[c]
+            ends += ready[first] - max(0, data.arrival[c] - step)
+            alone += data.output[c]
     return running + max(ends, alone)
 
 
-@entry_point
+@in_place
 def sort_row(row: IntArray, lanes: int, order: IntArray) -> None:
     """Sort the slots of each lane, then the lanes, largest first; ``order`` follows the lanes."""
     per_lane = len(row) // lanes
@@ -176,7 +198,7 @@ def sort_row(row: IntArray, lanes: int, order: IntArray) -> None:
             at -= 1
 
 
-@entry_point
+@in_place
 def _is_less(row: IntArray, one: int, other: int, per_lane: int) -> bool:
     for j in range(per_lane):
         left, right = row[one * per_lane + j], row[other * per_lane + j]
@@ -185,7 +207,7 @@ def _is_less(row: IntArray, one: int, other: int, per_lane: int) -> bool:
     return False
 
 
-@entry_point
+@in_place
 def _hash(row: IntArray) -> int:
     value = np.uint64(1469598103934665603)
     for entry in row:
@@ -194,7 +216,7 @@ def _hash(row: IntArray) -> int:
     return int(value & np.uint64(2**62 - 1))
 
 
-@entry_point
+@in_place
 def find(row: IntArray, rows: IntArray, table: IntArray) -> int:
     """Return the place of a row in the hash table: its own, or the free one where it belongs."""
     mask = len(table) - 1

@@ -16,7 +16,7 @@ import numpy as np
 
 from bfio.hindsight.makespan.expand import expand
 from bfio.hindsight.makespan.form import MAX_COST, SearchForm
-from bfio.hindsight.makespan.kernel import HEAD, LEFT_BITS, find, latency_to_go, peaks_to_go
+from bfio.hindsight.makespan.kernel import HEAD, LEFT_BITS, Data, first_reach
 from bfio.hindsight.makespan.store import (
     BEST,
     BEST_STATE,
@@ -25,13 +25,12 @@ from bfio.hindsight.makespan.store import (
     GENERATED,
     GONE,
     HASHED,
-    LAST_ARRIVAL,
     OPEN,
     USED,
-    Data,
     Store,
     collect,
     rehash,
+    remember,
 )
 from formulations.arrays import IntArray
 
@@ -148,30 +147,15 @@ class StepSearch:
         store.counters[USED] = store.counters[HASHED] = 1
         row = np.zeros(store.rows.shape[1], dtype=np.int64)
         later = bool((form.arrival > 0).any())
-        row[0] = 0 if later else data.rules[LAST_ARRIVAL]
+        row[0] = 0 if later else data.last_arrival
         row[1] = int(form.count @ data.radix)
         store.rows[0] = row
         store.cost[0] = store.when[0] = 0
         store.parent[0] = -1
         store.status[0] = OPEN
-        if form.is_latency:
-            reach = latency_to_go(
-                row[HEAD:], form.arrival, form.output, form.count, 0, self._scratch[0]
-            )
-        else:
-            reach = peaks_to_go(
-                row[HEAD:],
-                form.lanes,
-                form.per_step,
-                form.per_token,
-                form.load,
-                form.output,
-                form.count,
-                self._scratch,
-            )
-        store.reach[0] = reach
+        store.reach[0] = first_reach(row[HEAD:], data, self._scratch)
         store.after[0], store.head[0] = -1, 0
-        store.table[find(row, store.rows, store.table)] = 0
+        remember(0, store)
 
     def _narrow(self, chosen: IntArray, width: int, store: Store) -> IntArray:
         """Keep the states of least bound; give the room of the others back."""
@@ -225,22 +209,19 @@ def _data(form: SearchForm, most_successors: int) -> Data:
     for count in form.count.tolist()[::-1]:
         radix.append(unit)
         unit *= count + 1
-    rules = (
-        form.lanes,
-        form.per_step,
-        form.per_token,
-        form.per_present,
-        int(form.conserving),
-        int(form.arrival.max()),
-        most_successors,
-    )
     return Data(
         form.arrival,
         form.load,
         form.output,
         np.array(radix[::-1], dtype=np.int64),
         form.count,
-        np.array(rules, dtype=np.int64),
+        lanes=form.lanes,
+        per_step=form.per_step,
+        per_token=form.per_token,
+        per_present=form.per_present,
+        conserving=form.conserving,
+        last_arrival=int(form.arrival.max()),
+        most_successors=most_successors,
     )
 
 

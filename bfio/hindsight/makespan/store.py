@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, in_place, kernel
 from bfio.hindsight.makespan.kernel import find
 from formulations.arrays import IntArray
 
@@ -12,23 +12,6 @@ from formulations.arrays import IntArray
 OPEN, EXPANDED, GONE = 0, 1, 2
 #: Places in ``counters``.
 USED, FREE, BEST, BEST_STATE, DROPPED, HASHED, GENERATED = range(7)
-#: Places in ``rules``.
-LANES, PER_STEP, PER_TOKEN, PER_PRESENT, CONSERVING, LAST_ARRIVAL, MOST_SUCCESSORS = range(7)
-
-
-class Data(NamedTuple):
-    """The kinds and the rules; see `SearchForm`.
-
-    ``rules`` holds lanes, per_step, per_token, per_present, conserving, last arrival, and most
-    successors of a state.
-    """
-
-    arrival: IntArray
-    load: IntArray
-    output: IntArray
-    radix: IntArray
-    counts: IntArray
-    rules: IntArray
 
 
 class Store(NamedTuple):
@@ -56,7 +39,7 @@ class Store(NamedTuple):
     counters: IntArray
 
 
-@entry_point
+@kernel
 def place_of(row: IntArray, cost: int, reach: int, step: int, layer: int, store: Store) -> int:
     """Return the index at which to write a state; −1 if it is known as cheap, or there is no room.
 
@@ -91,7 +74,7 @@ def place_of(row: IntArray, cost: int, reach: int, step: int, layer: int, store:
     return int(new)
 
 
-@entry_point
+@in_place
 def _new_index(store: Store) -> int:
     counters = store.counters
     if counters[HASHED] > 9 * len(store.table) // 10:
@@ -103,6 +86,12 @@ def _new_index(store: Store) -> int:
         return -1
     counters[USED] += 1
     return int(counters[USED] - 1)
+
+
+@entry_point
+def remember(index: int, store: Store) -> None:
+    """Keep the place of a state in the hash table."""
+    store.table[find(store.rows[index], store.rows, store.table)] = index
 
 
 @entry_point
