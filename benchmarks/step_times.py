@@ -24,7 +24,7 @@ from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
-from formulations.backends import Limits
+from formulations.backends import SolveLimits
 from formulations.backends.highs import Highs
 from formulations.errors import InputError, use_one_of
 from formulations.results import BoundKind, Termination
@@ -214,7 +214,9 @@ def _of_backend(result: StepResult, whole_s: float) -> Answer:
 def _highs(problem: StepProblem, time_limit: float, seed: int) -> Answer:
     """HiGHS alone, as anyone would call it; `highs-challenged` is the backend of the toolkit."""
     began = time.perf_counter()
-    outcome = Highs(challenge=False).solve(StepProgram(problem), Limits(time_limit, seed), None)
+    outcome = Highs(challenge=False).solve(
+        StepProgram(problem), SolveLimits(time_limit, seed), None
+    )
     whole_s = time.perf_counter() - began
     claims = outcome.termination is Termination.OPTIMAL
     assignment = bound = None

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from formulations.arrays import FloatArray, integer
-from formulations.backends import Limits, WrittenProgram, backend, check_method, run_backend
+from formulations.backends import SolveLimits, WrittenProgram, backend, check_method, run_backend
 from formulations.errors import CapabilityError
 from formulations.results import BoundKind, ProgramResult, Termination
 from formulations.standard_form import StandardForm, compile_model
@@ -28,7 +28,7 @@ P = TypeVar("P")
 S = TypeVar("S")
 R = TypeVar("R", bound=ProgramResult[Any])
 
-NO_LIMITS = Limits()
+NO_LIMITS = SolveLimits()
 
 
 class Formulation(ABC, Generic[P, S, R]):
@@ -145,10 +145,10 @@ class Formulation(ABC, Generic[P, S, R]):
         CapabilityError
             If the program is too large to write.
         """
-        return cls(problem).solved(backend, Limits(time_limit, seed), hint)
+        return cls(problem).solved(backend, SolveLimits(time_limit, seed), hint)
 
     def solved(
-        self, method: str = "cp-sat", limits: Limits = NO_LIMITS, hint: S | None = None
+        self, method: str = "cp-sat", limits: SolveLimits = NO_LIMITS, hint: S | None = None
     ) -> R:
         """Solve this program with a backend; see `solve`."""
         if (answer := self.settled(method)) is not None:
@@ -288,5 +288,5 @@ class Formulation(ABC, Generic[P, S, R]):
         form = self.standard_form
         relaxation = replace(form, integral=np.zeros(form.num_columns, dtype=np.bool_))
         highs = backend("highs")
-        bound = highs.solve(WrittenProgram(relaxation), Limits(time_limit), None).bound
+        bound = highs.solve(WrittenProgram(relaxation), SolveLimits(time_limit), None).bound
         return None if bound is None else float(bound)

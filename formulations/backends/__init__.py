@@ -4,10 +4,10 @@ from formulations.backends.cp_sat import CpSat
 from formulations.backends.highs import Highs
 from formulations.backends.interface import (
     Backend,
-    Limits,
     ModelProgram,
     Outcome,
     Program,
+    SolveLimits,
     WrittenProgram,
 )
 from formulations.backends.pyomo_solver import PyomoSolver
@@ -58,10 +58,10 @@ def check_method(name: str, own: tuple[str, ...]) -> None:
 
 __all__ = [
     "Backend",
-    "Limits",
     "ModelProgram",
     "Outcome",
     "Program",
+    "SolveLimits",
     "WrittenProgram",
     "backend",
     "check_method",

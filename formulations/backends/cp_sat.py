@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from formulations.arrays import FloatArray
-from formulations.backends.interface import Limits, Outcome, Program, require_integer_form
+from formulations.backends.interface import Outcome, Program, SolveLimits, require_integer_form
 from formulations.errors import CapabilityError
 from formulations.results import BoundKind, Termination
 from formulations.standard_form import StandardForm
@@ -27,7 +27,7 @@ class CpSat:
         """Whether ortools is installed."""
         return importlib.util.find_spec("ortools") is not None
 
-    def solve(self, program: Program, limits: Limits, hint: FloatArray | None) -> Outcome:
+    def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
         """Solve the standard form; every variable must be an integer with finite bounds."""
         from ortools import __version__
         from ortools.sat.python import cp_model

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from formulations.arrays import FloatArray
-from formulations.backends.interface import Limits, Outcome, Program
+from formulations.backends.interface import Outcome, Program, SolveLimits
 from formulations.results import BoundKind, Termination
 from formulations.standard_form import StandardForm
 
@@ -45,7 +45,7 @@ class Highs:
         """Whether highspy is installed."""
         return importlib.util.find_spec("highspy") is not None
 
-    def solve(self, program: Program, limits: Limits, hint: FloatArray | None) -> Outcome:
+    def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
         """Solve the standard form by branch and cut (or simplex, if it is continuous)."""
         form = program.standard_form
         outcome = _run(form, _options(limits), hint)
@@ -54,7 +54,7 @@ class Highs:
         return outcome
 
 
-def _challenged(form: StandardForm, outcome: Outcome, limits: Limits) -> Outcome:
+def _challenged(form: StandardForm, outcome: Outcome, limits: SolveLimits) -> Outcome:
     """Look for better points until a claimed optimum stands; count the claims that fell."""
     refuted = 0
     while outcome.termination is Termination.OPTIMAL:
@@ -69,7 +69,7 @@ def _challenged(form: StandardForm, outcome: Outcome, limits: Limits) -> Outcome
     return outcome
 
 
-def _better(form: StandardForm, outcome: Outcome, limits: Limits) -> Outcome:
+def _better(form: StandardForm, outcome: Outcome, limits: SolveLimits) -> Outcome:
     """Solve for a point that costs at least 1 less than the claimed optimum."""
     assert outcome.values is not None
     claimed = round(float(form.objective @ np.round(outcome.values)))
@@ -91,7 +91,7 @@ def _with_cutoff(form: StandardForm, most: float) -> StandardForm:
     )
 
 
-def _options(limits: Limits) -> dict[str, Any]:
+def _options(limits: SolveLimits) -> dict[str, Any]:
     options: dict[str, Any] = {
         "output_flag": False,
         "threads": limits.threads,

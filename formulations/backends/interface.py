@@ -55,7 +55,7 @@ class WrittenProgram:
 
 
 @dataclass(frozen=True)
-class Limits:
+class SolveLimits:
     """How long and how to solve.
 
     Parameters
@@ -113,7 +113,7 @@ class Backend(Protocol):
     def available(self) -> bool:
         """Whether the solver is installed; imports nothing heavy."""
 
-    def solve(self, program: Program, limits: Limits, hint: FloatArray | None) -> Outcome:
+    def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
         """Solve, starting from ``hint`` (shape (n,)) where the solver takes one."""
 
 

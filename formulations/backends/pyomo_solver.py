@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from formulations.arrays import FloatArray
-from formulations.backends.interface import Limits, Outcome, Program
+from formulations.backends.interface import Outcome, Program, SolveLimits
 from formulations.errors import CapabilityError
 from formulations.results import BoundKind, Termination
 
@@ -37,7 +37,7 @@ class PyomoSolver:
         """Whether Pyomo is installed."""
         return importlib.util.find_spec("pyomo") is not None
 
-    def solve(self, program: Program, limits: Limits, hint: FloatArray | None) -> Outcome:
+    def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
         """Solve the Pyomo model; hint and seed are not passed on."""
         solver = self._opened()
         solver.config.time_limit = limits.time_limit
@@ -120,6 +120,6 @@ def _values(model: Any, program: Program) -> FloatArray:
     """Variable values in the column order of the standard form."""
     from pyomo.environ import Var
 
-    found = {variable.name: variable.value for variable in model.component_data_objects(Var)}
+    values = {variable.name: variable.value for variable in model.component_data_objects(Var)}
     # A variable in no row keeps no value; any within its bounds will do, so 0 stands in.
-    return np.array([found[name] or 0.0 for name in program.standard_form.column_names])
+    return np.array([values[name] or 0.0 for name in program.standard_form.column_names])

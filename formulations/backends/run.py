@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable
 
 from formulations.arrays import FloatArray
-from formulations.backends.interface import Backend, Limits, Outcome, Program
+from formulations.backends.interface import Backend, Outcome, Program, SolveLimits
 from formulations.backends.pyomo_solver import PyomoSolver
 
 
 def run_backend(
     solver: Backend,
     program: Program,
-    limits: Limits,
+    limits: SolveLimits,
     start: Callable[[], FloatArray | None] = lambda: None,
 ) -> tuple[Outcome, float]:
     """Solve a program that is not written yet.
@@ -22,7 +22,7 @@ def run_backend(
         What solves.
     program : Program
         Writes its forms when first asked for them.
-    limits : Limits
+    limits : SolveLimits
         Time and seed.
     start : callable
         Returns a point of the program's standard form to start from, or None.

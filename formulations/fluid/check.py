@@ -47,14 +47,14 @@ def admission_violations(
     objective : Objective
         What the value counts.
     """
-    found = _routes(problem, routing)
+    violated = _routes(problem, routing)
     for j, (kind, row) in enumerate(zip(problem.classes, routing, strict=True)):
         if (excess := sum(row, _ZERO) - kind.rate) > 0:
-            found[f"rate[{j}]"] = excess
-    found |= _overwork(problem, routing)
+            violated[f"rate[{j}]"] = excess
+    violated |= _overwork(problem, routing)
     if value is not None and (error := abs(value - throughput_of(problem, routing, objective))):
-        found["objective"] = error
-    return found
+        violated["objective"] = error
+    return violated
 
 
 def admission_price_violations(
@@ -64,14 +64,14 @@ def admission_price_violations(
     objective: Objective = Objective.STAGES,
 ) -> dict[str, Fraction]:
     """Return where dual prices pay less for a request than it is worth, or are negative."""
-    found = {f"work[{g}]": -p for g, p in enumerate(work_prices) if p < 0}
-    found |= {f"rate[{j}]": -u for j, u in enumerate(rate_prices) if u < 0}
+    violated = {f"work[{g}]": -p for g, p in enumerate(work_prices) if p < 0}
+    violated |= {f"rate[{j}]": -u for j, u in enumerate(rate_prices) if u < 0}
     for j, kind in enumerate(problem.classes):
         for g, price in enumerate(work_prices):
             missing = objective.worth(kind) - rate_prices[j] - kind.work * price
             if kind.may_use(g) and missing > 0:
-                found[f"x[{j},{g}]"] = missing
-    return found
+                violated[f"x[{j},{g}]"] = missing
+    return violated
 
 
 def admission_bound(
@@ -89,11 +89,11 @@ def margin_violations(
     problem: FluidProblem, routing: Routing, margin: Fraction
 ) -> dict[str, Fraction]:
     """Return what keeps a routing from serving ``margin`` times all rates."""
-    found = _routes(problem, routing)
+    violated = _routes(problem, routing)
     for j, (kind, row) in enumerate(zip(problem.classes, routing, strict=True)):
         if (missing := margin * kind.rate - sum(row, _ZERO)) > 0:
-            found[f"routed[{j}]"] = missing
-    return found | _overwork(problem, routing)
+            violated[f"routed[{j}]"] = missing
+    return violated | _overwork(problem, routing)
 
 
 def margin_bound(problem: FluidProblem, work_prices: Sequence[Fraction]) -> Fraction | None:
@@ -119,12 +119,12 @@ def margin_bound(problem: FluidProblem, work_prices: Sequence[Fraction]) -> Frac
 
 def _routes(problem: FluidProblem, routing: Routing) -> dict[str, Fraction]:
     """Return negative rates, and rates where the class may not go."""
-    found = {}
+    violated = {}
     for j, (kind, row) in enumerate(zip(problem.classes, routing, strict=True)):
         for g, rate in zip(range(len(problem.workers)), row, strict=True):
             if rate < 0 or (rate > 0 and not kind.may_use(g)):
-                found[f"x[{j},{g}]"] = abs(rate)
-    return found
+                violated[f"x[{j},{g}]"] = abs(rate)
+    return violated
 
 
 def _overwork(problem: FluidProblem, routing: Routing) -> dict[str, Fraction]:

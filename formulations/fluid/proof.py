@@ -1,6 +1,6 @@
 """Points and prices of the fluid programs put together: a result, optimal if they prove it.
 
-The prices are of work and rates; what they prove is judged by the checker, whoever found them.
+The prices are of work and rates; what they prove is judged by the checker, whoever violated them.
 """
 
 from fractions import Fraction
@@ -51,13 +51,13 @@ def admission_result(
     """
     value = throughput_of(problem, routing, objective)
     bound = admission_bound(problem, work_prices, rate_prices)
-    found = admission_violations(problem, routing, stated_value, objective)
-    found |= admission_price_violations(problem, work_prices, rate_prices, objective)
+    violated = admission_violations(problem, routing, stated_value, objective)
+    violated |= admission_price_violations(problem, work_prices, rate_prices, objective)
     return AdmissionResult(
-        termination=_termination(value, bound, found),
+        termination=_termination(value, bound, violated),
         value=value,
         bound=bound,
-        violations=found,
+        violations=violated,
         problem=problem,
         objective=objective,
         routing=routing,
@@ -72,12 +72,12 @@ def margin_result(
 ) -> MarginResult:
     """Return the answer of the margin program, with the margin ``value``; see above."""
     bound = margin_bound(problem, work_prices)
-    found = margin_violations(problem, routing, value)
+    violated = margin_violations(problem, routing, value)
     return MarginResult(
-        termination=_termination(value, bound, found),
+        termination=_termination(value, bound, violated),
         value=value,
         bound=bound,
-        violations=found,
+        violations=violated,
         problem=problem,
         routing=routing,
         work_prices=work_prices,
@@ -86,6 +86,6 @@ def margin_result(
 
 
 def _termination(
-    value: Fraction, bound: Fraction | None, found: dict[str, Fraction]
+    value: Fraction, bound: Fraction | None, violated: dict[str, Fraction]
 ) -> Termination:
-    return Termination.OPTIMAL if value == bound and not found else Termination.FAILED
+    return Termination.OPTIMAL if value == bound and not violated else Termination.FAILED

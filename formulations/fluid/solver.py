@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from formulations.backends import Limits
+from formulations.backends import SolveLimits
 from formulations.fluid.objective import Objective
 from formulations.fluid.problem import FluidProblem
 from formulations.fluid.proof import admission_result, margin_result
@@ -52,7 +52,7 @@ def solve_equilibrium(
     from formulations.fluid.equilibrium_program import build
 
     solve = solve_linear(
-        lambda: build(problem, within_memory=within_memory), backend, Limits(time_limit, seed)
+        lambda: build(problem, within_memory=within_memory), backend, SolveLimits(time_limit, seed)
     )
     linear, vertex = solve.linear, solve.vertex
     if vertex.point is None:
@@ -103,7 +103,7 @@ def solve_throughput(
     from formulations.fluid.throughput_program import build
 
     solve = solve_linear(
-        lambda: build(problem, objective=objective), backend, Limits(time_limit, seed)
+        lambda: build(problem, objective=objective), backend, SolveLimits(time_limit, seed)
     )
     prices = solve.prices
     return admission_result(
@@ -155,7 +155,7 @@ def solve_margin_program(
     """Solve the margin program as a linear program, whatever the routes; see `solve_margin`."""
     from formulations.fluid.margin_program import build
 
-    solve = solve_linear(lambda: build(problem), backend, Limits(time_limit, seed))
+    solve = solve_linear(lambda: build(problem), backend, SolveLimits(time_limit, seed))
     return margin_result(
         problem,
         _routing(problem, solve),

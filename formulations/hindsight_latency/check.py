@@ -31,7 +31,7 @@ def violations(
     if strangers:
         return strangers
     arrivals = problem.arrival.tolist()
-    found = {
+    violated = {
         f"arrival[{i}]": arrival - start
         for i, (arrival, start) in enumerate(zip(arrivals, starts, strict=True))
         if start < arrival
@@ -39,10 +39,10 @@ def violations(
     used = memory_used(problem, starts)
     for round_, tokens in sorted(used.items()):
         if tokens > problem.memory:
-            found[f"memory[{round_}]"] = tokens - problem.memory
+            violated[f"memory[{round_}]"] = tokens - problem.memory
     if objective is not None and (error := abs(objective - total_latency(problem, starts))):
-        found["objective"] = error
-    return found
+        violated["objective"] = error
+    return violated
 
 
 def total_latency(problem: LatencyProblem, starts: Sequence[int]) -> int:

@@ -66,17 +66,17 @@ def violations(
         if strangers:
             return strangers
     arrivals = problem.arrival.tolist()
-    found = {f"arrival[{i}]": a - starts[i] for i, a in enumerate(arrivals) if starts[i] < a}
+    violated = {f"arrival[{i}]": a - starts[i] for i, a in enumerate(arrivals) if starts[i] < a}
     nowhere = [i for i, g in enumerate(workers) if not 0 <= g < problem.workers]
-    if found or nowhere:
-        return found | {f"workers[{i}]": 1 for i in nowhere}
-    found = _slots(problem, starts, workers)
+    if violated or nowhere:
+        return violated | {f"workers[{i}]": 1 for i in nowhere}
+    violated = _slots(problem, starts, workers)
     if problem.work_conserving:
-        found |= _idling(problem, starts)
+        violated |= _idling(problem, starts)
     if objective is not None:
         error = abs(objective - objective_value(problem, starts, workers))
-        found |= {"objective": error} if error else {}
-    return found
+        violated |= {"objective": error} if error else {}
+    return violated
 
 
 def objective_value(
@@ -143,14 +143,14 @@ def _slots(
         of_worker = changes.setdefault(worker, {})
         of_worker[start] = of_worker.get(start, 0) + 1
         of_worker[start + output] = of_worker.get(start + output, 0) - 1
-    found = {}
+    violated = {}
     for worker in sorted(changes):
         running = 0
         for step in sorted(changes[worker]):
             running += changes[worker][step]
             if running > problem.slots:
-                found[f"slots[{worker},{step}]"] = running - problem.slots
-    return found
+                violated[f"slots[{worker},{step}]"] = running - problem.slots
+    return violated
 
 
 def _idling(problem: MakespanProblem, starts: Sequence[int]) -> dict[str, int]:
@@ -164,11 +164,11 @@ def _idling(problem: MakespanProblem, starts: Sequence[int]) -> dict[str, int]:
         runs[start] = runs.get(start, 0) + 1
         runs[start + output] = runs.get(start + output, 0) - 1
     waiting = running = 0
-    found = {}
+    violated = {}
     for step in sorted(set(waits) | set(runs)):
         waiting += waits.get(step, 0)
         running += runs.get(step, 0)
         missed = min(waiting, problem.total_slots - running)
         if missed > 0:
-            found[f"work_conserving[{step}]"] = missed
-    return found
+            violated[f"work_conserving[{step}]"] = missed
+    return violated

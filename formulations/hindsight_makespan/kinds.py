@@ -78,10 +78,10 @@ def kinds(problem: MakespanProblem, *, aggregate: bool = True) -> tuple[Kind, ..
         prompts = np.ones_like(prompts)
     groups = alike(arrival, prompts, problem.output, aggregate=aggregate)
     latest = latest_starts(problem)
-    found = []
+    grouped = []
     listed = 0
     for (first, prompt, output, _), members in groups.items():
         listed += len(members)
         open_lanes = min(lanes(problem)[0], listed)
-        found.append(Kind(prompt, output, tuple(members), first, latest[members[0]], open_lanes))
-    return tuple(found)
+        grouped.append(Kind(prompt, output, tuple(members), first, latest[members[0]], open_lanes))
+    return tuple(grouped)

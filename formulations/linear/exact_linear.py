@@ -50,20 +50,20 @@ class ExactLinear:
 
     def primal_violations(self, point: Sequence[Fraction]) -> dict[str, Fraction]:
         """Return how much each row or sign is violated; empty if x is feasible."""
-        found = {name: -x for name, x in zip(self.columns, point, strict=True) if x < 0}
+        violated = {name: -x for name, x in zip(self.columns, point, strict=True) if x < 0}
         for i, name in enumerate(self.rows):
             excess = self.activity(i, point) - self.bound[i]
             if excess > 0:
-                found[name] = excess
-        return found
+                violated[name] = excess
+        return violated
 
     def dual_violations(self, prices: Sequence[Fraction]) -> dict[str, Fraction]:
         """Return how much each column's ``yᵀA >= c`` or sign is violated."""
-        found = {name: -y for name, y in zip(self.rows, prices, strict=True) if y < 0}
+        violated = {name: -y for name, y in zip(self.rows, prices, strict=True) if y < 0}
         for j, worth in enumerate(self._priced(prices)):
             if worth < self.cost[j]:
-                found[self.columns[j]] = self.cost[j] - worth
-        return found
+                violated[self.columns[j]] = self.cost[j] - worth
+        return violated
 
     def proves_infeasible(self, prices: Sequence[Fraction]) -> bool:
         """Return whether ``y >= 0, yᵀA >= 0, b·y < 0``: Farkas, so no x satisfies ``A x <= b``."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations.backends import Limits, ModelProgram, Outcome, backend, run_backend
+from formulations.backends import ModelProgram, Outcome, SolveLimits, backend, run_backend
 from formulations.linear.exact_linear import ExactLinear, exact_linear
 from formulations.linear.simplex import ExactVertex, exact_vertex
 
@@ -55,7 +55,7 @@ class LinearSolve:
         }
 
 
-def solve_linear(write: Callable[[], Any], method: str, limits: Limits) -> LinearSolve:
+def solve_linear(write: Callable[[], Any], method: str, limits: SolveLimits) -> LinearSolve:
     """Solve a Pyomo model.
 
     Parameters
@@ -64,7 +64,7 @@ def solve_linear(write: Callable[[], Any], method: str, limits: Limits) -> Linea
         Returns the model; see `exact_linear` for what it may hold.
     method : str
         A backend that takes continuous variables: ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
-    limits : Limits
+    limits : SolveLimits
         Time and seed of the backend. What it leaves unsolved is solved exactly all the same.
     """
     program = ModelProgram(write)

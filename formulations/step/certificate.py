@@ -26,7 +26,7 @@ import numpy as np
 
 from formulations.arrays import IntArray
 from formulations.errors import InputError
-from formulations.step.exhaustion import Placements, PricedWorkers, Work, has_disjoint_choice
+from formulations.step.exhaustion import Placements, PricedWorkers, WorkBudget, has_disjoint_choice
 from formulations.step.problem import Objective, StepProblem
 
 _UNREACHABLE = -(1 << 60)
@@ -266,7 +266,7 @@ def _none_beats(
     """Whether a search through all that could beat the claim finds nothing."""
     try:
         if left is not None and not core.admits_all:
-            work = Work()
+            work = WorkBudget()
             return not any(_beaten_under(core, certificate, target, p, work) for p in left)
     except InputError:
         if len(core.sizes) > _MAX_PLACED:
@@ -278,11 +278,11 @@ def _none_beats(
         core.base.tolist(),
         core.capacity.tolist(),
         core.ascending[::-1].tolist(),
-    ).beat(target, Work())
+    ).beat(target, WorkBudget())
 
 
 def _beaten_under(
-    core: _Core, certificate: Certificate, target: int, peak: int, work: Work
+    core: _Core, certificate: Certificate, target: int, peak: int, work: WorkBudget
 ) -> bool:
     """Whether disjoint subsets under this peak beat the claim, at the prices that allow fewest."""
     needed = core.value(peak, 0) - target + 1

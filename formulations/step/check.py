@@ -34,11 +34,11 @@ def violations(
     if strangers:
         return strangers
     loads = _loads(problem, assignment)
-    found = _slot_violations(problem, assignment) | _token_violations(problem, loads)
-    found |= _required_violations(problem, assignment)
+    violated = _slot_violations(problem, assignment) | _token_violations(problem, loads)
+    violated |= _required_violations(problem, assignment)
     if objective is not None and (error := abs(objective - plain_objective(problem, loads))):
-        found["objective"] = error
-    return found
+        violated["objective"] = error
+    return violated
 
 
 def _is_worker(worker: object, num_workers: int) -> bool:
@@ -69,14 +69,14 @@ def plain_objective(problem: StepProblem, loads: list[list[int]]) -> int:
 
 
 def _slot_violations(problem: StepProblem, assignment: Sequence[int | None]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    violated: dict[str, int] = {}
     for g, slots in enumerate(problem.capacity.tolist()):
         if (excess := assignment.count(g) - slots) > 0:
-            found[f"capacity[{g}]"] = excess
+            violated[f"capacity[{g}]"] = excess
     admitted = len(assignment) - assignment.count(None)
     if admitted != problem.num_admitted:
-        found["use_slots"] = abs(admitted - problem.num_admitted)
-    return found
+        violated["use_slots"] = abs(admitted - problem.num_admitted)
+    return violated
 
 
 def _token_violations(problem: StepProblem, loads: list[list[int]]) -> dict[str, int]:

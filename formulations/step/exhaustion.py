@@ -15,7 +15,7 @@ WORK_LIMIT = 4_000_000
 _NONE = -(1 << 59)
 
 
-class Work:
+class WorkBudget:
     """Counts steps, and raises beyond the limit."""
 
     def __init__(self, limit: int = WORK_LIMIT) -> None:
@@ -68,7 +68,7 @@ class PricedWorkers:
             return _NONE
         return int(self.table[count, min(room, self.table.shape[1] - 1)])
 
-    def near_best(self, worker: int, least: int, work: Work) -> Iterator[tuple[int, int]]:
+    def near_best(self, worker: int, least: int, work: WorkBudget) -> Iterator[tuple[int, int]]:
         """Yield value and bits of every subset of this worker that is worth ``least`` or more."""
         ending = (0, self.margins[worker], 0, len(self.sizes))
         stack = [(self.capacity[worker], *ending)]
@@ -85,7 +85,7 @@ class PricedWorkers:
                     stack.append((count - 1, worth, left, members | 1 << i, i))
 
 
-def has_disjoint_choice(workers: PricedWorkers, budget: int, work: Work) -> bool:
+def has_disjoint_choice(workers: PricedWorkers, budget: int, work: WorkBudget) -> bool:
     """Whether disjoint subsets, one for each worker, cost at most ``budget``.
 
     A subset costs what it is worth less than its worker's best, and a request left over its price.
@@ -106,7 +106,7 @@ def _choose(
     workers: int,
     used: int,
     budget: int,
-    work: Work,
+    work: WorkBudget,
 ) -> bool:
     """Serve the remaining ``workers`` (bits) from these columns, all disjoint from ``used``."""
     wasted = [i for i, price in enumerate(prices) if price > budget and not used >> i & 1]
@@ -153,7 +153,7 @@ class Placements:
     capacity: list[int]
     descending: list[int]
 
-    def beat(self, target: int, work: Work) -> bool:
+    def beat(self, target: int, work: WorkBudget) -> bool:
         """Whether a placement has an objective below ``target``."""
         start = tuple(sorted(zip(self.base, self.capacity, strict=True)))
         admitted = min(len(self.descending), sum(self.capacity))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from formulations.arrays import FloatArray
-from formulations.backends import Limits
+from formulations.backends import SolveLimits
 from formulations.formulation import NO_LIMITS, Formulation
 from formulations.results import Termination, TieRule
 from formulations.standard_form import StandardForm
@@ -76,7 +76,7 @@ class StepProgram(Formulation[StepProblem, Sequence[int | None], StepResult]):
     def solved(
         self,
         method: str = "cp-sat",
-        limits: Limits = NO_LIMITS,
+        limits: SolveLimits = NO_LIMITS,
         hint: Sequence[int | None] | None = None,
     ) -> StepResult:
         """Solve with weights in lowest terms; see `solve`."""

@@ -30,9 +30,9 @@ def wait_violations(problem: WaitProblem, thresholds: Sequence[int]) -> dict[str
         Empty for a solution. ``served[j]`` is by how many the threshold of class j is too small
         for (9), ``memory`` the excess in tokens, ``thresholds[j]`` what is no positive integer.
     """
-    found = _shape(thresholds, len(problem.fluid.classes))
-    if found:
-        return found
+    violated = _shape(thresholds, len(problem.fluid.classes))
+    if violated:
+        return violated
     classes, worker = problem.fluid.classes, problem.fluid.workers[0]
     memory = sum(
         n * ((kind.output + 1) * kind.prompt + _sum_to(kind.output))
@@ -40,10 +40,10 @@ def wait_violations(problem: WaitProblem, thresholds: Sequence[int]) -> dict[str
     )
     time = worker.d0 + worker.d1 * memory
     for j, (n, kind) in enumerate(zip(thresholds, classes, strict=True)):
-        _require(found, f"served[{j}]", n, kind.rate * time, strict=problem.strict)
+        _require(violated, f"served[{j}]", n, kind.rate * time, strict=problem.strict)
     if problem.within_memory and memory > worker.memory:
-        found["memory"] = memory - worker.memory
-    return found
+        violated["memory"] = memory - worker.memory
+    return violated
 
 
 def nested_violations(problem: NestedProblem, thresholds: Sequence[int]) -> dict[str, int]:
@@ -56,9 +56,9 @@ def nested_violations(problem: NestedProblem, thresholds: Sequence[int]) -> dict
         1, or i = 2..L, is too small for (10), with ``groups[g].`` before it if there are several
         prompt lengths; ``memory`` the excess in tokens.
     """
-    found = _shape(thresholds, sum(len(group.ends) for group in problem.groups))
-    if found:
-        return found
+    violated = _shape(thresholds, sum(len(group.ends) for group in problem.groups))
+    if violated:
+        return violated
     parts, start = [], 0
     for group in problem.groups:
         parts.append(thresholds[start : start + len(group.ends)])
@@ -68,13 +68,13 @@ def nested_violations(problem: NestedProblem, thresholds: Sequence[int]) -> dict
     for g, (group, part) in enumerate(zip(problem.groups, parts, strict=True)):
         place = f"groups[{g}]." if len(parts) > 1 else ""
         reached = [_rate_from(group, entry) for entry in group.entries]
-        _require(found, f"{place}first", part[0], reached[0] * time, strict=problem.strict)
+        _require(violated, f"{place}first", part[0], reached[0] * time, strict=problem.strict)
         for i in range(1, len(part)):
             needed = part[i - 1] * reached[i] / reached[i - 1]
-            _require(found, f"{place}drift[{i + 1}]", part[i], needed, strict=problem.strict)
+            _require(violated, f"{place}drift[{i + 1}]", part[i], needed, strict=problem.strict)
     if problem.within_memory and memory > problem.worker.memory:
-        found["memory"] = memory - problem.worker.memory
-    return found
+        violated["memory"] = memory - problem.worker.memory
+    return violated
 
 
 def time_varying_violations(
@@ -85,21 +85,23 @@ def time_varying_violations(
     For sinusoidal rates (13) is judged by bounds a hair above the suprema, see `VaryingRates`.
     """
     group, profile = problem.group, problem.profile
-    found = _shape(thresholds, len(group.ends))
-    if found:
-        return found
+    violated = _shape(thresholds, len(group.ends))
+    if violated:
+        return violated
     memory = _full(group, thresholds)
     time = problem.worker.d0 + problem.worker.d1 * memory
     most = profile.largest_window(range(len(group.outputs)), time)
-    _require(found, "first", thresholds[0], most, strict=True)
+    _require(violated, "first", thresholds[0], most, strict=True)
     for i in range(1, len(thresholds)):
         here = [j for j, o in enumerate(group.outputs) if group.entries[i - 1] <= o]
         later = [j for j in here if group.outputs[j] > group.ends[i - 1]]
         share = profile.largest_share(later, [j for j in here if j not in later])
-        _require(found, f"drift[{i + 1}]", thresholds[i], thresholds[i - 1] * share, strict=True)
+        _require(
+            violated, f"drift[{i + 1}]", thresholds[i], thresholds[i - 1] * share, strict=True
+        )
     if problem.within_memory and memory > problem.worker.memory:
-        found["memory"] = memory - problem.worker.memory
-    return found
+        violated["memory"] = memory - problem.worker.memory
+    return violated
 
 
 def _full(group: PromptGroup, thresholds: Sequence[int]) -> int:
@@ -117,11 +119,11 @@ def _rate_from(group: PromptGroup, entry: int) -> Fraction:
 
 
 def _require(
-    found: dict[str, int], name: str, value: int, bound: Fraction, *, strict: bool
+    violated: dict[str, int], name: str, value: int, bound: Fraction, *, strict: bool
 ) -> None:
     needed = floor(bound) + 1 if strict else ceil(bound)
     if value < needed:
-        found[name] = needed - value
+        violated[name] = needed - value
 
 
 def _shape(thresholds: Sequence[int], length: int) -> dict[str, int]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from formulations.arrays import FloatArray
-from formulations.backends import Limits
+from formulations.backends import SolveLimits
 from formulations.formulation import Formulation
 from formulations.results import Termination
 from formulations.thresholds.check import nested_violations
@@ -122,4 +122,4 @@ def solve_segments(
     if method == "brute-force":
         return SegmentProgram.solve_by_enumeration(finest)
     most = batch_and_waiting(finest, thresholds)
-    return SegmentProgram(finest, most).solved(method, Limits(time_limit, seed))
+    return SegmentProgram(finest, most).solved(method, SolveLimits(time_limit, seed))

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from formulations.arrays import FloatArray
-from formulations.backends import Limits, check_method
+from formulations.backends import SolveLimits, check_method
 from formulations.formulation import Formulation
 from formulations.results import Termination
 from formulations.thresholds.check import threshold_violations
@@ -110,4 +110,4 @@ def solve(
     program = ThresholdProgram(problem)
     if method in ("fixed-point", "brute-force"):
         return program.found(method)
-    return program.solved(method, Limits(time_limit, seed))
+    return program.solved(method, SolveLimits(time_limit, seed))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.backends import Limits
+from formulations.backends import SolveLimits
 from formulations.backends.highs import Highs
 from formulations.results import BoundKind, Termination
 from formulations.standard_form import StandardForm
@@ -44,7 +44,7 @@ class _LooseProgram:
 
 def test_highs_claims_a_false_optimum_without_peak_bounds() -> None:
     """HiGHS 1.13.1 alone calls 43,894,278 optimal; this layer does not pass that on."""
-    outcome = Highs(challenge=False).solve(_LooseProgram(), Limits(), None)
+    outcome = Highs(challenge=False).solve(_LooseProgram(), SolveLimits(), None)
     assert outcome.termination is Termination.OPTIMAL
     assert outcome.bound_kind is BoundKind.FLOAT
     assert outcome.values is not None
@@ -57,7 +57,7 @@ def test_highs_claims_a_false_optimum_without_peak_bounds() -> None:
 
 def test_a_challenge_refutes_the_false_optimum() -> None:
     """A second run finds a point that costs less; claims that fell are counted."""
-    outcome = Highs().solve(_LooseProgram(), Limits(), None)
+    outcome = Highs().solve(_LooseProgram(), SolveLimits(), None)
     assert round(outcome.bound or 0) <= OPTIMUM
     assert outcome.details["refuted_claims"] >= 1  # type: ignore[operator]
     assert outcome.details["challenged"] is True

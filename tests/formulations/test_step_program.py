@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from formulations import CapabilityError
-from formulations.backends import Limits, ModelProgram, backend
+from formulations.backends import ModelProgram, SolveLimits, backend
 from formulations.results import Termination
 from formulations.standard_form import compile_model
 from formulations.step import StepProblem, StepProgram, build
@@ -37,7 +37,9 @@ def _pinned(pins: dict[tuple[int, int], int], **options: object) -> Termination:
     model.pins = pyo.ConstraintList()
     for key, value in pins.items():
         model.pins.add(model.x[key] == value)
-    return backend("cp-sat").solve(ModelProgram(lambda: model), Limits(10.0), None).termination
+    return (
+        backend("cp-sat").solve(ModelProgram(lambda: model), SolveLimits(10.0), None).termination
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,10 +91,10 @@ def test_a_fractional_or_continuous_program_is_refused_by_cp_sat() -> None:
     model.objective = pyo.Objective(expr=model.y)
     model.row = pyo.Constraint(expr=0.5 * model.y >= 0.25)
     with pytest.raises(CapabilityError, match=r"y: continuous.*--method highs"):
-        backend("cp-sat").solve(ModelProgram(lambda: model), Limits(), None)
+        backend("cp-sat").solve(ModelProgram(lambda: model), SolveLimits(), None)
     model.y.domain = pyo.Integers
     with pytest.raises(CapabilityError, match="fractional"):
-        backend("cp-sat").solve(ModelProgram(lambda: model), Limits(), None)
+        backend("cp-sat").solve(ModelProgram(lambda: model), SolveLimits(), None)
 
 
 def test_highs_solves_a_continuous_program() -> None:
@@ -101,7 +103,7 @@ def test_highs_solves_a_continuous_program() -> None:
     model.y = pyo.Var(bounds=(0, 1))
     model.objective = pyo.Objective(expr=model.y)
     model.row = pyo.Constraint(expr=2 * model.y >= 1)
-    outcome = backend("highs").solve(ModelProgram(lambda: model), Limits(), None)
+    outcome = backend("highs").solve(ModelProgram(lambda: model), SolveLimits(), None)
     assert outcome.values is not None
     assert outcome.values[0] == pytest.approx(0.5)
     assert outcome.bound == pytest.approx(0.5)

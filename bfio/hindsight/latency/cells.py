@@ -79,11 +79,11 @@ class Windows:
 def open_windows(form: NormalForm, cells: Cells, starts: BoolArray) -> Windows:
     """Derive the open cells from the open starts."""
     rounds = starts.shape[1] - 1
-    found = np.zeros((rounds, len(cells.tokens)), dtype=np.bool_)
+    open_cells = np.zeros((rounds, len(cells.tokens)), dtype=np.bool_)
     for i, duration in enumerate(form.duration.tolist()):
         for age in range(min(duration, rounds)):
-            found[age:, cells.of_age[i, age]] |= starts[i, : rounds - age]
-    return Windows(starts, found)
+            open_cells[age:, cells.of_age[i, age]] |= starts[i, : rounds - age]
+    return Windows(starts, open_cells)
 
 
 def arrival_windows(form: NormalForm, cells: Cells, rounds: int) -> Windows:

@@ -23,7 +23,7 @@ _UNTRIED, _STARTS, _STAYS = range(3)
 _VALUE, _TOTAL, _PAID, _STARTED, _WAITING, _RUNNING, _ENTRIES = range(7)
 
 
-class Work(NamedTuple):
+class SearchNode(NamedTuple):
     """The node at hand.
 
     ``used`` holds the memory of this and each later round; ``running`` who runs, those that start
@@ -82,7 +82,7 @@ def expand(now: int, cutoff: int, parents: States, tables: Tables, children: Sta
 
 
 @entry_point
-def _work(now: int, tables: Tables) -> Work:
+def _work(now: int, tables: Tables) -> SearchNode:
     """Return room to work in, and what each choice costs at this round."""
     n, span = len(tables.prompt), tables.of_age.shape[1]
     here, stay, price = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
@@ -92,7 +92,7 @@ def _work(now: int, tables: Tables) -> Work:
         if now < len(tables.prices):
             here[i] = tables.cost[i, now] - base
             price[i] = tables.prices[now, tables.of_age[i, 0]]
-    return Work(
+    return SearchNode(
         np.zeros(_ENTRIES, np.int64),
         np.zeros(n, np.int64),
         np.zeros(span + 1, np.int64),
@@ -115,7 +115,7 @@ def _least_from(tables: Tables, i: int, t: int) -> int:
 
 
 @in_place
-def _enter(now: int, parent: int, parents: States, tables: Tables, work: Work) -> None:
+def _enter(now: int, parent: int, parents: States, tables: Tables, work: SearchNode) -> None:
     """Lay out a state, with no choice made."""
     node, start, used = work.node, work.start, work.used
     for t in range(len(used)):
@@ -144,7 +144,7 @@ def _enter(now: int, parent: int, parents: States, tables: Tables, work: Work) -
 
 
 @in_place
-def _choose(now: int, cutoff: int, depth: int, tables: Tables, work: Work) -> int:
+def _choose(now: int, cutoff: int, depth: int, tables: Tables, work: SearchNode) -> int:
     """Make the next choice for the waiting request at a depth; return the depth that follows."""
     node, choice, i = work.node, work.choice, work.waiting[depth]
     if choice[depth] == _STAYS:
@@ -167,7 +167,7 @@ def _choose(now: int, cutoff: int, depth: int, tables: Tables, work: Work) -> in
 
 
 @in_place
-def _may_start(i: int, cutoff: int, tables: Tables, work: Work) -> bool:
+def _may_start(i: int, cutoff: int, tables: Tables, work: SearchNode) -> bool:
     """Whether rules 1 and 3 and the memory allow a start."""
     level, twin = work.node[_STARTED], tables.twin[i]
     if twin >= 0 and work.start[twin] < 0:
@@ -182,7 +182,7 @@ def _may_start(i: int, cutoff: int, tables: Tables, work: Work) -> bool:
 
 
 @in_place
-def _start(i: int, now: int, tables: Tables, work: Work) -> None:
+def _start(i: int, now: int, tables: Tables, work: SearchNode) -> None:
     node, worst, level = work.node, work.worst, work.node[_STARTED]
     work.start[i] = now
     work.running[node[_RUNNING] + level] = i
@@ -195,14 +195,14 @@ def _start(i: int, now: int, tables: Tables, work: Work) -> None:
 
 
 @in_place
-def _withdraw(i: int, now: int, tables: Tables, work: Work) -> None:
+def _withdraw(i: int, now: int, tables: Tables, work: SearchNode) -> None:
     work.start[i] = -1
     work.node[_STARTED] -= 1
     _count(i, -1, now, tables, work)
 
 
 @in_place
-def _count(i: int, sign: int, now: int, tables: Tables, work: Work) -> None:
+def _count(i: int, sign: int, now: int, tables: Tables, work: SearchNode) -> None:
     """Add a start to sums and memory, or take it away."""
     work.node[_VALUE] += sign * work.here[i]
     work.node[_TOTAL] += sign * now
@@ -212,7 +212,7 @@ def _count(i: int, sign: int, now: int, tables: Tables, work: Work) -> None:
 
 
 @in_place
-def _raise_worst(now: int, newest: int, level: int, tables: Tables, work: Work) -> None:
+def _raise_worst(now: int, newest: int, level: int, tables: Tables, work: SearchNode) -> None:
     """Raise the losses from ``now`` on to those of one more request, alone and in pairs."""
     start, running, row = work.start, work.running, tables.row
     i = running[newest]
@@ -231,7 +231,7 @@ def _raise_worst(now: int, newest: int, level: int, tables: Tables, work: Work) 
 
 
 @in_place
-def _sum_ahead(level: int, work: Work) -> None:
+def _sum_ahead(level: int, work: SearchNode) -> None:
     total = 0
     for t in range(1, work.worst.shape[1]):
         total += work.worst[level, t]
@@ -239,7 +239,7 @@ def _sum_ahead(level: int, work: Work) -> None:
 
 
 @in_place
-def _write(settled: int, started: int, work: Work, children: States, child: int) -> None:
+def _write(settled: int, started: int, work: SearchNode, children: States, child: int) -> None:
     level, mark = work.node[_STARTED], children.mark
     children.bound[child], children.total[child] = settled, work.node[_TOTAL]
     children.reach[child] = settled + work.ahead[level]

@@ -63,7 +63,7 @@ _PIECE = 4096
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class RoundSearchResult:
     """What a search over rounds found and proved.
 
     Parameters
@@ -123,7 +123,7 @@ class RoundSearch:
             size=pairs.size,
         )
 
-    def run(self, best: int, width: int, deadline: float | None) -> SearchResult:
+    def run(self, best: int, width: int, deadline: float | None) -> RoundSearchResult:
         """Look for a sum of starts below ``best``.
 
         Parameters
@@ -140,12 +140,12 @@ class RoundSearch:
         width = min(width, _ROUND_WORK // n**2)
         states = self._root
         dropped = SCALE * best
-        found: IntArray | None = None
+        starts: IntArray | None = None
         room = min(20 * width + 1000, _BYTES // (4 * n + 40))
         generated, now = 0, 0
         while len(states.bound):
             if deadline is not None and time.perf_counter() >= deadline:
-                return SearchResult(found, self._proven(best, dropped, states), generated)
+                return RoundSearchResult(starts, self._proven(best, dropped, states), generated)
             children, lost = self._expand_some(states, now, SCALE * (best - 1), room)
             dropped = min(dropped, lost)
             generated += len(children.bound)
@@ -153,14 +153,14 @@ class RoundSearch:
             if len(complete):
                 first = complete[np.argmin(children.total[complete])]
                 if children.total[first] < best:
-                    best, found = int(children.total[first]), children.starts[first].copy()
+                    best, starts = int(children.total[first]), children.starts[first].copy()
             alive = (children.started < n) & (children.reach <= SCALE * (best - 1))
             self._drop_improvable(children, alive, now)
             states = self._undominated(children.select(alive), now)
             states, lost = states.best(width)
             dropped = min(dropped, lost)
             now += 1
-        return SearchResult(found, self._proven(best, dropped, states), generated)
+        return RoundSearchResult(starts, self._proven(best, dropped, states), generated)
 
     @staticmethod
     def _proven(best: int, dropped: int, states: States) -> int:
@@ -193,9 +193,9 @@ class RoundSearch:
         def of_piece(piece: slice) -> States | None:
             return self._expand_piece(states.select(piece), now, cutoff, share)
 
-        found = list(self._pool.map(of_piece, pieces))
-        children = [piece for piece in found if piece is not None]
-        if len(children) < len(found) or sum(len(piece.bound) for piece in children) > room:
+        expanded = list(self._pool.map(of_piece, pieces))
+        children = [piece for piece in expanded if piece is not None]
+        if len(children) < len(expanded) or sum(len(piece.bound) for piece in children) > room:
             return None
         return States.joined(children)
 

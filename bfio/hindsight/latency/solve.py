@@ -160,11 +160,11 @@ class _Run:
             priced = self._narrow(cells, priced)
             pairs = pair_losses(cells, priced, self._windows, self._pool)
             search = RoundSearch(self._form, cells, priced, pairs, self._pool)
-            found = search.run(self._best, width, self._deadline(1.0))
-            states += found.states
-            if found.starts is not None:
-                self._starts = found.starts.astype(np.int64)
-            self._raise_bound(found.bound, "search")
+            result = search.run(self._best, width, self._deadline(1.0))
+            states += result.states
+            if result.starts is not None:
+                self._starts = result.starts.astype(np.int64)
+            self._raise_bound(result.bound, "search")
         return states
 
     def _narrow(self, cells: Cells, priced: PricedBound) -> PricedBound:

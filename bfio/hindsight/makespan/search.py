@@ -42,7 +42,7 @@ _MAX_SCRATCH = 4096
 
 
 @dataclass(frozen=True)
-class Found:
+class StepSearchResult:
     """What a search found and proved, in its own costs.
 
     Parameters
@@ -98,7 +98,9 @@ class StepSearch:
         )
         self._scratch = np.zeros((4, max(size, form.lanes * form.slots + HEAD)), dtype=np.int64)
 
-    def run(self, known: int, width: int, most_successors: int, deadline: float | None) -> Found:
+    def run(
+        self, known: int, width: int, most_successors: int, deadline: float | None
+    ) -> StepSearchResult:
         """Look for a cost below ``known``.
 
         Parameters
@@ -168,7 +170,7 @@ class StepSearch:
         counters[FREE] += len(left)
         return chosen[ranked[:width]]
 
-    def _found(self, known: int, store: Store) -> Found:
+    def _found(self, known: int, store: Store) -> StepSearchResult:
         counters = store.counters
         used = int(counters[USED])
         waits = store.reach[:used][store.status[:used] == OPEN]
@@ -176,9 +178,9 @@ class StepSearch:
         bound = min(best, int(counters[DROPPED]), int(waits.min(initial=best)))
         # A complete schedule stays open: its reach is its cost, no less than the best.
         if counters[BEST_STATE] < 0:
-            return Found(None, [], [], bound, int(counters[GENERATED]))
+            return StepSearchResult(None, [], [], bound, int(counters[GENERATED]))
         starts, lanes = self._schedule(int(counters[BEST_STATE]), store)
-        return Found(best, starts, lanes, bound, int(counters[GENERATED]))
+        return StepSearchResult(best, starts, lanes, bound, int(counters[GENERATED]))
 
     def _schedule(self, state: int, store: Store) -> tuple[list[list[int]], list[list[int]]]:
         """Follow the parents back, then name the lanes forward."""

@@ -163,12 +163,12 @@ def _search(form: SearchForm, hand: _Hand, deadline: float | None) -> None:
     for width, most in STAGES:
         if hand.closed or (deadline is not None and time.perf_counter() >= deadline):
             return
-        found = search.run(form.cost(hand.objective), width, most, deadline)
-        hand.states += found.states
-        if found.cost is not None:
-            hand.objective = form.objective(found.cost)
-            hand.schedule = form.schedule(found.starts, found.lanes)
-        _raise(hand, form.objective(found.bound), "search")
+        result = search.run(form.cost(hand.objective), width, most, deadline)
+        hand.states += result.states
+        if result.cost is not None:
+            hand.objective = form.objective(result.cost)
+            hand.schedule = form.schedule(result.starts, result.lanes)
+        _raise(hand, form.objective(result.bound), "search")
 
 
 def _close_with_cp_sat(form: SearchForm, hand: _Hand, deadline: float, seed: int) -> None:
@@ -187,9 +187,9 @@ def _close_with_cp_sat(form: SearchForm, hand: _Hand, deadline: float, seed: int
     except CapabilityError:
         return
     unit = form.unit if problem.objective is Objective.WALL_CLOCK else 1
-    found = result.objective
-    if found is not None and not result.violations and found * unit < hand.objective:
-        hand.objective, hand.schedule = found * unit, result.required_solution()
+    objective = result.objective
+    if objective is not None and not result.violations and objective * unit < hand.objective:
+        hand.objective, hand.schedule = objective * unit, result.required_solution()
     if result.bound is not None and result.bound_kind is BoundKind.INTEGER:
         _raise(hand, result.bound * unit, "cp-sat")
 

@@ -102,15 +102,15 @@ def collect(layer: int, store: Store) -> IntArray:
     while index >= 0:
         count += 1
         index = store.after[index]
-    found = np.empty(count, dtype=np.int64)
+    open_states = np.empty(count, dtype=np.int64)
     count = 0
     index = store.head[layer]
     while index >= 0:
         if store.status[index] == OPEN and store.reach[index] < store.counters[BEST]:
-            found[count] = index
+            open_states[count] = index
             count += 1
         index = store.after[index]
-    return found[:count]
+    return open_states[:count]
 
 
 @entry_point

@@ -183,4 +183,4 @@ def test_searches_stop_at_their_limit() -> None:
     with pytest.raises(InputError, match="not re-derived within the limit"):
         certified_bound(problem, Certificate("enumeration", 1))
     with pytest.raises(InputError, match="not re-derived within the limit"):
-        exhaustion.Work(3).spend(4)
+        exhaustion.WorkBudget(3).spend(4)
