@@ -37,13 +37,10 @@ class _Starts:
     @staticmethod
     def of(groups: tuple[Kind, ...]) -> "_Starts":
         """Return the starts of some kinds."""
-        cells = [
-            (c, g, k)
-            for c, kind in enumerate(groups)
-            for g in range(kind.lanes)
-            for k in kind.starts
-        ]
-        kind, lane, start = np.array(cells, dtype=np.int64).T
+        windows = [(group.lanes, np.array(group.starts)) for group in groups]
+        kind = np.repeat(np.arange(len(groups)), [lanes * len(w) for lanes, w in windows])
+        lane = np.concatenate([np.repeat(np.arange(lanes), len(w)) for lanes, w in windows])
+        start = np.concatenate([np.tile(w, lanes) for lanes, w in windows])
         outputs = np.array([group.output for group in groups])[kind]
         prompts = np.array([group.prompt for group in groups])[kind]
         column = np.repeat(np.arange(len(kind)), outputs)
