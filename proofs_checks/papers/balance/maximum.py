@@ -10,7 +10,7 @@ from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.search import examine, refute
 
 #: Independent variables, each uniform on its values, and t.
-Instance = tuple[tuple[tuple[int, ...], ...], int]
+LoadsAndLevel = tuple[tuple[tuple[int, ...], ...], int]
 
 
 def _means(variables: Sequence[Sequence[int]]) -> list[Fraction]:
@@ -77,7 +77,7 @@ def verify_maximum(data: Data) -> str | None:
     return None if expected_maximum(variables) >= right else _described(variables, t, right)
 
 
-def _alike(context: Context) -> Iterator[Instance]:
+def _alike(context: Context) -> Iterator[LoadsAndLevel]:
     largest = context.choose(4, 6, 7)
     for count in range(2, largest + 1):
         for values in combinations(range(1, largest + 1), count):
@@ -85,7 +85,7 @@ def _alike(context: Context) -> Iterator[Instance]:
                 yield (values,) * workers, t
 
 
-def _alike_data(case: Instance) -> Data:
+def _alike_data(case: LoadsAndLevel) -> Data:
     variables, t = case
     return {"values": list(variables[0]), "workers": len(variables), "t": t}
 
@@ -96,7 +96,7 @@ def _maximum_check(
     cases = list(_alike(context))
     made = "loads uniform on every set of small values, 2 or 3 workers, all t"
 
-    def printed_holds(case: Instance) -> bool:
+    def printed_holds(case: LoadsAndLevel) -> bool:
         variables, t = case
         if non_negative:
             # Without centring the loads are positive, and the inequality is Markov's.
@@ -109,7 +109,7 @@ def _maximum_check(
 
     tight = 0
 
-    def corrected_holds(case: Instance) -> bool:
+    def corrected_holds(case: LoadsAndLevel) -> bool:
         nonlocal tight
         variables, t = case
         right = _means(variables)[0] + t * chance_of_excess(variables, t)
@@ -139,7 +139,7 @@ def verify_family(data: Data) -> str | None:
     return None if expected_maximum(variables) >= right else _described(variables, t, right)
 
 
-def _families(context: Context, alike: bool) -> Iterator[Instance]:
+def _families(context: Context, alike: bool) -> Iterator[LoadsAndLevel]:
     largest = context.choose(5, 6, 8)
     laws = list(combinations(range(1, largest + 1), 2))
     for variables in product(laws, repeat=2):
@@ -162,7 +162,7 @@ def _family_check(
         lambda c: {"variables": [list(v) for v in c[0]], "t": c[1]},
     )
 
-    def corrected_holds(case: Instance) -> bool:
+    def corrected_holds(case: LoadsAndLevel) -> bool:
         variables, t = case
         level = (min if floor else max)(_means(variables))
         right = level + t * chance_of_excess(variables, t)

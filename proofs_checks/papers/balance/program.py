@@ -18,13 +18,13 @@ from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import imbalance, multisets, reachable_loads
 
 #: Capacity, base loads [g][h] and contributions [i][h] of a step.
-Instance = tuple[list[int], list[list[int]], list[list[int]]]
+SmallStep = tuple[list[int], list[list[int]], list[list[int]]]
 
 
 # Algorithm 1 and (IO).
 
 
-def enumerated_optimum(instance: Instance, full_use: bool) -> int:
+def enumerated_optimum(instance: SmallStep, full_use: bool) -> int:
     """Return the least accumulated imbalance by Algorithm 1: all allocations, one by one."""
     capacity, base, contribution = instance
     G, N = len(capacity), len(contribution)
@@ -46,7 +46,7 @@ def enumerated_optimum(instance: Instance, full_use: bool) -> int:
     return best
 
 
-def _instances(context: Context) -> Iterator[Instance]:
+def _instances(context: Context) -> Iterator[SmallStep]:
     rng = context.rng
     for _ in range(context.choose(12, 80, 2000)):
         G, N, H = (int(rng.integers(1, 4)), int(rng.integers(1, 5)), int(rng.integers(0, 3)))
@@ -60,7 +60,7 @@ def _instances(context: Context) -> Iterator[Instance]:
 def _algorithm_check(context: Context, *, full_use: bool = True) -> Outcome:
     from formulations.step import StepProblem, solve
 
-    def holds(instance: Instance) -> bool:
+    def holds(instance: SmallStep) -> bool:
         capacity, base, contribution = instance
         problem = StepProblem(
             integer_vector(capacity, "capacity"),

@@ -24,7 +24,7 @@ from proofs_checks.step_enumeration import (
 )
 
 #: Slots per worker, sizes of a round, and the loads of one assignment of it.
-Instance = tuple[tuple[int, ...], tuple[int, ...], Loads]
+OptimalRound = tuple[tuple[int, ...], tuple[int, ...], Loads]
 Rule = Callable[[Loads], tuple[int, ...]]
 _EQUAL = ((2, 2, 2),)
 _MORE = ((2, 2), (2, 2, 2), (3, 3), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3))
@@ -42,7 +42,7 @@ def fewest_maximisers(loads: Loads) -> tuple[int, ...]:
 
 def optimal_rounds(
     shapes: Sequence[tuple[int, ...]], largest: int, rule: Rule
-) -> Iterator[Instance]:
+) -> Iterator[OptimalRound]:
     """Yield every optimal assignment, up to equal loads, of every round with these slots."""
     for slots in shapes:
         for sizes in multisets(sum(slots), largest):
@@ -54,7 +54,7 @@ def optimal_rounds(
                     yield slots, sizes, loads
 
 
-def gap_within_largest(instance: Instance) -> bool:
+def gap_within_largest(instance: OptimalRound) -> bool:
     """``M − m ≤ s_max`` with ``s_max`` the largest size there is."""
     _, sizes, loads = instance
     return gap(loads) <= max(sizes)
@@ -77,7 +77,7 @@ def verify(data: Data) -> str | None:
     )
 
 
-def as_data(instance: Instance) -> Data:
+def as_data(instance: OptimalRound) -> Data:
     """Return an instance as plain data, with an assignment that gives its loads."""
     slots, sizes, loads = instance
     groups = groups_with_loads([0] * len(slots), slots, sizes, loads)
@@ -115,7 +115,7 @@ def lemma_holds_by_program(problem: StepProblem) -> bool:
 
 def _rounds(
     context: Context, rule: Rule, shapes: Sequence[tuple[int, ...]]
-) -> tuple[str, Iterator[Instance]]:
+) -> tuple[str, Iterator[OptimalRound]]:
     """Return optimal assignments, and how they were made."""
     largest = context.choose(3, 5, 6)
     made = f"every optimal assignment of every round with sizes 1..{largest}, slots {shapes}"

@@ -16,7 +16,7 @@ ExactLaw = dict[int, Fraction]
 
 
 @dataclass(frozen=True)
-class Window:
+class ArrivalWindow:
     """Arrivals in a number of rounds: 0..``most`` per round, outputs 1..``longest``, all uniform.
 
     Parameters
@@ -57,27 +57,27 @@ class Window:
         return sum((n * p for n, p in self.law().items()), Fraction(0))
 
 
-def _windows(context: Context) -> Iterator[Window]:
+def _windows(context: Context) -> Iterator[ArrivalWindow]:
     rounds, most, longest = context.choose((4, 2, 3), (6, 3, 4), (10, 4, 6))
     for c, b, k in product(range(1, rounds + 1), range(1, most + 1), range(2, longest + 1)):
-        yield from (Window(c, b, k, below) for below in range(2, k + 1))
+        yield from (ArrivalWindow(c, b, k, below) for below in range(2, k + 1))
 
 
 # The mean.
-def printed_mean(window: Window) -> Fraction:
+def printed_mean(window: ArrivalWindow) -> Fraction:
     """``λ·C·F(ô)`` for the interval [t, t + C]."""
     rate = Fraction(window.most, 2)
     return rate * window.rounds * Fraction(window.below, window.longest)
 
 
-def in_interval(window: Window) -> Window:
+def in_interval(window: ArrivalWindow) -> ArrivalWindow:
     """Return the window of the C + 1 rounds of [t, t + C]."""
-    return Window(window.rounds + 1, window.most, window.longest, window.below)
+    return ArrivalWindow(window.rounds + 1, window.most, window.longest, window.below)
 
 
-def read_window(data: Data) -> Window:
+def read_window(data: Data) -> ArrivalWindow:
     """Read a window and refuse a meaningless one."""
-    window = Window(data["rounds"], data["most"], data["longest"], data["below"])
+    window = ArrivalWindow(data["rounds"], data["most"], data["longest"], data["below"])
     if min(window.rounds, window.most) < 1 or not 2 <= window.below <= window.longest <= 30:
         raise ValueError("no window")
     return window
@@ -98,7 +98,7 @@ def verify_mean(data: Data) -> str | None:
 def _mean_check(context: Context, *, up_to: int = 1) -> Outcome:
     windows = list(_windows(context))
 
-    def corrected(window: Window) -> bool:
+    def corrected(window: ArrivalWindow) -> bool:
         chance = Fraction(window.below - up_to, window.longest)
         return window.mean() == Fraction(window.most, 2) * window.rounds * chance
 
@@ -124,7 +124,7 @@ def tail(law: ExactLaw, least: Fraction) -> Fraction:
 def _hoeffding_check(context: Context, *, power: float = 2.0) -> Outcome:
     cases = [(w, Fraction(d, 10)) for w in _windows(context) for d in (1, 5, 10, 20)]
 
-    def bounded(case: tuple[Window, Fraction]) -> bool:
+    def bounded(case: tuple[ArrivalWindow, Fraction]) -> bool:
         window, delta = case
         law, mean = window.law(), window.mean()
         exponent = power * float(delta * mean) ** 2 / (window.rounds * window.most**2)

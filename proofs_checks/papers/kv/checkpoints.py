@@ -16,7 +16,7 @@ from proofs_checks.papers.kv.model import (
     random_problem,
     used,
 )
-from proofs_checks.papers.kv.selection import COMMON, State, fits, random_state
+from proofs_checks.papers.kv.selection import COMMON, WorkerState, fits, random_state
 from proofs_checks.search import examine, refute
 
 
@@ -39,8 +39,8 @@ def at_last_completion(memory: int, running: Sequence[Load], new: Sequence[Load]
     return used(together, max(slots for _, slots in together) - 1) <= memory
 
 
-def _agrees(test: Test) -> Callable[[State], bool]:
-    def holds(state: State) -> bool:
+def _agrees(test: Test) -> Callable[[WorkerState], bool]:
+    def holds(state: WorkerState) -> bool:
         columns = state.memory, state.running, state.waiting
         everywhere = fits(state.memory, [*state.running, *state.waiting])
         return test(*columns) == everywhere == equation_1(*columns)
@@ -61,7 +61,7 @@ def _checkpoint_check(context: Context, *, test: Test = at_completions) -> Outco
     )
 
 
-def listed_state(data: Data) -> State:
+def listed_state(data: Data) -> WorkerState:
     """Read a worker and one candidate under Equation (1), and refuse what is no such state."""
     memory, prompt, output = (data[key] for key in ("memory", "prompt", "candidate"))
     running = tuple((prompt + age, o - age + 1) for age, o in data["running"])
@@ -69,7 +69,7 @@ def listed_state(data: Data) -> State:
         raise ValueError("nothing runs, or a candidate that never fits")
     if any(not 1 <= age <= o for age, o in data["running"]) or not fits(memory, running):
         raise ValueError("a running request that has ended, or too many of them")
-    return State(memory, running, ((prompt, output + 1),))
+    return WorkerState(memory, running, ((prompt, output + 1),))
 
 
 def verify_listed(data: Data) -> str | None:

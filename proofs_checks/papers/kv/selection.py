@@ -30,7 +30,7 @@ from proofs_checks.search import examine, refute
 
 
 @dataclass(frozen=True)
-class State:
+class WorkerState:
     """The worker before a slot: memory, running loads that fit on their own, waiting loads."""
 
     memory: int
@@ -38,7 +38,7 @@ class State:
     waiting: tuple[Load, ...]
 
 
-def random_state(rng: np.random.Generator, prompts: str) -> State:
+def random_state(rng: np.random.Generator, prompts: str) -> WorkerState:
     """Draw a state.
 
     Parameters
@@ -62,7 +62,7 @@ def random_state(rng: np.random.Generator, prompts: str) -> State:
         needs = np.sort(needs)
     waiting = [(int(n), int(d)) for n, d in zip(needs, lengths, strict=True)]
     waiting.sort(key=lambda load: load[::-1])
-    return State(memory, tuple(running), tuple(w for w in waiting if sum(w) - 1 <= memory))
+    return WorkerState(memory, tuple(running), tuple(w for w in waiting if sum(w) - 1 <= memory))
 
 
 def fits(memory: int, loads: Sequence[Load]) -> bool:
@@ -70,7 +70,7 @@ def fits(memory: int, loads: Sequence[Load]) -> bool:
     return all(used(loads, d) <= memory for d in range(max((n for _, n in loads), default=0)))
 
 
-def most_together(state: State) -> int:
+def most_together(state: WorkerState) -> int:
     """Return ``max |U|`` of Equation (2), over all subsets."""
     for size in range(len(state.waiting), 0, -1):
         for chosen in combinations(state.waiting, size):
@@ -125,7 +125,7 @@ def _progress_check(context: Context, *, beyond: int = 0) -> Outcome:
 def _largest_check(
     context: Context, *, prompts: str = "common", backwards: bool = False
 ) -> Outcome:
-    def largest(state: State) -> bool:
+    def largest(state: WorkerState) -> bool:
         waiting = state.waiting[::-1] if backwards else state.waiting
         return len(selected(state.memory, state.running, waiting)) == most_together(state)
 
@@ -152,32 +152,32 @@ def _break_check(context: Context, *, prompts: str = "common") -> Outcome:
     )
 
 
-def breaking_is_scanning_on(state: State) -> bool:
+def breaking_is_scanning_on(state: WorkerState) -> bool:
     """Whether the scan that stops at the first failure starts all that the full scan starts."""
     columns = state.memory, state.running, state.waiting
     return selected(*columns) == selected(*columns, scan_on=True)
 
 
 #: A statement about one state of the worker.
-Statement = Callable[[State], bool]
+Statement = Callable[[WorkerState], bool]
 
 
-def largest_is_found(state: State) -> bool:
+def largest_is_found(state: WorkerState) -> bool:
     """Whether the ascending scan starts as many as any subset."""
     return len(selected(state.memory, state.running, state.waiting)) == most_together(state)
 
 
-def empty_workers(memory: int, requests: Sequence[Sequence[int]]) -> list[State]:
+def empty_workers(memory: int, requests: Sequence[Sequence[int]]) -> list[WorkerState]:
     """Return the empty worker before requests (s, o), under each of the three conventions."""
     prompts, outputs = zip(*sorted(requests, key=lambda row: row[1]), strict=True)
     states = []
     for convention in CONVENTIONS:
         data = jobs(problem_of(memory, prompts, outputs, convention))
-        states.append(State(memory, (), tuple(map(data.load, range(len(prompts))))))
+        states.append(WorkerState(memory, (), tuple(map(data.load, range(len(prompts))))))
     return states
 
 
-def _read(data: Data) -> list[State]:
+def _read(data: Data) -> list[WorkerState]:
     rows = data["requests"]
     if not rows or min(min(row) for row in rows) < 1:
         raise ValueError("no request, or an empty one")

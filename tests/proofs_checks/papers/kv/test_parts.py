@@ -15,7 +15,7 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.papers.kv.arrivals import Window, binomial_law, waiting_law
+from proofs_checks.papers.kv.arrivals import ArrivalWindow, binomial_law, waiting_law
 from proofs_checks.papers.kv.equal_streams import (
     EqualRequests,
     mean_wait,
@@ -206,7 +206,7 @@ def test_the_smallest_linear_regret_by_hand() -> None:
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(2, 4), st.integers(2, 4))
 def test_laws_of_arrivals_are_laws(rounds: int, most: int, longest: int, below: int) -> None:
     """They add up to 1 and have the mean of independent draws."""
-    window = Window(rounds, most, longest, min(below, longest))
+    window = ArrivalWindow(rounds, most, longest, min(below, longest))
     assert sum(window.law().values()) == 1
     assert window.mean() == Fraction(most * rounds, 2) * Fraction(window.below - 1, longest)
     assert sum(binomial_law(rounds, most).values()) == 1
