@@ -3,6 +3,7 @@
 import argparse
 import importlib
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
@@ -36,8 +37,8 @@ def problem_command(
         See `Command`.
     problem, solve : str
         A `formulations.problem_data.ProblemData`, and a function of it with the keywords
-        ``method``, ``time_limit`` and ``seed``: each as ``module:name``, loaded when the command
-        runs.
+        ``method``, ``time_limit`` and ``seed``, such as `Formulation.solve_by`: each as
+        ``module:name``, loaded when the command runs.
     file : str
         What the file holds, for the help.
     method, methods : str
@@ -83,5 +84,5 @@ def _parsed(text: str, problem: str, given: Mapping[str, object]) -> Any:
 
 
 def _loaded(name: str) -> Any:
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    module, _, attributes = name.partition(":")
+    return attrgetter(attributes)(importlib.import_module(module))
