@@ -48,8 +48,6 @@ def verify_program(data: Data) -> str | None:
 
 
 def _program_check(context: Context, *, workers: int = 3, share: int = 1) -> Outcome:
-    from proofs_checks.papers.balance.separation_program import violating_step
-
     largest, spread = context.choose((11, 12), (12, 14), (14, 20))
     data = violating_step(workers, workers + 2, largest, spread, int(context.rng.integers(2**31)))
     printed = refute(
