@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TESTED := $(VENV)/.tested
+# Without --no-compile pip compiles what is never imported.
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check
 
 .PHONY: help demo test test-deep quality lock clean
 
@@ -13,32 +16,36 @@ help:
 	@echo "make quality     ruff and mypy --strict"
 	@echo "make lock        pin the newest versions that pyproject.toml allows"
 
+# What the toolkit itself needs: `make demo` waits for no more.
 $(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || (echo "error: $(PYTHON): older than Python 3.11; pass PYTHON=python3.11" >&2; exit 2)
 	$(PYTHON) -m venv $(VENV) \
 	  || ($(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv $(VENV))
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  --no-deps --no-build-isolation --editable .
-	$(BIN)/bfio prepare
+	$(PIP) --constraint requirements.lock hatchling editables
+	$(PIP) --constraint requirements.lock --no-build-isolation --editable .
 	@touch $(READY)
+
+$(TESTED): $(READY)
+	$(PIP) -r requirements.lock
+	@touch $(TESTED)
 
 demo: $(READY)
 	$(BIN)/bfio demo
 
-test: $(READY)
-	$(BIN)/python -m pytest -n 2 -m "not deep"
+test: $(TESTED)
+	$(BIN)/bfio prepare
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not deep"
 
-test-deep: $(READY)
+test-deep: $(TESTED)
 	BFIO_TEST_PROFILE=deep $(BIN)/python -m pytest -n 2 --timeout 7200
 
-quality: $(READY)
+quality: $(TESTED)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-lock: $(READY)
+lock: $(TESTED)
 	$(BIN)/uv pip compile pyproject.toml --extra test --extra quality --universal --upgrade \
 	  --python-version 3.11 --no-header --no-emit-index-url --quiet -o requirements.lock
 
