@@ -63,6 +63,11 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
+def frozen_columns(table: IntArray) -> list[IntArray]:
+    """Return the columns of a table of shape (K, C), contiguous and no longer writeable."""
+    return [frozen(column.copy()) for column in table.T]
+
+
 def _checked_array(
     values: NDArray[Any], where: str, ndim: int, minimum: int, maximum: int
 ) -> IntArray:

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from bfio.common.kernel_groups import groups
 from formulations.errors import InputError
+from formulations.problem_data import member
 
 
 class Engine(StrEnum):
@@ -53,10 +54,7 @@ def takes_compiled(engine: Engine | str, *, able: bool, is_long: bool) -> bool:
     InputError
         If the engine is unknown, or the compiled one is asked for and the policy is not.
     """
-    try:
-        engine = Engine(engine)
-    except ValueError:
-        raise InputError("engine", f"{engine!r} is unknown", f"use {', '.join(Engine)}") from None
+    engine = member(Engine, engine, "engine")
     if engine is Engine.COMPILED and not able:
         raise InputError("engine", "only built-in policies are compiled", "use auto or reference")
     return engine is Engine.COMPILED or (engine is Engine.AUTO and able and is_long)

@@ -22,6 +22,7 @@ import numpy as np
 
 from formulations.arrays import IntArray, integer
 from formulations.errors import InputError
+from formulations.problem_data import member
 from formulations.rationals import exact_rational
 
 #: Largest increment; with it the cumulative drift of 9e12 steps still fits in 64 bits.
@@ -69,7 +70,7 @@ class Drift:
                 "drift", f"{len(values)} increments", f"give between 1 and {MAX_PERIOD} of them"
             )
         object.__setattr__(self, "increments", values)
-        object.__setattr__(self, "reading", _reading(self.reading))
+        object.__setattr__(self, "reading", member(DriftReading, self.reading, "drift reading"))
 
     @classmethod
     def from_rate(cls, rate: Fraction, reading: DriftReading = DriftReading.AGE) -> "Drift":
@@ -142,14 +143,6 @@ class Drift:
     def _prefix(self) -> IntArray:
         prefix: IntArray = np.concatenate(([0], np.cumsum(self.increments, dtype=np.int64)))
         return prefix
-
-
-def _reading(value: str) -> DriftReading:
-    try:
-        return DriftReading(value)
-    except ValueError:
-        known = ", ".join(DriftReading)
-        raise InputError("drift", f"reading {value!r} is unknown", f"use one of {known}") from None
 
 
 #: LLM decode: one token of KV cache per step, ``w(j) = s + j - 1``.

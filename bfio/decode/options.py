@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from bfio.common.options import RATIONAL, TEXT, WHOLE, option
 from formulations.errors import InputError
+from formulations.problem_data import member
 from formulations.rationals import exact_rational
 from formulations.scalars import integer
 
@@ -24,8 +25,6 @@ _POLICY_STREAM = 1
 MAX_HORIZON = 10**5
 #: Largest seed.
 MAX_SEED = 2**63 - 1
-
-Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class Arrivals(StrEnum):
@@ -129,11 +128,11 @@ class RunOptions:
 
         drift = LLM if self.drift is None else self.drift
         checked = {
-            "arrivals": _choice(Arrivals, self.arrivals, "arrivals"),
+            "arrivals": member(Arrivals, self.arrivals, "arrivals"),
             "pool": integer(self.pool, "pool", minimum=1),
             "rate_scale": _rate(self.rate_scale, self.arrivals),
-            "dispatch": _choice(Dispatch, self.dispatch, "dispatch"),
-            "projection": _choice(Projection, self.projection, "projection"),
+            "dispatch": member(Dispatch, self.dispatch, "dispatch"),
+            "projection": member(Projection, self.projection, "projection"),
             "drift": drift if isinstance(drift, Drift) else parse_drift(str(drift), "drift"),
             "steps": None if self.steps is None else integer(self.steps, "steps"),
             "horizon": integer(self.horizon, "horizon", maximum=MAX_HORIZON),
@@ -153,13 +152,6 @@ class RunOptions:
         return np.random.default_rng(
             np.random.SeedSequence(self.seed, spawn_key=(_POLICY_STREAM,))
         )
-
-
-def _choice(kind: type[Choice], value: str, where: str) -> Choice:
-    try:
-        return kind(value)
-    except ValueError:
-        raise InputError(where, f"{value!r} is unknown", f"use one of {', '.join(kind)}") from None
 
 
 def _rate(value: Fraction | float | str, arrivals: str) -> Fraction:

@@ -21,7 +21,7 @@ from bfio.kvcache.look_ahead import LookAhead, Order, Scan
 from bfio.kvcache.policy import CachePolicy, clearing_of
 from bfio.kvcache.protection import Admission, Protection
 from bfio.kvcache.run import CacheBatches, CacheLimits, CacheRun, CacheVerdict, Stays
-from formulations.arrays import IntArray, frozen
+from formulations.arrays import IntArray, frozen, frozen_columns
 from formulations.hindsight_latency import Convention
 
 _ENDS = {
@@ -61,7 +61,7 @@ def run_compiled(
     requests = Requests(*(column[order] for column in columns))
     ended, work, batches, stays = run_batches(requests, _rule(instance, policy, limits), rng)
     verdict, reason = _ENDS[ended]
-    request, *rest = (frozen(column.copy()) for column in stays.T)
+    request, *rest = frozen_columns(stays)
     return CacheRun(
         instance=instance,
         algorithm=name,
@@ -69,7 +69,7 @@ def run_compiled(
         reason=reason,
         start=_by_index(work.start, order),
         completion=_by_index(work.completion, order),
-        batches=CacheBatches(*(frozen(column.copy()) for column in batches.T)),
+        batches=CacheBatches(*frozen_columns(batches)),
         stays=Stays(frozen(order[request]), *rest),
         overflows=int(work.counters[OVERFLOWS]),
         draws=int(work.counters[DRAWS]),

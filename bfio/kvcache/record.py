@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bfio.kvcache.run import CacheBatches, StayEnd, Stays
-from formulations.arrays import IntArray, frozen
+from formulations.arrays import IntArray, frozen_columns
 
 
 @dataclass
@@ -31,13 +31,12 @@ class Journal:
 
     def batch_table(self) -> CacheBatches:
         """Return the batches as columns."""
-        return CacheBatches(*_columns(self.batches, 5))
+        return CacheBatches(*frozen_columns(_table(self.batches, 5)))
 
     def stay_table(self) -> Stays:
         """Return the stays as columns."""
-        return Stays(*_columns(self.stays, 4))
+        return Stays(*frozen_columns(_table(self.stays, 4)))
 
 
-def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[IntArray]:
-    table = np.array(rows, dtype=np.int64).reshape(len(rows), width)
-    return [frozen(column.copy()) for column in table.T]
+def _table(rows: Sequence[tuple[int, ...]], width: int) -> IntArray:
+    return np.array(rows, dtype=np.int64).reshape(len(rows), width)

@@ -8,7 +8,7 @@ from bfio.common.option_text import NamedSpec, SpecTable, whole_option
 from bfio.kvcache.look_ahead import LookAhead, Order, Scan
 from bfio.kvcache.policy import CachePolicy, Clearing
 from bfio.kvcache.protection import Admission, Protection
-from formulations.errors import InputError
+from formulations.problem_data import member
 from formulations.rationals import exact_rational
 
 #: Options and the values of one algorithm, as written.
@@ -40,12 +40,7 @@ def _clearing(options: Options) -> Clearing:
 
 def _look_ahead(order: Order, all_at_once: bool = False) -> Callable[[Options], CachePolicy]:
     def factory(options: Options) -> CachePolicy:
-        try:
-            scan = Scan(options["scan"])
-        except ValueError:
-            raise InputError(
-                "scan", f"{options['scan']!r} is unknown", "use break or continue"
-            ) from None
+        scan = member(Scan, options["scan"], "scan")
         return LookAhead(
             order, scan, whole_option(options, "delta"), _clearing(options), all_at_once
         )
@@ -54,12 +49,7 @@ def _look_ahead(order: Order, all_at_once: bool = False) -> Callable[[Options], 
 
 
 def _protection(options: Options) -> CachePolicy:
-    try:
-        admission = Admission(options["admission"])
-    except ValueError:
-        raise InputError(
-            "admission", f"{options['admission']!r} is unknown", "use prompt or batch"
-        ) from None
+    admission = member(Admission, options["admission"], "admission")
     alpha = exact_rational(options["alpha"], "alpha")
     return Protection(alpha, _clearing(options), admission, whole_option(options, "cap"))
 

@@ -12,7 +12,7 @@ from bfio.wait.kernels import chains, fcfs, run_state
 from bfio.wait.logs import ChainLog, SpanLog
 from bfio.wait.policy import StagePolicy
 from bfio.wait.run import EventLog, Evictions, StageBatches, StageRun, StageVerdict
-from formulations.arrays import IntArray, frozen
+from formulations.arrays import IntArray, frozen, frozen_columns
 
 _VERDICTS = {
     run_state.FINISHED: StageVerdict.FINISHED,
@@ -52,7 +52,7 @@ def _run_chains(
         _speed(instance),
         _num_entries(instance, policy, chain),
     )
-    log = ChainLog(instance, policy, frozen(levels.copy()), *_columns(entries))
+    log = ChainLog(instance, policy, frozen(levels.copy()), *frozen_columns(entries))
     no_evictions = np.empty((0, 2), dtype=np.int64)
     return _run(instance, name, ending, ended, times, batches, no_evictions, log)
 
@@ -74,7 +74,7 @@ def _run_fcfs(
     ended, times, batches, spans, evictions = fcfs.run_fcfs(
         requests, rule, _ending(ending), _speed(instance)
     )
-    log = SpanLog(*_columns(spans))
+    log = SpanLog(*frozen_columns(spans))
     return _run(instance, name, ending, ended, times, batches, evictions, log)
 
 
@@ -85,10 +85,6 @@ def _ending(ending: Ending) -> run_state.Ending:
 
 def _speed(instance: StageInstance) -> run_state.Speed:
     return run_state.Speed(instance.clock.fixed, instance.clock.per_token)
-
-
-def _columns(table: IntArray) -> list[IntArray]:
-    return [frozen(column.copy()) for column in table.T]
 
 
 def _requests(instance: StageInstance, chain: IntArray, num: int) -> chains.Requests:
@@ -145,11 +141,11 @@ def _run(
         policy=name,
         verdict=verdict,
         horizon=ending.horizon,
-        batches=StageBatches(*_columns(batches)),
+        batches=StageBatches(*frozen_columns(batches)),
         prefilled=frozen(times.prefilled),
         first_token=frozen(times.first_token),
         completion=frozen(times.completion),
-        evictions=Evictions(*_columns(evictions)),
+        evictions=Evictions(*frozen_columns(evictions)),
         log=log,
         engine=Engine.COMPILED,
     )

@@ -15,7 +15,7 @@ from bfio.common.users_code import policy_statistics, users_code
 from bfio.wait.instance import MAX_CLOCK, StageInstance
 from bfio.wait.policy import Decision, KnownRequests, StagePolicy, StageState
 from bfio.wait.run import Events, Evictions, StageBatches, StageRun, StageVerdict
-from formulations.arrays import IntArray, frozen
+from formulations.arrays import IntArray, frozen, frozen_columns
 
 
 @dataclass(frozen=True)
@@ -132,18 +132,18 @@ def run_reference(
     verdict = _run(engine, policy, name, ending, tell)
     evicted = np.array(engine.evictions, dtype=np.int64).reshape(-1, 2)
     events = np.array(engine.events, dtype=np.int64).reshape(-1, 3)
-    columns = np.array(engine.batches, dtype=np.int64).reshape(-1, 6).T
+    batches = np.array(engine.batches, dtype=np.int64).reshape(-1, 6)
     return StageRun(
         instance=instance,
         policy=name,
         verdict=verdict,
         horizon=ending.horizon,
-        batches=StageBatches(*(frozen(column.copy()) for column in columns)),
+        batches=StageBatches(*frozen_columns(batches)),
         prefilled=frozen(engine.prefilled),
         first_token=frozen(engine.first_token),
         completion=frozen(engine.completion),
-        evictions=Evictions(*(frozen(column.copy()) for column in evicted.T)),
-        log=FullLog(Events(*(frozen(column.copy()) for column in events.T))),
+        evictions=Evictions(*frozen_columns(evicted)),
+        log=FullLog(Events(*frozen_columns(events))),
         statistics=policy_statistics(policy, name),
     )
 

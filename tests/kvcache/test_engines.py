@@ -101,7 +101,7 @@ def test_long_runs_are_compiled_and_user_policies_are_not() -> None:
     data = problem(9, [(0, 2, 2)])
     with pytest.raises(InputError, match="only built-in policies are compiled"):
         serve(data, lambda state: list(range(len(state.waiting))), engine="compiled")
-    with pytest.raises(InputError, match="engine: 'fast' is unknown; use auto, compiled"):
+    with pytest.raises(InputError, match="engine: 'fast' is unknown; use one of auto, compiled"):
         serve(data, "mc-sf", engine="fast")
 
 

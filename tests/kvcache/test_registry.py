@@ -90,7 +90,7 @@ def test_protection_limits_are_exact() -> None:
     [
         ("mcsf", "mcsf: unknown algorithm; did you mean mc-sf"),
         ("mc-sf:alpha=1", "mc-sf has no option alpha; its options: scan, delta, beta, pause"),
-        ("mc-sf:scan=all", "scan: 'all' is unknown; use break or continue"),
+        ("mc-sf:scan=all", "scan: 'all' is unknown; use one of break, continue"),
         ("mc-sf:delta=x", "delta: 'x' is no integer"),
         ("mc-sf:delta=-1", "delta: -1 is out of range"),
         ("mc-sf:scan=", "option 'scan' without a value"),

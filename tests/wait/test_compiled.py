@@ -107,7 +107,7 @@ def test_a_difference_is_noticed() -> None:
         serve(data, build(f"nested-wait:thresholds={n},4,4,3:{ends}", FOUR_LENGTHS))
         for n in (4, 5)
     ]
-    assert {"completion", "Batches.start", "Events.request"} <= set(differences(*runs))
+    assert {"completion", "StageBatches.start", "Events.request"} <= set(differences(*runs))
 
 
 def test_the_engine_is_chosen_by_length() -> None:
@@ -131,7 +131,7 @@ def test_engines_that_cannot_run_are_refused() -> None:
     for policy in (lambda state: state.held, Mine()):
         with pytest.raises(InputError, match="only built-in policies are compiled"):
             serve(data, policy, engine=Engine.COMPILED)
-    with pytest.raises(InputError, match="engine: 'fast' is unknown; use auto, compiled"):
+    with pytest.raises(InputError, match="engine: 'fast' is unknown; use one of auto, compiled"):
         serve(data, Mine(), engine="fast")
 
 

@@ -211,12 +211,9 @@ def _print_nested(nested: dict[str, Any]) -> None:
 
 def _objective(name: str) -> Any:
     from formulations.fluid import Objective
+    from formulations.problem_data import member
 
-    try:
-        return Objective(name)
-    except ValueError:
-        known = ", ".join(Objective)
-        raise InputError("--objective", f"{name!r} is unknown", f"use one of {known}") from None
+    return member(Objective, name, "--objective")
 
 
 def _problem(name: str) -> "FluidProblem":
