@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -71,27 +71,18 @@ class Report:
 
     def to_row(self, task: Task, attempts: int) -> Row:
         """Return the row to keep."""
-        result = self.result
-        timed_out = self.status is Status.TIMED_OUT
-        return Row(
+        result = vars(self.result)
+        row = Row(
             task=task,
-            status=self.status,
-            verdict=result.verdict if self.status in _COMPUTED else RowVerdict.NONE,
+            **{name: result[name] for name in _OF_RESULT},
+            **{name: getattr(self, name) for name in _OF_REPORT},
+            verdict=self.result.verdict if self.status in _COMPUTED else RowVerdict.NONE,
             error=_storable(self.error),
-            values=result.values,
-            series=result.series,
-            timings=result.timings,
-            solves=result.solves,
-            unproven=result.unproven,
-            stopped_by_clock=result.stopped_by_clock or timed_out,
-            log=_storable(self.log or result.log),
-            wall_s=self.wall_s,
-            cpu_s=self.cpu_s,
-            peak_memory_bytes=self.peak_memory_bytes,
+            log=_storable(self.log or self.result.log),
             attempts=attempts,
-            environment=self.environment,
             finished_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
+        return replace(row, stopped_by_clock=True) if self.status is Status.TIMED_OUT else row
 
 
 def _storable(text: str) -> str:
@@ -100,3 +91,5 @@ def _storable(text: str) -> str:
 
 
 _COMPUTED = (Status.DONE, Status.VIOLATED)
+_OF_RESULT = ("values", "series", "timings", "solves", "unproven", "stopped_by_clock")
+_OF_REPORT = ("status", "wall_s", "cpu_s", "peak_memory_bytes", "environment")

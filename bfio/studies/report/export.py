@@ -53,19 +53,15 @@ def _record(task: Task, row: Row | None) -> dict[str, Value]:
     record |= {"status": row.status.value, "verdict": row.verdict.value, "error": row.error}
     record |= {f"value.{name}": value for name, value in row.values.items()}
     record |= {f"timing.{name}": value for name, value in row.timings.items()}
-    return record | {
-        "solves": row.solves,
-        "unproven": row.unproven,
-        "stopped_by_clock": row.stopped_by_clock,
-        "wall_s": row.wall_s,
-        "cpu_s": row.cpu_s,
-        "peak_memory_bytes": row.peak_memory_bytes,
-        "attempts": row.attempts,
-        "environment": environment_id(row.environment),
-        "finished_at": row.finished_at,
-    }
+    record |= {name: getattr(row, name) for name in _OF_ROWS}
+    return record | {"environment": environment_id(row.environment)}
 
 
+#: What is kept of every row besides its values.
+_OF_ROWS = (
+    "solves", "unproven", "stopped_by_clock", "wall_s", "cpu_s", "peak_memory_bytes", "attempts",
+    "finished_at",
+)  # fmt: skip
 #: Order of the columns; a group of names, which ends in a point, stays together.
 _ORDER = (
     "key", "argument.", "status", "verdict", "error", "value.", "timing.", "solves", "unproven",
