@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.requests import SYNTHETIC, requests_digest
 from benchmarks.step_harvest import LONGEST, Harvest, Size, harvested, with_horizon
-from bfio.step.exact import solve_exact
+from bfio.step.exact import prepare, solve_exact
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
@@ -128,7 +128,8 @@ def measure(problem: StepProblem, method: str, time_limit: float, seed: int) -> 
 
 @cache
 def warm_up(method: str) -> None:
-    """Load solver and kernels with a tiny problem, so that no measured solve pays for it."""
+    """Load kernels, and the solver with a tiny problem, so that no measured solve pays for it."""
+    prepare()
     problem = StepProblem(
         capacity=np.array([1, 2]),
         base=np.array([[40], [25]]),
