@@ -1,10 +1,10 @@
 """The threshold programs with their verbs: by iteration, a backend or enumeration; and proven."""
 
 import time
+from functools import partial
 from typing import Any
 
 from formulations.arrays import FloatArray
-from formulations.backends import SolveLimits, check_method
 from formulations.formulation import Formulation
 from formulations.results import Termination
 from formulations.thresholds.check import threshold_violations
@@ -106,8 +106,6 @@ def solve(
     CapabilityError
         If the scaled program leaves the integers a backend can hold, or is too large to enumerate.
     """
-    check_method(method, ("fixed-point", "brute-force"))
     program = ThresholdProgram(problem)
-    if method in ("fixed-point", "brute-force"):
-        return program.found(method)
-    return program.solved(method, SolveLimits(time_limit, seed))
+    own = {name: partial(program.found, name) for name in ("fixed-point", "brute-force")}
+    return program.solve_by(problem, method, time_limit=time_limit, seed=seed, own=own)

@@ -17,7 +17,13 @@ from bfio.hindsight.latency.schedule import good_starts
 from bfio.hindsight.latency.search import MAX_REQUESTS, RoundSearch
 from formulations.arrays import IntArray, integer
 from formulations.errors import InputError
-from formulations.hindsight_latency import LatencyProblem, lower_bound, total_latency
+from formulations.hindsight_latency import (
+    LatencyProblem,
+    LatencyProgram,
+    LatencyResult,
+    lower_bound,
+    total_latency,
+)
 
 #: Widths of successive searches: narrow ones improve the schedule, wide ones prove it.
 WIDTHS = (300, 3_000, 30_000, 1_000_000)
@@ -27,6 +33,48 @@ _MAX_TABLE = 100_000_000
 #: Shares of the time limit by whose end the first schedule and the prices are done.
 _SCHEDULE_SHARE = 0.15
 _PRICE_SHARE = 0.6
+
+
+def solve_latency(
+    problem: LatencyProblem,
+    *,
+    method: str = "exact",
+    time_limit: float | None = None,
+    seed: int = 0,
+) -> LatencyResult:
+    """Solve one hindsight latency problem and check the answer.
+
+    Parameters
+    ----------
+    problem : LatencyProblem
+        Data.
+    method : str
+        ``exact`` (our own), ``brute-force`` (tiny problems), or a backend: ``cp-sat``, ``highs``,
+        ``pyomo``, ``pyomo:SOLVER``.
+    time_limit : float, optional
+        Wall-clock seconds.
+    seed : int
+        Random seed of the backends.
+
+    Returns
+    -------
+    LatencyResult
+        ``termination`` is optimal only with a proof in integers.
+
+    Raises
+    ------
+    InputError
+        If the method is unknown or the time limit negative.
+    CapabilityError
+        If the problem is too large for a backend or for enumeration.
+    """
+    return LatencyProgram.solve_by(
+        problem,
+        method,
+        time_limit=time_limit,
+        seed=seed,
+        own={"exact": lambda: solve_hindsight(problem, time_limit).to_latency_result(problem)},
+    )
 
 
 def solve_hindsight(
