@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 from formulations.fluid import equilibrium
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases, stage_sum
 from proofs_checks.papers.fluid.printed import printed_active, printed_balance, printed_throughput
 from proofs_checks.search import examine, refute
@@ -62,22 +63,15 @@ def eq7(case: Case, *, power: int = 1) -> bool:
 STABLE = ("rates, prompts and outputs are positive integers", "d1·A < 1")
 
 
-def _valid(
-    claim_id: str, source: str, title: str, statement: str, formula: str, equation: Equation,
-    mutation: str, broken: Equation,
-) -> Claim:  # fmt: skip
-    check = partial(_holds_check, equation=equation, what=formula)
+def _valid(*, equation: Equation, broken: Mutation, formula: str, **texts: Any) -> Claim:
     return Claim(
-        id=claim_id,
-        source=source,
-        title=title,
-        statement=statement,
         formula=formula,
         hypotheses=STABLE,
         kind=Kind.IDENTITY,
-        check=check,
+        check=partial(_holds_check, equation=equation, what=formula),
         summary="Exact; counts come from arrivals = completions by elimination.",
-        mutations=(Mutation(mutation, equation=broken),),
+        mutations=(broken,),
+        **texts,
     )
 
 
@@ -98,18 +92,12 @@ class EquationVerifier:
 
 
 def _corrected_check(
-    context: Context,
-    *,
-    printed: Equation,
-    corrected: Equation,
-    verify: EquationVerifier,
-    summary: str,
+    context: Context, *, printed: Equation, corrected: Equation, verify: EquationVerifier
 ) -> Outcome:
     cases = equilibrium_cases(context)
-    return Findings(
+    return (
         refute("as printed", MADE, cases, verify, lambda case: case.data, holds=printed),
         examine("as corrected", MADE, cases, corrected),
-        summary=summary,
     )
 
 
@@ -181,87 +169,64 @@ def _intuition(case: Case, *, printed: bool = True) -> bool:
 
 
 def _refuted(
-    claim_id: str,
-    source: str,
-    title: str,
-    statement: str,
-    formula: str,
     *,
     equation: Callable[..., bool],
     why: Callable[[Case], str],
-    correction: str,
-    defect: Defect,
-    summary: str,
-    reading: str | None = None,
     corrected: Equation | None = None,
+    **texts: Any,
 ) -> Claim:
     """Return a claim on an equation that takes ``printed`` to choose its form."""
-    fixed = corrected or partial(equation, printed=False)
-    check = partial(
-        _corrected_check,
-        printed=equation,
-        corrected=fixed,
-        verify=EquationVerifier(equation, why),
-        summary=summary,
-    )
+    right = corrected or partial(equation, printed=False)
+    verify = EquationVerifier(equation, why)
     return Claim(
-        id=claim_id,
-        source=source,
-        title=title,
-        statement=statement,
-        formula=formula,
         hypotheses=STABLE,
         kind=Kind.IDENTITY,
-        check=check,
+        check=partial(_corrected_check, printed=equation, corrected=right, verify=verify),
         mutations=(
             Mutation("the printed form in place of the correction", corrected=equation),
-            Mutation("the correction in place of the printed form", printed=fixed),
+            Mutation("the correction in place of the printed form", printed=right),
         ),
-        correction=correction,
-        defect=defect,
-        reading=reading,
-        verify=EquationVerifier(equation, why),
+        verify=verify,
+        **texts,
     )
 
 
 CLAIMS = (
     _valid(
-        "fluid.eq3",
-        f"{PAPER}, eq. (2) and (3) (section 3.1)",
-        "Equilibrium of one class",
-        "In equilibrium the active prompts and the memory of one class are the given fractions.",
-        "n* = d0λ(l'+1)/(1 − d1λ(l'+1)(l+l'/2)),  M* = n*(l + l'/2)",
-        eq3,
-        "l' stages in place of l' + 1",
-        partial(eq3, extra=0),
+        id="fluid.eq3",
+        source=f"{PAPER}, eq. (2) and (3) (section 3.1)",
+        title="Equilibrium of one class",
+        statement="In equilibrium the active prompts and the memory of one class are the given "
+        "fractions.",
+        formula="n* = d0λ(l'+1)/(1 − d1λ(l'+1)(l+l'/2)),  M* = n*(l + l'/2)",
+        equation=eq3,
+        broken=Mutation("l' stages in place of l' + 1", equation=partial(eq3, extra=0)),
     ),
     _valid(
-        "fluid.eq6",
-        f"{PAPER}, eq. (6) (section 3.2)",
-        "Memory in equilibrium",
-        "The memory of all classes in equilibrium is d0·A/(1 − d1·A).",
-        "M* = d0·A/(1 − d1·A),  A = Σ_j λ_j(l'_j+1)(l_j+l'_j/2)",
-        eq6,
-        "stage 0 forgotten",
-        eq6_without_prefill,
+        id="fluid.eq6",
+        source=f"{PAPER}, eq. (6) (section 3.2)",
+        title="Memory in equilibrium",
+        statement="The memory of all classes in equilibrium is d0·A/(1 − d1·A).",
+        formula="M* = d0·A/(1 − d1·A),  A = Σ_j λ_j(l'_j+1)(l_j+l'_j/2)",
+        equation=eq6,
+        broken=Mutation("stage 0 forgotten", equation=eq6_without_prefill),
     ),
     _valid(
-        "fluid.eq7",
-        f"{PAPER}, eq. (7) (section 3.2)",
-        "Time of an iteration in equilibrium",
-        "An iteration in equilibrium takes d0/(1 − d1·A).",
-        "d0 + d1·M* = d0/(1 − d1·A)",
-        eq7,
-        "the square of the denominator",
-        partial(eq7, power=2),
+        id="fluid.eq7",
+        source=f"{PAPER}, eq. (7) (section 3.2)",
+        title="Time of an iteration in equilibrium",
+        statement="An iteration in equilibrium takes d0/(1 − d1·A).",
+        formula="d0 + d1·M* = d0/(1 − d1·A)",
+        equation=eq7,
+        broken=Mutation("the square of the denominator", equation=partial(eq7, power=2)),
     ),
     _refuted(
-        "fluid.eq4",
-        f"{PAPER}, eq. (4) (section 3.1)",
-        "Throughput of one class",
-        "The throughput, tokens generated in decode per unit time, is n*/ΔT*, as each completed "
-        "prompt generates l' tokens.",
-        "Thr* = n*/(d0 + d1·n*(l + l'/2)) = (completions per unit time)·l'",
+        id="fluid.eq4",
+        source=f"{PAPER}, eq. (4) (section 3.1)",
+        title="Throughput of one class",
+        statement="The throughput, tokens generated in decode per unit time, is n*/ΔT*, as each "
+        "completed prompt generates l' tokens.",
+        formula="Thr* = n*/(d0 + d1·n*(l + l'/2)) = (completions per unit time)·l'",
         equation=eq4,
         why=lambda case: (
             f"n*/ΔT* is {case.rows[0][0] * (case.rows[0][2] + 1)} a second, but the completions, "
@@ -274,11 +239,11 @@ CLAIMS = (
         summary="Both counts are kept apart throughout this toolkit; like is compared with like.",
     ),
     _refuted(
-        "fluid.eq5",
-        f"{PAPER}, eq. (5) and the balance after it (section 3.2)",
-        "Balance of several classes",
-        "Substituting the balance (d0 + d1·M*)λ_j = n_j* into (5) yields (6).",
-        "(d0 + d1·M*)·λ_j = n_j*  ⇒  M* = d0·A/(1 − d1·A)",
+        id="fluid.eq5",
+        source=f"{PAPER}, eq. (5) and the balance after it (section 3.2)",
+        title="Balance of several classes",
+        statement="Substituting the balance (d0 + d1·M*)λ_j = n_j* into (5) yields (6).",
+        formula="(d0 + d1·M*)·λ_j = n_j*  ⇒  M* = d0·A/(1 − d1·A)",
         equation=_balance,
         why=_why_balance,
         correction="Completions per iteration are n_j*/(l'_j + 1): only the prompts of the last "
@@ -288,11 +253,11 @@ CLAIMS = (
         "case.",
     ),
     _refuted(
-        "fluid.eq8",
-        f"{PAPER}, eq. (8) (section 3.2)",
-        "Throughput in equilibrium",
-        "The throughput in equilibrium is (1/d0)·(Σ n_j*)·(1 − A) = Σ λ_j(l'_j + 1).",
-        "(1/d0)·(Σ_j n_j*)·(1 − Σ_j λ_j(l'_j+1)(l_j+l'_j/2)) = Σ_j λ_j(l'_j+1)",
+        id="fluid.eq8",
+        source=f"{PAPER}, eq. (8) (section 3.2)",
+        title="Throughput in equilibrium",
+        statement="The throughput in equilibrium is (1/d0)·(Σ n_j*)·(1 − A) = Σ λ_j(l'_j + 1).",
+        formula="(1/d0)·(Σ_j n_j*)·(1 − Σ_j λ_j(l'_j+1)(l_j+l'_j/2)) = Σ_j λ_j(l'_j+1)",
         equation=eq8,
         why=_why_eq8,
         correction="The factor is 1 − d1·A; then both sides agree.",
@@ -301,11 +266,12 @@ CLAIMS = (
         "read m).",
     ),
     _refuted(
-        "fluid.a2-active",
-        f"{PAPER}, proof of Proposition 2 (appendix A.2)",
-        "Active prompts in equilibrium",
-        "n_j* = ΔT·λ_j(l'_j + 1)(l_j + l'_j/2) is the number of prompts of type j in the batch.",
-        "n_j* = ΔT*·λ_j(l'_j+1)(l_j+l'_j/2)",
+        id="fluid.a2-active",
+        source=f"{PAPER}, proof of Proposition 2 (appendix A.2)",
+        title="Active prompts in equilibrium",
+        statement="n_j* = ΔT·λ_j(l'_j + 1)(l_j + l'_j/2) is the number of prompts of type j in "
+        "the batch.",
+        formula="n_j* = ΔT*·λ_j(l'_j+1)(l_j+l'_j/2)",
         equation=_active,
         why=_why_active,
         correction="n_j* = ΔT*·λ_j(l'_j + 1), as section 3.1 has it; the printed value is the "
@@ -314,11 +280,11 @@ CLAIMS = (
         summary="With the printed counts (5) is not M*.",
     ),
     _refuted(
-        "fluid.a2-throughput",
-        f"{PAPER}, proof of Proposition 2 (appendix A.2)",
-        "What arrives is the benchmark",
-        "The arrivals per unit time, each times l'_j, are Throughput* of (8).",
-        "Σ_j λ_j l'_j = Thr*",
+        id="fluid.a2-throughput",
+        source=f"{PAPER}, proof of Proposition 2 (appendix A.2)",
+        title="What arrives is the benchmark",
+        statement="The arrivals per unit time, each times l'_j, are Throughput* of (8).",
+        formula="Σ_j λ_j l'_j = Thr*",
         equation=_benchmark,
         why=_why_benchmark,
         corrected=partial(_benchmark, counted=1),
@@ -329,11 +295,12 @@ CLAIMS = (
         summary="The proof counts decode tokens, the statement iterations.",
     ),
     _refuted(
-        "fluid.proposition1-intuition",
-        f"{PAPER}, after Proposition 1 (section 3.1)",
-        "Processing time of a prompt",
-        "Completing a prompt takes d0·Σ_k(l + k) = d1·(l'+1)(l + l'/2) of processing time.",
-        "d0·Σ_{k=0}^{l'} (l+k) = d1·(l'+1)(l+l'/2)",
+        id="fluid.proposition1-intuition",
+        source=f"{PAPER}, after Proposition 1 (section 3.1)",
+        title="Processing time of a prompt",
+        statement="Completing a prompt takes d0·Σ_k(l + k) = d1·(l'+1)(l + l'/2) of processing "
+        "time.",
+        formula="d0·Σ_{k=0}^{l'} (l+k) = d1·(l'+1)(l+l'/2)",
         equation=_intuition,
         why=lambda case: f"d0 = {case.fixed} and d1 = 1/{case.inverse} differ",
         correction="d1·Σ_k(l + k) = d1·(l'+1)(l + l'/2).",

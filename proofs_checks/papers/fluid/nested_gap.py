@@ -5,12 +5,13 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from bfio.wait.chains import nested_policy
 from bfio.wait.queues import queue_lengths
-from proofs_checks.claim import Check, Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.papers.fluid.nested_runs import Load
@@ -222,24 +223,14 @@ def _check(
 _STEPS = "(1/S)·Σ_s E[W_{}^s]"
 
 
-def _claim(
-    name: str, title: str, statement: str, formula: str, correction: str, reading: str,
-    check: Check, verify: DisplayVerifier, mutation: Mutation,
-) -> Claim:  # fmt: skip
+def _claim(*, broken: Mutation, **texts: Any) -> Claim:
     return Claim(
-        id=f"fluid.theorem2-{name}",
         source="fluid paper, proof of Theorem 2 (appendix C)",
-        title=title,
-        statement=statement,
-        formula=formula,
         hypotheses=("(10)", "d0, d1 > 0", "the bounds of appendix C on E[W_k]"),
         kind=Kind.COUNTEREXAMPLE,
-        check=check,
-        mutations=(mutation, Mutation("nobody under way", stages=0)),
-        correction=correction,
+        mutations=(broken, Mutation("nobody under way", stages=0)),
         defect=Defect.FORMULA,
-        reading=reading,
-        verify=verify,
+        **texts,
     )
 
 
@@ -259,40 +250,42 @@ _ttft_check = partial(
 
 CLAIMS = (
     _claim(
-        "gap",
-        "Gap of Nested WAIT in terms of its queues",
-        "The expected throughput gap is at most (1/S)·Σ_k E[W_k^S], with the bounds on queues.",
-        "Thr* − E[Thr] ≤ (1/S)·Σ_k E[W_k^S]",
-        "Σ_i n_i·(stages of segment i) prompts under way must be added to the queues. The order "
-        "stays.",
-        "in steps of ΔT (S = T/ΔT), and counted in prompts, the most favourable unit." + UNITS,
-        _gap_check,
-        _GAP,
-        Mutation("outputs of 1 only", outputs=(1,)),
+        id="fluid.theorem2-gap",
+        title="Gap of Nested WAIT in terms of its queues",
+        statement="The expected throughput gap is at most (1/S)·Σ_k E[W_k^S], with the bounds on "
+        "queues.",
+        formula="Thr* − E[Thr] ≤ (1/S)·Σ_k E[W_k^S]",
+        correction="Σ_i n_i·(stages of segment i) prompts under way must be added to the queues. "
+        "The order stays.",
+        reading="in steps of ΔT (S = T/ΔT), and counted in prompts, the most favourable unit."
+        + UNITS,
+        check=_gap_check,
+        verify=_GAP,
+        broken=Mutation("outputs of 1 only", outputs=(1,)),
     ),
     _claim(
-        "latency",
-        "Latency of Nested WAIT in terms of its queues",
-        "The expected latency is at most ΔT·Σ_k (1/S)·Σ_s E[W_k^s].",
-        f"E[Latency] ≤ ΔT·Σ_k {_STEPS.format('k')}",
-        "Λ·E[Latency] ≤ Σ_k E[W_k] + Σ_i n_i·(stages of segment i), by Little's law: a cohort "
-        "advances when the next n_1 have come, after n_1/Λ > ΔT. The order stays.",
-        "as T grows; the sum over 'T' as over the S batches.",
-        _latency_check,
-        _LATENCY,
-        Mutation("outputs of 1, full load", outputs=(1,), intervals=(1,)),
+        id="fluid.theorem2-latency",
+        title="Latency of Nested WAIT in terms of its queues",
+        statement="The expected latency is at most ΔT·Σ_k (1/S)·Σ_s E[W_k^s].",
+        formula=f"E[Latency] ≤ ΔT·Σ_k {_STEPS.format('k')}",
+        correction="Λ·E[Latency] ≤ Σ_k E[W_k] + Σ_i n_i·(stages of segment i), by Little's law: a "
+        "cohort advances when the next n_1 have come, after n_1/Λ > ΔT. The order stays.",
+        reading="as T grows; the sum over 'T' as over the S batches.",
+        check=_latency_check,
+        verify=_LATENCY,
+        broken=Mutation("outputs of 1, full load", outputs=(1,), intervals=(1,)),
     ),
     _claim(
-        "ttft",
-        "TTFT of Nested WAIT in terms of its first queue",
-        "The expected TTFT is at most ΔT·(1/S)·Σ_s E[W_1^s].",
-        f"E[TTFT] ≤ ΔT·{_STEPS.format('1')}",
-        "Λ·E[TTFT] ≤ E[W_1] + 2n_1, by Little's law: with few arrivals a prompt waits for its "
-        "cohort, however short the queue. The order stays.",
-        "as T grows; the first token at the end of the prefill, which favours the display (of "
-        "stage 1 in the correction).",
-        _ttft_check,
-        _TTFT,
-        Mutation("at most ΔT between arrivals", intervals=(1,)),
+        id="fluid.theorem2-ttft",
+        title="TTFT of Nested WAIT in terms of its first queue",
+        statement="The expected TTFT is at most ΔT·(1/S)·Σ_s E[W_1^s].",
+        formula=f"E[TTFT] ≤ ΔT·{_STEPS.format('1')}",
+        correction="Λ·E[TTFT] ≤ E[W_1] + 2n_1, by Little's law: with few arrivals a prompt waits "
+        "for its cohort, however short the queue. The order stays.",
+        reading="as T grows; the first token at the end of the prefill, which favours the display "
+        "(of stage 1 in the correction).",
+        check=_ttft_check,
+        verify=_TTFT,
+        broken=Mutation("at most ΔT between arrivals", intervals=(1,)),
     ),
 )

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from formulations.hindsight_latency import Convention, violations
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
@@ -186,107 +187,90 @@ _ALIKE = (
 )
 
 
-def _claim(name: str, texts: tuple[str, ...], part: Part, alike: Part, reading: str = "") -> Claim:
-    source, title, statement, formula, broken, correction = texts
+def _claim(*, part: Part, alike: Part, broken: str, reading: str = "", **texts: Any) -> Claim:
     verify = _verifier(part, broken)
-    check = partial(_couple_check, part=part, verify=verify)
     return Claim(
-        id=f"kv.{name}",
-        source=source,
-        title=title,
-        statement=statement,
-        formula=formula,
         hypotheses=(*FROM_STATE, "OFF starts at t only some of what Algorithm 2 starts"),
         kind=Kind.COUNTEREXAMPLE,
-        check=partial(check, alike=alike),
+        check=partial(_couple_check, part=part, verify=verify, alike=alike),
         summary="OC lags behind OFF where Algorithm 2 has started a request that OFF puts off.",
         mutations=(
             Mutation("the condition of the correction dropped", alike=always),
             Mutation("OC that follows OFF at once", couple=off_itself),
         ),
-        correction=correction,
         defect=Defect.RESULT,
         reading=_READING + reading,
         verify=verify,
+        **texts,
     )
 
 
 CLAIMS = (
     _claim(
-        "lemma5.4-i",
-        (
-            f"{_LEMMA}, (i)",
-            "OC keeps the memory",
-            "Off-Couple never exceeds the memory limit.",
-            "Σ tokens of OC ≤ M at all times",
-            "OC exceeds M",
-            _ALIKE,
-        ),
-        within_memory,
-        decides_alike,
-        " What OC starts by Equation (2) fits; what it copies from t̂ on need not.",
+        id="kv.lemma5.4-i",
+        source=f"{_LEMMA}, (i)",
+        title="OC keeps the memory",
+        statement="Off-Couple never exceeds the memory limit.",
+        formula="Σ tokens of OC ≤ M at all times",
+        broken="OC exceeds M",
+        correction=_ALIKE,
+        part=within_memory,
+        alike=decides_alike,
+        reading=" What OC starts by Equation (2) fits; what it copies from t̂ on need not.",
     ),
     _claim(
-        "lemma5.4-ii",
-        (
-            f"{_LEMMA}, (ii)",
-            "OC completes in time",
-            "At t̂ Off-Couple has completed all that the hindsight optimum has completed.",
-            "c_i(OFF) ≤ t̂  ⇒  c_i(OC) ≤ t̂",
-            "OFF has completed more by t̂",
-            _ALIKE,
-        ),
-        in_time,
-        decides_alike,
+        id="kv.lemma5.4-ii",
+        source=f"{_LEMMA}, (ii)",
+        title="OC completes in time",
+        statement="At t̂ Off-Couple has completed all that the hindsight optimum has completed.",
+        formula="c_i(OFF) ≤ t̂  ⇒  c_i(OC) ≤ t̂",
+        broken="OFF has completed more by t̂",
+        correction=_ALIKE,
+        part=in_time,
+        alike=decides_alike,
     ),
     _claim(
-        "lemma5.4-iii",
-        (
-            f"{_LEMMA}, (iii)",
-            "OC holds no more memory",
-            "At t̂ Off-Couple uses no more memory than the optimum.",
-            "memory(OC, t̂) ≤ memory(OFF, t̂)",
-            "OC holds more once what completes at t̂ has left",
-            _ALIKE,
-        ),
-        no_more_memory,
-        decides_alike,
-        " Memory at t̂ is that of the slot after the completions of t̂: by the proof OFF then "
-        "holds only what it has begun after the last of them. (In slot t̂ itself, where under A "
-        "and C what completes still holds its memory, no failure is known while V ⊂ S_ON ∪ U. "
-        "Without that there is one under C: M = 4, (arrival, s, o) = (0, 1, 2), (0, 1, 3), (2, 1, "
-        "3), (3, 1, 1), (4, 1, 1), t = 0.)",
+        id="kv.lemma5.4-iii",
+        source=f"{_LEMMA}, (iii)",
+        title="OC holds no more memory",
+        statement="At t̂ Off-Couple uses no more memory than the optimum.",
+        formula="memory(OC, t̂) ≤ memory(OFF, t̂)",
+        broken="OC holds more once what completes at t̂ has left",
+        correction=_ALIKE,
+        part=no_more_memory,
+        alike=decides_alike,
+        reading=" Memory at t̂ is that of the slot after the completions of t̂: by the proof OFF "
+        "then holds only what it has begun after the last of them. (In slot t̂ itself, where "
+        "under A and C what completes still holds its memory, no failure is known while V ⊂ S_ON "
+        "∪ U. Without that there is one under C: M = 4, (arrival, s, o) = (0, 1, 2), (0, 1, 3), "
+        "(2, 1, 3), (3, 1, 1), (4, 1, 1), t = 0.)",
     ),
     _claim(
-        "coupling-inequality",
-        (
-            f"{PROOF}, inequality before Algorithm 3",
-            "Off-Couple bounds the compensated value",
-            "OFF from the online state costs no more than any other algorithm, so CP is at most "
-            "the difference of OC and OFF.",
-            "CP_{t+1} ≤ L^OC_{t+1}(S_ON, R_ON) − L^OFF_{t+1}(S̃_OFF, R̃_OFF)",
-            "CP is greater than L^OC − L^OFF",
-            "It holds where OC keeps the memory (kv.lemma5.4-i): what exceeds M may cost less "
-            "than any schedule.",
-        ),
-        bounded_by_coupling,
-        within_memory,
+        id="kv.coupling-inequality",
+        source=f"{PROOF}, inequality before Algorithm 3",
+        title="Off-Couple bounds the compensated value",
+        statement="OFF from the online state costs no more than any other algorithm, so CP is at "
+        "most the difference of OC and OFF.",
+        formula="CP_{t+1} ≤ L^OC_{t+1}(S_ON, R_ON) − L^OFF_{t+1}(S̃_OFF, R̃_OFF)",
+        broken="CP is greater than L^OC − L^OFF",
+        correction="It holds where OC keeps the memory (kv.lemma5.4-i): what exceeds M may cost "
+        "less than any schedule.",
+        part=bounded_by_coupling,
+        alike=within_memory,
     ),
     _claim(
-        "eq7",
-        (
-            f"{PROOF}, Equation (7) and the display that it leads to",
-            "From t̂ on OC and OFF cost the same",
-            "OC decides as OFF from t̂ on, so the difference of their latencies from t + 1 on is "
-            "that of the rounds t + 1 to t̂.",
-            "L^OC_{t+1} − L^OFF_{t+1} = Σ_{t′=t+1}^{t̂} (|S_OC ∪ R_OC| − |S̃_OFF ∪ R̃_OFF|)",
-            "after t̂ the numbers of pending requests differ",
-            "It holds where OC reaches OFF's state at t̂, which the text before Lemma 5.4 states "
-            "and the lemma does not contain.",
-        ),
-        over_at_t_hat,
-        same_state,
-        " (7) subtracts L^OC from OFF's state at t̂; with that it is an identity, but its first "
-        "difference is the latency of OC in rounds t + 1 to t̂ only if OC is in that state.",
+        id="kv.eq7",
+        source=f"{PROOF}, Equation (7) and the display that it leads to",
+        title="From t̂ on OC and OFF cost the same",
+        statement="OC decides as OFF from t̂ on, so the difference of their latencies from t + 1 "
+        "on is that of the rounds t + 1 to t̂.",
+        formula="L^OC_{t+1} − L^OFF_{t+1} = Σ_{t′=t+1}^{t̂} (|S_OC ∪ R_OC| − |S̃_OFF ∪ R̃_OFF|)",
+        broken="after t̂ the numbers of pending requests differ",
+        correction="It holds where OC reaches OFF's state at t̂, which the text before Lemma 5.4 "
+        "states and the lemma does not contain.",
+        part=over_at_t_hat,
+        alike=same_state,
+        reading=" (7) subtracts L^OC from OFF's state at t̂; with that it is an identity, but its "
+        "first difference is the latency of OC in rounds t + 1 to t̂ only if OC is in that state.",
     ),
 )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -249,29 +250,22 @@ def _check(
     return printed, as_corrected
 
 
-def _claim(name: str, texts: tuple[str, ...], holds: Statement, verify: Verifier) -> Claim:
-    source, title, statement, formula, what, correction = texts
-    check = partial(_check, holds=holds, verify=verify, what=what)
+def _claim(*, holds: Statement, verify: Verifier, what: str, **texts: Any) -> Claim:
     return Claim(
-        id=f"kv.{name}",
-        source=f"KV-cache paper, {source}",
-        title=title,
-        statement=statement,
-        formula=formula,
         hypotheses=("a prompt s_i for each request", "outputs known", "s_i + o_i ≤ M"),
         kind=Kind.COUNTEREXAMPLE,
-        check=check,
+        check=partial(_check, holds=holds, verify=verify, what=what),
         summary="A short output with a large prompt blocks longer ones with small prompts.",
         mutations=(
             Mutation("common prompts only", common=True),
             Mutation("any prompts in the correction", corrected="mixed"),
         ),
-        correction=correction,
         defect=Defect.INFERENCE,
         reading="implied, not printed: section 4 states it for a common prompt, section 7 uses "
         "the algorithm with a prompt for each request. A counterexample is one under every "
         "convention and has no two equal outputs.",
         verify=verify,
+        **texts,
     )
 
 
@@ -333,30 +327,29 @@ CLAIMS = (
         mutations=(Mutation("each its own prompt", prompts="mixed"),),
     ),
     _claim(
-        "eq2-mixed",
-        (
-            "Equation (2) with the prompts s_i of section 7",
-            "Ascending outputs with mixed prompts",
-            "Where prompts differ, as in the experiments, the ascending scan still solves (2).",
-            "|U_greedy| = max {|U| : (1) with s_i in place of s}",
-            "|U| is the largest",
-            "It does if prompts agree with outputs (a longer output, no smaller prompt): then an "
-            "earlier request needs no more at any slot. In general (2) is a program of its own.",
-        ),
-        largest_is_found,
-        verify_largest,
+        id="kv.eq2-mixed",
+        source="KV-cache paper, Equation (2) with the prompts s_i of section 7",
+        title="Ascending outputs with mixed prompts",
+        statement="Where prompts differ, as in the experiments, the ascending scan still solves "
+        "(2).",
+        formula="|U_greedy| = max {|U| : (1) with s_i in place of s}",
+        what="|U| is the largest",
+        correction="It does if prompts agree with outputs (a longer output, no smaller prompt): "
+        "then an earlier request needs no more at any slot. In general (2) is a program of its "
+        "own.",
+        holds=largest_is_found,
+        verify=verify_largest,
     ),
     _claim(
-        "break-mixed",
-        (
-            "Algorithm 2 with the prompts s_i of section 7",
-            "Break and continue with mixed prompts",
-            "Where prompts differ, stopping at the first failure still loses nothing.",
-            "U(break) = U(continue) with s_i in place of s",
-            "break = continue",
-            "It loses nothing if prompts agree with outputs (a longer output, no smaller prompt).",
-        ),
-        breaking_is_scanning_on,
-        verify_break,
+        id="kv.break-mixed",
+        source="KV-cache paper, Algorithm 2 with the prompts s_i of section 7",
+        title="Break and continue with mixed prompts",
+        statement="Where prompts differ, stopping at the first failure still loses nothing.",
+        formula="U(break) = U(continue) with s_i in place of s",
+        what="break = continue",
+        correction="It loses nothing if prompts agree with outputs (a longer output, no smaller "
+        "prompt).",
+        holds=breaking_is_scanning_on,
+        verify=verify_break,
     ),
 )
