@@ -44,7 +44,8 @@ class KernelGroup:
     name : str
         Name in messages and in ``bfio prepare``.
     modules : tuple of str
-        Modules that hold its entry points, or packages, for all modules in them.
+        Modules that hold its entry points, or packages, for all modules in them; or an entry
+        point itself, as ``module:function``, that is made at run time.
     warm_up : str
         What compiles all of them, or loads them from disk, as ``module:function``.
     seconds : int
@@ -58,7 +59,8 @@ class KernelGroup:
 
     def entry_points(self) -> Iterator[str]:
         """Yield its entry points as ``module:function``; nothing is imported."""
-        for module, file in _files(self.modules):
+        yield from (name for name in self.modules if ":" in name)
+        for module, file in _files([name for name in self.modules if ":" not in name]):
             for function in _ENTRY_POINT.findall(file.read_text(encoding="utf-8")):
                 yield f"{module}:{function}"
 

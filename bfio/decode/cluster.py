@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bfio.common.compilable import compilable
 from bfio.common.options import NUMBER, WHOLE, option
 from formulations.errors import InputError
 from formulations.scalars import integer
@@ -79,4 +80,20 @@ class Cluster:
 
     def step_time(self, max_load: float, mean_load: float) -> float:
         """Duration of a step, ``C + t_l·max load + t_m·mean load`` [s] (eq. 6 with t_m = 0)."""
-        return self.step_overhead_s + self.token_time_s * max_load + self.mean_time_s * mean_load
+        return step_time(
+            self.step_overhead_s, self.token_time_s, self.mean_time_s, max_load, mean_load
+        )
+
+
+@compilable
+def step_time(
+    overhead_s: float, token_time_s: float, mean_time_s: float, max_load: float, mean_load: float
+) -> float:
+    """Return the duration of a step, see `Cluster.step_time`; every loop of the engine asks it."""
+    return overhead_s + token_time_s * max_load + mean_time_s * mean_load
+
+
+@compilable
+def fits(free_slots: int) -> bool:
+    """Whether one more request may start on a worker: the only place that says so."""
+    return free_slots > 0

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bfio.decode.cluster import fits
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 
@@ -58,7 +59,7 @@ def _checked_worker(entry: object, left: list[int], where: str) -> int | None:
     worker = int(entry)
     if not 0 <= worker < len(left):
         raise InputError(where, f"there is no worker {worker}", f"use 0..{len(left) - 1}")
-    if left[worker] == 0:
+    if not fits(left[worker]):
         raise InputError(
             where, f"worker {worker} has no free slot left", "respect state.free_slots"
         )

@@ -10,31 +10,73 @@ A policy is asked only when a request waits and a slot is free: anything else le
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bfio.common.users_code import users_code
+from bfio.common.engine_choice import Engine
+from bfio.common.options import spelled_out
+from bfio.common.users_code import policy_statistics, users_code
 from bfio.decode import predictor_registry as predictors
 from bfio.decode.decisions import checked_decision
-from bfio.decode.observers import Observer, StepView, TrajectoryObserver
-from bfio.decode.options import MAX_SEED, Arrivals, Dispatch, RunOptions
-from bfio.decode.projection import Projector
-from bfio.decode.run import Run
+from bfio.decode.machine.phases import (
+    admit,
+    bind,
+    close_gaps,
+    first_waiting,
+    is_over,
+    reveal,
+    run_step,
+    start_queued,
+    wait_for_arrival,
+)
+from bfio.decode.machine.records import Chunks, finished_run, step_view
+from bfio.decode.machine.state import (
+    ACTIVE,
+    ADMITTED,
+    BY_AGE,
+    ENDED,
+    FINISHED,
+    FIRST,
+    IMMEDIATE,
+    LOADS,
+    OUTPUT,
+    PROMPT,
+    QUEUED,
+    QUEUED_TOKENS,
+    REVEAL,
+    REVEALED,
+    RUN,
+    RUNNING,
+    START,
+    STEP,
+    WAITING,
+    new_state,
+)
+from bfio.decode.machine.window import (
+    new_window,
+    note_predicted,
+    project_contributions,
+    project_loads,
+    remaining_of,
+)
+from bfio.decode.options import RunOptions
+from bfio.decode.policy import policy_name
+from bfio.decode.predictor import Lengths, predicted_remaining
 from bfio.decode.state import DecodeState
-from formulations.arrays import FloatArray, IntArray, frozen, integer
+from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
     from bfio.decode.cluster import Cluster
     from bfio.decode.drift import Drift
+    from bfio.decode.observers import Observer
     from bfio.decode.policy import Policy
     from bfio.decode.predictor import Predictor
+    from bfio.decode.run import Run
     from bfio.workloads.workload import Workload
 
 #: Largest G·B·(load of one request): every 64-bit sum within a step stays exact.
@@ -43,26 +85,19 @@ MAX_STEP_TOKENS = 2**62
 MAX_DRAIN_STEPS = 10**8
 
 
+@spelled_out(RunOptions)
 def simulate(
     workload: Workload,
     policy: Policy,
     cluster: Cluster,
     *,
-    arrivals: str = "pool",
-    pool: int = 128,
-    rate_scale: Fraction | float = 1,
-    dispatch: str = "pooled",
-    horizon: int = 0,
-    projection: str = "constant",
-    predictor: str | Predictor = "none",
-    drift: Drift | None = None,
-    steps: int | None = None,
-    seed: int = 0,
     observers: Sequence[Observer] = (),
     keep_trajectory: bool = True,
     stop: Callable[[], bool] | None = None,
+    history: Workload | None = None,
+    options: RunOptions | None = None,
 ) -> Run:
-    """Simulate one policy on one workload.
+    """Simulate one policy on one workload, step by step.
 
     Parameters
     ----------
@@ -72,34 +107,16 @@ def simulate(
         Called with a `DecodeState`, returns a worker or None per waiting request.
     cluster : Cluster
         The machine.
-    arrivals : {"pool", "timed"}
-        ``pool`` reveals in trace order while fewer than ``pool`` requests wait; ``timed`` reveals
-        a request at the first step that starts at or after its arrival.
-    pool : int
-        Revelation target ``R >= 1``; without effect on timed arrivals.
-    rate_scale : Fraction or float
-        With timed arrivals, divides the times between arrivals (2 doubles the offered load).
-    dispatch : {"pooled", "immediate"}
-        ``immediate`` asks the policy about each request alone as it is revealed; the request joins
-        the FIFO queue of the worker it names.
-    horizon : int
-        Look-ahead ``H`` offered to the policy; if it asks for a longer one, that is used.
-    projection : {"constant", "growing"}
-        How loads move over the window.
-    predictor : str or Predictor
-        Name of a registered predictor or an object of one's own.
-    drift : Drift, optional
-        Load growth of running requests; LLM decode by default.
-    steps : int, optional
-        Most steps to run; by default the run drains.
-    seed : int
-        Seed of the generator that the policy may draw from.
     observers : sequence of Observer
         Called after each step.
     keep_trajectory : bool
         Keep loads and running requests of every step and worker in the run.
     stop : callable, optional
         Asked before each step; True ends the run there, as ``steps`` would.
+    history : Workload, optional
+        Requests of the past, for named predictors that learn.
+    options : RunOptions, optional
+        How the run is made. Each field may be given as a keyword of its own instead.
 
     Returns
     -------
@@ -113,53 +130,45 @@ def simulate(
         nothing runs and nothing can arrive (the run would never end).
     """
     began = perf_counter()
-    length_predictor = _predictor(predictor, workload, seed)
-    options = run_options(
-        policy,
-        predictor=length_predictor.name,
-        arrivals=arrivals,
-        pool=pool,
-        rate_scale=rate_scale,
-        dispatch=dispatch,
-        horizon=horizon,
-        projection=projection,
-        drift=drift,
-        steps=steps,
-        seed=seed,
+    asked = run_options(policy, options or RunOptions())
+    lengths = predictors.lengths_of(asked.predictor)
+    predictor = predictors.made(asked.predictor, workload, asked.seed, history)
+    checked = replace(asked, predictor=predictor.name)
+    check_magnitude(workload, cluster, checked.drift)
+    check_length(workload, checked.steps)
+    run = _Interpreted(workload, policy, cluster, checked, lengths, predictor, keep_trajectory)
+    while not is_over(run.state) and not (stop is not None and stop()):
+        if run.advance() and observers:
+            view = step_view(run.state, run.record, run.row, run.seen, run.decision)
+            for observer in observers:
+                observer.on_step(view)
+    run.chunks.keep(run.record, run.row + 1)
+    return finished_run(
+        policy=run.name,
+        engine=Engine.REFERENCE,
+        cluster=cluster,
+        options=checked,
+        state=run.state,
+        chunks=run.chunks,
+        statistics=policy_statistics(policy, run.name),
+        wall_s=perf_counter() - began,
+        decide_s=run.decide_s,
     )
-    check_magnitude(workload, cluster, options.drift)
-    check_length(workload, options.steps)
-    trajectory = TrajectoryObserver() if keep_trajectory else None
-    machine = _Machine(workload, policy, cluster, options, length_predictor)
-    watching = (*observers, *([trajectory] if trajectory else []))
-    while machine.step != options.steps and machine.has_work():
-        if stop is not None and stop():
-            break
-        machine.reveal()
-        machine.decide_and_admit()
-        if machine.is_idle():
-            machine.wait_for_arrival()
-            continue
-        view = machine.run()
-        for observer in watching:
-            observer.on_step(view)
-    return machine.record(trajectory, began)
 
 
-def run_options(policy: Policy, **options: Any) -> RunOptions:
+def run_options(policy: Policy, options: RunOptions) -> RunOptions:
     """Return the options of a run of ``policy``, which may look further ahead than asked for.
 
     Raises
     ------
     InputError
-        If an option is out of its domain.
+        If it looks further than any run may.
     """
-    checked = RunOptions(**options)
-    return replace(checked, horizon=max(checked.horizon, getattr(policy, "horizon", 0)))
+    return replace(options, horizon=max(options.horizon, getattr(policy, "horizon", 0)))
 
 
-class _Machine:
-    """The state of a run, and one method per phase."""
+class _Interpreted:
+    """A run step by step, around any policy."""
 
     def __init__(
         self,
@@ -167,299 +176,159 @@ class _Machine:
         policy: Policy,
         cluster: Cluster,
         options: RunOptions,
+        lengths: Lengths,
         predictor: Predictor,
+        keep_trajectory: bool,
     ) -> None:
-        n = len(workload)
-        self.prompts, self.outputs = workload.prompt_tokens, workload.output_tokens
-        self.policy, self.policy_name = policy, policy_name(policy)
-        self.cluster, self.options, self.predictor = cluster, options, predictor
-        self.projector = Projector(options.horizon, options.projection, predictor, options.drift)
-        self.rng = options.generator()
-        self.arrival_s = arrival_seconds(workload, options)
-        self.step, self.clock, self.idle_s, self.decide_s = 0, 0.0, 0.0, 0.0
-        self.num_revealed, self.num_completed = 0, 0
-        # Pools of request indices: the waiting ones in arrival order, the active ones in any.
-        self.waiting = np.zeros(0, dtype=np.int64)
-        self.active = np.zeros(0, dtype=np.int64)
-        self.admitted = self.active
-        self.loads = np.zeros(cluster.workers, dtype=np.int64)
-        self.running = np.zeros(cluster.workers, dtype=np.int64)
-        self.state: DecodeState | None = None
+        G, H = cluster.workers, options.horizon
+        self.policy, self.name = policy, policy_name(policy)
+        self.predictor = predictor if lengths is Lengths.ASKED else None
+        self.slots, self.horizon, self.rng = cluster.slots, H, options.generator()
+        known = lengths is Lengths.KNOWN
+        self.state = new_state(workload, cluster, options, horizon=H, known=known)
+        self.window = new_window(G, H, 0)
+        self.none_queued = np.zeros(G, dtype=np.int64)
+        self.anywhere = np.ones(G, dtype=np.int64)
+        self.chunks = Chunks(G, keep_trajectory)
+        self.record = self.chunks.new(min(256, self.chunks.most_steps))
+        self.row = -1
+        self.decide_s = 0.0
+        self.seen: DecodeState | None = None
         self.decision: tuple[int | None, ...] | None = None
-        # Per request; last_step is known at the start and becomes finish_step if it is reached.
-        self.reveal_step, self.start_step, self.last_step, self.worker = np.full(
-            (4, n), -1, dtype=np.int64
-        )
-        self.reveal_s = np.full(n, np.nan)
-        self.step_times: list[tuple[float, float, float]] = []
-        self.step_counts: list[tuple[int, int, int, int, int, int]] = []
 
-    def has_work(self) -> bool:
-        """Return whether any request has not finished."""
-        return self.num_completed < len(self.prompts)
+    @property
+    def step(self) -> int:
+        """The step now."""
+        return int(self.state.counters[STEP])
 
-    def is_idle(self) -> bool:
-        """Return whether no request is active, so that no step can run."""
-        return len(self.active) == 0
+    def advance(self) -> bool:
+        """Do all phases of a step; False if nothing runs and the clock jumped instead."""
+        state, counters = self.state, self.state.counters
+        reveal(state)
+        self.seen = self.decision = None
+        if state.settings[IMMEDIATE]:
+            if counters[REVEALED] > counters[FIRST]:
+                self.bind()
+            start_queued(state)
+        elif counters[WAITING] > 0:
+            self.decide()
+        if counters[ACTIVE] == 0:
+            self.wait()
+            return False
+        self.next_row()
+        run_step(state, self.record, self.row)
+        if self.predictor is not None and counters[FINISHED] > 0:
+            finished = np.sort(state.lists[ENDED, : counters[FINISHED]])
+            with users_code(f"predictor {self.predictor.name}", remedy="mend the predictor"):
+                self.predictor.finished(finished, state.requests[OUTPUT, finished])
+        return True
 
-    # Phase 1: reveal.
+    def next_row(self) -> None:
+        """Go on to the next row of the record, in a new chunk if this one is full."""
+        self.row += 1
+        if self.row == self.record.times.shape[1]:
+            self.chunks.keep(self.record, self.row)
+            self.record, self.row = self.chunks.new(min(2 * self.row, self.chunks.most_steps)), 0
 
-    def reveal(self) -> None:
-        """Move requests from the undiscovered rest of the trace to the waiting ones."""
-        first, last = self.num_revealed, self._reveal_until()
-        self.reveal_step[first:last] = self.step
-        self.reveal_s[first:last] = self.clock
-        self.num_revealed = last
-        self.waiting = np.concatenate((self.waiting, np.arange(first, last, dtype=np.int64)))
-        self._measure()
-        if self.options.dispatch is Dispatch.IMMEDIATE and last > first:
-            self._bind(range(first, last))
-
-    def _reveal_until(self) -> int:
-        if self.arrival_s is not None:
-            return int(np.searchsorted(self.arrival_s, self.clock, side="right"))
-        missing = max(0, self.options.pool - len(self.waiting))
-        return min(len(self.prompts), self.num_revealed + missing)
-
-    def _measure(self) -> None:
-        """Compute the loads of the active requests at this step."""
-        self.loads = np.zeros(self.cluster.workers, dtype=np.int64)
-        np.add.at(self.loads, self.worker[self.active], self._active_weights())
-
-    def _active_weights(self) -> IntArray:
-        active = self.active
-        return self.options.drift.weights(self.prompts[active], self.start_step[active], self.step)
-
-    def _bind(self, revealed: range) -> None:
+    def bind(self) -> None:
         """Ask the policy about each revealed request alone, as immediate dispatch does."""
-        bound = self.waiting[: len(self.waiting) - len(revealed)]
-        queued = np.bincount(self.worker[bound], minlength=self.cluster.workers)
-        queued_tokens = np.zeros(self.cluster.workers, dtype=np.int64)
-        np.add.at(queued_tokens, self.worker[bound], self.prompts[bound])
-        anywhere = np.ones(self.cluster.workers, dtype=np.int64)
-        projected = self._projected_loads()
-        for request in revealed:
-            ids = np.array([request])
-            state = self._state(ids, anywhere, queued, queued_tokens, projected)
-            (worker,) = self._ask(state, anywhere)
+        state = self.state
+        self.project_loads()
+        for request in range(int(state.counters[FIRST]), int(state.counters[REVEALED])):
+            queued, tokens = state.workers[QUEUED], state.workers[QUEUED_TOKENS]
+            (worker,) = self.ask(np.array([request]), self.anywhere, queued, tokens)
             if worker is None:
                 raise InputError(
-                    f"policy {self.policy_name}, step {self.step}, request 0",
+                    f"policy {self.name}, step {self.step}, request 0",
                     "returned None in immediate dispatch",
                     "return a worker, or use pooled dispatch",
                 )
-            self.worker[request] = worker
-            queued[worker] += 1
-            queued_tokens[worker] += self.prompts[request]
+            bind(state, request, worker)
+        self.seen = self.decision = None
 
-    # Phases 2 and 3: decide and admit.
-
-    def decide_and_admit(self) -> None:
-        """Let requests start: those the policy chose, or the heads of the workers' queues."""
-        self.admitted = self.waiting[:0]
-        self.state = self.decision = None
-        free = self.cluster.slots - self.running
-        if len(self.waiting) == 0 or not free.any():
+    def decide(self) -> None:
+        """Let the waiting requests start that the policy chooses."""
+        state = self.state
+        free = self.slots - state.workers[RUNNING]
+        if not free.any():
             return
-        if self.options.dispatch is Dispatch.POOLED:
-            chosen = self._decide(free)
-        else:
-            chosen = ranks_in_queue(self.worker[self.waiting]) < free[self.worker[self.waiting]]
-        self._admit(chosen)
+        first = first_waiting(state)
+        waiting = state.pool[first : state.counters[REVEALED]]
+        self.project_loads()
+        for i, worker in enumerate(self.ask(waiting, free, self.none_queued, self.none_queued)):
+            if worker is not None:
+                admit(state, first + i, worker)
+        if state.counters[ADMITTED] > 0:
+            close_gaps(state)
 
-    def _decide(self, free: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Ask the policy; bind the chosen requests to their workers and return which they are."""
-        none_queued = np.zeros_like(free)
-        self.state = self._state(
-            self.waiting, free, none_queued, none_queued, self._projected_loads()
-        )
-        self.decision = self._ask(self.state, free)
-        workers = np.array([-1 if w is None else w for w in self.decision], dtype=np.int64)
-        self.worker[self.waiting] = workers
-        return workers >= 0
-
-    def _admit(self, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
-        self.admitted = self.waiting[chosen]
-        self.waiting = self.waiting[~chosen]
-        self.active = np.concatenate((self.active, self.admitted))
-        self.start_step[self.admitted] = self.step
-        self.last_step[self.admitted] = self.step + self.outputs[self.admitted] - 1
-        workers = self.worker[self.admitted]
-        np.add.at(self.loads, workers, self.prompts[self.admitted])
-        np.add.at(self.running, workers, 1)
-
-    def _ask(self, state: DecodeState, free: IntArray) -> tuple[int | None, ...]:
-        began = perf_counter()
-        with users_code(f"policy {self.policy_name}, step {self.step}", remedy="mend the policy"):
-            answer = self.policy(state)
-        self.decide_s += perf_counter() - began
-        return checked_decision(answer, state.num_waiting, free, self.policy_name, self.step)
-
-    def _projected_loads(self) -> IntArray:
-        if self.options.horizon == 0:
-            return self.loads[:, None].copy()
-        return self.projector.loads(
-            self.active,
-            self.worker[self.active],
-            self._active_weights(),
-            self.step - self.start_step[self.active],
-            self.step,
-            self.cluster.workers,
-        )
-
-    def _state(
-        self,
-        requests: IntArray,
-        free: IntArray,
-        queued: IntArray,
-        queued_tokens: IntArray,
-        projected: IntArray,
-    ) -> DecodeState:
-        """Show the policy read-only copies, so that nothing it does reaches the engine."""
-        sizes = self.prompts[requests]
-        return DecodeState(
+    def ask(
+        self, requests: IntArray, free: IntArray, queued: IntArray, queued_tokens: IntArray
+    ) -> tuple[int | None, ...]:
+        """Show the policy read-only copies, so that nothing it does reaches the run."""
+        state, window = self.state, self.window
+        sizes = state.requests[PROMPT, requests]
+        contributions = self.contributions(requests, sizes)
+        self.seen = DecodeState(
             step=self.step,
-            slots=self.cluster.slots,
-            loads=frozen(self.loads.copy()),
-            projected_loads=frozen(projected.copy()),
+            slots=self.slots,
+            loads=frozen(state.workers[LOADS].copy()),
+            projected_loads=frozen(window.base.copy()),
             free_slots=frozen(free.copy()),
-            running=frozen(self.running.copy()),
+            running=frozen(state.workers[RUNNING].copy()),
             queued=frozen(queued.copy()),
             queued_tokens=frozen(queued_tokens.copy()),
             sizes=frozen(sizes),
-            ages=frozen(self.step - self.reveal_step[requests]),
-            contributions=frozen(self.projector.contributions(requests, sizes, self.step)),
+            ages=frozen(self.step - state.marks[REVEAL, requests]),
+            contributions=frozen(contributions),
             rng=self.rng,
         )
+        began = perf_counter()
+        with users_code(f"policy {self.name}, step {self.step}", remedy="mend the policy"):
+            answer = self.policy(self.seen)
+        self.decide_s += perf_counter() - began
+        self.decision = checked_decision(answer, len(requests), free, self.name, self.step)
+        return self.decision
 
-    def wait_for_arrival(self) -> None:
+    def project_loads(self) -> None:
+        """Write the projected loads of this step to the window."""
+        state = self.state
+        active = state.lists[RUN, : state.counters[ACTIVE]]
+        remaining = active
+        if self.horizon > 0 and (self.predictor is not None or state.settings[BY_AGE]):
+            ages = self.step - state.marks[START, active]
+            remaining = self.remaining(active, ages, state.requests[OUTPUT, active] - ages)
+            if self.predictor is not None:
+                note_predicted(state, remaining)
+        project_loads(state, self.window, remaining)
+
+    def contributions(self, requests: IntArray, sizes: IntArray) -> IntArray:
+        """Return the projected loads of waiting requests, shape (N, H+1) [tokens]."""
+        if self.horizon == 0:
+            return sizes[:, None].copy()
+        loads = np.empty((len(requests), self.horizon + 1), dtype=np.int64)
+        remaining = self.remaining(
+            requests, np.zeros_like(requests), self.state.requests[OUTPUT, requests]
+        )
+        project_contributions(
+            self.state, self.window._replace(contribution=loads), requests, remaining
+        )
+        return loads
+
+    def remaining(self, requests: IntArray, ages: IntArray, true: IntArray) -> IntArray:
+        """Return how many steps requests have left, as far as that is known or predicted."""
+        if self.predictor is None:
+            return remaining_of(self.state, true)
+        return predicted_remaining(self.predictor, requests, ages, self.horizon)
+
+    def wait(self) -> None:
         """Let the clock jump to the next arrival; without one the run is stalled."""
-        if self.arrival_s is None or self.num_revealed == len(self.arrival_s):
+        if not wait_for_arrival(self.state):
             raise InputError(
-                f"policy {self.policy_name}, step {self.step}",
-                f"stalled: nothing runs, nothing can arrive, {len(self.waiting)} requests wait "
-                "and none was admitted",
+                f"policy {self.name}, step {self.step}",
+                "stalled: nothing runs, nothing can arrive, "
+                f"{self.state.counters[WAITING]} requests wait and none was admitted",
                 "admit at least one request when no worker is busy",
             )
-        arrival = float(self.arrival_s[self.num_revealed])
-        self.idle_s += arrival - self.clock
-        self.clock = arrival
-
-    # Phases 4 and 5: run and complete.
-
-    def run(self) -> StepView:
-        """Run one step and return what an observer may see of it."""
-        peak, total = int(self.loads.max()), int(self.loads.sum())
-        duration = self.cluster.step_time(peak, total / self.cluster.workers)
-        self.step_times.append((self.clock, duration, self.idle_s))
-        self.step_counts.append(
-            (
-                peak,
-                int(self.loads.min()),
-                total,
-                len(self.active),
-                len(self.waiting),
-                len(self.admitted),
-            )
-        )
-        loads, running = frozen(self.loads), frozen(self.running.copy())
-        step, start = self.step, self.clock
-        finished = self._complete()
-        self.clock, self.idle_s = start + duration, 0.0
-        self.step += 1
-        return StepView(
-            step=step,
-            start_s=start,
-            duration_s=duration,
-            loads=loads,
-            running=running,
-            waiting=len(self.waiting),
-            admitted=frozen(self.admitted),
-            finished=frozen(finished),
-            completed=self.num_completed,
-            state=self.state,
-            decision=self.decision,
-        )
-
-    def _complete(self) -> IntArray:
-        """Let requests with all their tokens leave; their slots are free at the next step."""
-        done = self.last_step[self.active] == self.step
-        finished: IntArray = self.active[done]
-        if len(finished):
-            self.active = self.active[~done]
-            np.subtract.at(self.running, self.worker[finished], 1)
-            self.num_completed += len(finished)
-            self.predictor.finished(finished)
-        return finished
-
-    def record(self, trajectory: TrajectoryObserver | None, began: float) -> Run:
-        """Freeze what happened into a `Run`."""
-        times = np.array(self.step_times, dtype=np.float64).reshape(-1, 3).T.copy()
-        counts = np.array(self.step_counts, dtype=np.int64).reshape(-1, 6).T.copy()
-        start_s, duration_s, idle_before_s = (frozen(row) for row in times)
-        max_load, min_load, total_load, active, waiting, admitted = (frozen(r) for r in counts)
-        G = self.cluster.workers
-        statistics = getattr(self.policy, "statistics", None)
-        return Run(
-            policy=self.policy_name,
-            cluster=self.cluster,
-            options=self.options,
-            start_s=start_s,
-            duration_s=duration_s,
-            idle_before_s=idle_before_s,
-            max_load=max_load,
-            min_load=min_load,
-            total_load=total_load,
-            active=active,
-            waiting=waiting,
-            admitted=admitted,
-            loads=None if trajectory is None else frozen(trajectory.loads(G)),
-            running=None if trajectory is None else frozen(trajectory.running(G)),
-            reveal_step=frozen(self.reveal_step),
-            start_step=frozen(self.start_step),
-            finish_step=frozen(np.where(self.last_step < self.step, self.last_step, -1)),
-            worker=frozen(self.worker),
-            reveal_s=frozen(self.reveal_s),
-            arrival_s=None if self.arrival_s is None else frozen(self.arrival_s),
-            statistics={} if statistics is None else dict(statistics()),
-            wall_s=perf_counter() - began,
-            decide_s=self.decide_s,
-        )
-
-
-def policy_name(policy: Policy) -> str:
-    """Return the name a policy goes by: its own, its function's or its class's."""
-    for owner, attribute in ((policy, "name"), (policy, "__name__"), (type(policy), "__name__")):
-        name = getattr(owner, attribute, None)
-        if isinstance(name, str):
-            return name
-    return repr(policy)
-
-
-def ranks_in_queue(workers: IntArray) -> IntArray:
-    """Return how many earlier entries name the same worker, for each entry; shape (N,)."""
-    order = np.argsort(workers, kind="stable")
-    in_order = workers[order]
-    ranks = np.empty(len(workers), dtype=np.int64)
-    ranks[order] = np.arange(len(workers)) - np.searchsorted(in_order, in_order)
-    return ranks
-
-
-def _predictor(predictor: str | Predictor, workload: Workload, seed: int) -> Predictor:
-    if not isinstance(predictor, str):
-        return predictor
-    return predictors.build(predictor, workload, integer(seed, "seed", maximum=MAX_SEED))
-
-
-def arrival_seconds(workload: Workload, options: RunOptions) -> FloatArray | None:
-    """Return when requests arrive, shape (n,) [s]; None unless arrivals are timed."""
-    if options.arrivals is Arrivals.POOL:
-        return None
-    if workload.arrival_times is None or options.rate_scale == 1:
-        return workload.arrival_seconds()
-    # Divide before rounding, so that the scaled times are the nearest floats to the exact ones.
-    exact = (time / options.rate_scale for time in workload.arrival_times)
-    return np.array([float(time) for time in exact], dtype=np.float64)
 
 
 def check_length(workload: Workload, steps: int | None) -> None:

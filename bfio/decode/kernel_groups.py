@@ -1,18 +1,35 @@
-"""The kernels of whole runs, and those of the two-stage heuristic, which such runs contain."""
+"""The loops of whole runs, and the kernels of the two-stage heuristic: one loop contains them."""
 
 from bfio.common.kernel_groups import KernelGroup
 
 GROUPS = (
     KernelGroup(
         "baselines",
-        ("bfio.decode.compiled.baseline_run",),
-        "bfio.decode.compiled.plan:warm_up_baselines",
-        10,
+        ("bfio.decode.policy_registry:run_greedy",),
+        "bfio.decode.kernel_groups:warm_up_greedy",
+        15,
     ),
     KernelGroup(
         "two-stage",
-        ("bfio.step.two_stage.kernels", "bfio.decode.compiled.two_stage_run"),
-        "bfio.decode.compiled.plan:warm_up_two_stage",
+        ("bfio.step.two_stage.kernels", "bfio.decode.machine.two_stage:run"),
+        "bfio.decode.kernel_groups:warm_up_two_stage",
         45,
     ),
 )
+
+
+def warm_up_greedy() -> None:
+    """Compile or load the loop of all policies that serve one request after the other."""
+    from bfio.decode.machine.whole_run import greedy_policies, warm_up
+
+    warm_up(greedy_policies()[0])
+
+
+def warm_up_two_stage() -> None:
+    """Compile or load the kernels of the two-stage heuristic and the loop around it."""
+    from bfio.decode.machine.whole_run import warm_up
+    from bfio.decode.policy_registry import built_in
+    from bfio.step.two_stage.kernels.decide import warm_up as warm_up_decisions
+
+    warm_up_decisions()
+    warm_up(next(spec for spec in built_in().values() if isinstance(spec.kernel, str)))

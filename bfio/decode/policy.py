@@ -31,3 +31,12 @@ class Policy(Protocol):
 
     def __call__(self, state: DecodeState, /) -> Assignment:
         """Return a worker or None for each waiting request, at most ``free_slots`` per worker."""
+
+
+def policy_name(policy: Policy) -> str:
+    """Return the name a policy goes by: its own, its function's or its class's."""
+    for owner, attribute in ((policy, "name"), (policy, "__name__"), (type(policy), "__name__")):
+        name = getattr(owner, attribute, None)
+        if isinstance(name, str):
+            return name
+    return repr(policy)

@@ -18,7 +18,7 @@ GROUP = "bfio.policies"
 
 def names() -> list[str]:
     """Names of all built-in and installed policies, sorted."""
-    return sorted({*_built_in(), *_installed()})
+    return sorted({*built_in(), *_installed()})
 
 
 def specs() -> list[PolicySpec]:
@@ -37,11 +37,11 @@ def find(name: str) -> PolicySpec:
     InputError
         If the name is unknown (listing those known), or the module or function cannot be used.
     """
-    if name in _built_in():
-        return _built_in()[name]
+    if name in built_in():
+        return built_in()[name]
     if name in _installed():
         return _from_entry_point(_installed()[name])
-    if name.partition(":")[0] in _built_in():
+    if name.partition(":")[0] in built_in():
         raise InputError(name, "an option without a value", "write e.g. br-h:horizon=20")
     if ":" in name:
         return _as_spec(name, load_object(name, "policy"))
@@ -60,7 +60,8 @@ def build(name: str, options: PolicyOptions | None = None) -> Policy:
 
 
 @cache
-def _built_in() -> dict[str, PolicySpec]:
+def built_in() -> dict[str, PolicySpec]:
+    """Return the policies of this project by name, in the order of their modules."""
     found = {}
     for module in pkgutil.iter_modules(bfio.decode.policies.__path__, "bfio.decode.policies."):
         spec = getattr(importlib.import_module(module.name), "SPEC", None)

@@ -1,11 +1,20 @@
-"""What the registry knows about a policy, and how policies without options are made."""
+"""What the registry knows about a policy: its readable rule and, if there is one, its kernel."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bfio.decode.options import Dispatch
-from bfio.decode.policy import Policy
-from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.tally import Key, Order, assign_to_least, in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bfio.decode.machine.kernel import Kernel
+    from bfio.decode.policy import Policy
+    from bfio.decode.policy_options import PolicyOptions
+    from bfio.decode.state import DecodeState
 
 #: Dispatch modes of a policy that also works when requests are bound as soon as they arrive.
 BOTH_DISPATCHES = (Dispatch.POOLED, Dispatch.IMMEDIATE)
@@ -29,6 +38,9 @@ class PolicySpec:
         Dispatch modes it supports.
     uses_horizon : bool
         Whether it reads look-ahead columns beyond the first.
+    kernel : Kernel or str, optional
+        How whole runs are compiled, or where it is as ``module:object`` if loading it takes long;
+        without one they are interpreted.
     """
 
     name: str
@@ -37,8 +49,45 @@ class PolicySpec:
     source: str
     dispatch: tuple[Dispatch, ...] = (Dispatch.POOLED,)
     uses_horizon: bool = False
+    kernel: Kernel | str | None = None
 
 
 def stateless(function: Policy) -> Callable[[PolicyOptions], Policy]:
     """Return a factory that ignores the options and gives ``function`` itself."""
     return lambda options: function
+
+
+def greedy_policy(
+    name: str,
+    key: Key,
+    order: Order = Order.OLDEST,
+    *,
+    summary: str,
+    source: str,
+    dispatch: tuple[Dispatch, ...] = (Dispatch.POOLED,),
+) -> PolicySpec:
+    """Describe a policy that gives each request in turn to the worker with the least key.
+
+    Parameters
+    ----------
+    name, summary, source, dispatch
+        See `PolicySpec`.
+    key : callable
+        A compilable function of a `WorkerTally`, for interpreted and compiled runs alike; it may
+        change only for a worker that has just been assigned. Ties go to the lowest index.
+    order : Order
+        In which order requests are served.
+    """
+    from bfio.decode.machine.greedy import greedy_kernel, least_by
+
+    def assign(state: DecodeState) -> list[int | None]:
+        return assign_to_least(state, in_order(state, order), key)
+
+    return PolicySpec(
+        name=name,
+        factory=stateless(assign),
+        summary=summary,
+        source=source,
+        dispatch=dispatch,
+        kernel=greedy_kernel(least_by(key), order),
+    )

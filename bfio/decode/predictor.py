@@ -1,21 +1,33 @@
-"""What the engine asks of a length predictor."""
+"""What the engine asks of a length predictor, and what it tells one.
 
+A predictor is described by one object, `PredictorSpec`, or is a function or class that makes one
+from a `PredictionTask`: what may be known of the requests before any has finished. Lengths are
+told as requests finish.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
+import numpy as np
+
+from bfio.common.users_code import users_code
+from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
+from formulations.errors import InputError
 
 
 class Predictor(Protocol):
     """Predicts remaining decode steps within a look-ahead window (BalanceRoute, section 4).
 
     One instance serves one run. Requests are named by their index in the workload, so an
-    implementation may look up whatever it is allowed to know of them (prompt length, past
-    predictions); only the oracle looks at the output length of an unfinished request.
+    implementation may look up what its task tells of them.
     """
 
     @property
     def name(self) -> str:
-        """Name under which it is registered."""
+        """Name under which runs record it."""
         ...
 
     def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
@@ -24,7 +36,7 @@ class Predictor(Protocol):
         Parameters
         ----------
         requests : IntArray
-            Shape (n,): indices in the workload, running or waiting requests.
+            Shape (n,): indices in the workload, running or waiting requests, in any order.
         ages : IntArray
             Shape (n,): tokens each has emitted; 0 for a waiting one.
         horizon : int
@@ -39,6 +51,91 @@ class Predictor(Protocol):
         """
         ...
 
-    def finished(self, requests: IntArray) -> None:
-        """Learn from requests that have just finished: their output length is now known."""
+    def finished(self, requests: IntArray, outputs: IntArray) -> None:
+        """Learn from requests that have just finished: their output lengths [tokens]."""
         ...
+
+
+@dataclass(frozen=True)
+class PredictionTask:
+    """What a predictor is made from.
+
+    Parameters
+    ----------
+    prompt_tokens : IntArray
+        Shape (n,): prompts of the requests of the run [tokens].
+    seed : int
+        Seed of the run, for predictors that draw.
+    history : Workload, optional
+        Requests of the past with their outputs, to learn from; None if there are none.
+    option : str
+        What follows the predictor's name after a colon.
+    output_tokens : IntArray, optional
+        Shape (n,): the true lengths; None for all but the oracles.
+    """
+
+    prompt_tokens: IntArray
+    seed: int = 0
+    history: Workload | None = None
+    option: str = ""
+    output_tokens: IntArray | None = None
+
+
+class Lengths(StrEnum):
+    """Where the lengths of projections come from."""
+
+    #: Nothing ends within the window.
+    UNKNOWN = "unknown"
+    #: The true ones.
+    KNOWN = "known"
+    #: The predictor is asked at each step, in Python.
+    ASKED = "asked"
+
+
+@dataclass(frozen=True)
+class PredictorSpec:
+    """What the registry knows about one predictor.
+
+    Parameters
+    ----------
+    name : str
+        Name on the command line.
+    build : callable
+        Makes a fresh predictor, for one run.
+    knows_future : bool
+        Whether it is told the true lengths beforehand, as an oracle is.
+    lengths : Lengths
+        How the engine may project without asking it.
+    check : callable
+        Refuses what follows the name after a colon; by default anything.
+    """
+
+    name: str
+    build: Callable[[PredictionTask], Predictor]
+    knows_future: bool = False
+    lengths: Lengths = Lengths.ASKED
+    check: Callable[[str], object] | None = None
+
+
+def predicted_remaining(
+    predictor: Predictor, requests: IntArray, ages: IntArray, horizon: int
+) -> IntArray:
+    """Return what a predictor says, checked, and cut to ``1..H+1``; shape (n,).
+
+    Raises
+    ------
+    InputError
+        If it raises anything, or returns no integers of that shape.
+    """
+    where = f"predictor {predictor.name}"
+    with users_code(where, remedy="mend the predictor"):
+        predicted = np.asarray(predictor.remaining(requests, ages, horizon))
+    if predicted.shape != requests.shape or not np.issubdtype(predicted.dtype, np.integer):
+        raise InputError(
+            where,
+            f"returned an array of shape {predicted.shape} and type {predicted.dtype}",
+            f"return {len(requests)} integers (round an expected length up)",
+        )
+    # The coming step is certain (remaining >= 1), whatever a learned predictor says.
+    clipped: IntArray = np.clip(predicted, 1, horizon + 1).astype(np.int64)
+    return clipped

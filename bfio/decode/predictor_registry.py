@@ -1,78 +1,124 @@
-"""Predictors by name."""
+"""Names to predictors: the built-in ones, installed ones, and a user's own ``module:object``."""
 
-from collections.abc import Callable
-from functools import partial
+import importlib
+import pkgutil
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 
-from bfio.decode.predictor import Predictor
-from bfio.decode.predictors.noisy_oracle import DEFAULT_ERROR, NoisyOraclePredictor, check_error
-from bfio.decode.predictors.none import NoPredictor
-from bfio.decode.predictors.oracle import OraclePredictor
+import bfio.decode.predictors
+from bfio.common.users_code import load_object, users_code
+from bfio.decode.predictor import Lengths, PredictionTask, Predictor, PredictorSpec
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError, use_one_of
-from formulations.rationals import exact_rational
 
-#: Makes a fresh predictor for one run over the given requests, with the seed of the run.
-_Builder = Callable[[Workload, int], Predictor]
+#: Entry-point group through which other packages add predictors (a `PredictorSpec`, or what makes
+#: a predictor from a `PredictionTask`).
+GROUP = "bfio.predictors"
 
 
 def names() -> list[str]:
-    """Return the registered names, in the order they are listed to users."""
-    return list(_PARSERS)
+    """Return the names of all built-in and installed predictors, as they are listed to users."""
+    return [*_built_in(), *sorted(set(_installed()) - set(_built_in()))]
 
 
-def check(name: str) -> None:
-    """Refuse a name that `build` does not know.
+def find(name: str) -> tuple[PredictorSpec, str]:
+    """Return the predictor that a text names, and the option that follows its name.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`, perhaps with an option (``noisy-oracle:0.25``), or ``module:object``.
 
     Raises
     ------
     InputError
         If no predictor has that name, or what follows the name is wrong.
     """
-    _builder(name)
+    base, colon, option = name.partition(":")
+    if base in _built_in():
+        spec = _built_in()[base]
+    elif base in _installed():
+        point = _installed()[base]
+        spec = _as_spec(base, load_object(point.value, "predictor"))
+    elif colon:
+        return _as_spec(name, load_object(name, "predictor")), ""
+    else:
+        remedy = use_one_of(base, [*names()]) + ", or module:object"
+        raise InputError("predictor", f"{name!r} is unknown", remedy)
+    if spec.check is not None:
+        spec.check(option)
+    elif option:
+        raise InputError("predictor", f"{base} takes no option", f"write {base}")
+    return spec, option
 
 
-def build(name: str, workload: Workload, seed: int = 0) -> Predictor:
+def check(name: str) -> None:
+    """Refuse a name that `build` does not know; see `find`."""
+    find(name)
+
+
+def build(
+    name: str, workload: Workload, seed: int = 0, history: Workload | None = None
+) -> Predictor:
     """Return a fresh predictor for a run over ``workload``.
 
     Parameters
     ----------
     name : str
-        One of `names`; ``noisy-oracle`` may be followed by its error, ``noisy-oracle:0.25``.
+        See `find`.
     workload : Workload
-        The requests.
+        The requests. Only oracles are told their outputs.
     seed : int
         Seed of the run, for predictors that draw.
+    history : Workload, optional
+        Requests of the past, for predictors that learn.
 
     Raises
     ------
     InputError
-        If no predictor has that name, or what follows the name is wrong.
+        As `find`, or if making it raises anything.
     """
-    return _builder(name)(workload, seed)
+    spec, option = find(name)
+    outputs = workload.output_tokens if spec.knows_future else None
+    task = PredictionTask(workload.prompt_tokens, seed, history, option, outputs)
+    with users_code(f"predictor {name}", "making it ", remedy="mend the predictor"):
+        return spec.build(task)
 
 
-def _builder(name: str) -> _Builder:
-    base, _, option = name.partition(":")
-    if base not in _PARSERS:
-        raise InputError("predictor", f"{name!r} is unknown", use_one_of(base, names()))
-    return _PARSERS[base](option)
+def made(
+    predictor: str | Predictor, workload: Workload, seed: int, history: Workload | None
+) -> Predictor:
+    """Return a predictor that is given as an object, or build the one that a text names."""
+    return build(predictor, workload, seed, history) if isinstance(predictor, str) else predictor
 
 
-def _plain(name: str, build_plain: _Builder, option: str) -> _Builder:
-    if option:
-        raise InputError("predictor", f"{name} takes no option", f"write {name}")
-    return build_plain
+def lengths_of(predictor: str | Predictor) -> Lengths:
+    """Return how the engine may project without asking a predictor."""
+    return find(predictor)[0].lengths if isinstance(predictor, str) else Lengths.ASKED
 
 
-def _noisy_oracle(option: str) -> _Builder:
-    error = exact_rational(option, "predictor noisy-oracle") if option else DEFAULT_ERROR
-    check_error(error)
-    return lambda workload, seed: NoisyOraclePredictor(workload, error, seed)
+@cache
+def _built_in() -> dict[str, PredictorSpec]:
+    found = {}
+    package = bfio.decode.predictors
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        spec = getattr(importlib.import_module(module.name), "PREDICTOR", None)
+        if isinstance(spec, PredictorSpec):
+            found[spec.name] = spec
+    return found
 
 
-#: From what follows a predictor's name to its builder.
-_PARSERS: dict[str, Callable[[str], _Builder]] = {
-    "none": partial(_plain, "none", lambda workload, seed: NoPredictor()),
-    "oracle": partial(_plain, "oracle", lambda workload, seed: OraclePredictor(workload)),
-    "noisy-oracle": _noisy_oracle,
-}
+def _installed() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _as_spec(name: str, loaded: object) -> PredictorSpec:
+    if isinstance(loaded, PredictorSpec):
+        return loaded
+    if not callable(loaded):
+        raise InputError(
+            name,
+            f"a {type(loaded).__name__} makes no predictor",
+            "name a PredictorSpec, or a class or function of a PredictionTask",
+        )
+    return PredictorSpec(name, loaded)

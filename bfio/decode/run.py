@@ -50,6 +50,8 @@ class Run:
         Shape (n,): when it arrives [s], with timed arrivals.
     statistics : mapping
         What the policy says of itself.
+    engine : str
+        Which engine ran it, ``"compiled"`` or ``"reference"``.
     wall_s, decide_s : float
         Wall-clock time of the whole simulation, and the part of it spent in the policy [s].
     """
@@ -75,6 +77,7 @@ class Run:
     reveal_s: FloatArray
     arrival_s: FloatArray | None
     statistics: Mapping[str, object] = field(default_factory=dict)
+    engine: str = "reference"
     wall_s: float = 0.0
     decide_s: float = 0.0
 

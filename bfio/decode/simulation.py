@@ -5,22 +5,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bfio.common.options import spelled_out
+from bfio.decode import predictor_registry as predictors
 from bfio.decode.cluster import Cluster
-from bfio.decode.compiled.scope import is_worthwhile, may_compile
 from bfio.decode.energy_model import EnergyModel
+from bfio.decode.engine import check_length, check_magnitude, run_options
 from bfio.decode.engine import simulate as run_engine
 from bfio.decode.metrics import measure, measure_steady
-from bfio.decode.observers import Observer
+from bfio.decode.observers import Observer, ProgressObserver
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
 from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.predictor import Lengths, Predictor
 from bfio.decode.run import Run
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 
+#: Sums of loads below this are floats exactly, so that the compiled mean load is the exact one.
+EXACT_FLOAT = 2**53
 #: Engines of `simulate`.
 ENGINES = ("auto", "compiled", "reference")
 
@@ -36,6 +40,7 @@ def simulate(
     observers: Sequence[Observer] = (),
     keep_trajectory: bool = True,
     stop: Callable[[], bool] | None = None,
+    history: Workload | None = None,
     options: RunOptions | None = None,
 ) -> Run:
     """Simulate one policy on one workload.
@@ -61,6 +66,8 @@ def simulate(
         Keep loads and running requests of every step and worker in the run.
     stop : callable, optional
         Asked before each step; True ends the run there, as ``steps`` would.
+    history : Workload, optional
+        Requests of the past, for named predictors that learn.
     options : RunOptions, optional
         How the run is made. Each field may be given as a keyword of its own instead.
 
@@ -81,23 +88,24 @@ def simulate(
     if not isinstance(policy, str):
         if engine == "compiled":
             raise _not_compiled("a policy of your own")
-        return run_engine(workload, policy, machine, **watching.keywords(asked))
+        return run_engine(
+            workload, policy, machine, options=asked, history=history, **vars(watching)
+        )
     name, chosen = parse_policy(policy, policy_options or PolicyOptions())
     spec = find(name)
     check_dispatch(name, spec, asked)
     if spec.uses_horizon or ":" in name:
         asked = replace(asked, horizon=max(asked.horizon, chosen.horizon or 0))
-    keywords = watching.keywords(asked)
-    wanted = engine == "compiled" or (engine == "auto" and is_worthwhile(name, len(workload)))
-    if wanted and may_compile(name, **keywords):
-        from bfio.decode.compiled.engine import run_compiled
-
-        run = run_compiled(workload, name, chosen, machine, **keywords)
-        if run is not None:
-            return run
+    run = None
+    if engine != "reference" and can_compile(spec, asked.predictor, observers):
+        run = _run_compiled(workload, spec, chosen, machine, asked, watching, engine)
+    if run is not None:
+        return run
     if engine == "compiled":
         raise _not_compiled(f"policy {name} with these options")
-    return run_engine(workload, spec.factory(chosen), machine, **keywords)
+    return run_engine(
+        workload, spec.factory(chosen), machine, options=asked, history=history, **vars(watching)
+    )
 
 
 @dataclass(frozen=True)
@@ -108,8 +116,38 @@ class _Watching:
     keep_trajectory: bool
     stop: Callable[[], bool] | None
 
-    def keywords(self, options: RunOptions) -> dict[str, Any]:
-        return vars(options) | vars(self)
+
+def can_compile(
+    spec: PolicySpec, predictor: str | Predictor = "none", observers: Sequence[Observer] = ()
+) -> bool:
+    """Whether there is a kernel for a policy, its predictor and what watches the run."""
+    return (
+        spec.kernel is not None
+        and predictors.lengths_of(predictor) is not Lengths.ASKED
+        and all(isinstance(observer, ProgressObserver) for observer in observers)
+    )
+
+
+def _run_compiled(
+    workload: Workload,
+    spec: PolicySpec,
+    policy_options: PolicyOptions,
+    cluster: Cluster,
+    options: RunOptions,
+    watching: _Watching,
+    engine: str,
+) -> Run | None:
+    """Run the compiled engine, or return None if that does not pay or would not be exact."""
+    from bfio.decode.machine.whole_run import pays, run_compiled
+
+    checked = run_options(spec.factory(policy_options), options)
+    most = check_magnitude(workload, cluster, checked.drift)
+    check_length(workload, checked.steps)
+    if cluster.mean_time_s > 0 and most >= EXACT_FLOAT:
+        return None
+    if engine == "auto" and not pays(spec, workload, cluster, checked):
+        return None
+    return run_compiled(workload, spec, policy_options, cluster, checked, **vars(watching))
 
 
 def check_engine(engine: str, where: str) -> str:

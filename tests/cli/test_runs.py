@@ -12,9 +12,9 @@ import pytest
 from bfio.cli.command import commands
 from bfio.common.kernel_groups import groups
 from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S
-from bfio.decode.compiled.scope import is_worthwhile
+from bfio.decode.machine.whole_run import is_ready
 from bfio.decode.metrics import METRICS
-from bfio.decode.policy_registry import names
+from bfio.decode.policy_registry import find, names
 from tests.cli.conftest import Bfio
 
 SMALL = ("--workers", "4", "--slots", "8", "--requests", "150", "--pool", "16")
@@ -245,5 +245,5 @@ def test_prepare_compiles_every_kernel(bfio: Bfio) -> None:
     done = bfio("prepare", "--json")
     assert set(done.json["kernels"]) == set(groups())
     assert all(group.is_ready() for group in groups().values())
-    assert is_worthwhile("fcfs", 1)
-    assert is_worthwhile("br-h", 1)
+    assert is_ready(find("fcfs"))
+    assert is_ready(find("br-h"))

@@ -69,6 +69,6 @@ def test_every_registered_policy_keeps_the_rules(
     rng = np.random.default_rng(7)
     load = Workload(rng.integers(1, 500, 60), rng.geometric(1 / 8, 60))
     cluster = Cluster(workers=3, slots=4)
-    run = simulate(load, registry.build(spec.name), cluster, pool=20, dispatch=dispatch, **options)  # type: ignore[arg-type]
+    run = simulate(load, registry.build(spec.name), cluster, pool=20, dispatch=dispatch, **options)
     assert run.is_drained
     assert run_violations(run, load, cluster) == {}

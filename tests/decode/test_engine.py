@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.engine import ranks_in_queue, simulate
+from bfio.decode.engine import simulate
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
 from bfio.decode.policy_registry import build
 from bfio.decode.predictors.none import NoPredictor
 from bfio.decode.state import DecodeState
 from bfio.workloads import synthetic
+from formulations.arrays import IntArray
 from formulations.errors import InputError
 from tests.decode.cases import EXACT, Scenario, first_come, nobody, scenarios, workload
 
@@ -374,15 +375,15 @@ def test_predictor_learns_when_requests_finish() -> None:
     """A predictor object is told of each finished request, in the order of the steps."""
 
     class Listener(NoPredictor):
-        heard: list[int]
+        heard: list[tuple[int, int]]
 
-        def finished(self, requests: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-            self.heard += requests.tolist()
+        def finished(self, requests: IntArray, outputs: IntArray) -> None:
+            self.heard += zip(requests.tolist(), outputs.tolist(), strict=True)
 
     listener = Listener()
     listener.heard = []
     simulate(HAND, first_come, EXACT, predictor=listener)
-    assert listener.heard == [0, 1, 2]
+    assert listener.heard == [(0, 2), (1, 3), (2, 1)]
 
 
 def test_observers_see_each_step() -> None:
@@ -409,13 +410,6 @@ def test_observers_see_each_step() -> None:
     assert [v.state is None for v in views] == [False, True, False]
     with pytest.raises(ValueError, match="read-only"):
         views[0].loads[0] = 9
-
-
-@given(st.lists(st.integers(0, 4), max_size=30))
-def test_ranks_in_queue(workers: list[int]) -> None:
-    """The rank of an entry counts the earlier entries of the same worker."""
-    expected = [workers[:i].count(w) for i, w in enumerate(workers)]
-    assert ranks_in_queue(np.array(workers, dtype=np.int64)).tolist() == expected
 
 
 def test_steady_starts_when_every_slot_is_full_and_ends_with_the_waiting() -> None:

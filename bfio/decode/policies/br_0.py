@@ -46,4 +46,5 @@ SPEC = PolicySpec(
     factory=BR0,
     summary="two-stage F-score heuristic without look-ahead",
     source="BalanceRoute, section 3",
+    kernel="bfio.decode.machine.two_stage:KERNEL",
 )

@@ -60,4 +60,5 @@ SPEC = PolicySpec(
     summary="two-stage F-score heuristic with look-ahead (--horizon, 20 by default)",
     source="BalanceRoute, section 4",
     uses_horizon=True,
+    kernel="bfio.decode.machine.two_stage:KERNEL",
 )

@@ -1,21 +1,19 @@
 """First come, first served, onto the worker with most free slots."""
 
-from bfio.decode.policy_spec import PolicySpec, stateless
-from bfio.decode.state import DecodeState
-from bfio.decode.tally import assign_to_least, oldest
+from bfio.common.compilable import compilable
+from bfio.decode.policy_spec import greedy_policy
+from bfio.decode.tally import WorkerTally
 
 
-def assign(state: DecodeState) -> list[int | None]:
-    """Pop the oldest request; give it to the worker with most free slots (ties: lowest index).
-
-    BF-IO, Algorithm 2.
-    """
-    return assign_to_least(state, oldest(state), lambda tally, g: -tally.free[g])
+@compilable
+def key(worker: WorkerTally) -> int:
+    """Most free slots (BF-IO, Algorithm 2)."""
+    return -worker.free
 
 
-SPEC = PolicySpec(
-    name="fcfs",
-    factory=stateless(assign),
+SPEC = greedy_policy(
+    "fcfs",
+    key,
     summary="oldest request to the worker with most free slots",
     source="BF-IO, Algorithm 2",
 )

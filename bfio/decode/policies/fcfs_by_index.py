@@ -1,21 +1,22 @@
 """First come, first served, filling workers in index order."""
 
-from bfio.decode.policy_spec import PolicySpec, stateless
-from bfio.decode.state import DecodeState
-from bfio.decode.tally import assign_to_least, oldest
+from bfio.common.compilable import compilable
+from bfio.decode.policy_spec import greedy_policy
+from bfio.decode.tally import WorkerTally
 
 
-def assign(state: DecodeState) -> list[int | None]:
+@compilable
+def key(worker: WorkerTally) -> int:
     """Fill all free slots of worker 0 with the oldest requests, then worker 1, and so on.
 
     BF-IO, text of appendix B, which differs from its Algorithm 2.
     """
-    return assign_to_least(state, oldest(state), lambda tally, g: g)
+    return worker.number
 
 
-SPEC = PolicySpec(
-    name="fcfs-by-index",
-    factory=stateless(assign),
+SPEC = greedy_policy(
+    "fcfs-by-index",
+    key,
     summary="oldest request to the first worker with a free slot",
     source="BF-IO, appendix B (text)",
 )

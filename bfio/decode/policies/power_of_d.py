@@ -1,15 +1,24 @@
 """Power of d choices."""
 
+from bfio.common.compilable import compilable
+from bfio.decode.cluster import Cluster
+from bfio.decode.machine.greedy import Greedy, greedy_kernel, list_open, worker_tally
+from bfio.decode.machine.state import State
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import Tally, oldest
 
+#: Entry of `Greedy.numbers`: ``d``.
+CHOICES = 0
+#: Above as many workers numpy may sample in another way than `draw_sample` does.
+MAX_SAMPLED_WORKERS = 10_000
+
 
 class PowerOfChoices:
     """Oldest request to the worker with fewest requests among ``d`` sampled ones.
 
-    The sample is drawn without replacement from the workers with a free slot (all of them if
+    The sample is drawn without replacement from the workers that take it (all of them if
     fewer than ``d``); ties go to the lowest index. BF-IO, appendix A.1.1; d = 2 by default.
     """
 
@@ -20,12 +29,53 @@ class PowerOfChoices:
         """Assign the ``U`` oldest requests."""
         tally = Tally(state)
         for request in oldest(state):
-            workers = tally.open_workers()
+            workers = tally.open_workers(request)
+            if not workers:
+                break
             if len(workers) > self._choices:
                 sample = state.rng.choice(len(workers), size=self._choices, replace=False)
                 workers = [workers[int(k)] for k in sample]
             tally.assign(request, min(workers, key=lambda g: (tally.requests[g], g)))
         return tally.assignment
+
+
+@compilable(allocates=True)
+def choose(state: State, greedy: Greedy, size: int) -> int:
+    """Return the worker with fewest requests among ``d`` sampled open ones."""
+    num_open = list_open(state, greedy, size)
+    draw_sample(greedy, num_open, min(greedy.numbers[CHOICES], num_open))
+    best, fewest = -1, 0
+    for k in range(num_open):
+        if greedy.sampled[1, k]:
+            g = int(greedy.sampled[0, k])
+            requests = worker_tally(state, g).requests
+            if best < 0 or requests < fewest:
+                best, fewest = g, requests
+    return best
+
+
+@compilable(allocates=True)
+def draw_sample(greedy: Greedy, num_open: int, num_choices: int) -> None:
+    """Mark the open workers that ``Generator.choice`` without replacement would draw.
+
+    Floyd's algorithm and the draws of the shuffle after it, so that the generator goes on as in
+    the readable policy; the order that the shuffle gives does not matter. Nothing is drawn if all
+    open workers are in the sample.
+    """
+    taken = greedy.sampled[1]
+    taken[:num_open] = num_choices == num_open
+    if num_choices == num_open:
+        return
+    for newest in range(num_open - num_choices, num_open):
+        drawn = greedy.rng.integers(0, newest + 1)
+        taken[newest if taken[drawn] else drawn] = 1
+    for k in range(num_choices - 1, 0, -1):
+        greedy.rng.integers(0, k + 1)
+
+
+def is_sampled_alike(cluster: Cluster) -> bool:
+    """Whether the kernel draws from the run's generator as numpy does."""
+    return cluster.workers <= MAX_SAMPLED_WORKERS
 
 
 SPEC = PolicySpec(
@@ -34,4 +84,7 @@ SPEC = PolicySpec(
     summary="oldest request to the emptier of d sampled workers (--choices, 2 by default)",
     source="BF-IO, appendix A.1.1; BalanceRoute, section 6.1",
     dispatch=BOTH_DISPATCHES,
+    kernel=greedy_kernel(
+        choose, numbers=lambda options: (options.choices,), supports=is_sampled_alike
+    ),
 )

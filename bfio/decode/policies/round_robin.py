@@ -1,13 +1,19 @@
 """Round-robin over the workers."""
 
+from bfio.common.compilable import compilable
+from bfio.decode.machine.greedy import Greedy, greedy_kernel, worker_tally
+from bfio.decode.machine.state import State
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
-from bfio.decode.tally import Tally, oldest
+from bfio.decode.tally import Tally, oldest, takes
+
+#: Entry of `Greedy.numbers`: the next worker of the cycle.
+NEXT = 0
 
 
 class RoundRobin:
-    """Oldest request to the next worker in the cycle, skipping those without a free slot.
+    """Oldest request to the next worker in the cycle, skipping those that do not take it.
 
     The cycle starts at worker 0 and goes on across steps. BF-IO, appendix A.1.1.
     """
@@ -19,11 +25,27 @@ class RoundRobin:
         """Assign the ``U`` oldest requests."""
         tally = Tally(state)
         for request in oldest(state):
-            while tally.free[self._next] == 0:
-                self._next = (self._next + 1) % state.num_workers
-            tally.assign(request, self._next)
-            self._next = (self._next + 1) % state.num_workers
+            for turn in range(state.num_workers):
+                worker = (self._next + turn) % state.num_workers
+                if takes(tally.worker(worker), tally.sizes[request]):
+                    tally.assign(request, worker)
+                    self._next = (worker + 1) % state.num_workers
+                    break
+            else:
+                break
         return tally.assignment
+
+
+@compilable
+def choose(state: State, greedy: Greedy, size: int) -> int:
+    """Return the next open worker in the cycle."""
+    num_workers = state.workers.shape[1]
+    for turn in range(num_workers):
+        worker = (greedy.numbers[NEXT] + turn) % num_workers
+        if takes(worker_tally(state, worker), size):
+            greedy.numbers[NEXT] = (worker + 1) % num_workers
+            return int(worker)
+    return -1
 
 
 SPEC = PolicySpec(
@@ -32,4 +54,5 @@ SPEC = PolicySpec(
     summary="oldest request to the next worker in the cycle with a free slot",
     source="BF-IO, appendix A.1.1",
     dispatch=BOTH_DISPATCHES,
+    kernel=greedy_kernel(choose, numbers=lambda options: (0,)),
 )

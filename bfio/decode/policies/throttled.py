@@ -1,9 +1,16 @@
 """Throttled: the first worker under a threshold."""
 
+from bfio.common.compilable import compilable
+from bfio.decode.machine.greedy import Greedy, greedy_kernel, worker_tally
+from bfio.decode.machine.phases import first_waiting
+from bfio.decode.machine.state import ACTIVE, ADMITTED, LOADS, PROMPT, SLOTS, WAITING, State
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
-from bfio.decode.tally import Tally, oldest
+from bfio.decode.tally import Tally, oldest, takes
+
+# Entries of `Greedy.numbers`: the threshold given, 0 for none, and the threshold of this step.
+(GIVEN, SHARE) = range(2)
 
 
 class Throttled:
@@ -27,11 +34,11 @@ class Throttled:
         threshold = self._threshold if self._threshold is not None else fair_share(state)
         idle = not state.running.any()
         for request in oldest(state):
-            workers = tally.open_workers()
+            workers = tally.open_workers(request)
             under = [g for g in workers if tally.tokens[g] < threshold]
             if under:
                 tally.assign(request, under[0])
-            elif idle and request == 0:
+            elif workers and idle and request == 0:
                 tally.assign(request, workers[0])
             else:
                 break
@@ -45,9 +52,37 @@ def fair_share(state: DecodeState) -> int:
     return -(-total // state.num_workers)
 
 
+@compilable
+def choose(state: State, greedy: Greedy, size: int) -> int:
+    """Return the first open worker under the threshold; any if nothing runs."""
+    if state.counters[ADMITTED] == 0:
+        greedy.numbers[SHARE] = greedy.numbers[GIVEN] or share_of(state)
+    first = -1
+    for g in range(state.workers.shape[1]):
+        worker = worker_tally(state, g)
+        if takes(worker, size):
+            if worker.tokens < greedy.numbers[SHARE]:
+                return g
+            if first < 0:
+                first = g
+    return first if state.counters[ACTIVE] == 0 else -1
+
+
+@compilable
+def share_of(state: State) -> int:
+    """Return `fair_share` of the state before any request is admitted."""
+    counters, num_workers = state.counters, state.workers.shape[1]
+    num_free = num_workers * state.settings[SLOTS] - counters[ACTIVE]
+    first, total = first_waiting(state), int(state.workers[LOADS].sum())
+    for position in range(first, first + min(counters[WAITING], num_free)):
+        total += state.requests[PROMPT, state.pool[position]]
+    return int((total + num_workers - 1) // num_workers)
+
+
 SPEC = PolicySpec(
     name="throttled",
     factory=Throttled,
     summary="oldest request to the first worker under a token threshold (--cap-threshold)",
     source="BF-IO, appendix A.1.1",
+    kernel=greedy_kernel(choose, numbers=lambda options: (options.cap_threshold or 0, 0)),
 )

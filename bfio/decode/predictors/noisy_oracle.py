@@ -4,9 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from bfio.workloads.workload import Workload
+from bfio.decode.predictor import PredictionTask, PredictorSpec
 from formulations.arrays import IntArray
 from formulations.errors import InputError
+from formulations.rationals import exact_rational
 
 #: Largest relative error unless another is asked for.
 DEFAULT_ERROR = Fraction(1, 2)
@@ -21,14 +22,7 @@ class NoisyOraclePredictor:
     ``[1 - e, 1 + e)``. A request that outlives its prediction is predicted to end with the coming
     step, again and again until it does. Equal seeds give equal factors, whatever the policy.
 
-    Parameters
-    ----------
-    workload : Workload
-        The requests of the run.
-    error : Fraction
-        ``e``, in [0, 1]; 0 is the oracle.
-    seed : int
-        Seed of the run, >= 0.
+    ``e`` follows the name, ``noisy-oracle:0.25``, and lies in [0, 1]; 0 is the oracle.
 
     Raises
     ------
@@ -36,13 +30,14 @@ class NoisyOraclePredictor:
         If the error is out of range.
     """
 
-    def __init__(self, workload: Workload, error: Fraction, seed: int) -> None:
-        check_error(error)
+    def __init__(self, task: PredictionTask) -> None:
+        assert task.output_tokens is not None
+        error = read_error(task.option)
         self.name = f"noisy-oracle:{float(error):g}"
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
+        rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(_STREAM,)))
         half_width = float(error)
-        factors = 1.0 - half_width + 2.0 * half_width * rng.random(len(workload))
-        predicted = np.ceil(workload.output_tokens * factors).astype(np.int64)
+        factors = 1.0 - half_width + 2.0 * half_width * rng.random(len(task.output_tokens))
+        predicted = np.ceil(task.output_tokens * factors).astype(np.int64)
         self._predicted: IntArray = np.maximum(predicted, 1)
 
     def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
@@ -50,17 +45,24 @@ class NoisyOraclePredictor:
         left: IntArray = np.clip(self._predicted[requests] - ages, 1, horizon + 1)
         return left
 
-    def finished(self, requests: IntArray) -> None:
+    def finished(self, requests: IntArray, outputs: IntArray) -> None:
         """Learn nothing: the errors of different requests are independent."""
 
 
-def check_error(error: Fraction) -> None:
-    """Refuse a relative error outside [0, 1].
+def read_error(text: str) -> Fraction:
+    """Return the relative error that a text states, `DEFAULT_ERROR` if it is empty.
 
     Raises
     ------
     InputError
-        If it is.
+        If it is no number in [0, 1].
     """
+    error = exact_rational(text, "predictor noisy-oracle") if text else DEFAULT_ERROR
     if not 0 <= error <= 1:
         raise InputError("predictor noisy-oracle", f"error {error}", "use 0 to 1, e.g. 0.5")
+    return error
+
+
+PREDICTOR = PredictorSpec(
+    "noisy-oracle", NoisyOraclePredictor, knows_future=True, check=read_error
+)

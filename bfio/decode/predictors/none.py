@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bfio.decode.predictor import Lengths, PredictorSpec
 from formulations.arrays import IntArray
 
 
@@ -14,5 +15,8 @@ class NoPredictor:
         """Return "beyond the window" (``H+1``) for every request, shape (n,)."""
         return np.full(len(requests), horizon + 1, dtype=np.int64)
 
-    def finished(self, requests: IntArray) -> None:
+    def finished(self, requests: IntArray, outputs: IntArray) -> None:
         """Learn nothing: this predictor keeps no history."""
+
+
+PREDICTOR = PredictorSpec("none", lambda task: NoPredictor(), lengths=Lengths.UNKNOWN)

@@ -2,7 +2,9 @@
 
 import re
 
+from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import find, names
+from bfio.decode.policy_spec import PolicySpec
 from tests.decode.policies.states import state
 from tests.places import DOCS
 
@@ -26,3 +28,14 @@ def test_the_policy_on_the_page_works() -> None:
     policy = names_in_page["shortest_first"]
     assert callable(policy)
     assert policy(state([5, 5], [0, 1], [7, 3])) == [None, 1]
+
+
+def test_the_policy_with_a_kernel_on_the_page_is_complete() -> None:
+    """It decides, and brings what compiled runs need."""
+    *_, snippet = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    names_in_page: dict[str, object] = {}
+    exec(snippet, names_in_page)
+    spec = names_in_page["SPEC"]
+    assert isinstance(spec, PolicySpec)
+    assert spec.kernel is not None
+    assert spec.factory(PolicyOptions())(state([500, 0], [1, 2], [7])) == [1]

@@ -177,9 +177,9 @@ def test_errors_say_what_and_what_to_do(name: str, message: str) -> None:
 def test_installed_policies_join(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entry points of the group are listed and built; a built-in name stays built in."""
     points = [
-        importlib.metadata.EntryPoint("mine", "bfio.decode.policies.fcfs:assign", registry.GROUP),
+        importlib.metadata.EntryPoint("mine", "tests.decode.cases:first_come", registry.GROUP),
         importlib.metadata.EntryPoint("spec", "bfio.decode.policies.jsq:SPEC", registry.GROUP),
-        importlib.metadata.EntryPoint("fcfs", "bfio.decode.policies.jsq:assign", registry.GROUP),
+        importlib.metadata.EntryPoint("fcfs", "bfio.decode.policies.jsq:SPEC", registry.GROUP),
         importlib.metadata.EntryPoint("gone", "no_such_package_at_all:f", registry.GROUP),
     ]
     monkeypatch.setattr(registry, "entry_points", lambda group: points)

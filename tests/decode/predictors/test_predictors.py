@@ -1,5 +1,9 @@
 """The predictors and their registry."""
 
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,9 +11,9 @@ from hypothesis import strategies as st
 
 from bfio.decode import predictor_registry as registry
 from bfio.decode.cluster import Cluster
-from bfio.decode.compiled.scope import may_compile
+from bfio.decode.policy_registry import find
 from bfio.decode.predictor import Predictor
-from bfio.decode.simulation import simulate
+from bfio.decode.simulation import can_compile, simulate
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 
@@ -51,7 +55,7 @@ def test_names_are_those_of_the_registry(name: str) -> None:
     registry.check(name)
     requests, ages = np.array([1, 2]), np.array([0, 2])
     before = predictor.remaining(requests, ages, 5).tolist()
-    predictor.finished(np.array([0]))
+    predictor.finished(np.array([0]), np.array([1]))
     assert predictor.remaining(requests, ages, 5).tolist() == before
 
 
@@ -59,7 +63,9 @@ def test_unknown_names_list_the_known_ones() -> None:
     """The error names the close match and all predictors."""
     with pytest.raises(InputError, match=r"did you mean oracle.*none, oracle"):
         registry.build("oracl", LOAD)
-    with pytest.raises(InputError, match="'xyz' is unknown; use one of none, oracle"):
+    with pytest.raises(
+        InputError, match="'xyz' is unknown; use one of noisy-oracle, none, oracle"
+    ):
         registry.build("xyz", LOAD)
     with pytest.raises(InputError, match="oracle takes no option; write oracle"):
         registry.check("oracle:3")
@@ -132,10 +138,89 @@ def test_the_factors_are_uniform_and_independent_of_the_policy() -> None:
 
 def test_the_compiled_engine_leaves_it_to_the_reference() -> None:
     """There is no kernel: asked for one, it is refused; otherwise the run is the reference's."""
-    assert not may_compile("br-h", "noisy-oracle:0.5")
+    assert not can_compile(find("br-h"), "noisy-oracle:0.5")
     load = Workload(np.arange(1, 41), np.arange(1, 41))
     run = simulate(load, "br-h", Cluster(2, 4), pool=8, predictor="noisy-oracle:0.5", seed=2)
     assert run.options.predictor == "noisy-oracle:0.5"
     assert run.is_drained
     with pytest.raises(InputError, match="compiled engine cannot run"):
         simulate(load, "br-h", engine="compiled", predictor="noisy-oracle")
+
+
+MODULE = '''
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import numpy as np
+
+
+class Mean:
+    """As long as those of the past and those that have finished, on average."""
+
+    name = "mean"
+
+    def __init__(self, task):
+        assert task.output_tokens is None
+        self.past = [] if task.history is None else task.history.output_tokens.tolist()
+        Mean.latest = self
+
+    def remaining(self, requests, ages, horizon):
+        if not self.past:
+            return np.full(len(requests), horizon + 1)
+        return np.maximum(1, sum(self.past) // len(self.past) - ages)
+
+    def finished(self, requests, outputs):
+        self.past += outputs.tolist()
+
+
+number = 3
+'''
+
+
+@pytest.fixture
+def users_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Write a user's predictor into a working directory."""
+    (tmp_path / "my_bfio_predictor.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_bfio_predictor", raising=False)
+    return "my_bfio_predictor"
+
+
+def test_a_users_predictor_learns_and_sees_no_future(users_module: str) -> None:
+    """It is told of the past and of what finishes; its run is recorded under its name."""
+    options = {"horizon": 4, "pool": 2, "predictor": f"{users_module}:Mean"}
+    run = simulate(LOAD, "br-0", Cluster(1, 2), history=LOAD, **options)
+    assert run.options.predictor == "mean"
+    assert sys.modules[users_module].Mean.latest.past == [1, 4, 100, 1, 4, 100]
+    assert run.engine == "reference"
+    with pytest.raises(InputError, match="a int makes no predictor"):
+        registry.check(f"{users_module}:number")
+    with pytest.raises(InputError, match="has no missing"):
+        registry.check(f"{users_module}:missing")
+
+
+def test_installed_predictors_join(users_module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry point of the group is listed and built."""
+    point = EntryPoint("mean", f"{users_module}:Mean", registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    assert registry.names()[-1] == "mean"
+    assert registry.build("mean", LOAD).name == "mean"
+
+
+def test_the_oracle_as_an_object_is_the_oracle() -> None:
+    """Asked at each step, it gives the run that the engine makes from the lengths it knows."""
+    rng = np.random.default_rng(5)
+    load = Workload(rng.integers(1, 90, 150), rng.geometric(1 / 9, 150))
+    for projection in ("constant", "growing"):
+        options = {"pool": 12, "projection": projection, "engine": "reference"}
+        known = simulate(load, "br-h", Cluster(3, 4), predictor="oracle", **options)
+        asked = simulate(
+            load,
+            "br-h",
+            Cluster(3, 4),
+            predictor=registry.build("oracle", load),
+            **options,
+        )
+        assert known.worker.tolist() == asked.worker.tolist()
+        assert known.start_step.tolist() == asked.start_step.tolist()

@@ -1,6 +1,7 @@
 """Each compiled baseline decides what the readable policy decides, step by step."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,15 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.compiled.baselines import ORDER_AND_RULE
-from bfio.decode.compiled.scope import BASELINES
-from bfio.decode.compiled.setup import alike_for_all
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import find
 from bfio.decode.replay import run_violations
 from bfio.workloads.workload import Workload
 from tests.decode.cases import Scenario, scenarios, workload
-from tests.decode.compiled.equality import assert_same_run
+from tests.decode.machine.equality import GREEDY, assert_same_run
 
 
 def lengths(num_requests: int, seed: int) -> Workload:
@@ -37,7 +35,7 @@ def policy_options(draw: st.DrawFn) -> PolicyOptions:
     )
 
 
-def supported(scenario: Scenario, name: str) -> dict[str, object]:
+def supported(scenario: Scenario, name: str) -> dict[str, Any]:
     """Return the options of a scenario, with pooled dispatch where a policy knows no other."""
     dispatch = scenario.options["dispatch"]
     return scenario.options | {
@@ -46,16 +44,14 @@ def supported(scenario: Scenario, name: str) -> dict[str, object]:
 
 
 def assert_same_in(scenario: Scenario, name: str, options: PolicyOptions, keep: bool) -> None:
-    """Assert that both engines give the same run, with a drift and dispatch that have a kernel."""
+    """Assert that both engines give the same run, with a dispatch that the policy knows."""
     run_options = supported(scenario, name)
-    if not alike_for_all(scenario.options["drift"]):
-        del run_options["drift"]
     assert_same_run(
         scenario.workload, name, scenario.cluster, options, keep_trajectory=keep, **run_options
     )
 
 
-@given(scenarios(), st.sampled_from(BASELINES), policy_options(), st.booleans())
+@given(scenarios(), st.sampled_from(GREEDY), policy_options(), st.booleans())
 def test_every_decision_is_the_same(
     scenario: Scenario, name: str, options: PolicyOptions, keep: bool
 ) -> None:
@@ -64,7 +60,7 @@ def test_every_decision_is_the_same(
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("name", GREEDY)
 @given(scenarios(), policy_options())
 def test_thousands_of_runs_of_each_are_the_same(
     name: str, scenario: Scenario, options: PolicyOptions
@@ -73,7 +69,7 @@ def test_thousands_of_runs_of_each_are_the_same(
     assert_same_in(scenario, name, options, keep=True)
 
 
-@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("name", GREEDY)
 @pytest.mark.parametrize("arrivals", ["pool", "timed"])
 def test_a_longer_run_is_the_same(name: str, arrivals: str) -> None:
     """600 requests on 7 workers: the same run, and the replay finds nothing wrong with it."""
@@ -83,7 +79,7 @@ def test_a_longer_run_is_the_same(name: str, arrivals: str) -> None:
     assert run.is_drained
 
 
-@pytest.mark.parametrize("name", [n for n in BASELINES if len(find(n).dispatch) == 2])
+@pytest.mark.parametrize("name", [n for n in GREEDY if len(find(n).dispatch) == 2])
 def test_a_longer_run_with_queues_is_the_same(name: str) -> None:
     """The same with immediate dispatch: every worker has a queue of its own."""
     requests, cluster = lengths(600, seed=4), Cluster(workers=5, slots=6)
@@ -139,9 +135,3 @@ def test_throttled_leaves_slots_idle() -> None:
     )
     # 0 tokens are under 1, 9 are not: only the idle worker admits, one request at a time.
     assert run.active.tolist() == [1, 1, 1, 1]
-
-
-def test_every_name_has_its_kernel() -> None:
-    """The names that need no Numba to list are those that have an order and a rule."""
-    assert set(BASELINES) == set(ORDER_AND_RULE)
-    assert len(set(ORDER_AND_RULE.values())) == len(ORDER_AND_RULE)

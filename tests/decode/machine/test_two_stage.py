@@ -11,18 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.compiled import plan
-from bfio.decode.compiled.engine import run_compiled
-from bfio.decode.compiled.scope import TWO_STAGE
-from bfio.decode.compiled.setup import alike_for_all
 from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.machine import two_stage
 from bfio.decode.policies import br_0, br_h
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.replay import run_violations
 from bfio.step.two_stage.heuristic import two_stage_reference
+from formulations.errors import InputError
 from tests.decode.cases import Scenario, scenarios, workload
-from tests.decode.compiled.equality import assert_same_run, both_engines, differences
-from tests.decode.compiled.test_baselines import lengths
+from tests.decode.machine.equality import (
+    OTHERS,
+    assert_same_run,
+    both_engines,
+    differences,
+    run_compiled,
+)
+from tests.decode.machine.test_greedy import lengths
 
 
 @contextmanager
@@ -52,8 +56,6 @@ def policy_options(draw: st.DrawFn) -> PolicyOptions:
 def assert_same_as_readable(scenario: Scenario, name: str, options: PolicyOptions) -> None:
     """Assert that both engines give the same run, or that the compiled one declines."""
     chosen = scenario.options | {"dispatch": "pooled"}
-    if not alike_for_all(scenario.options["drift"]):
-        del chosen["drift"]
     with readable_heuristic():
         compiled, reference = both_engines(
             scenario.workload, name, scenario.cluster, options, **chosen
@@ -65,14 +67,14 @@ def assert_same_as_readable(scenario: Scenario, name: str, options: PolicyOption
         assert differences(compiled, reference) == []
 
 
-@given(scenarios(), st.sampled_from(TWO_STAGE), policy_options())
+@given(scenarios(), st.sampled_from(OTHERS), policy_options())
 def test_every_decision_is_the_same(scenario: Scenario, name: str, options: PolicyOptions) -> None:
     """Any options of policy and engine, on any small machine: the same run, bit by bit."""
     assert_same_as_readable(scenario, name, options)
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("name", TWO_STAGE)
+@pytest.mark.parametrize("name", OTHERS)
 @given(scenarios(), policy_options())
 def test_thousands_of_runs_of_each_are_the_same(
     name: str, scenario: Scenario, options: PolicyOptions
@@ -81,7 +83,7 @@ def test_thousands_of_runs_of_each_are_the_same(
     assert_same_as_readable(scenario, name, options)
 
 
-@pytest.mark.parametrize("name", TWO_STAGE)
+@pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("arrivals", ["pool", "timed"])
 @pytest.mark.parametrize(
     "look_ahead",
@@ -141,13 +143,13 @@ def test_scores_that_overflow_are_left_to_the_reference() -> None:
 def test_numbers_too_large_for_the_kernels(name: str, value: int) -> None:
     """Factors or windows beyond the limits are declined before anything is computed."""
     requests = workload([1] * 6, [1] * 6)
-    with patch.object(plan, name, value):
+    with patch.object(two_stage, name, value):
         assert run_compiled(requests, "br-h", PolicyOptions(), Cluster(2, 2)) is None
 
 
-def test_immediate_dispatch_is_left_to_the_reference() -> None:
-    """A policy that decides for a pool has no kernel for single requests."""
+def test_immediate_dispatch_is_refused_by_every_engine() -> None:
+    """A policy that decides for a pool decides about no single request."""
     requests = workload([1] * 6, [1] * 6)
-    for name in (*TWO_STAGE, "throttled"):
-        found = run_compiled(requests, name, PolicyOptions(), Cluster(2, 2), dispatch="immediate")
-        assert found is None
+    for name in (*OTHERS, "throttled"):
+        with pytest.raises(InputError, match="cannot bind a request when it arrives"):
+            run_compiled(requests, name, PolicyOptions(), Cluster(2, 2), dispatch="immediate")

@@ -7,7 +7,7 @@ import pytest
 
 from bfio.decode.cluster import Cluster
 from bfio.workloads.reader import read_trace
-from tests.decode.compiled.equality import assert_same_run
+from tests.decode.machine.equality import assert_same_run
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,97 @@
+"""Functions that run as they are and can become machine code.
+
+`compilable` leaves a function as it is, so that listing policies or a short run loads no Numba.
+`machine_code` makes its compiled twin, in which every compilable function that it names, as a
+global or as a variable of an enclosing function, is replaced by its own twin.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from types import CellType, FunctionType
+from typing import Any, TypeVar, overload
+
+#: Only machine code calls an inner function: it needs no wrapper for Python, slow to compile.
+_INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """How a function is compiled: whether it allocates, and what stands in for it, if anything."""
+
+    allocates: bool
+    compiled_as: Callable[..., Any] | None
+
+
+@overload
+def compilable(function: F) -> F: ...
+@overload
+def compilable(
+    *, allocates: bool = ..., compiled_as: Callable[..., Any] | None = ...
+) -> Callable[[F], F]: ...
+def compilable(
+    function: F | None = None,
+    *,
+    allocates: bool = False,
+    compiled_as: Callable[..., Any] | None = None,
+) -> F | Callable[[F], F]:
+    """Mark a function as one that machine code may call.
+
+    Parameters
+    ----------
+    function : callable
+        Plain Python that Numba understands.
+    allocates : bool
+        Whether it makes arrays. Of one that does not, no array has its references counted.
+    compiled_as : callable, optional
+        Compiled in its place, for an operation on whole arrays that Numba does not know.
+    """
+
+    def mark(marked: F) -> F:
+        marked.__recipe__ = _Recipe(allocates, compiled_as)  # type: ignore[attr-defined]
+        return marked
+
+    return mark if function is None else mark(function)
+
+
+@cache
+def machine_code(function: F) -> F:
+    """Return the compiled twin of a compilable function, for other compiled functions to call."""
+    from numba import njit
+
+    recipe: _Recipe = function.__recipe__  # type: ignore[attr-defined]
+    # Stated for every function: it would otherwise take over what its first caller says.
+    compiled_by = njit(_nrt=recipe.allocates, **_INNER)
+    twin: F = compiled_by(linked(recipe.compiled_as or function))
+    return twin
+
+
+def linked(function: Callable[..., Any], **replaced: Callable[..., Any]) -> Any:
+    """Return a copy of a function that calls compiled twins, itself not compiled yet.
+
+    Parameters
+    ----------
+    function : callable
+        The function.
+    **replaced : callable
+        What its globals of these names are to be.
+    """
+    assert isinstance(function, FunctionType)
+    names = function.__globals__
+    named = {name: names[name] for name in function.__code__.co_names if name in names}
+    twins = {name: _twin(value) for name, value in (named | replaced).items()}
+    copy = FunctionType(
+        function.__code__,
+        names | twins,
+        function.__name__,
+        function.__defaults__,
+        tuple(CellType(_twin(cell.cell_contents)) for cell in function.__closure__ or ()),
+    )
+    copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
+    return copy
+
+
+def _twin(value: Any) -> Any:
+    return machine_code(value) if hasattr(value, "__recipe__") else value

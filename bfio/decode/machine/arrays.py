@@ -1,0 +1,104 @@
+"""Operations on whole arrays that Numba does not know: in numpy, and as loops to be compiled."""
+
+import numpy as np
+
+from bfio.common.compilable import compilable
+from formulations.arrays import IntArray
+
+
+def _extent(values: IntArray) -> tuple[int, int, int]:
+    peak, least, total = values[0], values[0], 0
+    for value in values:
+        peak, least = max(peak, value), min(least, value)
+        total += value
+    return peak, least, total
+
+
+@compilable(compiled_as=_extent)
+def extent(values: IntArray) -> tuple[int, int, int]:
+    """Return the largest, the least and the sum of some integers."""
+    return int(values.max()), int(values.min()), int(values.sum())
+
+
+def _copy_to(target: IntArray, values: IntArray) -> None:
+    for k in range(len(values)):
+        target[k] = values[k]
+
+
+@compilable(compiled_as=_copy_to)
+def copy_to(target: IntArray, values: IntArray) -> None:
+    """Write ``values`` to ``target``."""
+    target[:] = values
+
+
+def _add_times(target: IntArray, values: IntArray, factor: int) -> None:
+    for k in range(len(values)):
+        target[k] += factor * values[k]
+
+
+@compilable(compiled_as=_add_times)
+def add_times(target: IntArray, values: IntArray, factor: int) -> None:
+    """Add ``factor * values`` to ``target``."""
+    target += factor * values
+
+
+def _add_each(target: IntArray, places: IntArray, amounts: IntArray) -> None:
+    for k in range(len(places)):
+        target[places[k]] += amounts[k]
+
+
+@compilable(compiled_as=_add_each)
+def add_each(target: IntArray, places: IntArray, amounts: IntArray) -> None:
+    """Add ``amounts[k]`` to ``target[places[k]]`` for each k; places may occur many times."""
+    np.add.at(target, places, amounts)
+
+
+def _take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) -> None:
+    turns = taken.shape[1]
+    for g in range(len(start)):
+        left[g, 0] = start[g]
+        for h in range(turns):
+            left[g, h + 1] = left[g, h] - taken[g, (first + h) % turns]
+
+
+@compilable(compiled_as=_take_in_turn)
+def take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) -> None:
+    """Write what is left of ``start`` after taking the columns of a ring one after the other.
+
+    Parameters
+    ----------
+    left : IntArray
+        Shape (G, H+1), overwritten; column 0 is ``start``.
+    start : IntArray
+        Shape (G,).
+    taken : IntArray
+        Shape (G, H), a ring of columns.
+    first : int
+        The column that is taken first.
+    """
+    left[:, 0] = start
+    in_turn = np.concatenate((taken[:, first:], taken[:, :first]), axis=1)
+    left[:, 1:] = start[:, None] - np.cumsum(in_turn, axis=1)
+
+
+def _while_active(loads: IntArray, sizes: IntArray, growth: IntArray, remaining: IntArray) -> None:
+    for i in range(len(sizes)):
+        for h in range(len(growth)):
+            loads[i, h] = sizes[i] + growth[h] if h < remaining[i] else 0
+
+
+@compilable(compiled_as=_while_active)
+def while_active(loads: IntArray, sizes: IntArray, growth: IntArray, remaining: IntArray) -> None:
+    """Write ``sizes[i] + growth[h]`` for each h < ``remaining[i]``, 0 from then on.
+
+    Parameters
+    ----------
+    loads : IntArray
+        Shape (N, H+1), overwritten.
+    sizes, remaining : IntArray
+        Shape (N,).
+    growth : IntArray
+        Shape (H+1,).
+    """
+    ahead = np.arange(len(growth))
+    loads[:] = np.where(ahead < remaining[:, None], sizes[:, None] + growth, 0)

@@ -1,0 +1,248 @@
+"""Policies that serve requests one after the other, as kernels: an order and a choice of worker.
+
+The chosen worker's row of the tally is up to date before the next request is served, as in
+`bfio.decode.tally`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bfio.common.compilable import compilable
+from bfio.decode.cluster import Cluster
+from bfio.decode.machine.kernel import Kernel, KernelTask
+from bfio.decode.machine.phases import admit, bind, close_gaps, first_waiting, start_queued
+from bfio.decode.machine.state import (
+    ACTIVE,
+    ADMITTED,
+    FIRST,
+    IMMEDIATE,
+    LOADS,
+    PROMPT,
+    QUEUED,
+    QUEUED_TOKENS,
+    REVEALED,
+    RUNNING,
+    SLOTS,
+    WAITING,
+    State,
+)
+from bfio.decode.machine.window import Window
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.tally import Key, Order, WorkerTally, takes
+from formulations.arrays import IntArray
+
+
+class Greedy(NamedTuple):
+    """What a greedy policy keeps.
+
+    Parameters
+    ----------
+    rule : int
+        Which of the compiled choices is its own.
+    order : int
+        An `Order`.
+    numbers : IntArray
+        Its own settings and what it remembers; their names stand in the policy's module.
+    keys, places : IntArray
+        Shape (n,) or (0,): heap of the waiting requests for policies that order them by size.
+    sampled : IntArray
+        Shape (2, G): workers open to a random choice, and which of them are in the sample.
+    rng : numpy.random.Generator
+        The run's own generator.
+    """
+
+    rule: int
+    order: int
+    numbers: IntArray
+    keys: IntArray
+    places: IntArray
+    sampled: IntArray
+    rng: np.random.Generator
+
+
+#: ``choose(state, greedy, size)``: the worker of the next request, or -1 to leave the rest.
+Choose = Callable[[State, Greedy, int], int]
+
+
+@compilable
+def worker_tally(state: State, worker: int) -> WorkerTally:
+    """Return what a policy may know of a worker; with immediate dispatch every one is open."""
+    workers = state.workers
+    free = 1 if state.settings[IMMEDIATE] else state.settings[SLOTS] - workers[RUNNING, worker]
+    return WorkerTally(
+        worker,
+        free,
+        workers[RUNNING, worker] + workers[QUEUED, worker],
+        workers[LOADS, worker] + workers[QUEUED_TOKENS, worker],
+        workers[QUEUED, worker],
+    )
+
+
+def least_by(key: Key) -> Choose:
+    """Return the choice of the worker with the least key that takes the request."""
+
+    @compilable
+    def choose(state: State, greedy: Greedy, size: int) -> int:
+        best, least = -1, 0
+        for g in range(state.workers.shape[1]):
+            worker = worker_tally(state, g)
+            if takes(worker, size):
+                found = key(worker)
+                if best < 0 or found < least:
+                    best, least = g, found
+        return best
+
+    choose.__module__ = key.__module__
+    return choose
+
+
+def greedy_kernel(
+    choose: Choose,
+    order: Order = Order.OLDEST,
+    numbers: Callable[[PolicyOptions], Sequence[int]] = lambda options: (),
+    supports: Callable[[Cluster], bool] = lambda cluster: True,
+) -> Kernel:
+    """Return the kernel of a policy that serves requests one after the other.
+
+    Parameters
+    ----------
+    choose : callable
+        The worker of the next request, compilable.
+    order : Order
+        In which order requests are served.
+    numbers : callable
+        From the options to `Greedy.numbers`.
+    supports : callable
+        Whether the choice is exact on a machine.
+    """
+
+    def memory(task: KernelTask) -> Greedy | None:
+        if not supports(task.cluster):
+            return None
+        sorted_requests = 0 if order is Order.OLDEST else len(task.workload)
+        keys, places = np.empty((2, sorted_requests), dtype=np.int64)
+        return Greedy(
+            rule=task.rule,
+            order=int(order),
+            numbers=np.array(numbers(task.policy_options), dtype=np.int64),
+            keys=keys,
+            places=places,
+            sampled=np.zeros((2, task.cluster.workers), dtype=np.int64),
+            rng=task.options.generator(),
+        )
+
+    return Kernel(memory, choose)
+
+
+@compilable
+def list_open(state: State, greedy: Greedy, size: int) -> int:
+    """List the workers that take a request in ``sampled[0]`` and return how many there are."""
+    num_open = 0
+    for g in range(state.workers.shape[1]):
+        if takes(worker_tally(state, g), size):
+            greedy.sampled[0, num_open] = g
+            num_open += 1
+    return num_open
+
+
+def one_of(chooses: Sequence[Choose]) -> Choose:
+    """Return the choice among those of several policies that ``greedy.rule`` numbers.
+
+    Its text is written here, flat: functions nested in each other take long to compile.
+    """
+    if len(chooses) == 1:
+        return chooses[0]
+    lines = [
+        f"    if greedy.rule == {rule}: return choose_{rule}(state, greedy, size)"
+        for rule in range(len(chooses))
+    ]
+    text = "\n".join(["def choose(state, greedy, size):", *lines, "    return -1"])
+    names: dict[str, Any] = {f"choose_{rule}": choose for rule, choose in enumerate(chooses)}
+    exec(text, names)
+    choose: Choose = compilable(names["choose"])
+    return choose
+
+
+def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
+    """Return how a greedy policy decides: admit waiting requests, or bind those just revealed."""
+
+    @compilable
+    def serve(state: State, window: Window, greedy: Greedy) -> bool:
+        counters = state.counters
+        if state.settings[IMMEDIATE]:
+            for request in range(counters[FIRST], counters[REVEALED]):
+                bind(state, request, choose(state, greedy, state.requests[PROMPT, request]))
+            start_queued(state)
+            return True
+        num_free = state.workers.shape[1] * state.settings[SLOTS] - counters[ACTIVE]
+        num_admissible = min(counters[WAITING], num_free)
+        num_keys = order_by_size(state, greedy, num_admissible)
+        first = first_waiting(state)
+        for served in range(num_admissible):
+            position = first + served
+            if greedy.order != Order.OLDEST:
+                position = pop_key(greedy, num_keys)
+                num_keys -= 1
+            worker = choose(state, greedy, state.requests[PROMPT, state.pool[position]])
+            if worker < 0:
+                break
+            admit(state, position, worker)
+        if counters[ADMITTED] > 0:
+            close_gaps(state)
+        return True
+
+    return serve
+
+
+@compilable
+def order_by_size(state: State, greedy: Greedy, num_admissible: int) -> int:
+    """Make a heap of the requests that compete, by size, then age; return how many there are."""
+    if greedy.order == Order.OLDEST or num_admissible == 0:
+        return 0
+    num_keys = (
+        num_admissible if greedy.order == Order.LARGEST_OF_OLDEST else int(state.counters[WAITING])
+    )
+    first = first_waiting(state)
+    sign = 1 if greedy.order == Order.SMALLEST else -1
+    for k in range(num_keys):
+        greedy.keys[k] = sign * state.requests[PROMPT, state.pool[first + k]]
+        greedy.places[k] = first + k
+    for k in range(num_keys // 2 - 1, -1, -1):
+        sift_down(greedy, k, num_keys)
+    return num_keys
+
+
+@compilable
+def pop_key(greedy: Greedy, num_keys: int) -> int:
+    """Return the position of the request at the top of the heap, and close the heap over it."""
+    position = int(greedy.places[0])
+    greedy.keys[0] = greedy.keys[num_keys - 1]
+    greedy.places[0] = greedy.places[num_keys - 1]
+    sift_down(greedy, 0, num_keys - 1)
+    return position
+
+
+@compilable
+def sift_down(greedy: Greedy, top: int, num_keys: int) -> None:
+    """Let an entry of the heap sink to its place."""
+    keys, places = greedy.keys, greedy.places
+    key, place = keys[top], places[top]
+    while 2 * top + 1 < num_keys:
+        child = 2 * top + 1
+        if child + 1 < num_keys and comes_first(
+            keys[child + 1], places[child + 1], keys[child], places[child]
+        ):
+            child += 1
+        if not comes_first(keys[child], places[child], key, place):
+            break
+        keys[top], places[top] = keys[child], places[child]
+        top = child
+    keys[top], places[top] = key, place
+
+
+@compilable
+def comes_first(key: int, place: int, other_key: int, other_place: int) -> bool:
+    """Whether the first entry is before the other: smaller key, then older."""
+    return key < other_key or (key == other_key and place < other_place)

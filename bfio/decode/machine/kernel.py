@@ -1,0 +1,119 @@
+"""How a policy's decisions become part of a compiled run: its kernel, and the loop around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bfio.common.compilable import linked
+from bfio.common.kernels import entry_point
+from bfio.decode.machine.phases import is_over, reveal, run_step, wait_for_arrival
+from bfio.decode.machine.state import ACTIVE, Record, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bfio.decode.cluster import Cluster
+    from bfio.decode.machine.greedy import Choose
+    from bfio.decode.machine.window import Window
+    from bfio.decode.options import RunOptions
+    from bfio.decode.policy import Policy
+    from bfio.decode.policy_options import PolicyOptions
+    from bfio.workloads.workload import Workload
+
+#: What a chunk returns instead of a number of steps: the kernel could not decide exactly, or
+#: nothing runs and nothing can arrive. Then the run is interpreted.
+NOT_EXACT = -1
+STALLED = -2
+
+
+class KernelTask(NamedTuple):
+    """What a kernel is to do: requests, machine, options, and the readable policy they made.
+
+    Parameters
+    ----------
+    workload, cluster, options, policy_options, policy
+        What is simulated, and how.
+    rule : int
+        Which of the greedy choices that are compiled together is this policy's.
+    """
+
+    workload: Workload
+    cluster: Cluster
+    options: RunOptions
+    policy_options: PolicyOptions
+    policy: Policy
+    rule: int = 0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How compiled runs decide as a policy does.
+
+    Parameters
+    ----------
+    memory : callable
+        From a `KernelTask` to the arrays and settings that the kernel works on, a named tuple; or
+        None if it cannot decide that task exactly.
+    choose : callable, optional
+        Of a policy that serves requests one after the other: the worker of the next one, as
+        `bfio.decode.machine.greedy.Choose` says.
+    decide : callable, optional
+        Of any other policy: a compilable function ``decide(state, window, memory)``, which lets
+        requests start by `bfio.decode.machine.phases.admit` and `close_gaps`, and answers False
+        if it could not decide exactly.
+    reads_window : bool
+        Whether ``decide`` calls for projections, up to the policy's own ``horizon``.
+    """
+
+    memory: Callable[[KernelTask], Any]
+    choose: Choose | None = None
+    decide: Callable[..., bool] | None = None
+    reads_window: bool = False
+
+    @property
+    def module(self) -> str:
+        """The module that it is written in."""
+        return (self.decide or self.choose).__module__
+
+
+def decide(state: State, window: Window, memory: Any) -> bool:
+    """Stand for a policy's kernel in `run_chunk`."""
+    raise NotImplementedError
+
+
+def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
+    """Run until the record is full or the run is over.
+
+    Returns the number of steps run, or why there is none.
+    """
+    row = 0
+    while row < record.times.shape[1] and not is_over(state):
+        reveal(state)
+        if not decide(state, window, memory):
+            return NOT_EXACT
+        if state.counters[ACTIVE] == 0:
+            if not wait_for_arrival(state):
+                return STALLED
+            continue
+        run_step(state, record, row)
+        row += 1
+    return row
+
+
+def compiled_loop(
+    name: str, kernel: Callable[..., bool]
+) -> Callable[[State, Window, Any, Record], int]:
+    """Return `run_chunk` around a kernel, compiled on its first call and kept on disk.
+
+    Parameters
+    ----------
+    name : str
+        ``module:function`` under which it is kept, where the module imports all of it.
+    kernel : callable
+        What decides.
+    """
+    loop = linked(run_chunk, decide=kernel)
+    loop.__module__, _, loop.__qualname__ = name.partition(":")
+    compiled: Callable[[State, Window, Any, Record], int] = entry_point(loop)
+    return compiled

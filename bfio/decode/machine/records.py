@@ -1,0 +1,161 @@
+"""The record of a run, gathered chunk by chunk."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.machine.state import (
+    ADMITTED,
+    COMPLETED,
+    ENDED,
+    FINISHED,
+    LAST,
+    REVEAL,
+    START,
+    STARTED,
+    STEP,
+    TIMED,
+    WORKER,
+    Record,
+    State,
+)
+from bfio.decode.observers import StepView
+from bfio.decode.options import RunOptions
+from bfio.decode.run import Run
+from bfio.decode.state import DecodeState
+from formulations.arrays import IntArray, frozen
+
+#: Most steps of a chunk, and most entries of its loads (8 MiB).
+MAX_CHUNK_STEPS = 20_000
+MAX_CHUNK_ENTRIES = 2**20
+
+
+class Chunks:
+    """The records of all chunks of a run.
+
+    Parameters
+    ----------
+    num_workers : int
+        ``G``.
+    keep_trajectory : bool
+        Keep loads and running requests; otherwise all chunks share one array for them, so that
+        memory does not grow with G times the number of steps.
+    """
+
+    def __init__(self, num_workers: int, keep_trajectory: bool) -> None:
+        self._num_workers = num_workers
+        self.keeps = keep_trajectory
+        self.most_steps = max(1, min(MAX_CHUNK_STEPS, MAX_CHUNK_ENTRIES // num_workers))
+        self._shared: tuple[IntArray, IntArray] | None = None
+        self._kept = [self.new(0)]
+
+    def new(self, num_steps: int) -> Record:
+        """Return an empty record of at most ``most_steps`` steps."""
+        times, counts = np.empty((3, num_steps)), np.empty((6, num_steps), dtype=np.int64)
+        if self.keeps or num_steps == 0:
+            return Record(times, counts, *self._trajectory(num_steps))
+        self._shared = self._shared or self._trajectory(self.most_steps)
+        return Record(times, counts, *self._shared)
+
+    def keep(self, record: Record, num_steps: int) -> None:
+        """Keep the first steps of a record."""
+        rows = num_steps if self.keeps else 0
+        self._kept.append(
+            Record(
+                record.times[:, :num_steps],
+                record.counts[:, :num_steps],
+                record.loads[:rows],
+                record.running[:rows],
+            )
+        )
+
+    def joined(self) -> Record:
+        """Return what was kept of all chunks."""
+        times, counts, loads, running = zip(*self._kept, strict=True)
+        return Record(
+            np.concatenate(times, axis=1),
+            np.concatenate(counts, axis=1),
+            np.concatenate(loads),
+            np.concatenate(running),
+        )
+
+    def _trajectory(self, num_steps: int) -> tuple[IntArray, IntArray]:
+        shape = (num_steps, self._num_workers)
+        return np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
+
+
+def step_view(
+    state: State,
+    record: Record,
+    row: int,
+    seen: DecodeState | None = None,
+    decision: tuple[int | None, ...] | None = None,
+) -> StepView:
+    """Show an observer the step in a row of the record, which is the last one run.
+
+    Parameters
+    ----------
+    state, record, row
+        The run after that step, its record, and the row.
+    seen, decision
+        What the policy saw and answered, if that is known.
+    """
+    counters = state.counters
+    return StepView(
+        step=int(counters[STEP]) - 1,
+        start_s=float(record.times[0, row]),
+        duration_s=float(record.times[1, row]),
+        loads=frozen(record.loads[row].copy()),
+        running=frozen(record.running[row].copy()),
+        waiting=int(record.counts[4, row]),
+        admitted=frozen(np.sort(state.lists[STARTED, : counters[ADMITTED]])),
+        finished=frozen(np.sort(state.lists[ENDED, : counters[FINISHED]])),
+        completed=int(counters[COMPLETED]),
+        state=seen,
+        decision=decision,
+    )
+
+
+def finished_run(
+    policy: str,
+    engine: str,
+    cluster: Cluster,
+    options: RunOptions,
+    state: State,
+    chunks: Chunks,
+    wall_s: float,
+    statistics: Mapping[str, object] | None = None,
+    decide_s: float = 0.0,
+) -> Run:
+    """Freeze what happened into a `Run`."""
+    record, marks = chunks.joined(), state.marks
+    start_s, duration_s, idle_before_s = (frozen(row) for row in record.times)
+    peak, least, total, active, waiting, admitted = (frozen(row) for row in record.counts)
+    last = marks[LAST]
+    return Run(
+        policy=policy,
+        engine=engine,
+        cluster=cluster,
+        options=options,
+        start_s=start_s,
+        duration_s=duration_s,
+        idle_before_s=idle_before_s,
+        max_load=peak,
+        min_load=least,
+        total_load=total,
+        active=active,
+        waiting=waiting,
+        admitted=admitted,
+        loads=frozen(record.loads) if chunks.keeps else None,
+        running=frozen(record.running) if chunks.keeps else None,
+        reveal_step=frozen(marks[REVEAL]),
+        start_step=frozen(marks[START]),
+        finish_step=frozen(np.where(last < state.counters[STEP], last, -1)),
+        worker=frozen(marks[WORKER]),
+        reveal_s=frozen(state.reveal_s),
+        arrival_s=frozen(state.arrival_s) if state.settings[TIMED] else None,
+        statistics=statistics or {},
+        wall_s=wall_s,
+        decide_s=decide_s,
+    )

@@ -1,0 +1,103 @@
+"""The two-stage heuristic as a kernel; the policies that use it load this with their first run."""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.common.compilable import compilable
+from bfio.decode.machine.kernel import Kernel, KernelTask
+from bfio.decode.machine.phases import admit, close_gaps, first_waiting
+from bfio.decode.machine.state import ACTIVE, ADMITTED, RUNNING, SLOTS, WAITING, State
+from bfio.decode.machine.window import Window, project
+from bfio.decode.options import Arrivals
+from bfio.step.two_stage.fscore import ScoreWeights
+from bfio.step.two_stage.kernels.two_stage import DECIDED, order_by_size, two_stage_decide
+from formulations.arrays import IntArray
+
+#: Factors of the score from here on leave 64-bit integers at once.
+LARGEST_FACTOR = 2**61
+#: Most entries of the contributions of all requests that may wait (1 GiB).
+MAX_CONTRIBUTIONS = 2**27
+
+
+class TwoStage(NamedTuple):
+    """How a two-stage policy weighs what it sees.
+
+    Parameters
+    ----------
+    threshold, candidates, product_key : int
+        See `bfio.step.two_stage.kernels.two_stage.two_stage_decide`.
+    reward, penalty : IntArray
+        Shape (H+1,): factors of the score, see `bfio.step.two_stage.fscore.ScoreWeights`.
+    by_size, assignment : IntArray
+        Shape (most waiting,): the waiting requests, largest first; the worker of each, -1 for
+        none.
+    """
+
+    threshold: int
+    candidates: int
+    product_key: int
+    reward: IntArray
+    penalty: IntArray
+    by_size: IntArray
+    assignment: IntArray
+
+
+def memory(task: KernelTask) -> TwoStage | None:
+    """Return what the kernel keeps, or None if the numbers are too large for it."""
+    n, G, policy = len(task.workload), task.cluster.workers, task.policy
+    most = n if task.options.arrivals is Arrivals.TIMED else min(n, task.options.pool)
+    parameters, weights = policy.parameters, policy.weights  # type: ignore[attr-defined]
+    beta = Fraction(G) if parameters.beta is None else parameters.beta
+    score = ScoreWeights.of(parameters.alpha, beta, weights)
+    too_large = max(*score.reward, *score.penalty) >= LARGEST_FACTOR
+    if too_large or most * len(weights) > MAX_CONTRIBUTIONS:
+        return None
+    by_size, assignment = np.empty((2, most), dtype=np.int64)
+    return TwoStage(
+        threshold=parameters.threshold,
+        candidates=parameters.candidates or 0,
+        product_key=int(parameters.key == "product"),
+        reward=np.array(score.reward, dtype=np.int64),
+        penalty=np.array(score.penalty, dtype=np.int64),
+        by_size=by_size,
+        assignment=assignment,
+    )
+
+
+@compilable(allocates=True)
+def decide(state: State, window: Window, rule: TwoStage) -> bool:
+    """Let the two-stage heuristic admit waiting requests; False if it would not be exact."""
+    counters = state.counters
+    num_waiting, slots = counters[WAITING], state.settings[SLOTS]
+    if num_waiting == 0 or counters[ACTIVE] == state.workers.shape[1] * slots:
+        return True
+    project(state, window)
+    contribution = window.contribution[:num_waiting]
+    by_size, assignment = rule.by_size[:num_waiting], rule.assignment[:num_waiting]
+    order_by_size(contribution, by_size)
+    status = two_stage_decide(
+        slots - state.workers[RUNNING],
+        window.base,
+        contribution,
+        by_size,
+        rule.reward,
+        rule.penalty,
+        rule.threshold,
+        rule.candidates,
+        rule.product_key != 0,
+        assignment,
+    )
+    if status != DECIDED:
+        return False
+    first = first_waiting(state)
+    for i in range(num_waiting):
+        if assignment[i] >= 0:
+            admit(state, first + i, assignment[i])
+    if counters[ADMITTED] > 0:
+        close_gaps(state)
+    return True
+
+
+KERNEL = Kernel(memory, decide=decide, reads_window=True)

@@ -1,0 +1,250 @@
+"""Whole runs of policies that have a kernel, as machine code."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+import bfio.decode.policies
+from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import ensure_compiled, groups
+from bfio.common.kernels import is_compiled
+from bfio.common.metrics import exact_sum
+from bfio.common.users_code import load_object
+from bfio.decode import policy_registry
+from bfio.decode.cluster import Cluster
+from bfio.decode.machine.greedy import one_of, serving
+from bfio.decode.machine.kernel import Kernel, KernelTask, compiled_loop
+from bfio.decode.machine.records import Chunks, finished_run, step_view
+from bfio.decode.machine.state import Record, State, new_state
+from bfio.decode.machine.window import new_window
+from bfio.decode.observers import Observer, ProgressObserver
+from bfio.decode.options import Arrivals, RunOptions
+from bfio.decode.policy import policy_name
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.predictor import Lengths
+from bfio.decode.predictor_registry import lengths_of
+from bfio.decode.run import Run
+from bfio.workloads.workload import Workload
+
+#: Steps of the first chunk, and the time that later ones are meant to take [s].
+FIRST_CHUNK_STEPS = 100
+CHUNK_S = 0.2
+#: What compiling a loop takes, and what it saves per step at least [s].
+COMPILING_S = 20.0
+SAVED_S = 1e-4
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The compiled loop of a policy.
+
+    Parameters
+    ----------
+    name : str
+        ``module:function`` under which its machine code is kept on disk.
+    members : tuple of PolicySpec
+        The policies that it serves; more than one if they are greedy.
+    """
+
+    name: str
+    members: tuple[PolicySpec, ...]
+
+
+def loop_of(spec: PolicySpec) -> Loop:
+    """Return the loop of a policy with a kernel; the built-in greedy ones share theirs."""
+    if isinstance(spec.kernel, str):
+        return Loop(f"{spec.kernel.partition(':')[0]}:run", (spec,))
+    kernel = kernel_of(spec)
+    if kernel.choose is None:
+        return Loop(f"{kernel.module}:run", (spec,))
+    shared = greedy_policies()
+    if spec not in shared:
+        return Loop(f"{kernel.module}:run", (spec,))
+    return Loop(f"{policy_registry.__name__}:run_greedy{_digest(shared)}", shared)
+
+
+def _digest(members: tuple[PolicySpec, ...]) -> str:
+    """Return what tells loops of other policies apart, empty for those of this project's folder.
+
+    Sources of the folder count anyway; those of folders that were added to the package do not.
+    """
+    if len(bfio.decode.policies.__path__) == 1:
+        return ""
+    names = ",".join(member.name for member in members)
+    return "_" + sha256(names.encode()).hexdigest()[:8]
+
+
+def kernel_of(spec: PolicySpec) -> Kernel:
+    """Return the kernel of a policy that has one."""
+    kernel = load_object(spec.kernel, "kernel") if isinstance(spec.kernel, str) else spec.kernel
+    assert isinstance(kernel, Kernel)
+    return kernel
+
+
+def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOptions) -> bool:
+    """Whether the loop of a policy is compiled, or saves more time than compiling takes."""
+    if is_ready(spec):
+        return True
+    outputs = workload.output_tokens
+    steps = max(int(outputs.max(initial=0)), exact_sum(outputs) // cluster.total_slots)
+    if options.steps is not None:
+        steps = min(steps, options.steps)
+    return steps * SAVED_S > COMPILING_S
+
+
+def is_ready(spec: PolicySpec) -> bool:
+    """Whether the loop of a policy is compiled already; asked before Numba is loaded."""
+    return is_compiled(loop_of(spec).name)
+
+
+@cache
+def greedy_policies() -> tuple[PolicySpec, ...]:
+    """Return the built-in policies that serve one request after the other: one loop for all."""
+    return tuple(
+        spec
+        for spec in policy_registry.built_in().values()
+        if isinstance(spec.kernel, Kernel) and spec.kernel.choose is not None
+    )
+
+
+@cache
+def machine_code_of(loop: Loop) -> Callable[..., int]:
+    """Return a loop, compiled with its first call."""
+    kernels = [kernel_of(member) for member in loop.members]
+    chooses = [kernel.choose for kernel in kernels if kernel.choose is not None]
+    decide = serving(one_of(chooses)) if chooses else kernels[0].decide
+    assert decide is not None
+    return compiled_loop(loop.name, decide)
+
+
+def compile_loop(spec: PolicySpec) -> None:
+    """Compile the loop of a policy, or load it from the disk, and say so if that takes long."""
+    name = loop_of(spec).name
+    ensure_compiled(*(group.name for group in groups().values() if name in group.modules))
+    warm_up(spec)
+
+
+def warm_up(spec: PolicySpec) -> None:
+    """Compile or load the loop of a policy in this process, by a run on no requests."""
+    _warm_up(loop_of(spec))
+
+
+@cache
+def _warm_up(loop: Loop) -> None:
+    none = np.zeros(0, dtype=np.int64)
+    options, cluster = PolicyOptions(), Cluster(1, 1)
+    policy = loop.members[0].factory(options)
+    task = KernelTask(Workload(none, none), cluster, RunOptions(), options, policy)
+    prepared = _prepared(loop.members[0], task)
+    if prepared is not None:
+        prepared.step(Chunks(1, keep_trajectory=True).new(1))
+
+
+class _Prepared(NamedTuple):
+    """A run about to begin: its state, and what brings it forward by a chunk of steps."""
+
+    state: State
+    step: Callable[[Record], int]
+
+
+def _prepared(spec: PolicySpec, task: KernelTask) -> _Prepared | None:
+    """Return the run of a policy, or None if its kernel cannot decide it exactly."""
+    loop, kernel = loop_of(spec), kernel_of(spec)
+    memory = kernel.memory(task._replace(rule=loop.members.index(spec)))
+    if memory is None:
+        return None
+    workload, cluster, options = task.workload, task.cluster, task.options
+    horizon = getattr(task.policy, "horizon", 0) if kernel.reads_window else 0
+    known = lengths_of(options.predictor) is Lengths.KNOWN
+    state = new_state(workload, cluster, options, horizon=horizon, known=known)
+    most = len(workload)
+    if options.arrivals is Arrivals.POOL:
+        most = min(most, options.pool)
+    window = new_window(cluster.workers, horizon, most if kernel.reads_window else 0)
+    code = machine_code_of(loop)
+    return _Prepared(state, lambda record: code(state, window, memory, record))
+
+
+def run_compiled(
+    workload: Workload,
+    spec: PolicySpec,
+    policy_options: PolicyOptions,
+    cluster: Cluster,
+    options: RunOptions,
+    *,
+    observers: Sequence[Observer] = (),
+    keep_trajectory: bool = True,
+    stop: Callable[[], bool] | None = None,
+) -> Run | None:
+    """Simulate a policy with a kernel, or return None if that is not exact.
+
+    Parameters
+    ----------
+    workload, cluster
+        The requests and the machine.
+    spec, policy_options
+        The policy and its options.
+    options : RunOptions
+        How it runs, checked.
+    observers : sequence of Observer
+        `ProgressObserver` only; they see the last step of each chunk.
+    keep_trajectory, stop
+        As of `bfio.decode.engine.simulate`; ``stop`` is asked before each chunk.
+
+    Returns
+    -------
+    Run or None
+        The record; its ``wall_s`` leaves compilation out, its ``decide_s`` is 0, since kernels do
+        not time their decisions apart.
+    """
+    compile_loop(spec)
+    # From here on nothing is imported or compiled any more.
+    began = perf_counter()
+    policy = spec.factory(policy_options)
+    task = KernelTask(workload, cluster, options, policy_options, policy)
+    prepared = _prepared(spec, task)
+    if prepared is None:
+        return None
+    chunks = Chunks(cluster.workers, keep_trajectory)
+    if not _run_chunks(prepared, chunks, observers, stop):
+        return None
+    return finished_run(
+        policy=policy_name(policy),
+        engine=Engine.COMPILED,
+        cluster=cluster,
+        options=options,
+        state=prepared.state,
+        chunks=chunks,
+        wall_s=perf_counter() - began,
+    )
+
+
+def _run_chunks(
+    prepared: _Prepared,
+    chunks: Chunks,
+    observers: Sequence[Observer],
+    stop: Callable[[], bool] | None,
+) -> bool:
+    """Run until the end, looking out for ``stop`` in between; False if that is not exact."""
+    num_steps = min(FIRST_CHUNK_STEPS, chunks.most_steps)
+    while stop is None or not stop():
+        record = chunks.new(num_steps)
+        began = perf_counter()
+        rows = prepared.step(record)
+        seconds = perf_counter() - began
+        if rows < 0:
+            return False
+        chunks.keep(record, rows)
+        for observer in observers if rows else ():
+            if isinstance(observer, ProgressObserver):
+                observer.report(step_view(prepared.state, record, rows - 1))
+        if rows < num_steps:
+            break
+        num_steps = max(1, min(int(num_steps * CHUNK_S / max(seconds, 1e-9)), chunks.most_steps))
+    return True

@@ -1,0 +1,170 @@
+"""Projected loads over the look-ahead window (BF-IO section 4, BalanceRoute eq. 7).
+
+Two independent choices make a projection: how a request's load moves (it grows by the drift, or is
+held at its load now), and when it ends (then it adds 0). With known lengths what ends at each
+step of the window is kept up to date in a ring of H columns per worker, so that the projection of
+a step costs O(G·H) however many requests run. A predictor fills the ring anew at each step.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.common.compilable import compilable
+from bfio.decode.machine.arrays import add_each, take_in_turn, while_active
+from bfio.decode.machine.phases import first_waiting, gained, gained_each
+from bfio.decode.machine.state import (
+    ACTIVE,
+    BY_AGE,
+    GROWING,
+    HORIZON,
+    KNOWN,
+    LAST,
+    LOADS,
+    OUTPUT,
+    PROMPT,
+    REVEALED,
+    RUN,
+    RUNNING,
+    START,
+    STEP,
+    WORKER,
+    State,
+)
+from formulations.arrays import IntArray
+
+
+class Window(NamedTuple):
+    """The projections of a step.
+
+    Parameters
+    ----------
+    level : IntArray
+        Shape (H+1,): drift since step 0 that the loads of each step of the window have [tokens].
+    base : IntArray
+        Shape (G, H+1): projected loads without new admissions [tokens].
+    running : IntArray
+        Shape (G, H+1): running requests that are left at each step of the window.
+    contribution : IntArray
+        Shape (most waiting, H+1): projected load of each waiting request [tokens].
+    """
+
+    level: IntArray
+    base: IntArray
+    running: IntArray
+    contribution: IntArray
+
+
+def new_window(num_workers: int, horizon: int, most_waiting: int) -> Window:
+    """Return a window of ``H + 1`` columns."""
+    return Window(
+        level=np.zeros(horizon + 1, dtype=np.int64),
+        base=np.zeros((num_workers, horizon + 1), dtype=np.int64),
+        running=np.zeros((num_workers, horizon + 1), dtype=np.int64),
+        contribution=np.empty((most_waiting, horizon + 1), dtype=np.int64),
+    )
+
+
+@compilable(allocates=True)
+def project(state: State, window: Window) -> None:
+    """Compute projected loads and contributions of this step, with lengths known or not at all."""
+    step = state.counters[STEP]
+    active = state.lists[RUN, : state.counters[ACTIVE]]
+    waiting = state.pool[first_waiting(state) : state.counters[REVEALED]]
+    remaining = active
+    if state.settings[BY_AGE]:
+        remaining = remaining_of(state, state.marks[LAST][active] - step + 1)
+    project_loads(state, window, remaining)
+    remaining = remaining_of(state, state.requests[OUTPUT][waiting])
+    project_contributions(state, window, waiting, remaining)
+
+
+@compilable(allocates=True)
+def remaining_of(state: State, true: IntArray) -> IntArray:
+    """Return true remaining steps if lengths are known, otherwise beyond the window."""
+    if state.settings[KNOWN]:
+        return true
+    return np.full(len(true), state.settings[HORIZON] + 1)
+
+
+@compilable(allocates=True)
+def project_loads(state: State, window: Window, remaining: IntArray) -> None:
+    """Compute ``b_g(h)``.
+
+    Parameters
+    ----------
+    state, window
+        What runs, and where to write.
+    remaining : IntArray
+        Shape (n,): remaining steps of those that run; read if they do not all grow alike.
+    """
+    step, horizon = int(state.counters[STEP]), len(window.level) - 1
+    for h in range(horizon + 1):
+        window.level[h] = gained(state.gains, step + h if state.settings[GROWING] else step)
+    loads, running = state.workers[LOADS], state.workers[RUNNING]
+    if horizon == 0:
+        window.base[:, 0] = loads
+    elif state.settings[BY_AGE]:
+        project_by_age(state, window, remaining)
+    else:
+        # Loads less the drift since step 0: these do not move while a request runs.
+        take_in_turn(
+            window.base, loads - running * window.level[0], state.ending_load, step % horizon
+        )
+        take_in_turn(window.running, running, state.ending_count, step % horizon)
+        window.base[:] += window.running * window.level
+
+
+@compilable(allocates=True)
+def project_by_age(state: State, window: Window, remaining: IntArray) -> None:
+    """Compute ``b_g(h)`` request by request, as increments depend on the age of each."""
+    active = state.lists[RUN, : state.counters[ACTIVE]]
+    ages = state.counters[STEP] - state.marks[START][active]
+    prompts, workers = state.requests[PROMPT][active], state.marks[WORKER][active]
+    window.base[:] = 0
+    for h in range(len(window.level)):
+        later = ages + h if state.settings[GROWING] else ages
+        loads = prompts + gained_each(state.gains, later)
+        add_each(window.base[:, h], workers, np.where(remaining > h, loads, 0))
+
+
+@compilable(allocates=True)
+def project_contributions(
+    state: State, window: Window, waiting: IntArray, remaining: IntArray
+) -> None:
+    """Compute ``v_i(h)`` of waiting requests if they were admitted now.
+
+    Parameters
+    ----------
+    state, window
+        The step, after `project_loads`, and where to write.
+    waiting, remaining : IntArray
+        Shape (N,): the requests, and how many steps each will run.
+    """
+    growth = window.level - window.level[0]
+    if state.settings[BY_AGE] and state.settings[GROWING]:
+        growth = gained_each(state.gains, np.arange(len(growth)))
+    sizes = state.requests[PROMPT][waiting]
+    while_active(window.contribution[: len(waiting)], sizes, growth, remaining)
+
+
+def note_predicted(state: State, remaining: IntArray) -> None:
+    """Fill the ring with what a predictor says of the requests that run.
+
+    Parameters
+    ----------
+    state : State
+        A state that does not know the lengths.
+    remaining : IntArray
+        Shape (n,): steps that each of those that run has left, in ``1..H+1``.
+    """
+    horizon = int(state.settings[HORIZON])
+    within = remaining <= horizon
+    ending = state.lists[RUN, : state.counters[ACTIVE]][within]
+    columns = (state.counters[STEP] + remaining[within] - 1) % horizon
+    cells = state.marks[WORKER][ending] * horizon + columns
+    drift = gained_each(state.gains, state.marks[START][ending])
+    state.ending_load[:] = 0
+    state.ending_count[:] = 0
+    add_each(state.ending_load.reshape(-1), cells, state.requests[PROMPT][ending] - drift)
+    add_each(state.ending_count.reshape(-1), cells, np.ones_like(cells))

@@ -1,1 +1,0 @@
-"""Tests of the compiled engine against the readable one."""

@@ -1,0 +1,117 @@
+"""A policy with its kernel is one module: dropped into the folder, or anywhere else."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import bfio.decode.policies
+from bfio.decode import policy_registry
+from bfio.decode.cluster import Cluster
+from bfio.decode.machine import kernel, whole_run
+from bfio.decode.machine.greedy import serving
+from bfio.decode.machine.kernel import KernelTask
+from bfio.decode.machine.records import Chunks
+from bfio.decode.machine.state import LAST, START, WORKER, new_state
+from bfio.decode.machine.window import new_window
+from bfio.decode.options import RunOptions
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_registry import find
+from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.simulation import simulate
+from bfio.workloads.workload import Workload
+from tests.decode.cases import Scenario, scenarios
+from tests.decode.machine.equality import GREEDY, assert_same_run
+from tests.decode.machine.test_greedy import lengths, supported
+
+MODULE = '''
+"""A policy that nothing else in the project knows."""
+
+from bfio.common.compilable import compilable
+from bfio.decode.policy_spec import greedy_policy
+from bfio.decode.tally import Order
+
+
+@compilable
+def key(worker):
+    """Odd workers first, then fewest tokens and requests."""
+    return worker.tokens + 1_000 * worker.requests - 10**9 * (worker.number % 2)
+
+
+SPEC = greedy_policy("odd-first", key, Order.SMALLEST, summary="odd", source="a test")
+'''
+
+
+@pytest.fixture
+def dropped_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PolicySpec]:
+    """Put the module into a folder of the package of policies."""
+    (tmp_path / "odd_first.py").write_text(MODULE)
+    path = [*bfio.decode.policies.__path__, str(tmp_path)]
+    monkeypatch.setattr(bfio.decode.policies, "__path__", path)
+    caches = (policy_registry.built_in, whole_run.greedy_policies)
+    for cached in caches:
+        cached.cache_clear()
+    yield find("odd-first")
+    for cached in caches:
+        cached.cache_clear()
+    sys.modules.pop("bfio.decode.policies.odd_first", None)
+
+
+def test_a_module_in_the_folder_joins_the_loop(dropped_in: PolicySpec) -> None:
+    """It is found, listed, and one of those that are compiled together."""
+    loop = whole_run.loop_of(dropped_in)
+    assert dropped_in in loop.members
+    assert loop == whole_run.loop_of(find("fcfs"))
+    assert "odd-first" in policy_registry.names()
+    assert "odd-first" not in GREEDY
+
+
+def interpreted_kernel(
+    spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOptions
+) -> list[list[int]]:
+    """Run a policy's kernel as plain Python; return starts, last steps and workers."""
+    greedy = spec.kernel
+    assert isinstance(greedy, kernel.Kernel)
+    assert greedy.choose is not None
+    policy_options = PolicyOptions()
+    task = KernelTask(workload, cluster, options, policy_options, spec.factory(policy_options))
+    state, window = new_state(workload, cluster, options), new_window(cluster.workers, 0, 0)
+    record = Chunks(cluster.workers, keep_trajectory=True).new(3000)
+    with patch.object(kernel, "decide", serving(greedy.choose)):
+        assert kernel.run_chunk(state, window, greedy.memory(task), record) >= 0
+    return [state.marks[row].tolist() for row in (START, LAST, WORKER)]
+
+
+def test_its_kernel_is_its_policy(dropped_in: PolicySpec) -> None:
+    """The kernel, run as plain Python, starts each request when and where the policy does."""
+    requests, cluster = lengths(120, seed=3), Cluster(5, 3)
+    run = simulate(requests, "odd-first", cluster, pool=20, engine="reference")
+    expected = [run.start_step.tolist(), run.finish_step.tolist(), run.worker.tolist()]
+    found = interpreted_kernel(dropped_in, requests, cluster, RunOptions(pool=20))
+    assert found == expected
+    # Requests wait and workers fill up, so that order and key matter.
+    assert int(run.waiting.max()) > 4
+    assert len(np.unique(run.worker)) == 5
+
+
+@pytest.mark.deep
+def test_it_is_compiled_like_the_others(dropped_in: PolicySpec) -> None:
+    """Both engines give the same run."""
+    run = assert_same_run(lengths(300, seed=4), dropped_in.name, Cluster(5, 3), pool=20)
+    assert run.engine == "compiled"
+
+
+@pytest.mark.parametrize("name", GREEDY)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=10)
+@given(scenarios(drained=True))
+def test_kernels_run_as_plain_python(name: str, scenario: Scenario) -> None:
+    """Every kernel decides as its policy does, compiled or not."""
+    options = RunOptions(**supported(scenario, name) | {"horizon": 0})
+    run = simulate(scenario.workload, name, scenario.cluster, options=options, engine="reference")
+    expected = [run.start_step.tolist(), run.finish_step.tolist(), run.worker.tolist()]
+    found = interpreted_kernel(find(name), scenario.workload, scenario.cluster, options)
+    assert found == expected
