@@ -45,7 +45,7 @@ def measure(given: Arguments) -> RowResult:
     after = peak_memory()
     run, run_s = timed[0][1], statistics.median(seconds for seconds, _ in timed)
     values = {
-        "engine_that_ran": getattr(run, "engine", given.text("engine", "auto")),
+        "engine_that_ran": run.engine,
         "steps": run.steps,
         "completed": run.completed,
     }

@@ -54,6 +54,12 @@ def test_the_steady_part() -> None:
     assert "steady_steps_per_s" not in _measured(steady=True, requests=5).timings
 
 
+def test_the_engine_that_ran_is_named() -> None:
+    """A policy without kernels runs on the reference, whatever is asked for."""
+    values = _measured(policy="bf-io", engine="auto", requests=20).values
+    assert values["engine_that_ran"] == "reference"
+
+
 def test_an_unknown_policy_is_told_first() -> None:
     """By the check of the arguments."""
     with pytest.raises(InputError, match="no-such-policy"):
