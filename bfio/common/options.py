@@ -11,8 +11,8 @@ import argparse
 import inspect
 from collections.abc import Callable, Container, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
-from functools import wraps
-from typing import Any, TypeVar
+from functools import cache, wraps
+from typing import Any, TypeVar, cast
 
 from formulations.errors import InputError, use_one_of
 
@@ -113,9 +113,16 @@ def option(default: Any, kind: Kind, metavar: str, help: str, *, name: str | Non
     return field(default=default, metadata=metadata)
 
 
-def options_of(owner: type[Any]) -> list[Option]:
+def options_of(owner: type[Any]) -> tuple[Option, ...]:
     """Return the options of a dataclass, in the order of its fields."""
-    return [
+    table: tuple[Option, ...] = _declared(cast("Any", owner))
+    return table
+
+
+# Thousands of rows of a study are read with a few tables.
+@cache
+def _declared(owner: Any) -> tuple[Option, ...]:
+    return tuple(
         Option(
             field=entry.name,
             name=entry.metadata["name"] or entry.name,
@@ -126,7 +133,7 @@ def options_of(owner: type[Any]) -> list[Option]:
         )
         for entry in fields(owner)
         if "kind" in entry.metadata
-    ]
+    )
 
 
 def options_table(owner: type[Any]) -> str:
@@ -259,10 +266,12 @@ def read_texts(kinds: Mapping[str, Kind], texts: Mapping[str, str], where: str) 
 
 def from_texts(base: T, texts: Mapping[str, str], where: str) -> T:
     """Return a dataclass with some options in place of its own, see `read_texts`."""
+    if not texts:
+        return base
     table = {entry.name: entry for entry in options_of(type(base))}
     values = read_texts({name: entry.kind for name, entry in table.items()}, texts, where)
     given = {table[name].field: value for name, value in values.items()}
-    return replace(base, **given) if given else base  # type: ignore[type-var]
+    return replace(base, **given)  # type: ignore[type-var]
 
 
 def spelled_out(owner: type[Any]) -> Callable[[Callable[..., R]], Callable[..., R]]:

@@ -165,14 +165,14 @@ def workload_choice(arguments: Arguments, total_slots: int, context: Context) ->
     """
     given = from_mapping(RequestOptions, arguments.given)
     file = None if given.trace is None else context.folder / given.trace
-    per_slot = given.requests_per_slot
-    options = replace(
-        given,
-        requests=given.requests if per_slot is None else per_slot * total_slots,
-        requests_per_slot=None,
+    changes: dict[str, int | None] = {}
+    if given.requests_per_slot is not None:
+        total = given.requests_per_slot * total_slots
+        changes = {"requests": total, "requests_per_slot": None}
+    if given.seed and file is not None and not given.resample:
         # Rows that differ in a seed that draws nothing share what is cached.
-        seed=given.seed if file is None or given.resample else 0,
-    )
+        changes["seed"] = 0
+    options = replace(given, **changes) if changes else given  # type: ignore[arg-type]
     return WorkloadChoice(options, file, (0, 0) if file is None else _stamp(file))
 
 
