@@ -13,7 +13,7 @@ from bfio.decode import policy_registry as registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import Context, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.worker import peak_memory
@@ -44,7 +44,7 @@ def measure(given: Arguments) -> RowResult:
     timed = [_timed(given, workload) for _ in range(given.whole("repeats", 1, minimum=1))]
     after = peak_memory()
     run, run_s = timed[0][1], statistics.median(seconds for seconds, _ in timed)
-    values = {
+    values: dict[str, Value] = {
         "engine_that_ran": run.engine,
         "steps": run.steps,
         "completed": run.completed,
