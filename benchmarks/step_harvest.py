@@ -20,8 +20,6 @@ from formulations.step.problem import StepProblem
 
 #: Longest window of harvested problems; shorter ones are their first columns.
 LONGEST = 80
-#: Who decides in the runs.
-_POLICY = "br-0"
 #: Warm steps of one run are a quarter of the mean output length apart.
 _STRIDES_PER_MEAN = 4
 #: Requests drawn for the fill, the wait and the end, in multiples of all slots: where most outputs
@@ -73,6 +71,8 @@ class Harvest:
         Seed of the run.
     warm : int
         Warm steps to keep.
+    policy : str
+        Decides in the run.
     """
 
     size: Size
@@ -82,6 +82,7 @@ class Harvest:
     projection: str
     seed: int
     warm: int
+    policy: str = "br-0"
 
 
 @lru_cache(maxsize=2)
@@ -99,7 +100,7 @@ def harvested(wanted: Harvest) -> tuple[StepProblem, ...]:
     num_requests = size.workers * size.slots * turnovers + 8 * size.pool
     simulate(
         draw(wanted.requests, num_requests, wanted.output_mean, wanted.seed, wanted.folder),
-        _POLICY,
+        wanted.policy,
         Cluster(size.workers, size.slots),
         pool=size.pool,
         horizon=LONGEST,

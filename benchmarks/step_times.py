@@ -20,6 +20,7 @@ import numpy as np
 from benchmarks.requests import SYNTHETIC, requests_digest
 from benchmarks.step_harvest import LONGEST, Harvest, Size, harvested, with_horizon
 from bfio.step.exact import prepare, solve_exact
+from bfio.step.exact.phases import skipped_phases
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from bfio.studies.row import Context, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
@@ -36,7 +37,7 @@ from formulations.step.solver import StepProgram, assess, solve
 
 ARGUMENTS = (
     "size", "requests", "output_mean", "projection", "horizon", "moment", "method", "time_limit",
-    "seed",
+    "seed", "policy", "without",
 )  # fmt: skip
 #: Ways of closing that need no general solver.
 OWN_STAGES = ("closed-form", "bound", "columns", "enumeration")
@@ -89,9 +90,19 @@ _CHALLENGE = ("challenged", "refuted_claims")
 _Method: TypeAlias = Callable[[StepProblem, float, int], Answer]
 
 
-def measure(problem: StepProblem, method: str, time_limit: float, seed: int) -> RowResult:
-    """Solve one problem with one method; every answer passes the checker of the problem data."""
-    answer = METHODS[method](problem, time_limit, seed)
+def measure(
+    problem: StepProblem, method: str, time_limit: float, seed: int, skip: tuple[str, ...] = ()
+) -> RowResult:
+    """Solve one problem with one method; every answer passes the checker of the problem data.
+
+    With ``skip`` the method is the exact one without these phases.
+    """
+    began = time.process_time()
+    if skip:
+        answer = _exact(problem, time_limit, seed, skip)
+    else:
+        answer = METHODS[method](problem, time_limit, seed)
+    processor_s = time.process_time() - began
     objective, violated = None, dict[str, int]()
     if answer.assignment is not None:
         objective = problem.objective_value(answer.assignment)
@@ -115,6 +126,7 @@ def measure(problem: StepProblem, method: str, time_limit: float, seed: int) -> 
         timings={
             "solve_s": answer.seconds,
             "counted_s": answer.seconds if answer.finished else time_limit,
+            "processor_s": processor_s,
             **answer.phases,
             **certificate.timings,
             "load_average": os.getloadavg()[0],
@@ -144,10 +156,12 @@ def digest(problem: StepProblem) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _exact(problem: StepProblem, time_limit: float, seed: int) -> Answer:
+def _exact(
+    problem: StepProblem, time_limit: float, seed: int, skip: tuple[str, ...] = ()
+) -> Answer:
     del seed
     began = time.perf_counter()
-    result = solve_exact(problem, time_limit=time_limit)
+    result = solve_exact(problem, time_limit=time_limit, skip=skip)
     whole_s = time.perf_counter() - began
     bound_s, search_s = result.seconds.bound, result.seconds.search + result.seconds.fallback
     return Answer(
@@ -291,6 +305,7 @@ def _chosen(given: Arguments, context: Context) -> tuple[Harvest, int]:
         projection=given.text("projection", "constant"),
         seed=given.whole("seed", 0),
         warm=max(place, _LEAST_WARM),
+        policy=given.text("policy", "br-0"),
     )
     return harvest, place
 
@@ -304,11 +319,16 @@ def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
     if method not in METHODS:
         remedy = use_one_of(method, list(METHODS))
         raise InputError("argument method", f"{method!r} is unknown", remedy)
+    without = given.optional_text("without")
+    skip = () if without is None or without == "nothing" else (without,)
+    skipped_phases(skip)
+    if skip and method != "exact":
+        raise InputError("argument without", f"method {method} has no phases", "leave it out")
 
     def compute() -> RowResult:
         problem = with_horizon(harvested(harvest)[place], horizon)
         warm_up(method)
-        return measure(problem, method, limit, harvest.seed)
+        return measure(problem, method, limit, harvest.seed, skip)
 
     return Planned(requests_digest(harvest.requests, harvest.folder), compute)
 
@@ -335,6 +355,7 @@ KIND = planned_kind(
         refuted_claims | | claims of HiGHS that its second run beat
         solve_s | s | the whole call of our own methods, the solver's run alone of the others
         counted_s | s | the same; the limit where it did not finish
+        processor_s | s | processor time of the whole call
         build_s | s | writing the program down
         bound_s | s | the bound
         search_s | s | the search

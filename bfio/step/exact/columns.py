@@ -9,12 +9,13 @@ and the best prices are the duals of the program with one column for each worker
 
 import numpy as np
 
-from bfio.common.words import RandomState
-from bfio.step.exact.cover import cover_workers, raise_bounds, worker_values
+from bfio.step.exact.cover import Columns, cover_workers, raise_bounds, worker_values
 from bfio.step.exact.fill import FillProblem
-from bfio.step.exact.master import improve_basis, start_basis
+from bfio.step.exact.master import Pool, empty_basis, improve_basis, start_basis
 from bfio.step.exact.subsets import (
     SMALL_VALUE,
+    PricedRequests,
+    PricedTable,
     Table,
     best_subsets,
     collect_subsets,
@@ -22,7 +23,7 @@ from bfio.step.exact.subsets import (
     prefix_values,
 )
 from bfio.step.exact.sums import UNREACHABLE
-from formulations.arrays import FloatArray, IntArray
+from formulations.arrays import IntArray
 
 #: Prices are kept in integer multiples of 1/PRICE_SCALE token; duals are mostly simple fractions.
 PRICE_SCALE = 840
@@ -34,11 +35,8 @@ _SCANS = 20_000
 #: Most near-best subsets of one worker in it; if few workers have more, theirs are listed as well.
 _LISTED = 300
 _FEW_MISSING = 3
-#: Nodes of the search through them times subsets looked at in each, and fillings of the other
-#: workers tried at a leaf and in all.
+#: Nodes of the search through them times subsets looked at in each.
 _COVER_WORK = 2_000_000
-_ATTEMPTS = 10
-_FILLINGS = 200
 
 
 class PricedSubsets:
@@ -65,51 +63,32 @@ class PricedSubsets:
 
         They have these margins, or up to ``spread`` less.
         """
-        self.prices = prices
-        self.values: IntArray = PRICE_SCALE * self.sizes - prices
-        self.prefix: IntArray = prefix_values(self.values, self._most)
-        order = np.lexsort((self.sizes, -self.values))[: self._most]
-        self.order: IntArray = order
-        self.top_sum: IntArray = self._cumulated(self.sizes[order])
-        self.top_value: IntArray = self._cumulated(self.values[order])
-        self.reach: IntArray = self._reach(capacity, margins, spread)
-        self.cells += int(self.reach.sum()) * len(self.sizes)
-        small = self._most * int(np.abs(self.values).max(initial=0)) < SMALL_VALUE
-        if small:
-            self._buffer = self._allocated(np.zeros(0, dtype=np.int32))
-            fill_table(self.sizes, self.values.astype(np.int32), self.reach, self._buffer)
+        values: IntArray = PRICE_SCALE * self.sizes - prices
+        order = np.lexsort((self.sizes, -values))[: self._most]
+        top_sum = self._cumulated(self.sizes[order])
+        reach = self._reach(top_sum, capacity, margins, spread)
+        self.cells += int(reach.sum()) * len(self.sizes)
+        if self._most * int(np.abs(values).max(initial=0)) < SMALL_VALUE:
+            self._fill(values.astype(np.int32), reach)
         else:
-            self._buffer = self._allocated(np.zeros(0, dtype=np.int64))
-            fill_table(self.sizes, self.values, self.reach, self._buffer)
+            self._fill(values, reach)
+        self.table = PricedTable(self._buffer, reach, top_sum, self._cumulated(values[order]))
+        prefix = prefix_values(values, self._most)
+        self.requests = PricedRequests(self.sizes, values, prefix, order, self.table)
 
-    def _allocated(self, kind: Table) -> Table:
-        """Return the buffer, or a larger one, of the type of ``kind``."""
-        if self._buffer.shape[1] > self.reach[0] and self._buffer.dtype == kind.dtype:
-            return self._buffer
-        return np.empty((self._most + 1, int(self.reach[0]) + 1), dtype=kind.dtype)
-
-    @property
-    def table(self) -> tuple[Table, IntArray, IntArray, IntArray]:
-        """The arguments of `largest_value`."""
-        return self._buffer, self.reach, self.top_sum, self.top_value
+    def _fill(self, values: Table, reach: IntArray) -> None:
+        """Fill the buffer, or a larger one, with sums of the type of ``values``."""
+        if self._buffer.shape[1] <= reach[0] or self._buffer.dtype != values.dtype:
+            self._buffer = np.empty((self._most + 1, int(reach[0]) + 1), dtype=values.dtype)
+        fill_table(self.sizes, values, reach, self._buffer)
 
     def within(
         self, count: int, limit: int, threshold: int, most: int, scans: int
     ) -> tuple[IntArray, bool]:
         """Return the subsets of value >= ``threshold``, and whether these are all."""
-        found = np.empty((most, count), dtype=np.int64)
-        number, complete = collect_subsets(
-            self.sizes,
-            self.values,
-            self.prefix,
-            *self.table,
-            count,
-            limit,
-            threshold,
-            scans,
-            found,
-        )
-        return found[:number], complete
+        subsets = np.empty((most, count), dtype=np.int64)
+        number, complete = collect_subsets(self.requests, count, limit, threshold, scans, subsets)
+        return subsets[:number], complete
 
     def _cumulated(self, values: IntArray) -> IntArray:
         sums = np.full(self._most + 1, UNREACHABLE, dtype=np.int64)
@@ -117,9 +96,11 @@ class PricedSubsets:
         sums[1 : len(values) + 1] = np.cumsum(values)
         return sums
 
-    def _reach(self, capacity: IntArray, margins: IntArray, spread: int) -> IntArray:
+    def _reach(
+        self, top_sum: IntArray, capacity: IntArray, margins: IntArray, spread: int
+    ) -> IntArray:
         """Last sum of interest of each cardinality: none where the most valuable fit anyway."""
-        loose = self.top_sum[capacity]
+        loose = top_sum[capacity]
         tight = margins - spread < loose
         reach = np.zeros(self._most + 1, dtype=np.int64)
         np.maximum.at(reach, capacity[tight], np.minimum(margins, loose)[tight])
@@ -149,20 +130,17 @@ class ColumnGeneration:
         _, kind, available = np.unique(sizes, return_inverse=True, return_counts=True)
         self._kind: IntArray = kind
         self._available: IntArray = available
-        rows = self._num_workers + len(self._available)
-        self._basis: IntArray = np.empty(rows, dtype=np.int64)
-        self._inverse: FloatArray = np.empty((rows, rows))
-        self._primal: FloatArray = np.empty(rows)
-        self.dual: FloatArray = np.zeros(rows)
+        self._basis = empty_basis(self._num_workers + len(self._available))
         self._count = 0
-        self._columns: IntArray = np.empty((256, self._most), dtype=np.int64)
-        self._owner: IntArray = np.empty(256, dtype=np.int64)
-        self._worth: FloatArray = np.empty(256)
+        room = 256
+        self._pool = Pool(
+            np.empty((room, self._most), np.int64), np.empty(room, np.int64), np.empty(room)
+        )
 
     @property
     def prices(self) -> IntArray:
         """The duals of the requests, in integer multiples of 1/PRICE_SCALE."""
-        scaled = np.rint(self.dual[self._num_workers :] * PRICE_SCALE)
+        scaled = np.rint(self._basis.dual[self._num_workers :] * PRICE_SCALE)
         return np.maximum(scaled, 0).astype(np.int64)[self._kind]
 
     def start(self, peak: int, owner: IntArray) -> None:
@@ -179,13 +157,9 @@ class ColumnGeneration:
             self._num_workers,
             self._available,
             first,
-            self._columns,
-            self._worth,
+            self._used_pool,
             4.0 * float(self.subsets.sizes[-1]),
             self._basis,
-            self._inverse,
-            self._primal,
-            self.dual,
         )
 
     def bound_total(self, peak: int, enough: int) -> tuple[int, IntArray]:
@@ -209,7 +183,7 @@ class ColumnGeneration:
         if least <= enough:
             return least, behind
         for _ in range(_ROUNDS):
-            self._pivot()
+            improve_basis(self._num_workers, self._used_pool, _PIVOTS, self._basis)
             added = False
             # Averaged with the best so far, prices jump less; if that adds nothing, the duals do.
             for prices in ((self.prices + behind) // 2, self.prices):
@@ -235,7 +209,7 @@ class ColumnGeneration:
     def _try(self, prices: IntArray, margins: IntArray) -> tuple[int, bool]:
         """Bound the total by these prices; add each worker's best subset if it may improve."""
         self.subsets.price(prices, self._core.capacity, margins)
-        values = worker_values(margins, self._core.capacity, *self.subsets.table)
+        values = worker_values(margins, self._core.capacity, self.subsets.table)
         if values.min() <= UNREACHABLE // 2:
             return -1, False
         total = (int(prices.sum()) + int(values.sum())) // PRICE_SCALE
@@ -243,21 +217,21 @@ class ColumnGeneration:
 
     def placement(self) -> IntArray | None:
         """Return the owner of each size if the linear program's solution is integral."""
-        chosen = self._basis[self._primal > 0.5]
-        chosen = chosen[chosen >= 0]
-        if len(chosen) < self._num_workers:
+        columns = self._basis.column[self._basis.primal > 0.5]
+        columns = columns[columns >= 0]
+        if len(columns) < self._num_workers:
             return None
         owner = np.full(len(self._core.sizes), -1, dtype=np.int64)
-        if not all(self._take(j, owner) for j in chosen.tolist()):
+        if not all(self._take(j, owner) for j in columns.tolist()):
             return None
         return owner
 
     def _take(self, j: int, owner: IntArray) -> bool:
         """Give a column's worker free requests of its sizes; return whether all are left."""
-        g = int(self._owner[j])
+        g = int(self._pool.worker[j])
         free = owner[: self.num_fitting] < 0
         members = []
-        for kind in self._columns[j, : self._core.capacity[g]].tolist():
+        for kind in self._pool.members[j, : self._core.capacity[g]].tolist():
             of_kind = np.flatnonzero(free & (self._kind == kind))
             if len(of_kind) == 0:
                 return False
@@ -268,45 +242,35 @@ class ColumnGeneration:
 
     def clearest(self) -> IntArray:
         """Return the owner of each size in the third of the columns that weigh most."""
-        order = np.argsort(-self._primal, kind="stable")
-        columns = self._basis[order][self._basis[order] >= 0]
+        columns = self._basis.column[np.argsort(-self._basis.primal, kind="stable")]
+        columns = columns[columns >= 0]
         owner = np.full(len(self._core.sizes), -1, dtype=np.int64)
         taken = np.zeros(self._num_workers, dtype=np.bool_)
         for j in columns.tolist():
-            g = int(self._owner[j])
+            g = int(self._pool.worker[j])
             if not taken[g]:
                 taken[g] = self._take(j, owner)
             if 3 * int(taken.sum()) >= self._num_workers:
                 break
         return owner
 
-    def raise_bounds(
-        self, first: int, prices: IntArray, bounds: IntArray, incumbent: int
-    ) -> IntArray:
-        """Raise the bounds of all peaks below ``incumbent``; return which were raised."""
+    def raise_bounds(self, first: int, prices: IntArray, bounds: IntArray, incumbent: int) -> None:
+        """Raise the bounds of all peaks below ``incumbent``."""
         core = self._core
         open_peaks = first + np.flatnonzero(bounds < incumbent)
         last = int(open_peaks[-1])
         self.subsets.price(prices, core.capacity, last - core.base, last - int(open_peaks[0]))
-        raised = np.zeros(len(bounds), dtype=np.int64)
         raise_bounds(
             first,
-            core.num_workers,
-            core.total_base,
-            core.base,
-            core.capacity,
-            *self.subsets.table,
+            core.open_workers,
+            self.subsets.table,
             int(prices.sum()),
             PRICE_SCALE,
             bounds,
             incumbent,
-            raised,
         )
-        return raised
 
-    def search(
-        self, peak: int, prices: IntArray, needed: int, state: RandomState
-    ) -> tuple[IntArray | None, bool]:
+    def search(self, peak: int, prices: IntArray, needed: int) -> tuple[IntArray | None, bool]:
         """Look for a placement of total ``needed`` among the subsets that prices leave possible.
 
         Returns
@@ -317,56 +281,43 @@ class ColumnGeneration:
         core = self._core
         margins = peak - core.base
         self.subsets.price(prices, core.capacity, margins)
-        values = worker_values(margins, core.capacity, *self.subsets.table)
+        values = worker_values(margins, core.capacity, self.subsets.table)
         budget = int(prices.sum()) + int(values.sum()) - PRICE_SCALE * needed
         if budget < 0:
             return None, True
-        columns, owner, costs = self._near_best(margins, values, budget)
-        others = np.setdiff1d(np.arange(self._num_workers), owner)
-        others = others[np.argsort(core.capacity[others], kind="stable")]
-        found = np.full(len(core.sizes), -1, dtype=np.int64)
+        columns = self._near_best(margins, values, budget)
+        if columns is None:
+            return None, False
+        owner = np.full(len(core.sizes), -1, dtype=np.int64)
         met, exhausted = cover_workers(
             columns,
-            owner,
-            costs,
-            others,
-            PRICE_SCALE * margins,
-            core.capacity,
+            self._num_workers,
             PRICE_SCALE * self.subsets.sizes,
             prices,
             budget,
             PRICE_SCALE * needed,
-            _COVER_WORK // (len(columns) + 100),
-            _ATTEMPTS,
-            _FILLINGS,
-            found[: self.num_fitting],
-            state,
+            _COVER_WORK // (len(columns.worker) + 100),
+            owner[: self.num_fitting],
         )
-        return (found if met else None), exhausted
+        return (owner if met else None), exhausted
 
-    def _near_best(
-        self, margins: IntArray, values: IntArray, budget: int
-    ) -> tuple[IntArray, IntArray, IntArray]:
-        """List the subsets within ``budget`` of their worker's best, by cost, where they are few.
+    def _near_best(self, margins: IntArray, values: IntArray, budget: int) -> Columns | None:
+        """List the subsets within ``budget`` of their worker's best, by cost.
 
-        A worker whose best subset lies within the budget has one at least; the rest have too many.
+        None if some worker has too many.
         """
         lists: dict[int, IntArray] = {}
         self._list(lists, margins, values, budget, _LISTED, _SCANS)
-        missing = self._num_workers - len(lists)
-        if 0 < missing <= _FEW_MISSING:
+        if 0 < self._num_workers - len(lists) <= _FEW_MISSING:
             self._list(lists, margins, values, budget, 10 * _LISTED, 20 * _SCANS)
-        parts = [np.empty((0, self._most), dtype=np.int64)]
-        owners = [np.empty(0, dtype=np.int64)]
-        for g, subsets in lists.items():
-            parts.append(_padded(subsets, self._most))
-            owners.append(np.full(len(subsets), g, dtype=np.int64))
-        columns = np.concatenate(parts)
-        owner = np.concatenate(owners)
-        worth = np.where(columns >= 0, self.subsets.values[columns], 0).sum(axis=1)
-        costs = values[owner] - worth
-        order = np.argsort(costs, kind="stable")
-        return columns[order], owner[order], costs[order]
+        if len(lists) < self._num_workers:
+            return None
+        members = np.concatenate([_padded(subsets, self._most) for subsets in lists.values()])
+        worker = np.repeat(list(lists), [len(subsets) for subsets in lists.values()])
+        worth = np.where(members >= 0, self.subsets.requests.values[members], 0).sum(axis=1)
+        cost = values[worker] - worth
+        order = np.argsort(cost, kind="stable")
+        return Columns(members[order], worker[order], cost[order])
 
     def _list(
         self,
@@ -381,68 +332,53 @@ class ColumnGeneration:
         for g, count in enumerate(self._core.capacity.tolist()):
             if g not in lists:
                 threshold = int(values[g]) - budget
-                found, complete = self.subsets.within(
+                subsets, complete = self.subsets.within(
                     count, int(margins[g]), threshold, most, scans
                 )
                 if complete:
-                    lists[g] = found
-
-    def _pivot(self) -> None:
-        improve_basis(
-            self._num_workers,
-            self._count,
-            self._owner,
-            self._columns,
-            self._worth,
-            _PIVOTS,
-            self._basis,
-            self._inverse,
-            self._primal,
-            self.dual,
-        )
+                    lists[g] = subsets
 
     def _add_best(self, margins: IntArray, values: IntArray) -> bool:
         """Add each worker's best subset if it improves the program; return whether any does."""
         capacity = self._core.capacity
-        subsets = best_subsets(
-            self.subsets.sizes,
-            self.subsets.values,
-            self.subsets.prefix,
-            *self.subsets.table,
-            self.subsets.order,
-            capacity,
-            margins,
-            values,
-            _SCANS,
-        )
+        subsets = best_subsets(self.subsets.requests, capacity, margins, values, _SCANS)
         inside = subsets >= 0
         rows = np.where(inside, subsets, 0)
         worth = np.where(inside, self.subsets.sizes[rows], 0).sum(axis=1)
-        cost = np.where(inside, self.dual[self._num_workers + self._kind[rows]], 0.0).sum(axis=1)
-        improves = inside[:, 0] & (worth > cost + self.dual[: self._num_workers] + 1e-4)
+        dual = self._basis.dual
+        cost = np.where(inside, dual[self._num_workers + self._kind[rows]], 0.0).sum(axis=1)
+        improves = inside[:, 0] & (worth > cost + dual[: self._num_workers] + 1e-4)
         for g in np.flatnonzero(improves).tolist():
             self._add(g, subsets[g, : capacity[g]])
         return bool(improves.any())
 
+    @property
+    def _used_pool(self) -> Pool:
+        used = slice(self._count)
+        return Pool(self._pool.members[used], self._pool.worker[used], self._pool.worth[used])
+
     def _add(self, worker: int, subset: IntArray) -> None:
         j = self._count
-        if j == len(self._owner):
-            self._columns = np.concatenate([self._columns, np.empty_like(self._columns)])
-            self._owner = np.concatenate([self._owner, np.empty_like(self._owner)])
-            self._worth = np.concatenate([self._worth, np.empty_like(self._worth)])
-        self._columns[j] = -1
-        self._columns[j, : len(subset)] = self._kind[subset]
-        self._owner[j] = worker
-        self._worth[j] = self.subsets.sizes[subset].sum()
+        if j == len(self._pool.worker):
+            members, workers, worth = self._pool
+            self._pool = Pool(
+                np.concatenate([members, members]),
+                np.concatenate([workers, workers]),
+                np.concatenate([worth, worth]),
+            )
+        self._pool.members[j] = -1
+        self._pool.members[j, : len(subset)] = self._kind[subset]
+        self._pool.worker[j] = worker
+        self._pool.worth[j] = self.subsets.sizes[subset].sum()
         self._count = j + 1
 
     def _discard_too_large(self, peak: int) -> None:
         """Drop the subsets that do not fit under ``peak``."""
-        j = self._count
-        keep = self._worth[:j] <= (peak - self._core.base)[self._owner[:j]]
+        used = self._used_pool
+        keep = used.worth <= (peak - self._core.base)[used.worker]
         self._count = int(keep.sum())
-        for array in (self._columns, self._owner, self._worth):
-            array[: self._count] = array[:j][keep]
+        for array, kept in zip(self._pool, used, strict=True):
+            array[: self._count] = kept[keep]
 
 
 def _padded(subsets: IntArray, width: int) -> IntArray:

@@ -5,14 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from bfio.common.words import RandomState
 from bfio.step.exact.columns import ColumnGeneration
 from bfio.step.exact.fill import FillProblem
 from formulations.arrays import IntArray
 
 
 def dive(
-    core: FillProblem, peak: int, needed: int, state: RandomState, expired: Callable[[], bool]
+    core: FillProblem,
+    peak: int,
+    needed: int,
+    expired: Callable[[], bool],
 ) -> IntArray | None:
     """Look for a placement under ``peak`` whose total is at least ``needed``.
 
@@ -22,8 +24,6 @@ def dive(
         Data; workers that are not yet settled.
     peak, needed : int
         See above [tokens].
-    state : IntArray
-        Of `random_below`.
     expired : callable
         Whether time is up.
 
@@ -41,9 +41,9 @@ def dive(
     total, prices = generation.bound_total(peak, needed - 1)
     if total < needed:
         return None
-    found, exhausted = generation.search(peak, prices, needed, state)
-    if found is not None or exhausted:
-        return found
+    placement, exhausted = generation.search(peak, prices, needed)
+    if placement is not None or exhausted:
+        return placement
     owner = generation.clearest()
     settled = np.zeros(len(core.base), dtype=np.bool_)
     settled[owner[owner >= 0]] = True
@@ -53,7 +53,7 @@ def dive(
     rest = replace(
         core, base=core.base[~settled], capacity=core.capacity[~settled], sizes=core.sizes[free]
     )
-    below = dive(rest, peak, needed - int(core.sizes[~free].sum()), state, expired)
+    below = dive(rest, peak, needed - int(core.sizes[~free].sum()), expired)
     if below is None:
         return None
     left = np.flatnonzero(~settled)

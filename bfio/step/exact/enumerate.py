@@ -3,6 +3,7 @@
 import numpy as np
 
 from bfio.common.kernels import entry_point
+from bfio.step.exact.open_workers import OpenWorkers
 from formulations.arrays import IntArray
 
 
@@ -21,11 +22,7 @@ def _bound_below(
 
 @entry_point
 def enumerate_placements(
-    num_workers: int,
-    total_base: int,
-    peak: int,
-    base: IntArray,
-    capacity: IntArray,
+    workers: OpenWorkers,
     sizes: IntArray,
     incumbent: int,
     target: int,
@@ -39,10 +36,8 @@ def enumerate_placements(
 
     Parameters
     ----------
-    num_workers, total_base, peak : int
-        ``G``, ``Σ b_g`` and ``max b_g`` of all workers.
-    base, capacity : IntArray
-        Shape (W,): the open workers.
+    workers : OpenWorkers
+        The workers.
     sizes : IntArray
         Shape (N,), ascending.
     incumbent, target : int
@@ -57,6 +52,7 @@ def enumerate_placements(
     tuple of (int, int, bool)
         Best objective, nodes, and whether the search was exhausted (or met the target).
     """
+    num_workers, total_base, peak, base, capacity = workers
     N = len(sizes)
     W = len(base)
     slots = capacity.sum()

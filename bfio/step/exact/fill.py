@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bfio.step.exact.open_workers import OpenWorkers
 from formulations.arrays import IntArray
 from formulations.step.problem import Objective, StepProblem
 
@@ -50,6 +51,11 @@ class FillProblem:
     capacity: IntArray
     sizes: IntArray
     requests: IntArray
+
+    @property
+    def open_workers(self) -> OpenWorkers:
+        """The workers as compiled code takes them."""
+        return OpenWorkers(self.num_workers, self.total_base, self.peak, self.base, self.capacity)
 
     @property
     def admits_all(self) -> bool:

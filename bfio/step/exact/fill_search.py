@@ -1,7 +1,7 @@
 """The phases that solve a fill problem: bound, place, price, enumerate, residual program."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -12,6 +12,7 @@ from bfio.step.exact.dive import dive
 from bfio.step.exact.enumerate import enumerate_placements
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.peaks import peak_bounds
+from bfio.step.exact.phases import Phase
 from bfio.step.exact.place import place_under_peak
 from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.sums import floors
@@ -39,8 +40,6 @@ _REQUESTS_PER_TURN = 64
 _PRICE_WORK = 10**10
 #: Distances from a peak's bound at which placements are sought [tokens].
 _DISTANCES = (0, 1, 4, 16, 64, 256)
-#: Distance of the incumbent from which on any better placement is sought first [tokens].
-_FAR = 16
 #: Requests up to which the enumeration is worth a try.
 _MAX_ENUMERATED = 32
 
@@ -54,10 +53,15 @@ class FillSearch:
         Data; at least one request is admitted.
     deadline : float, optional
         Of `time.perf_counter`.
+    skip : collection of Phase, optional
+        Phases to do without.
     """
 
-    def __init__(self, core: FillProblem, deadline: float | None) -> None:
+    def __init__(
+        self, core: FillProblem, deadline: float | None, skip: Collection[Phase] = ()
+    ) -> None:
         self._core = core
+        self._skip = skip
         self._deadline = deadline
         self._best = IMPOSSIBLE
         self._owner: IntArray = np.full(len(core.sizes), -1, dtype=np.int64)
@@ -76,7 +80,8 @@ class FillSearch:
         if start is not None:
             self._accept(self._core.owner_of(start))
         self._fill()
-        if self._open and len(self._core.sizes) <= _MAX_ENUMERATED and node_limit > 0:
+        small = len(self._core.sizes) <= _MAX_ENUMERATED
+        if self._open and small and node_limit > 0 and Phase.ENUMERATION not in self._skip:
             self._enumerate(node_limit)
         return self._result()
 
@@ -116,11 +121,12 @@ class FillSearch:
         self._method = "bound"
         with self._phase("bound"):
             self._bound_peaks()
-        with self._phase("search"):
-            self._swap_first()
-        if self._open and not self._out_of_time:
+        if Phase.FIRST_SWAPS not in self._skip:
+            with self._phase("search"):
+                self._swap_first()
+        if self._open and not self._out_of_time and Phase.PRICES not in self._skip:
             self._close_peaks()
-        if self._open and not self._out_of_time:
+        if self._open and not self._out_of_time and Phase.REPLACEMENTS not in self._skip:
             self._improve(_PLACEMENT_ROUNDS)
 
     def _place_first(self) -> None:
@@ -133,7 +139,10 @@ class FillSearch:
             spread_out = spread_largest(peak - core.base, core.capacity, core.sizes, owner) >= 0
             if spread_out:
                 self._accept(owner)
-            placed = self._place(peak, core.largest_total, 0, owner) >= 0
+            placed = (
+                Phase.FIRST_PLACEMENT not in self._skip
+                and self._place(peak, core.largest_total, 0, owner) >= 0
+            )
             if placed:
                 self._accept(owner)
             if spread_out or placed:
@@ -164,13 +173,14 @@ class FillSearch:
         limit = self._largest_margin(last)
         if last - self._first >= _MAX_PEAKS or (limit + 1) * (cardinalities[-1] + 1) > _MAX_CELLS:
             return
+        if Phase.SUMS in self._skip:
+            peaks = range(self._first, last + 1)
+            self._bounds = np.array([core.closed_form(peak) for peak in peaks])
+            return
         self._bounds = peak_bounds(
             self._first,
             last - self._first + 1,
-            core.num_workers,
-            core.total_base,
-            core.base,
-            core.capacity,
+            core.open_workers,
             core.sizes,
             core.largest_total,
             rows,
@@ -253,7 +263,8 @@ class FillSearch:
                 searched.add(weakest)
                 with self._phase("search"):
                     turns = max(2, len(self._owner) // _REQUESTS_PER_TURN)
-                    self._swap(weakest, _SWAPS[:turns])
+                    if Phase.LATER_SWAPS not in self._skip:
+                        self._swap(weakest, _SWAPS[:turns])
                     self._search(generation, weakest, priced[weakest])
             self._raise_lower()
 
@@ -276,25 +287,25 @@ class FillSearch:
         return prices
 
     def _dive(self, peak: int, target: int) -> IntArray | None:
+        if Phase.DIVES in self._skip:
+            return None
         needed = self._core.value(peak, 0) - target
-        return dive(self._core, peak, needed, self._state, lambda: self._out_of_time)
+        return dive(self._core, peak, needed, lambda: self._out_of_time)
 
     def _search(self, generation: ColumnGeneration, k: int, prices: IntArray) -> None:
         """Look under one peak for a placement close to its bound, then farther and farther."""
         assert self._bounds is not None
+        if Phase.NEAR_BEST in self._skip:
+            return
         core = self._core
         peak = self._first + k
         lowest = int(self._bounds[k])
-        if self._best - lowest > _FAR:
-            owner = self._dive(peak, self._best - 1)
-            if owner is not None:
-                self._accept(owner)
         for distance in _DISTANCES:
             if self._bounds[k] >= self._best or self._out_of_time:
                 return
             target = min(lowest + distance, self._best - 1)
             needed = core.value(peak, 0) - target
-            owner, exhausted = generation.search(peak, prices, needed, self._state)
+            owner, exhausted = generation.search(peak, prices, needed)
             if owner is None and not exhausted:
                 owner = self._dive(peak, target)
             if owner is not None:
@@ -309,11 +320,7 @@ class FillSearch:
         owner = self._owner.copy()
         with self._phase("search"):
             best, nodes, exhausted = enumerate_placements(
-                core.num_workers,
-                core.total_base,
-                core.peak,
-                core.base,
-                core.capacity,
+                core.open_workers,
                 core.sizes,
                 self._best,
                 self._lower,

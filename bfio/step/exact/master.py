@@ -5,6 +5,8 @@
 Its duals are only proposals for prices, which are proven in integers elsewhere; floats suffice.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bfio.common.kernels import entry_point
@@ -14,23 +16,60 @@ from formulations.arrays import FloatArray, IntArray
 _TOLERANCE = 1e-7
 
 
+class Pool(NamedTuple):
+    """Subsets that the linear program may use.
+
+    Parameters
+    ----------
+    members : IntArray
+        Shape (K, C): positions of requests, filled up with -1.
+    worker : IntArray
+        Shape (K,): worker of each subset.
+    worth : FloatArray
+        Shape (K,): its total size.
+    """
+
+    members: IntArray
+    worker: IntArray
+    worth: FloatArray
+
+
+class Basis(NamedTuple):
+    """A basic solution. Rows are the W workers, then the requests: R in all.
+
+    Parameters
+    ----------
+    column : IntArray
+        Shape (R,): the column of each row in the pool, or ``-1 - r`` for the slack of row r; a
+        worker's slack is its penalty for staying empty.
+    inverse : FloatArray
+        Shape (R, R): the inverse of the basis, transposed.
+    primal, dual : FloatArray
+        Shape (R,).
+    """
+
+    column: IntArray
+    inverse: FloatArray
+    primal: FloatArray
+    dual: FloatArray
+
+
+def empty_basis(rows: int) -> Basis:
+    """Return memory for a basis, for `start_basis` to fill."""
+    inverse = np.empty((rows, rows))
+    return Basis(np.empty(rows, np.int64), inverse, np.empty(rows), np.zeros(rows))
+
+
 @entry_point
 def start_basis(
     num_workers: int,
     available: IntArray,
     first: IntArray,
-    columns: IntArray,
-    worth: FloatArray,
+    pool: Pool,
     penalty: float,
-    basis: IntArray,
-    inverse: FloatArray,
-    primal: FloatArray,
-    dual: FloatArray,
+    basis: Basis,
 ) -> None:
     """Begin with one subset for each worker, pairwise disjoint, and slacks.
-
-    Rows are the workers, then the requests. ``basis[r]`` is a column, or ``-1 - r`` for the slack
-    of row r; a worker's slack is its penalty for staying empty.
 
     Parameters
     ----------
@@ -40,17 +79,18 @@ def start_basis(
         Shape (N,): how many requests there are of each size; R = W + N rows.
     first : IntArray
         Shape (W,): the column of each worker, -1 for none.
-    columns, worth : IntArray and FloatArray
-        Shapes (K, C) and (K,): positions, filled up with -1, and total size of each subset.
+    pool : Pool
+        The subsets.
     penalty : float
         Cost of a worker without a subset [tokens].
-    basis, inverse, primal, dual
-        Shapes (R,), (R, R) transposed, (R,), (R,): filled.
+    basis : Basis
+        Filled.
     """
+    column, inverse, primal, dual = basis
     inverse[:] = 0.0
     for r in range(num_workers + len(available)):
         inverse[r, r] = 1.0
-        basis[r] = -1 - r
+        column[r] = -1 - r
         primal[r] = 1.0
         dual[r] = 0.0
         if r >= num_workers:
@@ -60,29 +100,22 @@ def start_basis(
         dual[g] = -penalty
         if first[g] < 0:
             continue
-        basis[g] = first[g]
-        dual[g] = worth[first[g]]
-        for i in columns[first[g]]:
+        column[g] = first[g]
+        dual[g] = pool.worth[first[g]]
+        for i in pool.members[first[g]]:
             if i >= 0:
                 inverse[g, num_workers + i] -= 1.0
                 primal[num_workers + i] -= 1.0
 
 
 @entry_point
-def _entering(
-    num_workers: int,
-    count: int,
-    owner: IntArray,
-    columns: IntArray,
-    worth: FloatArray,
-    dual: FloatArray,
-) -> tuple[int, float]:
+def _entering(num_workers: int, pool: Pool, dual: FloatArray) -> tuple[int, float]:
     """Return the column (or slack, as ``-1 - r``) of the largest reduced cost, and that cost."""
     best = _TOLERANCE
     entering = 0
-    for j in range(count):
-        cost = worth[j] - dual[owner[j]]
-        for i in columns[j]:
+    for j in range(len(pool.worth)):
+        cost = pool.worth[j] - dual[pool.worker[j]]
+        for i in pool.members[j]:
             if i >= 0:
                 cost -= dual[num_workers + i]
         if cost > best:
@@ -97,19 +130,14 @@ def _entering(
 
 @entry_point
 def _direction(
-    num_workers: int,
-    entering: int,
-    owner: IntArray,
-    columns: IntArray,
-    inverse: FloatArray,
-    direction: FloatArray,
+    num_workers: int, entering: int, pool: Pool, inverse: FloatArray, direction: FloatArray
 ) -> None:
     """Write the entering column in terms of the basis."""
     if entering < 0:
         direction[:] = inverse[-1 - entering]
         return
-    direction[:] = inverse[owner[entering]]
-    for i in columns[entering]:
+    direction[:] = inverse[pool.worker[entering]]
+    for i in pool.members[entering]:
         if i >= 0:
             direction += inverse[num_workers + i]
 
@@ -137,37 +165,23 @@ def _subtract(row: FloatArray, factor: float, direction: FloatArray) -> None:
 
 
 @entry_point
-def improve_basis(
-    num_workers: int,
-    count: int,
-    owner: IntArray,
-    columns: IntArray,
-    worth: FloatArray,
-    pivots: int,
-    basis: IntArray,
-    inverse: FloatArray,
-    primal: FloatArray,
-    dual: FloatArray,
-) -> int:
+def improve_basis(num_workers: int, pool: Pool, pivots: int, basis: Basis) -> int:
     """Pivot until no column of the pool has a positive reduced cost; return the pivots made.
 
     Parameters
     ----------
-    num_workers, columns, worth, basis, inverse, primal, dual
-        As in `start_basis`; the last four are kept up to date.
-    count : int
-        Columns in the pool.
-    owner : IntArray
-        Shape (K,): worker of each column.
+    num_workers, pool, basis
+        As in `start_basis`; the basis is kept up to date.
     pivots : int
         Most pivots.
     """
-    direction = np.empty(len(basis))
+    column, inverse, primal, dual = basis
+    direction = np.empty(len(column))
     for step in range(pivots):
-        entering, cost = _entering(num_workers, count, owner, columns, worth, dual)
+        entering, cost = _entering(num_workers, pool, dual)
         if cost <= _TOLERANCE:
             return step
-        _direction(num_workers, entering, owner, columns, inverse, direction)
+        _direction(num_workers, entering, pool, inverse, direction)
         p = _leaving(direction, primal)
         if p < 0:
             return step
@@ -175,11 +189,11 @@ def improve_basis(
         _subtract(primal, amount, direction)
         primal[p] = amount
         pivot = direction[p]
-        for r in range(len(basis)):
+        for r in range(len(column)):
             factor = inverse[r, p] / pivot
             if factor != 0.0:
                 _subtract(inverse[r], factor, direction)
                 inverse[r, p] = factor
                 dual[r] += factor * cost
-        basis[p] = entering
+        column[p] = entering
     return pivots

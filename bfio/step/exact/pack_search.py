@@ -1,6 +1,7 @@
 """Admit every request under the least peak: bound it, spread, rebalance, price."""
 
 import time
+from collections.abc import Collection
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from bfio.step.exact.enumerate import enumerate_placements
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.pack import refill, spread
 from bfio.step.exact.pack_bound import PackBound
+from bfio.step.exact.phases import Phase
 from bfio.step.exact.rebalance import exchange_with_waiting, rebalance
 from bfio.step.exact.result import ExactResult, Seconds
 from formulations.arrays import IntArray
@@ -57,10 +59,15 @@ class PackSearch:
         Data; at least one request is admitted, and all are.
     deadline : float, optional
         Of `time.perf_counter`.
+    skip : collection of Phase, optional
+        Phases to do without.
     """
 
-    def __init__(self, core: FillProblem, deadline: float | None) -> None:
+    def __init__(
+        self, core: FillProblem, deadline: float | None, skip: Collection[Phase] = ()
+    ) -> None:
         self._core = core
+        self._skip = skip
         self._deadline = deadline
         self._total = int(core.sizes.sum())
         self._owner: IntArray = np.full(len(core.sizes), -1, dtype=np.int64)
@@ -84,12 +91,13 @@ class PackSearch:
             self._accept(core.owner_of(start))
         bound_seconds = 0.0
         self._rebalance(_FIRST_TURNS)
-        if self._open and not self._out_of_time:
+        if self._open and not self._out_of_time and Phase.PACKING_PRICES not in self._skip:
             before = time.perf_counter()
             self._raise_bound()
             bound_seconds = time.perf_counter() - before
         self._rebalance(_TURNS)
-        if self._open and len(core.sizes) <= _MAX_ENUMERATED and node_limit > 0:
+        small = len(core.sizes) <= _MAX_ENUMERATED
+        if self._open and small and node_limit > 0 and Phase.ENUMERATION not in self._skip:
             self._enumerate(node_limit)
         seconds = time.perf_counter() - began
         return self._result(Seconds(bound=bound_seconds, search=seconds - bound_seconds))
@@ -116,12 +124,16 @@ class PackSearch:
     def _rebalance(self, turns: int) -> None:
         """Aim at the bound and, every fourth turn, halfway between it and the best."""
         core = self._core
-        refills = len(core.sizes) * (self._peak - int(core.base.min())) <= _MAX_CELLS
+        rebalances = Phase.REBALANCING not in self._skip
+        refills = (
+            Phase.REFILLS not in self._skip
+            and len(core.sizes) * (self._peak - int(core.base.min())) <= _MAX_CELLS
+        )
         for turn in range(turns):
             if not self._open or self._out_of_time:
                 return
             target = self._lower if turn % 4 < 3 else (self._lower + self._peak - 1) // 2
-            met = rebalance(
+            met = rebalances and rebalance(
                 target,
                 core.capacity,
                 core.sizes,
@@ -160,7 +172,7 @@ class PackSearch:
         raised = pricing.raise_peak(
             self._lower, self._peak, lambda: until is not None and time.perf_counter() > until
         )
-        if self._open:
+        if self._open and Phase.RESTART not in self._skip:
             self._restart(pricing.clearest())
         if raised > self._lower:
             self._lower = raised
@@ -184,11 +196,7 @@ class PackSearch:
         core = self._core
         owner = self._owner.copy()
         _, self._nodes, exhausted = enumerate_placements(
-            core.num_workers,
-            core.total_base,
-            core.peak,
-            core.base,
-            core.capacity,
+            core.open_workers,
             core.sizes,
             core.value(self._peak, self._total),
             core.value(self._lower, self._total),

@@ -4,6 +4,7 @@ import numpy as np
 
 from bfio.common.kernels import entry_point
 from bfio.step.exact.cover import IMPOSSIBLE
+from bfio.step.exact.open_workers import OpenWorkers
 from formulations.arrays import IntArray
 
 
@@ -72,10 +73,7 @@ def _largest_total(
 def peak_bounds(
     first: int,
     count: int,
-    num_workers: int,
-    total_base: int,
-    base: IntArray,
-    capacity: IntArray,
+    workers: OpenWorkers,
     sizes: IntArray,
     largest_total: int,
     rows: IntArray,
@@ -87,10 +85,8 @@ def peak_bounds(
     ----------
     first, count : int
         The peaks.
-    num_workers, total_base : int
-        ``G`` and ``Σ_g b_g`` of all workers.
-    base, capacity : IntArray
-        Shape (W,): the open workers.
+    workers : OpenWorkers
+        The workers.
     sizes : IntArray
         Shape (N,), ascending.
     largest_total : int
@@ -100,6 +96,7 @@ def peak_bounds(
     table : IntArray
         From `floors`.
     """
+    base, capacity = workers.base, workers.capacity
     smallest = np.zeros(len(sizes) + 1, np.int64)
     smallest[1:] = np.cumsum(sizes)
     limit = table.shape[1] - 1
@@ -116,5 +113,5 @@ def peak_bounds(
         if total < 0:
             bounds[k] = IMPOSSIBLE
         else:
-            bounds[k] = num_workers * peak - total_base - min(total, largest_total)
+            bounds[k] = workers.number * peak - workers.total_base - min(total, largest_total)
     return bounds

@@ -59,7 +59,7 @@ def _prepare_columns(core: FillProblem) -> None:
     total, prices = generation.bound_total(peak, 0)
     generation.raise_bounds(peak - 1, prices, np.zeros(2, dtype=np.int64), 1 << 60)
     state = np.ones(1, dtype=np.uint64)
-    generation.search(peak, prices, total, state)
+    generation.search(peak, prices, total)
     owner = np.empty_like(core.sizes)
     spread_largest(peak - core.base, core.capacity, core.sizes, owner)
     swap_requests(peak - core.base, core.sizes, total + 1, 1, 1, owner, state)

@@ -1,10 +1,11 @@
 """Solve a step problem exactly: bound, construct, close; a solver only for what stays open."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
+from bfio.step.exact.phases import Phase, skipped_phases
 from bfio.step.exact.prepare import prepare
 from bfio.step.exact.result import ExactResult, Seconds
 from formulations.errors import InputError
@@ -24,6 +25,7 @@ def solve_exact(
     hint: Sequence[int | None] | None = None,
     fallback: str | None = "cp-sat",
     node_limit: int | None = None,
+    skip: Iterable[str] = (),
 ) -> ExactResult:
     """Solve one step problem, with a proof.
 
@@ -40,6 +42,8 @@ def solve_exact(
         Backend for what stays open; None leaves it open.
     node_limit : int, optional
         Nodes of the enumeration; 0 skips it.
+    skip : iterable of str, optional
+        Phases to do without (`bfio.step.exact.phases.Phase`), for ablation studies.
 
     Returns
     -------
@@ -50,9 +54,10 @@ def solve_exact(
     Raises
     ------
     InputError
-        If a limit is negative or the fallback is unknown.
+        If a limit is negative, or the fallback or a phase is unknown.
     """
     _check_limits(time_limit, node_limit)
+    skipped = skipped_phases(skip)
     began = time.perf_counter()
     start = None if hint is None or violations(problem, hint) else tuple(hint)
     core = reduce_to_fill(problem)
@@ -69,10 +74,11 @@ def solve_exact(
     deadline = None if time_limit is None else compiled + time_limit
     search: PackSearch | FillSearch
     if core.admits_all:
-        search = PackSearch(core, deadline)
+        search = PackSearch(core, deadline, skipped)
     else:
-        search = FillSearch(core, deadline)
-        start = _levelled(problem, core, start, deadline)
+        search = FillSearch(core, deadline, skipped)
+        if Phase.LEVEL not in skipped:
+            start = _levelled(problem, core, start, deadline)
     levelled = time.perf_counter() - compiled
     result = search.run(start, nodes)
     seconds = replace(result.seconds, search=result.seconds.search + levelled)

@@ -1,10 +1,10 @@
 """Best and near-best subsets of requests for one worker, at given prices.
 
-``table[c, x]`` is the largest value of c requests whose sizes sum to at most x. One table serves
+``cells[c, x]`` is the largest value of c requests whose sizes sum to at most x. One table serves
 all workers and peaks; where the c most valuable requests fit, no table is needed.
 """
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,47 @@ Table: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 
 #: Sums of 32 bits are twice as fast; they are used while no value reaches this.
 SMALL_VALUE = 1 << 29
+
+
+class PricedTable(NamedTuple):
+    """Largest values of subsets by cardinality c and sum x.
+
+    Parameters
+    ----------
+    cells : array of int32 or int64
+        Shape (C + 1, at least reach[0] + 1), from `fill_table`.
+    reach : IntArray
+        Shape (C + 1,): last sum of interest of each cardinality, not increasing.
+    top_sum, top_value : IntArray
+        Shape (C + 1,): sum and value of the most valuable requests of each cardinality.
+    """
+
+    cells: Table
+    reach: IntArray
+    top_sum: IntArray
+    top_value: IntArray
+
+
+class PricedRequests(NamedTuple):
+    """Requests and what they are worth at some prices.
+
+    Parameters
+    ----------
+    sizes, values : IntArray
+        Shape (N,): size [tokens], ascending, and value of each.
+    prefix : IntArray
+        From `prefix_values`.
+    order : IntArray
+        Positions of the C most valuable ones.
+    table : PricedTable
+        Of these values.
+    """
+
+    sizes: IntArray
+    values: IntArray
+    prefix: IntArray
+    order: IntArray
+    table: PricedTable
 
 
 @entry_point
@@ -53,20 +94,17 @@ def fill_table(sizes: IntArray, values: Table, reach: IntArray, table: Table) ->
 
 
 @entry_point
-def largest_value(
-    table: Table, reach: IntArray, top_sum: IntArray, top_value: IntArray, count: int, limit: int
-) -> int:
+def largest_value(table: PricedTable, count: int, limit: int) -> int:
     """Largest value of ``count`` requests of sum <= ``limit``; `UNREACHABLE` if there are none.
 
-    ``top_sum`` and ``top_value`` belong to the most valuable requests of each cardinality. Beyond
-    the table their value is an upper bound.
+    Beyond the table the value of the most valuable requests is an upper bound.
     """
     if limit < 0:
         return UNREACHABLE
-    if limit >= top_sum[count] or limit > reach[count]:
-        return int(top_value[count])
-    value = int(table[count, limit])
-    none = -SMALL_VALUE if table.itemsize == 4 else UNREACHABLE // 2
+    if limit >= table.top_sum[count] or limit > table.reach[count]:
+        return int(table.top_value[count])
+    value = int(table.cells[count, limit])
+    none = -SMALL_VALUE if table.cells.itemsize == 4 else UNREACHABLE // 2
     return value if value > none else UNREACHABLE
 
 
@@ -97,13 +135,7 @@ def prefix_values(values: IntArray, most: int) -> IntArray:
 
 @entry_point
 def collect_subsets(
-    sizes: IntArray,
-    values: IntArray,
-    prefix: IntArray,
-    table: Table,
-    reach: IntArray,
-    top_sum: IntArray,
-    top_value: IntArray,
+    requests: PricedRequests,
     count: int,
     limit: int,
     threshold: int,
@@ -118,10 +150,8 @@ def collect_subsets(
 
     Parameters
     ----------
-    sizes, values, table, reach, top_sum, top_value
-        As in `fill_table` and `largest_value`; sizes ascending.
-    prefix : IntArray
-        From `prefix_values`.
+    requests : PricedRequests
+        The requests.
     count, limit, threshold : int
         See above; ``count >= 1``.
     scans : int
@@ -134,6 +164,7 @@ def collect_subsets(
     tuple of (int, bool)
         Number found, and whether these are all.
     """
+    sizes, values, prefix = requests.sizes, requests.values, requests.prefix
     chosen = np.empty(count + 1, np.int64)
     room = np.empty(count + 1, np.int64)
     worth = np.empty(count + 1, np.int64)
@@ -156,7 +187,7 @@ def collect_subsets(
         rest = count - depth - 1
         if left < 0 or value + prefix[i, rest] < threshold:
             continue
-        if value + largest_value(table, reach, top_sum, top_value, rest, left) < threshold:
+        if value + largest_value(requests.table, rest, left) < threshold:
             continue
         if rest == 0:
             if total == len(found):
@@ -175,27 +206,14 @@ def collect_subsets(
 
 @entry_point
 def best_subsets(
-    sizes: IntArray,
-    values: IntArray,
-    prefix: IntArray,
-    table: Table,
-    reach: IntArray,
-    top_sum: IntArray,
-    top_value: IntArray,
-    order: IntArray,
-    capacity: IntArray,
-    margins: IntArray,
-    best: IntArray,
-    scans: int,
+    requests: PricedRequests, capacity: IntArray, margins: IntArray, best: IntArray, scans: int
 ) -> IntArray:
     """Find one best subset for each worker.
 
     Parameters
     ----------
-    sizes, values, prefix, table, reach, top_sum, top_value, scans
+    requests, scans
         As in `collect_subsets`.
-    order : IntArray
-        The most valuable requests, at least as many as any capacity.
     capacity, margins, best : IntArray
         Shape (W,): slots, room, and value of a best subset of each worker.
 
@@ -204,24 +222,11 @@ def best_subsets(
     IntArray
         Shape (W, C): positions, filled up with -1; all -1 where the search was given up.
     """
-    subsets = np.full((len(capacity), len(reach) - 1), -1, np.int64)
+    subsets = np.full((len(capacity), len(requests.table.reach) - 1), -1, np.int64)
     for g in range(len(capacity)):
         count = capacity[g]
-        if margins[g] >= top_sum[count]:
-            subsets[g, :count] = order[:count]
+        if margins[g] >= requests.table.top_sum[count]:
+            subsets[g, :count] = requests.order[:count]
         else:
-            collect_subsets(
-                sizes,
-                values,
-                prefix,
-                table,
-                reach,
-                top_sum,
-                top_value,
-                count,
-                margins[g],
-                best[g],
-                scans,
-                subsets[g : g + 1],
-            )
+            collect_subsets(requests, count, margins[g], best[g], scans, subsets[g : g + 1])
     return subsets

@@ -10,15 +10,11 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from bfio.step.exact.columns import PRICE_SCALE, ColumnGeneration
-from bfio.step.exact.cover import cover_workers
+from bfio.step.exact.cover import Columns, cover_workers
 from bfio.step.exact.dive import dive
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
-from bfio.step.exact.master import improve_basis, start_basis
+from bfio.step.exact.master import Pool, empty_basis, improve_basis, start_basis
 from tests.step.exact.cases import crowded, instant
-
-
-def _state() -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    return np.ones(1, dtype=np.uint64)
 
 
 def _core(capacity: list[int], base: list[int], sizes: list[int]) -> FillProblem:
@@ -74,14 +70,14 @@ def test_bound_and_search_agree_with_enumeration(case: tuple[FillProblem, int]) 
     generation.start(peak, np.full(len(core.sizes), -1))
     total, prices = generation.bound_total(peak, -1)
     if best is None:
-        assert generation.search(peak, prices, 0, _state())[0] is None
+        assert generation.search(peak, prices, 0)[0] is None
         return
     assert total >= best
-    owner, _ = generation.search(peak, prices, best, _state())
+    owner, _ = generation.search(peak, prices, best)
     assert owner is not None
     assert _check(core, peak, owner) >= best
-    assert generation.search(peak, prices, best + 1, _state()) == (None, True)
-    found = dive(core, peak, best, _state(), lambda: False)
+    assert generation.search(peak, prices, best + 1) == (None, True)
+    found = dive(core, peak, best, lambda: False)
     assert found is None or _check(core, peak, found) == best
 
 
@@ -160,14 +156,12 @@ def test_simplex_reaches_the_optimum(seed: int) -> None:
     expected = linprog(
         -worth, A_ub=rows[W:], b_ub=np.ones(N), A_eq=rows[:W], b_eq=np.ones(W), method="highs"
     )
+    pool = Pool(columns, owner, worth)
     for first in (np.full(W, -1), np.arange(W)):
-        basis = np.empty(W + N, np.int64)
-        inverse = np.empty((W + N, W + N))
-        primal, dual = np.empty(W + N), np.empty(W + N)
-        start_basis(
-            W, np.ones(N, np.int64), first, columns, worth, 1e4, basis, inverse, primal, dual
-        )
-        improve_basis(W, K, owner, columns, worth, 1000, basis, inverse, primal, dual)
+        basis = empty_basis(W + N)
+        start_basis(W, np.ones(N, np.int64), first, pool, 1e4, basis)
+        improve_basis(W, pool, 1000, basis)
+        dual = basis.dual
         assert (dual[W:] >= -1e-9).all()
         # A dual solution that is feasible and whose value is the optimum is optimal.
         assert (rows.T @ dual >= worth - 1e-6).all()
@@ -176,21 +170,30 @@ def test_simplex_reaches_the_optimum(seed: int) -> None:
 
 def test_cover_backtracks() -> None:
     """Worker 0 takes 0 or 1, worker 1 only 0: the cheap column of worker 0 has to give way."""
-    found = np.full(3, -1)
-    arguments = (
-        np.array([[0], [0], [1]]),
-        np.array([0, 1, 0]),
-        np.array([0, 0, 1]),
-        np.empty(0, np.int64),
-        np.array([9, 9]),
-        np.array([1, 1]),
-        np.array([5, 4, 3]),
-        np.zeros(3, np.int64),
+    owner = np.full(3, -1)
+    columns = Columns(np.array([[0], [0], [1]]), np.array([0, 1, 0]), np.array([0, 0, 1]))
+    arguments = columns, 2, np.array([5, 4, 3]), np.zeros(3, np.int64)
+    assert cover_workers(*arguments, 0, 9, 100, owner) == (False, True)
+    assert cover_workers(*arguments, 1, 9, 100, owner) == (True, True)
+    assert owner.tolist() == [1, 0, -1]
+    assert not cover_workers(*arguments, 1, 9, 1, np.full(3, -1))[1]
+
+
+def test_cover_ends_only_when_all_is_searched() -> None:
+    """Thirty requests of size 1 for worker 0, and one that lets the total be met comes last.
+
+    However many choices fall short of the total, none may be called the last too soon.
+    """
+    members = np.arange(31)[:, None]
+    columns = Columns(members, np.zeros(31, np.int64), np.zeros(31, np.int64))
+    sizes = np.ones(31, np.int64)
+    sizes[30] = 2
+    owner = np.full(31, -1)
+    assert cover_workers(columns, 1, sizes, np.zeros(31, np.int64), 0, 2, 100, owner) == (
+        True,
+        True,
     )
-    assert cover_workers(*arguments, 0, 9, 100, 1, 1, found, _state()) == (False, True)
-    assert cover_workers(*arguments, 1, 9, 100, 1, 1, found, _state()) == (True, True)
-    assert found.tolist() == [1, 0, -1]
-    assert not cover_workers(*arguments, 1, 9, 1, 1, 1, np.full(3, -1), _state())[1]
+    assert owner.tolist() == [-1] * 30 + [0]
 
 
 def test_dive_fills_a_crowded_step() -> None:
@@ -201,14 +204,14 @@ def test_dive_fills_a_crowded_step() -> None:
     generation = ColumnGeneration(core, peak - int(core.base.min()))
     generation.start(peak, np.full(len(core.sizes), -1))
     total, _ = generation.bound_total(peak, -1)
-    owner = dive(core, peak, total - 1, _state(), lambda: False)
+    owner = dive(core, peak, total - 1, lambda: False)
     assert owner is not None
     assert _check(core, peak, owner) in (total - 1, total)
-    assert dive(core, peak, total + 1, _state(), lambda: False) is None
+    assert dive(core, peak, total + 1, lambda: False) is None
 
 
 @pytest.mark.parametrize(("sizes", "peak"), [([9, 9], 7), ([1, 9, 9], 7)])
 def test_dive_where_too_few_fit(sizes: list[int], peak: int) -> None:
     """With room for 2 and 1, no request of 9 fits: of two slots at most one could be filled."""
     core = replace(_core([1, 1], [5, 6], [1, 1, 1]), sizes=np.array(sizes))
-    assert dive(core, peak, 0, _state(), lambda: False) is None
+    assert dive(core, peak, 0, lambda: False) is None

@@ -10,6 +10,8 @@ from bfio.step.exact.peaks import largest_nested_total
 from bfio.step.exact.place import place_under_peak
 from bfio.step.exact.subsets import (
     SMALL_VALUE,
+    PricedRequests,
+    PricedTable,
     Table,
     best_subsets,
     collect_subsets,
@@ -19,7 +21,6 @@ from bfio.step.exact.subsets import (
 )
 from bfio.step.exact.sums import UNREACHABLE, floors
 from bfio.step.exact.swap import spread_largest, swap_requests
-from formulations.arrays import IntArray
 
 _SIZES = st.lists(st.integers(0, 70), min_size=1, max_size=7)
 
@@ -39,18 +40,22 @@ def test_floors(sizes: list[int], cardinality: int, limit: int) -> None:
         assert table[x] == max((s for s in sums if s <= x), default=-1)
 
 
-def _table(
+def _priced(
     sizes: list[int], values: list[int], most: int, limit: int, kind: type
-) -> tuple[Table, IntArray, IntArray, IntArray]:
+) -> PricedRequests:
     """Fill a table of these requests up to ``limit``; the tops beyond it."""
     reach = np.full(most + 1, limit)
-    table: Table = np.empty((most + 1, limit + 1), kind)
-    fill_table(np.array(sizes), np.array(values, kind), reach, table)
+    cells: Table = np.empty((most + 1, limit + 1), kind)
+    fill_table(np.array(sizes), np.array(values, kind), reach, cells)
     order = sorted(range(len(sizes)), key=lambda i: (-values[i], sizes[i]))[:most]
     tops = np.full((2, most + 1), UNREACHABLE)
     for c in range(len(order) + 1):
         tops[:, c] = sum(sizes[i] for i in order[:c]), sum(values[i] for i in order[:c])
-    return table, reach, tops[0], tops[1]
+    table = PricedTable(cells, reach, tops[0], tops[1])
+    worth = np.array(values, dtype=np.int64)
+    return PricedRequests(
+        np.array(sizes), worth, prefix_values(worth, most), np.array(order), table
+    )
 
 
 @given(_SIZES, st.data(), st.sampled_from([np.int32, np.int64]))
@@ -61,7 +66,7 @@ def test_priced_subsets(sizes: list[int], data: st.DataObject, kind: type) -> No
     values = data.draw(st.lists(worth, min_size=len(sizes), max_size=len(sizes)))
     most = data.draw(st.integers(1, 4))
     limit = data.draw(st.integers(0, 150))
-    table = _table(sizes, values, most, limit, kind)
+    requests = _priced(sizes, values, most, limit, kind)
     distance = data.draw(st.integers(0, 60))
     for c in range(1, most + 1):
         fitting = {
@@ -69,22 +74,12 @@ def test_priced_subsets(sizes: list[int], data: st.DataObject, kind: type) -> No
             for s in combinations(range(len(sizes)), c)
             if sum(sizes[i] for i in s) <= limit
         }
-        best = largest_value(*table, c, limit)
+        best = largest_value(requests.table, c, limit)
         assert best == max(fitting.values(), default=UNREACHABLE)
         if not fitting:
             continue
         found = np.empty((40, c), np.int64)
-        number, complete = collect_subsets(
-            np.array(sizes),
-            np.array(values),
-            prefix_values(np.array(values), most),
-            *table,
-            c,
-            limit,
-            best - distance,
-            10**6,
-            found,
-        )
+        number, complete = collect_subsets(requests, c, limit, best - distance, 10**6, found)
         assert complete
         listed = [tuple(sorted(row)) for row in found[:number].tolist()]
         assert sorted(listed) == sorted(s for s, v in fitting.items() if v >= best - distance)
@@ -102,35 +97,22 @@ def test_prefix_values(values: list[int], most: int) -> None:
 
 def test_subsets_by_hand() -> None:
     """Of 3, 4, 5 worth 3, 4, 1, two of sum <= 8: {3, 4} is worth 7; {3, 5} is worth 4."""
-    table = _table([3, 4, 5], [3, 4, 1], 2, 8, np.int32)
-    assert largest_value(*table, 2, 8) == 7
-    assert largest_value(*table, 2, 6) == UNREACHABLE
+    requests = _priced([3, 4, 5], [3, 4, 1], 2, 8, np.int32)
+    assert largest_value(requests.table, 2, 8) == 7
+    assert largest_value(requests.table, 2, 6) == UNREACHABLE
     assert SMALL_VALUE > 8
-    margins = np.array([8, 3])
-    capacity = np.array([2, 1])
-    found = best_subsets(
-        np.array([3, 4, 5]),
-        np.array([3, 4, 1]),
-        prefix_values(np.array([3, 4, 1]), 2),
-        *table,
-        np.array([1, 0]),
-        capacity,
-        margins,
-        np.array([7, 3]),
-        100,
-    )
+    capacity, margins, best = np.array([2, 1]), np.array([8, 3]), np.array([7, 3])
+    found = best_subsets(requests, capacity, margins, best, 100)
     assert found.tolist() == [[1, 0], [0, -1]]
 
 
 def test_giving_up_is_said() -> None:
     """A search cut short, by scans or by room for what it finds, does not claim to be complete."""
-    table = _table([1, 2, 3], [1, 2, 3], 1, 3, np.int64)
-    sizes = values = np.array([1, 2, 3])
-    prefix = prefix_values(values, 1)
+    requests = _priced([1, 2, 3], [1, 2, 3], 1, 3, np.int64)
     found = np.empty((3, 1), np.int64)
-    assert collect_subsets(sizes, values, prefix, *table, 1, 3, 1, 100, found) == (3, True)
-    assert not collect_subsets(sizes, values, prefix, *table, 1, 3, 1, 2, found)[1]
-    assert collect_subsets(sizes, values, prefix, *table, 1, 3, 1, 100, found[:2]) == (2, False)
+    assert collect_subsets(requests, 1, 3, 1, 100, found) == (3, True)
+    assert not collect_subsets(requests, 1, 3, 1, 2, found)[1]
+    assert collect_subsets(requests, 1, 3, 1, 100, found[:2]) == (2, False)
 
 
 @given(

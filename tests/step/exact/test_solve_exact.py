@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.step.exact import ExactResult, solve_exact
+from bfio.step.exact.phases import Phase
 from formulations.errors import InputError
 from formulations.results import Termination
 from formulations.step import StepProblem, solve
@@ -211,6 +212,32 @@ def test_limits_are_checked() -> None:
         solve_exact(problem, time_limit=-1)
     with pytest.raises(InputError, match="node_limit: -1"):
         solve_exact(problem, node_limit=-1)
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_any_phase_can_be_skipped(phase: Phase) -> None:
+    """Without a phase a solve may prove less, but what it claims stays true."""
+    tight = instant([9] * 6, [0] * 6, [403, 398, 251, 249, 102] * 4)
+    level = instant([8] * 3, [0] * 3, list(range(100, 130)))
+    for problem in (crowded(111, 6, 24, 1000, 14), tight, level):
+        optimum = solve_exact(problem, fallback=None).objective
+        result = solve_exact(problem, fallback=None, skip=[phase.value], node_limit=100)
+        check(problem, result)
+        assert optimum is not None
+        assert result.bound is not None
+        assert result.objective is not None
+        assert result.bound <= optimum <= result.objective
+
+
+def test_skipping_is_felt() -> None:
+    """Eight empty workers of 8 slots and 96 requests are at one level at once, or not at all."""
+    rng = np.random.default_rng(0)
+    problem = instant([8] * 8, [0] * 8, rng.geometric(1 / 900, 96).tolist())
+    assert solve_exact(problem, fallback=None, time_limit=5).method == "closed-form"
+    skipped = solve_exact(problem, fallback=None, skip=["level"], time_limit=0.2)
+    assert not skipped.proven
+    with pytest.raises(InputError, match="phase 'levels': unknown"):
+        solve_exact(problem, skip=["levels"])
 
 
 def test_import_is_lazy() -> None:
