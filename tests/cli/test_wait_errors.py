@@ -149,9 +149,9 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--policy", "fcfs:limit=1"), "fcfs has no option limit"),
         ((*HORIZON, "--policy", "no_such_module:f"), "no module named no_such_module"),
         ((*HORIZON, "--policy", "my_bad_policy:missing"), "has no missing"),
-        ((*HORIZON, "--policy", "my_bad_policy:number"), "no list of requests"),
-        ((*HORIZON, "--policy", "my_bad_policy:stranger"), "request 1000000, which is not there"),
-        ((*HORIZON, "--policy", "my_bad_policy:twice"), "a request twice"),
+        ((*HORIZON, "--policy", "my_bad_policy:number"), "returned"),
+        ((*HORIZON, "--policy", "my_bad_policy:stranger"), "request 1000000 is not there"),
+        ((*HORIZON, "--policy", "my_bad_policy:twice"), "a request occurs twice"),
         ((*HORIZON, "--policy", "my_bad_policy:raising"), "raised ValueError: no idea"),
         ((*HORIZON, "--policy", "my_bad_policy:leaving"), "raised SystemExit: 0"),
         (
