@@ -11,6 +11,8 @@ import bfio
 from bfio.common import kernel_groups
 from bfio.common.engine_choice import is_worthwhile
 from bfio.common.kernel_groups import KernelGroup, compile_groups, groups
+from bfio.decode.machine.whole_run import loop_of
+from bfio.decode.policy_registry import built_in
 from formulations.errors import InputError
 
 _KERNELS = """\
@@ -34,8 +36,6 @@ GROUPS = (
 """
 _USE = """\
 from bfio.common import kernel_groups
-from bfio.decode.machine.whole_run import loop_of
-from bfio.decode.policy_registry import built_in
 import users_kernels
 kernel_groups.groups = lambda: {group.name: group for group in users_kernels.GROUPS}
 for _ in range(2):
