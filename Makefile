@@ -10,8 +10,8 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
 .PHONY: help demo test test-deep quality lock clean
 
 help:
-	@echo "make demo        the main job on an embedded default (under a minute)"
-	@echo "make test        the test suite (under five minutes on two cores)"
+	@echo "make demo        the main job on an embedded default "
+	@echo "make test        the test suite"
 	@echo "make test-deep   thousands of instances per property, by the hour"
 	@echo "make quality     ruff and mypy --strict"
 	@echo "make lock        pin the newest versions that pyproject.toml allows"

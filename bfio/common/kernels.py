@@ -9,7 +9,7 @@ sources. The folder is ``NUMBA_CACHE_DIR`` if that is set, or else ``~/.cache``,
 
 Only entry points are kept; what they call is compiled into them. Numba is loaded by the first
 decorator, not by this module: whoever asks what is compiled does not wait for it. All that is
-private to Numba and used here is in `_DiskCache`.
+private to Numba and used here is in `_DiskCache` and `_generate_late`.
 """
 
 import hashlib
@@ -41,9 +41,7 @@ _SUFFIX = ".kernel"
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Return ``function`` compiled into whatever kernel calls it."""
-    from numba import njit
-
-    machine_code: Callable[P, R] = njit(**_INNER)(function)
+    machine_code: Callable[P, R] = _njit()(**_INNER)(function)
     return machine_code
 
 
@@ -53,9 +51,7 @@ def in_place(function: Callable[P, R]) -> Callable[P, R]:
     Without allocations no array needs its references counted, which takes several times as long
     to compile and to run as a small function itself.
     """
-    from numba import njit
-
-    machine_code: Callable[P, R] = njit(_nrt=False, **_INNER)(function)
+    machine_code: Callable[P, R] = _njit()(_nrt=False, **_INNER)(function)
     return machine_code
 
 
@@ -65,9 +61,7 @@ def entry_point(function: Callable[P, R]) -> Callable[P, R]:
     It runs without the interpreter's lock, so threads may run kernels side by side. Of a function
     that depends on variables of an enclosing one nothing is kept: sources do not tell them.
     """
-    from numba import njit
-
-    machine_code: Any = njit(nogil=True)(function)
+    machine_code: Any = _njit()(nogil=True, no_cfunc_wrapper=True)(function)
     if hasattr(machine_code, "py_func") and not function.__closure__:
         machine_code._cache = _DiskCache(function)  # noqa: SLF001
     compiled: Callable[P, R] = machine_code
@@ -179,6 +173,66 @@ def _tells_features(line: str) -> bool:
     return line.startswith(("model name", "flags", "Features", "CPU part"))
 
 
+@cache
+def _njit() -> Any:
+    """Return Numba's decorator, set up for our kernels."""
+    from numba import njit
+
+    _generate_late()
+    return njit
+
+
+def _generate_late() -> None:
+    """Let Numba optimize and generate code for a function only where it is called from Python.
+
+    It does so for every function, though one that only other kernels call is taken into each of
+    them as intermediate code and optimized there again: half of the time of compiling. If its own
+    code is asked for after all, it is generated then.
+    """
+    from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+    from numba.core.targetconfig import ConfigStack
+
+    optimize = JITCodeLibrary._optimize_final_module  # noqa: SLF001
+    finalize = JITCodeLibrary._finalize_final_module  # noqa: SLF001
+    pointer = JITCodeLibrary.get_pointer_to_function
+    set_environment = JITCPUCodegen.set_env
+
+    def optimize_late(library: Any) -> None:
+        flags = ConfigStack().top_or_none()
+        library.is_late = flags is not None and flags.no_cpython_wrapper
+        if not library.is_late:
+            optimize(library)
+
+    def finalize_late(library: Any) -> None:
+        if library.is_late:
+            library._finalize_dynamic_globals()  # noqa: SLF001
+            library._finalized = True  # noqa: SLF001
+        else:
+            finalize(library)
+
+    def pointer_late(library: Any, name: str) -> Any:
+        library._ensure_finalized()  # noqa: SLF001
+        if library.is_late:
+            functions = library._final_module.functions  # noqa: SLF001
+            if all(function.is_declaration for function in functions if function.name == name):
+                return 0
+            library.is_late = False
+            optimize(library)
+            finalize(library)
+        return pointer(library, name)
+
+    def set_environment_late(codegen: Any, name: str, environment: Any) -> None:
+        # Code that is not there has no place for its environment yet.
+        if codegen._engine.get_global_value_address(name):  # noqa: SLF001
+            set_environment(codegen, name, environment)
+
+    JITCodeLibrary.is_late = False
+    JITCodeLibrary._optimize_final_module = optimize_late  # noqa: SLF001
+    JITCodeLibrary._finalize_final_module = finalize_late  # noqa: SLF001
+    JITCodeLibrary.get_pointer_to_function = pointer_late
+    JITCPUCodegen.set_env = set_environment_late
+
+
 class _DiskCache:
     """What Numba asks for machine code before it compiles, and gives it to afterwards.
 
@@ -205,9 +259,14 @@ class _DiskCache:
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep compiled code; what cannot be kept is compiled again in the next process."""
+        """Keep compiled code; what cannot be kept is compiled again in the next process.
+
+        Inner functions, generated late, find their environments in it only now.
+        """
         from numba.core.serialize import dumps
 
+        for environment in result._find_referenced_environments():  # noqa: SLF001
+            result.codegen.set_env(environment.env_name, environment)
         if result.lifted or result.library.has_dynamic_globals:
             return
         payload = dumps(result._reduce())  # noqa: SLF001

@@ -35,6 +35,24 @@ from bfio.common.kernels import entry_point
 def thrice(number):
     return 3 * number
 """
+#: A kernel whose inner function raises, and is also called from Python, before or after.
+_LATE = """\
+import sys
+from numba import njit
+import bfio.common.kernels as kernels
+
+@kernels.kernel
+def checked(number):
+    if number < 0:
+        raise ValueError(f"{number} is negative")
+    return number
+
+@kernels.entry_point
+def twice(number):
+    return 2 * checked(number)
+
+directly = njit(lambda number: 3 * checked(number))
+"""
 #: Private names of Numba that `bfio.common.kernels` uses.
 _PRIVATE = """
 from numba import njit
@@ -49,6 +67,12 @@ assert result.library.has_dynamic_globals is False
 function.targetctx.refresh()
 assert CompileResult._rebuild(function.targetctx, *result._reduce()).entry_point
 assert dumps(result._reduce())
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.targetconfig import ConfigStack
+names = "_optimize_final_module _finalize_final_module _finalize_dynamic_globals _ensure_finalized"
+assert {*names.split(), "get_pointer_to_function"} <= set(dir(JITCodeLibrary))
+assert "_finalized" in vars(result.library) and result._find_referenced_environments() is not None
+assert JITCPUCodegen.set_env and ConfigStack().top_or_none() is None
 """
 
 
@@ -182,6 +206,20 @@ def test_what_depends_on_an_enclosing_function_is_not_kept(folder: Path) -> None
         "2",
     ]
     assert list(folder.rglob("*.kernel")) == []
+
+
+def test_inner_functions_work_though_their_own_code_is_generated_late(folder: Path) -> None:
+    """Their errors too, compiled here or loaded; Numba's own functions are left as they were."""
+    (folder / "late.py").write_text(_LATE, encoding="utf-8")
+    code = (
+        "import late\n"
+        "print(late.twice(4), late.directly(5))\n"
+        "for function in (late.twice, late.directly):\n"
+        "    try:\n        function(-1)\n"
+        "    except ValueError as error:\n        print(error)"
+    )
+    for _ in range(2):
+        assert result(folder, code) == "8 15\n-1 is negative\n-1 is negative"
 
 
 def test_what_is_private_to_numba_still_exists(folder: Path) -> None:
