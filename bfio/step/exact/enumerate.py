@@ -34,6 +34,8 @@ def enumerate_placements(
     Each request tries the workers in order and then waiting; of equal sizes, a later one never
     takes a lower worker than an earlier one.
 
+    Long because the search is one loop without recursion, whose stack is local arrays.
+
     Parameters
     ----------
     workers : OpenWorkers

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, kernel
 from bfio.common.words import RandomState
 from formulations.arrays import IntArray
 
@@ -272,6 +272,16 @@ def _score(reached: int, margin: int) -> int:
     return reached - _OVERFLOW_PENALTY * max(0, reached - margin)
 
 
+@kernel
+def _empty(workers: IntArray, owner: IntArray) -> None:
+    """Take all requests of some workers out of a placement."""
+    for i in range(len(owner)):
+        for g in workers:
+            if owner[i] == g:
+                owner[i] = -1
+                break
+
+
 @entry_point
 def place_under_peak(
     margins: IntArray,
@@ -342,11 +352,7 @@ def place_under_peak(
             away += abs(margins[g] - reached[g])
         if away == 0:
             continue
-        for i in range(len(sizes)):
-            for g in chosen:
-                if current[i] == g:
-                    current[i] = -1
-                    break
+        _empty(chosen, current)
         priced = has_prices and random_below(state, 2) == 0
         after = _place(
             chosen, margins, capacity, sizes, prices, priced, current, reached, buffers, state
