@@ -56,9 +56,12 @@ def add_each(target: IntArray, places: IntArray, amounts: IntArray) -> None:
 def _take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) -> None:
     turns = taken.shape[1]
     for g in range(len(start)):
-        left[g, 0] = start[g]
+        amount, column = start[g], first
+        left[g, 0] = amount
         for h in range(turns):
-            left[g, h + 1] = left[g, h] - taken[g, (first + h) % turns]
+            amount -= taken[g, column]
+            left[g, h + 1] = amount
+            column = column + 1 if column + 1 < turns else 0
 
 
 @compilable(compiled_as=_take_in_turn)
@@ -83,8 +86,11 @@ def take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) -
 
 def _while_active(loads: IntArray, sizes: IntArray, growth: IntArray, remaining: IntArray) -> None:
     for i in range(len(sizes)):
-        for h in range(len(growth)):
-            loads[i, h] = sizes[i] + growth[h] if h < remaining[i] else 0
+        size, end = sizes[i], min(remaining[i], len(growth))
+        for h in range(end):
+            loads[i, h] = size + growth[h]
+        for h in range(end, len(growth)):
+            loads[i, h] = 0
 
 
 @compilable(compiled_as=_while_active)
