@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.kernels import entry_point, inlined
 from bfio.hindsight.latency.states import States
 from bfio.hindsight.latency.tables import Tables
 from formulations.arrays import BoolArray, IntArray
@@ -22,7 +22,7 @@ def drop_improvable(alive: BoolArray, starts: NDArray[np.int32], tables: Tables,
             alive[state] = not _is_improvable(starts[state], tables, first, now, used)
 
 
-@in_place
+@inlined
 def _is_improvable(
     starts: NDArray[np.int32], tables: Tables, first: int, now: int, used: IntArray
 ) -> bool:
@@ -47,7 +47,7 @@ def _is_improvable(
     return False
 
 
-@in_place
+@inlined
 def _occupy(
     i: int, start: int, sign: int, tables: Tables, first: int, now: int, used: IntArray
 ) -> None:
@@ -57,7 +57,7 @@ def _occupy(
             used[t - first] += sign * (tables.prompt[i] + t - start)
 
 
-@in_place
+@inlined
 def _fits_earlier(
     i: int, earliest: int, latest: int, tables: Tables, first: int, used: IntArray
 ) -> bool:
@@ -101,7 +101,7 @@ def undominated(
     return keep
 
 
-@in_place
+@inlined
 def _is_same_group(mark: IntArray, one: int, other: int) -> bool:
     for word in range(mark.shape[1]):  # noqa: SIM110 (Numba compiles no generators)
         if mark[one, word] != mark[other, word]:
@@ -109,7 +109,7 @@ def _is_same_group(mark: IntArray, one: int, other: int) -> bool:
     return True
 
 
-@in_place
+@inlined
 def _fill_profile(
     profile: NDArray[np.int32], starts: NDArray[np.int32], state: int, tables: Tables, now: int
 ) -> int:
@@ -126,7 +126,7 @@ def _fill_profile(
     return area
 
 
-@in_place
+@inlined
 def _is_dominated(
     profile: NDArray[np.int32],
     area: int,
