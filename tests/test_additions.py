@@ -1,0 +1,104 @@
+"""What CONTRIBUTING says of additions: a file dropped into its folder is found."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.places import ROOT
+
+#: What is added, the file it is modelled on, the new file, and the expression that lists it.
+ADDITIONS = {
+    "a policy": (
+        "bfio/decode/policies/jsq.py",
+        '"jsq"',
+        "__import__('bfio.decode.policy_registry').decode.policy_registry.names()",
+    ),
+    "a predictor": (
+        "bfio/decode/predictors/none.py",
+        '"none"',
+        "__import__('bfio.decode.predictor_registry').decode.predictor_registry.names()",
+    ),
+    "a trace format": (
+        "bfio/workloads/trace_formats/vidur.py",
+        '"vidur"',
+        "[f.name for f in __import__('bfio.workloads.trace_formats')"
+        ".workloads.trace_formats.formats()]",
+    ),
+    "a command": (
+        "bfio/cli/commands/demo.py",
+        '"demo"',
+        "__import__('bfio.cli.command').cli.command.commands()",
+    ),
+    "a kind of row of studies": (
+        "bfio/studies/row_kinds/simulate.py",
+        '"simulate"',
+        "__import__('bfio.studies.kinds').studies.kinds.names()",
+    ),
+    "a claim": (
+        "proofs_checks/papers/own/dropped_in.py",
+        "",
+        "__import__('proofs_checks.registry').registry.modules()",
+    ),
+}
+CLAIM = re.compile(r"<!-- run -->\n```python\n(from proofs_checks\.claim .*?)```", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy the product, and drop one file of each sort into it."""
+    folder = tmp_path_factory.mktemp("copy")
+    for package in ("formulations", "bfio", "proofs_checks"):
+        shutil.copytree(
+            ROOT / package, folder / package, ignore=shutil.ignore_patterns("*pycache*")
+        )
+    for model, name, _ in ADDITIONS.values():
+        if name:
+            text = (ROOT / model).read_text(encoding="utf-8")
+            assert name in text or Path(model).stem == name.strip('"')
+            added = (folder / model).with_name("dropped_in.py")
+            added.write_text(text.replace(name, '"dropped_in"'), encoding="utf-8")
+        else:
+            (folder / model).write_text(_claim_of_the_readme(), encoding="utf-8")
+    return folder
+
+
+def _claim_of_the_readme() -> str:
+    (claim,) = CLAIM.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    return str(claim).replace('"own.maximum"', '"own.dropped"')
+
+
+@pytest.mark.parametrize("what", ADDITIONS)
+def test_a_file_in_its_folder_is_found(what: str, copy: Path) -> None:
+    """The registry of the copy names it, and CONTRIBUTING names its folder."""
+    model, _, names = ADDITIONS[what]
+    code = f"assert [name for name in {names} if 'dropped' in name]"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": str(copy)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (row,) = re.findall(rf"^\| {what} \|(.*)$", _contributing(), re.MULTILINE)
+    folder = str(Path(model).parent).replace("papers/own", "papers/<paper>")
+    assert f"`{folder}/`" in row
+
+
+def test_every_folder_that_is_named_exists() -> None:
+    """So does every file."""
+    named = re.findall(
+        r"`((?:bfio|formulations|proofs_checks|benchmarks)/[\w/.]*)`", _contributing()
+    )
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def _contributing() -> str:
+    return (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
