@@ -18,7 +18,8 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any, Self
 
 from bfio.common.import_closure import ROOT
 from bfio.common.kernels import cache_folders, is_compiled
@@ -32,7 +33,7 @@ GROUP = "bfio.kernels"
 _ENTRY_POINT = re.compile(r"^@entry_point\ndef (\w+)\(", re.MULTILINE)
 #: Time between two looks at how far processes have come [s].
 _LOOK_S = 0.2
-_COMPILE = "import sys; from bfio.common import kernel_groups as g; g.compile_here(sys.argv[1])"
+_COMPILE = "import sys; from bfio.common import kernel_groups as g; g.compile_here(sys.argv[1:])"
 
 
 @dataclass(frozen=True)
@@ -121,36 +122,39 @@ def compile_groups(missing: Sequence[KernelGroup]) -> dict[str, float]:
     InputError
         If a process fails.
     """
-    waiting = sorted(missing, key=lambda group: -group.seconds)
-    running: list[_Compiling] = []
-    seconds: dict[str, float] = {}
-    with _bar(waiting) as show:
-        try:
-            while waiting or running:
-                while waiting and len(running) < _num_processors():
-                    running.append(_Compiling(waiting.pop(0)))
-                time.sleep(_LOOK_S)
-                for process in running:
-                    show(process.group)
-                    if process.has_ended():
-                        seconds[process.group.name] = process.seconds()
-                running = [process for process in running if not process.has_ended()]
-        finally:
-            for process in running:
-                process.kill()
-    return {group.name: seconds[group.name] for group in missing}
+    parts = _parts(missing, _num_processors())
+    with _bar(missing) as show, ExitStack() as stack:
+        processes = [stack.enter_context(_Compiling(part)) for part in parts]
+        # Not `all`, which would look no further than the first: each may have failed.
+        while not min([process.has_ended() for process in processes], default=True):
+            time.sleep(_LOOK_S)
+            for group in missing:
+                show(group)
+        return {name: s for process in processes for name, s in process.seconds().items()}
+
+
+def _parts(missing: Sequence[KernelGroup], most: int) -> list[list[KernelGroup]]:
+    """Share groups out, the longest first, each to the process with least to do so far.
+
+    One process for several groups compiles what Numba itself brings along only once.
+    """
+    parts: list[list[KernelGroup]] = [[] for _ in range(min(most, len(missing)))]
+    for group in sorted(missing, key=lambda group: -group.seconds):
+        min(parts, key=lambda part: sum(other.seconds for other in part)).append(group)
+    return [part for part in parts if part]
 
 
 class _Compiling:
-    """A process that compiles a group."""
+    """A process that compiles groups, one after the other."""
 
-    def __init__(self, group: KernelGroup) -> None:
-        self.group = group
-        self._began = time.perf_counter()
+    def __init__(self, groups: Sequence[KernelGroup]) -> None:
+        self._names = [group.name for group in groups]
+        # A file, not a pipe: nobody reads while the process runs.
+        self._said = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (closed on exit)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _COMPILE, group.name],
+            [sys.executable, "-c", _COMPILE, *self._names],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=self._said,
             env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT)])},
         )
 
@@ -158,27 +162,39 @@ class _Compiling:
         """Whether it has; a failure is an error."""
         code = self._process.poll()
         if code:
-            where = f"kernels {self.group.name}"
-            raise InputError(where, "cannot be compiled", "see the messages above")
+            done = self.seconds()
+            failed = next((name for name in self._names if name not in done), self._names[-1])
+            raise InputError(f"kernels {failed}", "cannot be compiled", "see the messages above")
         return code is not None
 
-    def seconds(self) -> float:
-        """Return how long it has been there."""
-        return time.perf_counter() - self._began
+    def seconds(self) -> dict[str, float]:
+        """Return how long each group took, once the process has ended [s]."""
+        self._said.seek(0)
+        said = [line.split("\t") for line in self._said.read().splitlines()]
+        return {words[0]: float(words[1]) for words in said if words[0] in self._names}
 
-    def kill(self) -> None:
-        """End it."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End it, if it has not ended."""
         self._process.kill()
         self._process.wait()
+        self._said.close()
 
 
-def compile_here(name: str) -> None:
-    """Compile a group in this process, unless another one does so meanwhile."""
+def compile_here(names: Sequence[str]) -> None:
+    """Compile groups in this process and print how long each took [s].
+
+    What another process is compiling meanwhile is waited for.
+    """
     global _compiles_here
     _compiles_here = True
-    group = groups()[name]
-    with _alone(name):
-        group.warm_up_here()
+    for name in names:
+        began = time.perf_counter()
+        with _alone(name):
+            groups()[name].warm_up_here()
+        print(name, time.perf_counter() - began, sep="\t", flush=True)
 
 
 _compiles_here = False

@@ -7,7 +7,7 @@ GROUPS = (
         "hindsight",
         ("bfio.hindsight.latency",),
         "bfio.hindsight.latency.prepare:prepare",
-        20,
+        27,
     ),
     KernelGroup(
         "makespan",

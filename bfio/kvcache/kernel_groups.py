@@ -3,5 +3,5 @@
 from bfio.common.kernel_groups import KernelGroup
 
 GROUPS = (
-    KernelGroup("kv-cache", ("bfio.kvcache.kernel",), "bfio.kvcache.compiled:compile_kernel", 10),
+    KernelGroup("kv-cache", ("bfio.kvcache.kernel",), "bfio.kvcache.compiled:compile_kernel", 8),
 )

@@ -2,4 +2,4 @@
 
 from bfio.common.kernel_groups import KernelGroup
 
-GROUPS = (KernelGroup("wait", ("bfio.wait.kernels",), "bfio.wait.compiled:compile_kernels", 10),)
+GROUPS = (KernelGroup("wait", ("bfio.wait.kernels",), "bfio.wait.compiled:compile_kernels", 8),)

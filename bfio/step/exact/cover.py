@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, kernel
 from bfio.common.words import Words
 from bfio.step.exact.open_workers import OpenWorkers
 from bfio.step.exact.subsets import PricedTable, largest_value
@@ -71,7 +71,7 @@ class Columns(NamedTuple):
     cost: IntArray
 
 
-@entry_point
+@kernel
 def _bits(columns: Columns, num_requests: int) -> Words:
     """Return the requests of each column as bits, 64 to a word."""
     bits = np.zeros((len(columns.members), num_requests // 64 + 1), np.uint64)
@@ -82,7 +82,7 @@ def _bits(columns: Columns, num_requests: int) -> Words:
     return bits
 
 
-@entry_point
+@kernel
 def _keep_compatible(
     columns: Columns, bits: Words, picked: int, budget: int, alive: IntArray, kept: IntArray
 ) -> int:
@@ -102,7 +102,7 @@ def _keep_compatible(
     return number
 
 
-@entry_point
+@kernel
 def _rarest(
     columns: Columns,
     prices: IntArray,
@@ -133,14 +133,14 @@ def _rarest(
     return rarest
 
 
-@entry_point
+@kernel
 def _serves(columns: Columns, j: int, target: int, num_workers: int) -> bool:
     if target < num_workers:
         return bool(columns.worker[j] == target)
     return bool((columns.members[j] == target - num_workers).any())
 
 
-@entry_point
+@kernel
 def _give(columns: Columns, j: int, worker: int, is_open: BoolArray, owner: IntArray) -> None:
     """Give the requests of a column to its worker, or to nobody (-1)."""
     is_open[columns.worker[j]] = worker < 0

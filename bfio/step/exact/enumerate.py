@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, kernel
 from bfio.step.exact.open_workers import OpenWorkers
 from formulations.arrays import IntArray
 
 
-@entry_point
+@kernel
 def _bound_below(
     num_workers: int,
     total_base: int,

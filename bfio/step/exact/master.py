@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, kernel
 from formulations.arrays import FloatArray, IntArray
 
 #: Reduced costs and pivots below this count as zero.
@@ -108,7 +108,7 @@ def start_basis(
                 primal[num_workers + i] -= 1.0
 
 
-@entry_point
+@kernel
 def _entering(num_workers: int, pool: Pool, dual: FloatArray) -> tuple[int, float]:
     """Return the column (or slack, as ``-1 - r``) of the largest reduced cost, and that cost."""
     best = _TOLERANCE
@@ -128,7 +128,7 @@ def _entering(num_workers: int, pool: Pool, dual: FloatArray) -> tuple[int, floa
     return entering, best
 
 
-@entry_point
+@kernel
 def _direction(
     num_workers: int, entering: int, pool: Pool, inverse: FloatArray, direction: FloatArray
 ) -> None:
@@ -158,7 +158,7 @@ def _leaving(direction: FloatArray, primal: FloatArray) -> int:
     return leaving
 
 
-@entry_point
+@kernel
 def _subtract(row: FloatArray, factor: float, direction: FloatArray) -> None:
     for r in range(len(row)):
         row[r] -= factor * direction[r]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, kernel
 from bfio.common.words import RandomState, Words
 from bfio.step.exact.place import random_below
 from formulations.arrays import BoolArray, IntArray
@@ -33,12 +33,12 @@ def spread(base: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray)
     return loads
 
 
-@entry_point
+@kernel
 def _has_bit(bits: Words, row: int, x: int) -> bool:
     return bool((bits[row, x >> 6] >> np.uint64(x & 63)) & np.uint64(1))
 
 
-@entry_point
+@kernel
 def _largest_first(
     items: IntArray, sizes: IntArray, limit: int, bits: Words, first: BoolArray, state: RandomState
 ) -> int:
@@ -73,14 +73,14 @@ def _largest_first(
     return total
 
 
-@entry_point
+@kernel
 def _shuffle(workers: IntArray, state: RandomState) -> None:
     for k in range(len(workers) - 1):
         j = k + random_below(state, len(workers) - k)
         workers[k], workers[j] = workers[j], workers[k]
 
 
-@entry_point
+@kernel
 def _fill_in_turn(
     workers: IntArray,
     margins: IntArray,
@@ -108,7 +108,7 @@ def _fill_in_turn(
     return spare
 
 
-@entry_point
+@kernel
 def _draw_crowd(
     peak: int, loads: IntArray, fewest: int, most: int, workers: IntArray, state: RandomState
 ) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, kernel
 from bfio.step.exact.columns import PRICE_SCALE
 from bfio.step.exact.fill import FillProblem
 from formulations.arrays import BoolArray, FloatArray, IntArray
@@ -30,7 +30,7 @@ _LEAST_WEIGHT = 1e-6
 _LEAST_GAIN = 1e-4
 
 
-@entry_point
+@kernel
 def _add_request(row: IntArray, below: IntArray, value: int, raised: BoolArray) -> None:
     # Without branches, so that the loop is vectorised.
     for x in range(len(row)):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, kernel
 from bfio.step.exact.cover import IMPOSSIBLE
 from bfio.step.exact.open_workers import OpenWorkers
 from formulations.arrays import IntArray
@@ -36,7 +36,7 @@ def largest_nested_total(sizes: IntArray, thresholds: IntArray) -> int:
     return total
 
 
-@entry_point
+@kernel
 def _thresholds(base: IntArray, capacity: IntArray, smallest: IntArray, single: bool) -> IntArray:
     """Return the thresholds of all slots, or of those alone on their worker, under peak 0, sorted.
 

@@ -14,7 +14,7 @@ _WORTHLESS = -(1 << 60)
 _SUBSET_TRIES = 16
 
 
-@entry_point
+@kernel
 def next_random(x: np.uint64) -> np.uint64:
     """Return what follows ``x`` in a pseudo-random sequence (xorshift64, never 0)."""
     x ^= x << np.uint64(13)
@@ -23,14 +23,14 @@ def next_random(x: np.uint64) -> np.uint64:
     return x
 
 
-@entry_point
+@kernel
 def random_below(state: RandomState, bound: int) -> int:
     """Return the next of the pseudo-random numbers 0..bound-1; ``state`` moves on."""
     state[0] = next_random(state[0])
     return int(np.int64(state[0] % np.uint64(bound)))
 
 
-@entry_point
+@kernel
 def _extreme_sum(sizes: IntArray, owner: IntArray, count: int, largest: bool) -> int:
     """Sum of the ``count`` smallest (largest) free sizes; -1 if fewer are free."""
     total = 0
@@ -44,7 +44,7 @@ def _extreme_sum(sizes: IntArray, owner: IntArray, count: int, largest: bool) ->
     return total if count == 0 else -1
 
 
-@entry_point
+@kernel
 def _largest_free(sizes: IntArray, owner: IntArray, limit: int) -> int:
     """Position of the largest free size <= limit, or -1."""
     i = int(np.searchsorted(sizes, limit, side="right")) - 1
@@ -53,7 +53,7 @@ def _largest_free(sizes: IntArray, owner: IntArray, limit: int) -> int:
     return i
 
 
-@entry_point
+@kernel
 def _random_free(
     sizes: IntArray, owner: IntArray, least: int, limit: int, state: RandomState
 ) -> int:
@@ -72,7 +72,7 @@ def _random_free(
     return _largest_free(sizes, owner, limit)
 
 
-@entry_point
+@kernel
 def _best_pair(sizes: IntArray, owner: IntArray, limit: int, subset: IntArray, at: int) -> int:
     """Write the two free sizes with the largest sum <= limit; return the sum, -1 if none."""
     i = 0
@@ -94,7 +94,7 @@ def _best_pair(sizes: IntArray, owner: IntArray, limit: int, subset: IntArray, a
     return best
 
 
-@entry_point
+@kernel
 def _worthiest(
     sizes: IntArray, prices: IntArray, owner: IntArray, limit: int, subset: IntArray, at: int
 ) -> int:
@@ -111,7 +111,7 @@ def _worthiest(
     return -1 if subset[at] < 0 else int(sizes[subset[at]])
 
 
-@entry_point
+@kernel
 def _worthiest_pair(
     sizes: IntArray, prices: IntArray, owner: IntArray, limit: int, subset: IntArray, at: int
 ) -> int:
@@ -134,7 +134,7 @@ def _worthiest_pair(
     return best
 
 
-@entry_point
+@kernel
 def _begin_subset(
     sizes: IntArray,
     owner: IntArray,
@@ -166,7 +166,7 @@ def _begin_subset(
     return total
 
 
-@entry_point
+@kernel
 def fill_worker(
     sizes: IntArray,
     prices: IntArray,
@@ -252,7 +252,7 @@ def _place(
     return total
 
 
-@entry_point
+@kernel
 def _smallest_free(sizes: IntArray, owner: IntArray, count: int, subset: IntArray) -> int:
     """Write the ``count`` smallest free positions; return their sum."""
     total = 0
@@ -267,7 +267,7 @@ def _smallest_free(sizes: IntArray, owner: IntArray, count: int, subset: IntArra
     return total
 
 
-@entry_point
+@kernel
 def _score(reached: int, margin: int) -> int:
     return reached - _OVERFLOW_PENALTY * max(0, reached - margin)
 

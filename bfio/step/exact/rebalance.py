@@ -9,7 +9,7 @@ work does not depend on how many tokens a request has.
 
 import numpy as np
 
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, kernel
 from bfio.common.words import RandomState
 from bfio.step.exact.place import random_below
 from formulations.arrays import IntArray
@@ -23,7 +23,7 @@ _MOST_SCANS = 4000
 _FIRST_SUBSETS = 6
 
 
-@entry_point
+@kernel
 def _ordered_sums(items: IntArray, sizes: IntArray, sums: IntArray, members: IntArray) -> int:
     """Write the sums of all subsets of ``items`` in ascending order, and the subsets as bits.
 
@@ -52,7 +52,7 @@ def _ordered_sums(items: IntArray, sizes: IntArray, sums: IntArray, members: Int
     return count
 
 
-@entry_point
+@kernel
 def _number_of_bits(word: int) -> int:
     count = 0
     while word:
@@ -108,7 +108,7 @@ def find_split(
     return -1
 
 
-@entry_point
+@kernel
 def _take_subset(items: IntArray, count: int, subset: int) -> int:
     """Move the items of ``subset`` behind the others; return how many are left before them."""
     left = 0
@@ -119,7 +119,7 @@ def _take_subset(items: IntArray, count: int, subset: int) -> int:
     return left
 
 
-@entry_point
+@kernel
 def _sample(
     owner: IntArray, worker: int, quota: int, items: IntArray, count: int, state: RandomState
 ) -> int:
@@ -170,7 +170,7 @@ def _share(
     return True
 
 
-@entry_point
+@kernel
 def _regroup(
     group: IntArray,
     peak: int,
@@ -213,7 +213,7 @@ def _regroup(
     return False
 
 
-@entry_point
+@kernel
 def _draw_group(loads: IntArray, first: int, group: IntArray, state: RandomState) -> None:
     """Fill ``group`` with ``first`` and other workers, half of them with room, in random order."""
     group[0] = first
@@ -294,7 +294,7 @@ def rebalance(
     return _pick_above(loads, peak, state) < 0
 
 
-@entry_point
+@kernel
 def _pick_above(loads: IntArray, peak: int, state: RandomState) -> int:
     """Return a random worker above the peak, or -1."""
     offset = random_below(state, len(loads))

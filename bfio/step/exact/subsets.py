@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, kernel
 from bfio.step.exact.sums import UNREACHABLE
 from formulations.arrays import IntArray
 
@@ -61,7 +61,7 @@ class PricedRequests(NamedTuple):
     table: PricedTable
 
 
-@entry_point
+@kernel
 def _add_request(row: Table, below: Table, value: np.signedinteger[Any]) -> None:
     for x in range(len(row)):
         # The cast keeps 32-bit sums in 32 bits, so that the loop is vectorised.

@@ -7,7 +7,7 @@ find that sooner than filling whole workers anew.
 
 import numpy as np
 
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, kernel
 from bfio.common.words import RandomState
 from bfio.step.exact.place import next_random
 from formulations.arrays import IntArray
@@ -72,7 +72,7 @@ def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner
     return total if room.min() >= 0 else -1
 
 
-@entry_point
+@kernel
 def _slots_of(owner: IntArray, held: IntArray, worker: IntArray, slot_of: IntArray) -> int:
     """Write the request and worker of each slot, the slot of each request; return how many."""
     slots = 0
@@ -92,7 +92,7 @@ def _part(random: np.uint64, shift: int, count: int) -> int:
     return int((np.int64((random >> np.uint64(shift)) & _MASK) * count) >> _BITS)
 
 
-@entry_point
+@kernel
 def _partner(i: int, count: int, random: np.uint64) -> int:
     """Choose any request, or one of nearly the same size."""
     if random >> np.uint64(63):
@@ -101,13 +101,13 @@ def _partner(i: int, count: int, random: np.uint64) -> int:
     return min(max(near, 0), count - 1)
 
 
-@entry_point
+@kernel
 def _overflow_change(room: int, more: int) -> int:
     """Tokens above the margin that a load with this room gains if it grows by ``more``."""
     return max(0, more - room) - max(0, -room)
 
 
-@entry_point
+@kernel
 def _exchange(
     k: int,
     j: int,
