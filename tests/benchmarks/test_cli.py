@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ NAMES = sorted(path.stem for path in FILES.glob("*.toml"))
 
 
 def _rows(folder: Path, name: str = "steps") -> list[Row]:
-    with sqlite3.connect(folder / f"{name}.sqlite") as connection:
+    with closing(sqlite3.connect(folder / f"{name}.sqlite")) as connection:
         keys = [key for (key,) in connection.execute("SELECT key FROM row")]
     with open_for_reading(folder / f"{name}.sqlite") as store:
         return list(store.rows(keys).values())
