@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bfio.common.engine_choice import Engine
 from bfio.common.options import spelled_out
 from bfio.decode import predictor_registry as predictors
 from bfio.decode.cluster import Cluster
@@ -22,11 +23,10 @@ from bfio.decode.predictor import Lengths, Predictor
 from bfio.decode.run import Run
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
+from formulations.problem_data import member
 
 #: Sums of loads below this are floats exactly, so that the compiled mean load is the exact one.
 EXACT_FLOAT = 2**53
-#: Engines of `simulate`.
-ENGINES = ("auto", "compiled", "reference")
 
 
 @spelled_out(RunOptions)
@@ -82,7 +82,7 @@ def simulate(
         If an option is unknown or out of its domain, the policy answers badly or stalls, or the
         engine is ``compiled`` and cannot run this.
     """
-    check_engine(engine, "engine")
+    engine = member(Engine, engine, "engine")
     machine, asked = cluster or Cluster(), options or RunOptions()
     watching = _Watching(observers, keep_trajectory, stop)
     if not isinstance(policy, str):
@@ -148,19 +148,6 @@ def _run_compiled(
     if engine == "auto" and not pays(spec, workload, cluster, checked):
         return None
     return run_compiled(workload, spec, policy_options, cluster, checked, **vars(watching))
-
-
-def check_engine(engine: str, where: str) -> str:
-    """Return the name of an engine, if there is one.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
-    if engine not in ENGINES:
-        raise InputError(where, f"{engine!r} is unknown", f"use one of {', '.join(ENGINES)}")
-    return engine
 
 
 def check_dispatch(name: str, spec: PolicySpec, options: RunOptions) -> None:

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from bfio.common.engine_choice import Engine
 from bfio.common.import_closure import users_digest
 from bfio.common.options import from_mapping, names_of
 from bfio.decode import predictor_registry as predictors
@@ -15,7 +16,7 @@ from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
 from bfio.decode.run import Run
-from bfio.decode.simulation import check_dispatch, check_engine, simulate
+from bfio.decode.simulation import check_dispatch, simulate
 from bfio.studies.row import Context
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.workload_arguments import (
@@ -27,6 +28,7 @@ from bfio.studies.row_parts.workload_arguments import (
 )
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
+from formulations.problem_data import member
 
 MACHINE_ARGUMENTS = names_of(Cluster, EnergyModel)
 RUN_ARGUMENTS = (
@@ -126,7 +128,7 @@ def run_plan(arguments: Arguments, context: Context, policy: str | None = None) 
         policy=text,
         cluster=cluster,
         policy_options=from_mapping(PolicyOptions, arguments.given),
-        engine=check_engine(arguments.text("engine", "auto"), "argument engine"),
+        engine=member(Engine, arguments.text("engine", "auto"), "argument engine"),
         options=_options(arguments, cluster),
         energy=from_mapping(EnergyModel, arguments.given),
         warm_up=arguments.whole("warm_up", 0),
