@@ -158,6 +158,7 @@ _MISDEEDS: dict[str, Callable[[], Any]] = {
     "interrupt": _interrupt,
     "half a character": lambda: {"x": "\ud800"},
     "huge": lambda: RowResult({"x": 1}, series={"s": [0.1] * 200_000}),
+    "holds 64 MiB": lambda: {"x": sum(bytearray(b"\x01") * 2**26)},
 }
 
 

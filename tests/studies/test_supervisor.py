@@ -128,8 +128,9 @@ def test_a_failure_keeps_its_traceback() -> None:
 
 def test_measures_time_and_memory_of_the_row_alone() -> None:
     """The peak of an earlier row does not count for a later one."""
-    big, small = _computed("huge", "none")
-    assert 0 < small.peak_memory_bytes < big.peak_memory_bytes
+    big, small = _computed("holds 64 MiB", "none")
+    # Where the kernel counts pages per processor, it may be wrong by some hundred of them.
+    assert big.peak_memory_bytes > small.peak_memory_bytes + 0.9 * 2**26 > 0.9 * 2**26
     assert small.wall_s < big.wall_s
 
 
