@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from bfio.common.kernel_groups import groups
+from bfio.common.kernel_groups import KernelGroup, groups
 from formulations.errors import InputError
 from formulations.problem_data import member
 
@@ -16,28 +16,34 @@ class Engine(StrEnum):
     REFERENCE = "reference"
 
 
-#: A run that is so many times longer than one worth loading kernels for is worth compiling them.
-_COMPILING = 100
+#: What loading Numba and the machine code of a group takes [s].
+LOADING_S = 1.0
+#: What compiled runs would have saved this process so far, by group [s].
+_saveable_s: dict[str, float] = {}
 
 
-def is_worthwhile(group: str, size: int, long_run: int) -> bool:
-    """Return whether a compiled run saves time.
+def is_worthwhile(group: KernelGroup, saved_s: float) -> bool:
+    """Return whether a run is to be compiled: the one answer of all engines.
+
+    Kernels are loaded, or compiled where they are not on disk, as soon as the runs of this process
+    together would have saved what that takes. So many short runs load them as one long run does,
+    and whatever follows, all of them wait at most twice as long as with the best choice
+    beforehand (the rule of ski rental).
 
     Parameters
     ----------
-    group : str
-        Name of the group of kernels (`bfio.common.kernel_groups`).
-    size : int
-        What the run's time grows with.
-    long_run : int
-        Size from which on loading the kernels takes less time than they save.
+    group : KernelGroup
+        The kernels of the run.
+    saved_s : float
+        About what the compiled run saves, once they are loaded [s].
     """
-    if size < long_run:
+    saveable = _saveable_s[group.name] = _saveable_s.get(group.name, 0.0) + saved_s
+    if saveable <= LOADING_S:
         return False
-    return size >= _COMPILING * long_run or groups()[group].is_ready()
+    return saveable > group.seconds or group.is_ready()
 
 
-def takes_compiled(engine: Engine | str, *, able: bool, is_long: bool) -> bool:
+def takes_compiled(engine: Engine | str, *, able: bool, group: str, saved_s: float) -> bool:
     """Return whether the compiled engine runs.
 
     Parameters
@@ -46,8 +52,10 @@ def takes_compiled(engine: Engine | str, *, able: bool, is_long: bool) -> bool:
         What was asked for.
     able : bool
         Whether the policy is compiled.
-    is_long : bool
-        Whether the run is long enough, see `is_worthwhile`.
+    group : str
+        Name of the group of kernels (`bfio.common.kernel_groups`).
+    saved_s : float
+        See `is_worthwhile`.
 
     Raises
     ------
@@ -57,4 +65,6 @@ def takes_compiled(engine: Engine | str, *, able: bool, is_long: bool) -> bool:
     engine = member(Engine, engine, "engine")
     if engine is Engine.COMPILED and not able:
         raise InputError("engine", "only built-in policies are compiled", "use auto or reference")
-    return engine is Engine.COMPILED or (engine is Engine.AUTO and able and is_long)
+    if engine is Engine.AUTO:
+        return able and is_worthwhile(groups()[group], saved_s)
+    return engine is Engine.COMPILED

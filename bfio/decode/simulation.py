@@ -59,7 +59,7 @@ def simulate(
     engine : {"auto", "compiled", "reference"}
         ``compiled`` runs whole runs of built-in policies as machine code, ``reference`` the
         readable engine; both give the same run. ``auto`` takes the compiled one where there is
-        one, if its kernel is compiled already (``bfio prepare``) or the run is large.
+        one, if that saves time (`bfio.common.engine_choice`).
     observers : sequence of Observer
         Called after each step.
     keep_trajectory : bool

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bfio.common.engine_choice import Engine, is_worthwhile, takes_compiled
+from bfio.common.engine_choice import Engine, takes_compiled
 from bfio.common.users_code import call_check
 from bfio.kvcache.engine import run_reference
 from bfio.kvcache.instance import CacheInstance
@@ -22,8 +22,8 @@ from formulations.hindsight_latency import LatencyProblem
 Runner: TypeAlias = Callable[
     [CacheInstance, CachePolicy, str, IntArray, np.random.Generator, CacheLimits], CacheRun
 ]
-#: Batches that requests occupy in all from which on the compiled engine is worth loading.
-_LONG_RUN = 5000
+#: What the compiled engine saves per batch that a request occupies [s].
+_SAVED_S = 1.5e-5
 #: The kernel's sort keys are length · n + number; beyond this they could leave 64-bit integers.
 _MAX_KEY = 2**62
 
@@ -94,8 +94,10 @@ def _name(policy: CachePolicy) -> str:
 
 
 def _runner(engine: Engine | str, policy: CachePolicy, instance: CacheInstance) -> Runner:
-    is_long = is_worthwhile("kv-cache", int(instance.num_batches.sum()), _LONG_RUN)
-    if not takes_compiled(engine, able=_is_compiled(policy, instance), is_long=is_long):
+    saved_s = int(instance.num_batches.sum()) * _SAVED_S
+    if not takes_compiled(
+        engine, able=_is_compiled(policy, instance), group="kv-cache", saved_s=saved_s
+    ):
         return run_reference
     # Numba takes longer to load than a short run takes in Python.
     from bfio.kvcache.compiled import run_compiled

@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TypeAlias
 
-from bfio.common.engine_choice import Engine, is_worthwhile, takes_compiled
+from bfio.common.engine_choice import Engine, takes_compiled
 from bfio.common.users_code import call_check
 from bfio.wait.chains import ThresholdPolicy
 from bfio.wait.engine import Ending, run_reference
@@ -16,8 +16,8 @@ from bfio.wait.run import StageRun
 from formulations.errors import InputError
 
 Runner: TypeAlias = Callable[[StageInstance, StagePolicy, str, Ending], StageRun]
-#: Stage events from which on a compiled engine is worth loading.
-_LONG_RUN = 5000
+#: What a compiled engine saves per stage event at least [s].
+_SAVED_S = 2e-6
 
 
 def serve(
@@ -82,8 +82,8 @@ def _runner(
 ) -> Runner:
     # No subclass: it may decide otherwise.
     able = type(policy) in (ThresholdPolicy, FirstComeFirstServed)
-    is_long = is_worthwhile("wait", int(instance.iterations.sum()), _LONG_RUN)
-    if not takes_compiled(engine, able=able, is_long=is_long):
+    saved_s = int(instance.iterations.sum()) * _SAVED_S
+    if not takes_compiled(engine, able=able, group="wait", saved_s=saved_s):
         return partial(run_reference, tell=tell)
     # Numba takes longer to load than a short run takes in Python.
     from bfio.wait.compiled import run_compiled

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import bfio
-from bfio.common import kernel_groups
+from bfio.common import engine_choice, kernel_groups
 from bfio.common.engine_choice import is_worthwhile
 from bfio.common.kernel_groups import KernelGroup, compile_groups, groups
 from bfio.decode.machine.whole_run import loop_of
@@ -35,7 +35,7 @@ GROUPS = (
 )
 """
 _USE = """\
-from bfio.common import kernel_groups
+from bfio.common import engine_choice, kernel_groups
 import users_kernels
 kernel_groups.groups = lambda: {group.name: group for group in users_kernels.GROUPS}
 for _ in range(2):
@@ -119,15 +119,29 @@ def test_nothing_to_compile_takes_no_process(monkeypatch: pytest.MonkeyPatch) ->
 def test_kernels_are_loaded_for_long_runs_and_compiled_for_very_long_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Compiling takes much longer than loading, and once only."""
+    """Compiling takes 8 s, loading 1 s; what runs would have saved before counts."""
     ready = False
     monkeypatch.setattr(KernelGroup, "is_ready", lambda group: ready)
-    assert not is_worthwhile("wait", 10, 11)
-    assert not is_worthwhile("wait", 11, 11)
-    assert is_worthwhile("wait", 1100, 11)
+
+    def answers(*saved_s: float) -> list[bool]:
+        monkeypatch.setattr(engine_choice, "_saveable_s", {})
+        return [is_worthwhile(groups()["wait"], saved) for saved in saved_s]
+
+    assert answers(0.9) == answers(7.9) == [False]
+    assert answers(8.1) == [True]
+    assert answers(4, 3.9, 0.2, 0.1) == [False, False, True, True]
     ready = True
-    assert not is_worthwhile("wait", 10, 11)
-    assert is_worthwhile("wait", 11, 11)
+    assert answers(0.9) == [False]
+    assert answers(1.1) == [True]
+    assert answers(0.6, 0.5, 0) == [False, True, True]
+
+
+def test_groups_wait_for_their_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of one engine say nothing about those of another."""
+    monkeypatch.setattr(KernelGroup, "is_ready", lambda group: True)
+    monkeypatch.setattr(engine_choice, "_saveable_s", {})
+    assert is_worthwhile(groups()["wait"], 2)
+    assert not is_worthwhile(groups()["kv-cache"], 0.5)
 
 
 def test_errors_name_the_group() -> None:

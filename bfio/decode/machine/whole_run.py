@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 import bfio.decode.policies
-from bfio.common.engine_choice import Engine
-from bfio.common.kernel_groups import ensure_compiled, groups
-from bfio.common.kernels import is_compiled
+from bfio.common.engine_choice import Engine, is_worthwhile
+from bfio.common.kernel_groups import KernelGroup, ensure_compiled, groups
 from bfio.common.metrics import exact_sum
 from bfio.common.users_code import load_object
 from bfio.decode import policy_registry
@@ -35,9 +34,10 @@ from bfio.workloads.workload import Workload
 #: Steps of the first chunk, and the time that later ones are meant to take [s].
 FIRST_CHUNK_STEPS = 100
 CHUNK_S = 0.2
-#: What compiling a loop takes, and what it saves per step at least [s].
-COMPILING_S = 20.0
-SAVED_S = 1e-4
+#: What a compiled run saves per step at least [s].
+SAVED_S = 2e-5
+#: What compiling takes that no group states: the loop of an installed policy [s].
+COMPILING_S = 20
 
 
 @dataclass(frozen=True)
@@ -88,19 +88,23 @@ def kernel_of(spec: PolicySpec) -> Kernel:
 
 
 def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOptions) -> bool:
-    """Whether the loop of a policy is compiled, or saves more time than compiling takes."""
-    if is_ready(spec):
-        return True
+    """Whether the loop of a policy is to be loaded or compiled for a run."""
     outputs = workload.output_tokens
     steps = max(int(outputs.max(initial=0)), exact_sum(outputs) // cluster.total_slots)
     if options.steps is not None:
         steps = min(steps, options.steps)
-    return steps * SAVED_S > COMPILING_S
+    return is_worthwhile(group_of(loop_of(spec)), steps * SAVED_S)
 
 
 def is_ready(spec: PolicySpec) -> bool:
     """Whether the loop of a policy is compiled already; asked before Numba is loaded."""
-    return is_compiled(loop_of(spec).name)
+    return group_of(loop_of(spec)).is_ready()
+
+
+def group_of(loop: Loop) -> KernelGroup:
+    """Return the kernels that are compiled with a loop; that of an installed policy is alone."""
+    alone = KernelGroup(loop.name, (loop.name,), "", COMPILING_S)
+    return next((group for group in groups().values() if loop.name in group.modules), alone)
 
 
 @cache
