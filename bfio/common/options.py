@@ -136,16 +136,17 @@ def _declared(owner: Any) -> tuple[Option, ...]:
     )
 
 
-def options_table(owner: type[Any]) -> str:
-    """Return the options of a dataclass as a table in Markdown, as arguments of a study."""
-    lines = [("argument", "meaning"), ("---", "---")]
-    lines += [(f"`{entry.name}`", entry.help) for entry in options_of(owner)]
+def options_table(*owners: type[Any], heading: str = "argument") -> str:
+    """Return the options of dataclasses as a table in Markdown, each name once."""
+    meanings = {entry.name: entry.help for owner in owners for entry in options_of(owner)}
+    lines = [(heading, "meaning"), ("---", "---")]
+    lines += [(f"`{name}`", text) for name, text in meanings.items()]
     return "".join(f"| {name} | {text} |\n" for name, text in lines)
 
 
 def names_of(*owners: type[Any]) -> tuple[str, ...]:
-    """Return what users call the options of dataclasses."""
-    return tuple(entry.name for owner in owners for entry in options_of(owner))
+    """Return what users call the options of dataclasses, each name once."""
+    return tuple(dict.fromkeys(entry.name for owner in owners for entry in options_of(owner)))
 
 
 def add_options(parser: argparse._ActionsContainer, owner: type[Any]) -> None:
@@ -255,12 +256,13 @@ def read_texts(kinds: Mapping[str, Kind], texts: Mapping[str, str], where: str) 
     for key, text in texts.items():
         name = key.replace("-", "_")
         if name not in kinds:
-            raise InputError(where, f"unknown option {name!r}", use_one_of(name, kinds))
+            remedy = use_one_of(name, kinds) if kinds else "there is none here"
+            raise InputError(where, f"unknown option {name!r}", remedy)
         try:
             values[name] = kinds[name].from_text(text)
         except ValueError:
-            what = f"{text!r} is no value of {name}"
-            raise InputError(where, what, "write a number") from None
+            what = f"{text!r:.40} is no value of {name}"
+            raise InputError(where, what, f"write one {kinds[name].name}") from None
     return values
 
 

@@ -6,17 +6,21 @@ only by a request that has outlived its prediction, which then grows: there are 
 overflows, and every run ends.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
+from bfio.common.options import RATIONAL, TEXT, WHOLE, option
 from bfio.kvcache.feasibility import fits, running_loads
 from bfio.kvcache.instance import CacheInstance
-from bfio.kvcache.policy import Clearing
+from bfio.kvcache.policy import BETA, PAUSE, Clearing
 from bfio.kvcache.state import CacheState
+from formulations.arrays import integer
 from formulations.errors import InputError
+from formulations.problem_data import member
 
 
 class Order(StrEnum):
@@ -45,24 +49,46 @@ class LookAhead:
     ----------
     order : Order
         Shortest output first (MC-SF) or arrival (MC-Benchmark); ties by arrival.
+    all_at_once : bool
+        Whether requests must all be there at the start (Algorithm 1 of the KV-cache paper).
     scan : Scan
         Stop at the first request that does not fit, or try the later ones too.
     delta : int
         ``δ``: tokens added to predicted outputs.
-    clearing : Clearing
-        What follows when a prediction was too short.
-    all_at_once : bool
-        Whether requests must all be there at the start (Algorithm 1 of the KV-cache paper).
+    beta, pause
+        What follows when a prediction was too short, see `Clearing`.
+
+    Raises
+    ------
+    InputError
+        If an option breaks its rule.
     """
 
     order: Order = Order.SHORTEST
-    scan: Scan = Scan.BREAK
-    delta: int = 0
-    clearing: Clearing = field(default=Clearing())
     all_at_once: bool = False
+    scan: Scan = option(
+        Scan.BREAK,
+        TEXT,
+        "S",
+        "break: stop at a request that does not fit; continue: try later ones",
+    )
+    delta: int = option(0, WHOLE, "D", "δ: tokens added to predicted outputs")
+    beta: Fraction = option(Fraction(1), RATIONAL, "B", BETA)
+    pause: int = option(0, WHOLE, "P", PAUSE)
 
     #: See `bfio.kvcache.policy`.
     memoryless: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Validate, and turn texts into what they name."""
+        object.__setattr__(self, "scan", member(Scan, self.scan, "scan"))
+        integer(self.delta, "delta")
+        object.__setattr__(self, "beta", self.clearing.probability)
+
+    @property
+    def clearing(self) -> Clearing:
+        """See `bfio.kvcache.policy`."""
+        return Clearing(self.beta, self.pause)
 
     @property
     def first_come(self) -> bool:

@@ -33,10 +33,15 @@ from typing import Protocol, runtime_checkable
 from bfio.kvcache.state import CacheState
 from formulations.arrays import integer
 from formulations.errors import InputError
+from formulations.rationals import exact_rational
+
+#: What is said of the options of policies that clear.
+BETA = "β: chance that an overflow clears a running request, in [1/10000, 1]"
+PAUSE = "time that passes after each draw that did not free enough [clock units]"
 
 _MAX_PAUSE = 10**12
 #: Below it an overflow could take millions of draws.
-_LEAST_PROBABILITY = Fraction(1, 10_000)
+_LEAST_BETA = Fraction(1, 10_000)
 
 
 @runtime_checkable
@@ -67,13 +72,11 @@ class Clearing:
     pause: int = 0
 
     def __post_init__(self) -> None:
-        """Validate."""
-        if not _LEAST_PROBABILITY <= self.probability <= 1:
-            raise InputError(
-                "beta",
-                f"{self.probability} is out of range",
-                f"use {_LEAST_PROBABILITY} <= beta <= 1",
-            )
+        """Validate, and read a text exactly."""
+        beta = exact_rational(self.probability, "beta")
+        object.__setattr__(self, "probability", beta)
+        if not _LEAST_BETA <= beta <= 1:
+            raise InputError("beta", f"{beta} is out of range", f"use {_LEAST_BETA} <= beta <= 1")
         integer(self.pause, "pause", maximum=_MAX_PAUSE)
 
     @property

@@ -1,14 +1,17 @@
 """Policies without look-ahead that keep a share α of the memory free, as vLLM does."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from typing import ClassVar
 
-from bfio.kvcache.policy import Clearing
+from bfio.common.options import RATIONAL, TEXT, WHOLE, option
+from bfio.kvcache.policy import BETA, PAUSE, Clearing
 from bfio.kvcache.state import CacheState
 from formulations.arrays import integer
 from formulations.errors import InputError
+from formulations.problem_data import member
+from formulations.rationals import exact_rational
 
 
 class Admission(StrEnum):
@@ -24,9 +27,8 @@ class Admission(StrEnum):
 class Protection:
     """Start requests in order of arrival while the coming batch needs at most ``(1-α)·M``.
 
-    The running requests grow and may outgrow M; then they are cleared, all of them (α-protection
-    greedy) or each with probability β (α-protection β-clearing). An empty worker starts the
-    oldest request whatever its size, which fits alone; nothing would ever start it otherwise.
+    The running requests grow and may outgrow M; then they are all cleared. An empty worker starts
+    the oldest request whatever its size, which fits alone; nothing would ever start it otherwise.
 
     The code published with the later version looks at the share once per batch and then lets in
     all who wait, up to a number of requests that its files do not give: `Admission.BATCH` with a
@@ -36,25 +38,39 @@ class Protection:
     ----------
     alpha : Fraction
         Share of the memory kept free, in [0, 1).
-    clearing : Clearing
-        What follows an overflow.
     admission : Admission
         When the share is looked at.
     cap : int
         ``B``: most requests in a batch; 0 for any number.
+
+    Raises
+    ------
+    InputError
+        If an option breaks its rule.
     """
 
-    alpha: Fraction
-    clearing: Clearing = field(default=Clearing())
-    admission: Admission = Admission.PROMPT
-    cap: int = 0
+    alpha: Fraction = option(
+        Fraction(3, 10),
+        RATIONAL,
+        "A",
+        "α: share of the memory that no prompt may enter, in [0, 1)",
+    )
+    admission: Admission = option(
+        Admission.PROMPT,
+        TEXT,
+        "A",
+        "when the share is looked at: before each prompt, or each batch",
+    )
+    cap: int = option(0, WHOLE, "B", "most requests in a batch; 0 for any number")
 
     #: See `bfio.kvcache.policy`.
     memoryless: ClassVar[bool] = True
     first_come: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Validate, and turn texts into what they name."""
+        object.__setattr__(self, "alpha", exact_rational(self.alpha, "alpha"))
+        object.__setattr__(self, "admission", member(Admission, self.admission, "admission"))
         if not 0 <= self.alpha < 1:
             raise InputError("alpha", f"{self.alpha} is out of range", "use 0 <= alpha < 1")
         integer(self.cap, "cap", maximum=10**9)
@@ -76,3 +92,29 @@ class Protection:
             used += need
             chosen.append(position)
         return chosen
+
+
+@dataclass(frozen=True)
+class BetaClearing(Protection):
+    """`Protection` that clears each running request with probability β (α-protection β-clearing).
+
+    Parameters
+    ----------
+    alpha, admission, cap
+        See `Protection`.
+    beta, pause
+        What follows an overflow, see `Clearing`.
+    """
+
+    beta: Fraction = option(Fraction(1), RATIONAL, "B", BETA)
+    pause: int = option(0, WHOLE, "P", PAUSE)
+
+    def __post_init__(self) -> None:
+        """Validate, and turn texts into what they name."""
+        super().__post_init__()
+        object.__setattr__(self, "beta", self.clearing.probability)
+
+    @property
+    def clearing(self) -> Clearing:
+        """See `bfio.kvcache.policy`."""
+        return Clearing(self.beta, self.pause)

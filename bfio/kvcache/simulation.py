@@ -11,7 +11,7 @@ from bfio.kvcache.engine import run_reference
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.look_ahead import LookAhead
 from bfio.kvcache.policy import CachePolicy, delta_of
-from bfio.kvcache.protection import Protection
+from bfio.kvcache.protection import BetaClearing, Protection
 from bfio.kvcache.registry import build
 from bfio.kvcache.run import CacheLimits, CacheRun
 from formulations.arrays import IntArray, frozen, integer, integer_vector
@@ -24,6 +24,8 @@ Runner: TypeAlias = Callable[
 ]
 #: What the compiled engine saves per batch that a request occupies [s].
 _SAVED_S = 1.5e-5
+#: Policies that the kernel knows.
+_COMPILED = (LookAhead, Protection, BetaClearing)
 #: The kernel's sort keys are length · n + number; beyond this they could leave 64-bit integers.
 _MAX_KEY = 2**62
 
@@ -108,4 +110,4 @@ def _runner(engine: Engine | str, policy: CachePolicy, instance: CacheInstance) 
 def _is_compiled(policy: CachePolicy, instance: CacheInstance) -> bool:
     """Whether the kernel knows this policy (no subclass of it) and can hold its sort keys."""
     longest = int(instance.num_batches.max(initial=1)) + instance.memory
-    return type(policy) in (LookAhead, Protection) and longest * len(instance) < _MAX_KEY
+    return type(policy) in _COMPILED and longest * len(instance) < _MAX_KEY

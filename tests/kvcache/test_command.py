@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from bfio.cli.commands.hindsight import COMMAND, _drawing
-from bfio.kvcache.registry import names
+from bfio.kvcache.registry import BUILT_IN
 from formulations.hindsight_latency import (
     LatencyProblem,
     brute_force,
@@ -217,4 +217,4 @@ def test_an_algorithm_takes_no_method(bfio: Bfio, tmp_path: Path) -> None:
 
 def test_help_names_every_algorithm() -> None:
     """The text is written by hand, so that it appears at once."""
-    assert all(name in COMMAND.description for name in names())
+    assert all(name in COMMAND.description for name in BUILT_IN)

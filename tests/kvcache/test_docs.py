@@ -2,7 +2,10 @@
 
 import re
 
-from bfio.kvcache.registry import specs
+from bfio.common.options import options_table
+from bfio.kvcache.look_ahead import LookAhead
+from bfio.kvcache.protection import BetaClearing
+from bfio.kvcache.registry import BUILT_IN
 from tests.places import DOCS
 
 PAGE = (DOCS / "kvcache.md").read_text(encoding="utf-8")
@@ -12,7 +15,12 @@ def test_the_table_lists_every_algorithm_and_its_options() -> None:
     """Names and options of the table are those of the registry."""
     rows = re.findall(r"^\| `([a-z-]+)` \| .* \| .* \| (.*) \|$", PAGE, flags=re.MULTILINE)
     options = {name: re.findall(r"`(\w+)`", text) for name, text in rows}
-    assert options == {spec.name: list(spec.defaults) for spec in specs()}
+    assert options == {name: list(known.option_names) for name, known in BUILT_IN.items()}
+
+
+def test_the_options_are_explained_in_their_own_words() -> None:
+    """The second table is that of the one table of options."""
+    assert options_table(BetaClearing, LookAhead, heading="option") in PAGE
 
 
 def test_the_snippets_run() -> None:

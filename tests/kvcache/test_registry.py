@@ -11,8 +11,8 @@ import pytest
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.look_ahead import LookAhead, Order, Scan
 from bfio.kvcache.policy import CachePolicy, Clearing
-from bfio.kvcache.protection import Protection
-from bfio.kvcache.registry import build, names, specs
+from bfio.kvcache.protection import BetaClearing, Protection
+from bfio.kvcache.registry import BUILT_IN, build
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheVerdict
 from bfio.kvcache.simulation import serve
@@ -63,20 +63,20 @@ def _user_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_built_in_names() -> None:
     """The names the page lists, each with a summary and a source."""
     expected = ["alpha-greedy", "beta-clearing", "mc-benchmark", "mc-sf", "semi-online"]
-    assert names() == expected
-    assert all(spec.summary and spec.source for spec in specs())
-    assert all(isinstance(build(name), CachePolicy) for name in names())
+    assert list(BUILT_IN) == expected
+    assert all(known.summary and known.source for known in BUILT_IN.values())
+    assert all(isinstance(build(name), CachePolicy) for name in BUILT_IN)
 
 
 def test_options_follow_the_name() -> None:
     """Values are exact; what is not written keeps its default."""
     assert build("mc-sf:scan=continue:delta=3:beta=1/3") == LookAhead(
-        Order.SHORTEST, Scan.CONTINUE, 3, Clearing(Fraction(1, 3))
+        Order.SHORTEST, scan=Scan.CONTINUE, delta=3, beta=Fraction(1, 3)
     )
     assert build("mc-benchmark") == LookAhead(Order.ARRIVAL)
     assert build("alpha-greedy") == Protection(Fraction(3, 10))
-    assert build("beta-clearing:alpha=0.15:beta=0.05:pause=9") == Protection(
-        Fraction(3, 20), Clearing(Fraction(1, 20), 9)
+    assert build("beta-clearing:alpha=0.15:beta=0.05:pause=9") == BetaClearing(
+        Fraction(3, 20), beta=Fraction(1, 20), pause=9
     )
 
 
@@ -89,9 +89,9 @@ def test_protection_limits_are_exact() -> None:
     ("text", "message"),
     [
         ("mcsf", "mcsf: unknown algorithm; did you mean mc-sf"),
-        ("mc-sf:alpha=1", "mc-sf has no option alpha; its options: scan, delta, beta, pause"),
+        ("mc-sf:alpha=1", "unknown option 'alpha'; use one of scan, delta, beta, pause"),
         ("mc-sf:scan=all", "scan: 'all' is unknown; use one of break, continue"),
-        ("mc-sf:delta=x", "delta: 'x' is no integer"),
+        ("mc-sf:delta=x", "mc-sf:delta=x: 'x' is no value of delta; write one integer"),
         ("mc-sf:delta=-1", "delta: -1 is out of range"),
         ("mc-sf:scan=", "option 'scan' without a value"),
         ("mc-sf:", "mc-sf:: no option after a colon; write option=value, or no colon"),
@@ -105,7 +105,7 @@ def test_protection_limits_are_exact() -> None:
         ("beta-clearing:beta=1.5", "beta: 3/2 is out of range"),
         ("alpha-greedy:alpha=1", "alpha: 1 is out of range"),
         ("alpha-greedy:alpha=1e-1", "no plain rational"),
-        ("alpha-greedy:beta=0.5", "alpha-greedy has no option beta"),
+        ("alpha-greedy:beta=0.5", "alpha-greedy:beta=0.5: unknown option 'beta'"),
         ("my_cache_policy:one_at_a_time:beta=1", "options after module:function"),
         ("my_cache_policy:number", "not callable"),
         ("my_cache_policy:Broken", "making it raised OSError: no"),

@@ -6,14 +6,17 @@ from typing import Any
 import numpy as np
 
 from bfio.common.import_closure import users_digest
+from bfio.common.options import names_of
 from bfio.kvcache.arrival_models import ArrivalModel
+from bfio.kvcache.look_ahead import LookAhead
+from bfio.kvcache.protection import BetaClearing
 from bfio.kvcache.registry import build
 from bfio.studies.row_parts.arguments import Arguments
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem
 
 #: Name and, apart from it, options of the online algorithm.
-ALGORITHM_ARGUMENTS = ("algorithm", "alpha", "beta", "pause", "admission", "cap", "scan", "delta")
+ALGORITHM_ARGUMENTS = ("algorithm", *names_of(BetaClearing, LookAhead))
 #: A drawn instance of the hindsight program.
 DRAWN_ARGUMENTS = (
     "arrival_model", "count", "memory", "prompt", "rate", "common_prompt", "convention", "seed",

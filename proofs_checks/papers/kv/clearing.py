@@ -9,8 +9,8 @@ import numpy as np
 from bfio.kvcache.batch_time import BatchTime
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.look_ahead import LookAhead
-from bfio.kvcache.policy import CachePolicy, Clearing
-from bfio.kvcache.protection import Protection
+from bfio.kvcache.policy import CachePolicy
+from bfio.kvcache.protection import BetaClearing, Protection
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheLimits, CacheRun, CacheVerdict
 from bfio.kvcache.simulation import serve
@@ -123,7 +123,7 @@ def _clearing_check(context: Context, *, tenths: int = 3) -> Outcome:
 
     def ends(case: tuple[LatencyProblem, int]) -> bool:
         problem, seed = case
-        return run_of(problem, Protection(Fraction(0), Clearing(share)), seed).is_finished
+        return run_of(problem, BetaClearing(Fraction(0), beta=share), seed).is_finished
 
     return examine(
         "β-clearing with α = 0 completes all",
