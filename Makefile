@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 TESTED := $(VENV)/.tested
 # Without --no-compile pip compiles what is never imported.
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check
+# Dozens of processes are started below; each would compile numpy's and scipy's sources anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-deep quality lock clean
 
