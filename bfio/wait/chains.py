@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bfio.wait.instance import StageInstance
+from bfio.wait.machine.cohorts import served_level
 from bfio.wait.policy import StageState
 from formulations.arrays import IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError
@@ -159,28 +160,14 @@ class ThresholdPolicy:
             queues[chain].setdefault(int(state.stage[i]), []).append(i)
         batch: list[int] = []
         for one, own in zip(self.chains, queues, strict=True):
-            level = served_level(one, own, draining=state.is_draining)
+            waiting = [len(own.get(entry, ())) for entry in one.entries]
+            # While a run drains, all of them, whatever waits: what is left could wait for ever.
+            draining = state.is_draining
+            level = len(one.ends) if draining else served_level(waiting, one.thresholds)
             for entry, end, threshold in one.segments[:level]:
                 for stage in range(entry, end + 1):
                     batch += own.get(stage, [])[:threshold]
         return batch
-
-
-def served_level(
-    chain: Chain, queues: Mapping[int, Sequence[int]], *, draining: bool = False
-) -> int:
-    """Return how many leading segments the next batch serves.
-
-    While a run drains, all of them, whatever waits: what is left could wait for ever.
-    """
-    if draining:
-        return len(chain.ends)
-    level = 0
-    for entry, threshold in zip(chain.entries, chain.thresholds, strict=True):
-        if len(queues.get(entry, ())) < threshold:
-            break
-        level += 1
-    return level
 
 
 def wait_policy(classes: Sequence[RequestClass], thresholds: Sequence[int]) -> ThresholdPolicy:

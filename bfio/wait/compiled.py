@@ -1,25 +1,38 @@
 """Built-in policies on the compiled engines; other policies are left to the reference."""
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 
+from bfio.common.compilable import linked
 from bfio.common.engine_choice import Engine
 from bfio.common.kernel_groups import ensure_compiled
+from bfio.common.kernels import entry_point
 from bfio.wait.chains import Chain, ThresholdPolicy
-from bfio.wait.engine import Ending
-from bfio.wait.fcfs import Favour, FirstComeFirstServed
-from bfio.wait.instance import MAX_CLOCK, StageClock, StageInstance
-from bfio.wait.kernels import chains, fcfs, run_state
-from bfio.wait.logs import ChainLog, SpanLog
+from bfio.wait.fcfs import FirstComeFirstServed
+from bfio.wait.instance import StageClock, StageInstance
+from bfio.wait.logs import ChainLog
+from bfio.wait.machine.cohorts import Cohorts, run_cohorts
+from bfio.wait.machine.first_come import run_first_come
+from bfio.wait.machine.records import finished_run, span_log, with_room
+from bfio.wait.machine.state import (
+    BATCH,
+    GO_ON,
+    NONE,
+    NUM_COUNTERS,
+    ROWS,
+    Course,
+    Ending,
+    filled,
+    new_course,
+    new_presence,
+    new_table,
+    with_rows,
+)
 from bfio.wait.policy import StagePolicy
-from bfio.wait.run import EventLog, Evictions, StageBatches, StageRun, StageVerdict
+from bfio.wait.run import StageRun
 from formulations.arrays import IntArray, frozen, frozen_columns
-
-_VERDICTS = {
-    run_state.FINISHED: StageVerdict.FINISHED,
-    run_state.HORIZON: StageVerdict.HORIZON,
-    run_state.STUCK: StageVerdict.STUCK,
-    run_state.STOPPED: StageVerdict.STOPPED,
-}
 
 
 def compile_kernels() -> None:
@@ -36,77 +49,74 @@ def run_compiled(
     """Run a built-in policy as `bfio.wait.engine.run_reference` does, with its arguments."""
     ensure_compiled("wait")
     if isinstance(policy, ThresholdPolicy):
-        return _run_chains(instance, policy, name, ending)
+        return _run_cohorts(instance, policy, name, ending)
     assert isinstance(policy, FirstComeFirstServed)
-    return _run_fcfs(instance, policy, name, ending)
+    return _run_first_come(instance, policy, name, ending)
 
 
-def _run_chains(
-    instance: StageInstance, policy: ThresholdPolicy, name: str, ending: Ending
-) -> StageRun:
-    chain = policy.chain_of(instance)
-    ended, times, batches, levels, entries = chains.run_chains(
-        _requests(instance, chain, len(policy.chains)),
-        _segments(policy),
-        _ending(ending),
-        _speed(instance),
-        _num_entries(instance, policy, chain),
-    )
-    log = ChainLog(instance, policy, frozen(levels.copy()), *frozen_columns(entries))
-    no_evictions = np.empty((0, 2), dtype=np.int64)
-    return _run(instance, name, ending, ended, times, batches, no_evictions, log)
+@cache
+def _machine_code(loop: Callable[..., int]) -> Callable[..., int]:
+    """Return a loop, compiled with its first call."""
+    compiled: Callable[..., int] = entry_point(linked(loop))
+    return compiled
 
 
-def _run_fcfs(
+def _course(instance: StageInstance, ending: Ending) -> Course:
+    """Return a run at its beginning, to be compiled."""
+    return new_course(instance, ending)._replace(counters=filled(NUM_COUNTERS))
+
+
+def _run_first_come(
     instance: StageInstance, policy: FirstComeFirstServed, name: str, ending: Ending
 ) -> StageRun:
-    rule = fcfs.Rule(
-        new_first=policy.favour is Favour.NEW,
-        limit=policy.limit,
-        token_limit=policy.token_limit,
-        mixed=policy.mixed,
-        memory=instance.memory,
-    )
-    # Copies: contiguous and writeable, so that one machine code serves all.
-    requests = fcfs.Requests(
-        instance.arrival.copy(), instance.prompt.copy(), instance.output.copy()
-    )
-    ended, times, batches, spans, evictions = fcfs.run_fcfs(
-        requests, rule, _ending(ending), _speed(instance)
-    )
-    log = SpanLog(*frozen_columns(spans))
-    return _run(instance, name, ending, ended, times, batches, evictions, log)
+    loop, limits = _machine_code(run_first_come), policy.limits(instance.memory)
+    course, presence = _course(instance, ending), new_presence(len(instance))
+    batch = filled(len(instance))
+    while (ended := loop(course, presence, limits, batch)) == GO_ON:
+        course, presence = with_room(course, presence)
+    log = span_log(course, presence)
+    return finished_run(instance, name, course, ended, presence.evictions, log, Engine.COMPILED)
 
 
-def _ending(ending: Ending) -> run_state.Ending:
-    horizon = run_state.NONE if ending.horizon is None else ending.horizon
-    return run_state.Ending(horizon, ending.drain, ending.batches, MAX_CLOCK)
+def _run_cohorts(
+    instance: StageInstance, policy: ThresholdPolicy, name: str, ending: Ending
+) -> StageRun:
+    loop = _machine_code(run_cohorts)
+    course, cohorts = _course(instance, ending), _cohorts(policy, instance)
+    while (ended := loop(course, cohorts)) == GO_ON:
+        rows = int(course.counters[BATCH]) + 1
+        course = course._replace(batches=with_rows(course.batches, rows))
+        cohorts = cohorts._replace(levels=with_rows(cohorts.levels, rows))
+    served = frozen(cohorts.levels[: course.counters[BATCH]].copy())
+    entries = frozen_columns(cohorts.entries[: course.counters[ROWS]])
+    log = ChainLog(instance, policy, served, *entries)
+    return finished_run(instance, name, course, ended, new_table(2), log, Engine.COMPILED)
 
 
-def _speed(instance: StageInstance) -> run_state.Speed:
-    return run_state.Speed(instance.clock.fixed, instance.clock.per_token)
-
-
-def _requests(instance: StageInstance, chain: IntArray, num: int) -> chains.Requests:
-    return chains.Requests(
-        arrival=instance.arrival.copy(),
-        prompt=instance.prompt.copy(),
-        output=instance.output.copy(),
+def _cohorts(policy: ThresholdPolicy, instance: StageInstance) -> Cohorts:
+    """Return the chains of a policy, on which nobody has started."""
+    chain, num_chains = policy.chain_of(instance), len(policy.chains)
+    rows = [row for one in policy.chains for row in one.segments]
+    entry, end, threshold = np.array(rows, dtype=np.int64).T.copy()
+    ring = _running_total((end - entry + 1).tolist())
+    lists = {name: filled(len(rows), NONE) for name in ("queue_first", "queue_last")}
+    lists |= {name: filled(int(ring[-1]), NONE) for name in ("ring_first", "ring_last")}
+    of_segments = ("queue_size", "queue_tokens", "members", "tokens", "advances")
+    return Cohorts(
         chain=chain.copy(),
-        first_of_chain=np.searchsorted(np.sort(chain), np.arange(num + 1)).astype(np.int64),
         of_chain=np.argsort(chain, kind="stable").astype(np.int64),
-    )
-
-
-def _segments(policy: ThresholdPolicy) -> chains.Segments:
-    rows = [row for chain in policy.chains for row in chain.segments]
-    entry, end, threshold = np.array(rows, dtype=np.int64).T
-    return chains.Segments(
-        first=_running_total([len(chain.ends) for chain in policy.chains]),
-        entry=entry.copy(),
-        end=end.copy(),
-        threshold=threshold.copy(),
-        ring=_running_total((end - entry + 1).tolist()),
+        following=filled(len(chain), NONE),
+        first_of_chain=_running_total(np.bincount(chain, minlength=num_chains).tolist()),
+        first=_running_total([len(one.ends) for one in policy.chains]),
+        entry=entry,
+        end=end,
+        threshold=threshold,
+        ring=ring,
+        **lists,
+        **{name: filled(len(rows)) for name in of_segments},
+        **{name: filled(num_chains) for name in ("taken", "cohort", "before", "level")},
+        levels=new_table(num_chains),
+        entries=np.empty((_num_entries(instance, policy, chain), 3), dtype=np.int64),
     )
 
 
@@ -121,31 +131,3 @@ def _num_entries(instance: StageInstance, policy: ThresholdPolicy, chain: IntArr
         outputs = instance.output[chain == c]
         total += int((np.searchsorted(one.ends, outputs) + 1).sum())
     return total
-
-
-def _run(
-    instance: StageInstance,
-    name: str,
-    ending: Ending,
-    ended: int,
-    times: run_state.Times,
-    batches: IntArray,
-    evictions: IntArray,
-    log: EventLog,
-) -> StageRun:
-    verdict = _VERDICTS[ended]
-    if ending.horizon is not None and verdict is not StageVerdict.STOPPED:
-        verdict = StageVerdict.HORIZON
-    return StageRun(
-        instance=instance,
-        policy=name,
-        verdict=verdict,
-        horizon=ending.horizon,
-        batches=StageBatches(*frozen_columns(batches)),
-        prefilled=frozen(times.prefilled),
-        first_token=frozen(times.first_token),
-        completion=frozen(times.completion),
-        evictions=Evictions(*frozen_columns(evictions)),
-        log=log,
-        engine=Engine.COMPILED,
-    )

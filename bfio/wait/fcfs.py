@@ -14,19 +14,15 @@ Without limits it is the naive FCFS of proposition 4. The tokens of a batch may 
 though a batch has one prompt at least.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
 
 from bfio.common.memory_fit import refuse_oversized
 from bfio.wait.instance import StageInstance
+from bfio.wait.machine.first_come import BatchLimits, Candidates, choose, num_kept
 from bfio.wait.policy import Decision, StageState
 from formulations.arrays import integer
 from formulations.errors import InputError
-
-#: A request and the tokens that it counts at its next stage.
-Candidate: TypeAlias = tuple[int, int]
 
 
 class Favour(StrEnum):
@@ -78,58 +74,23 @@ class FirstComeFirstServed:
             instance.peaks > instance.memory, instance.memory, "raise memory or leave them out"
         )
 
+    def limits(self, memory: int) -> BatchLimits:
+        """Return its limits on an engine."""
+        is_new_first = self.favour is Favour.NEW
+        return BatchLimits(is_new_first, self.limit, self.token_limit, self.mixed, memory)
+
     def __call__(self, state: StageState) -> Decision:
         """Return the next batch and whom to evict before it."""
-        evicted, kept = self._evictions(state)
-        # Who has just lost everything waits again, before all later arrivals.
-        waiting = [*reversed(evicted), *state.waiting]
-        ongoing = [(i, _tokens(state, i)) for i in kept]
-        if self.favour is Favour.ONGOING:
-            new = self._starts(state, waiting, ongoing)
-            return Decision(self._within_limits((*ongoing, *new)), evicted)
-        new = [] if evicted else self._starts(state, waiting, ongoing)
-        others = ongoing if self.mixed or not new else []
-        return Decision(self._within_limits((*new, *others)), evicted)
-
-    def _evictions(self, state: StageState) -> tuple[list[int], list[int]]:
-        """Return who must go, latest arrival first, so that everyone else could go on."""
-        kept, evicted = list(state.held), []
-        total = sum(_tokens(state, i) for i in kept)
-        while total > state.instance.memory:
-            total -= _tokens(state, kept[-1])
-            evicted.append(kept.pop())
-        return evicted, kept
-
-    def _starts(
-        self, state: StageState, waiting: Sequence[int], ongoing: Sequence[Candidate]
-    ) -> list[Candidate]:
-        """Return who starts: in order of arrival, up to the first for whom there is no room."""
-        room = state.instance.memory - sum(tokens for _, tokens in ongoing)
-        slots = len(waiting)
-        if self.limit:
-            taken = len(ongoing) if self.favour is Favour.ONGOING else 0
-            slots = max(0, self.limit - taken)
-        starts: list[Candidate] = []
-        for i in waiting[:slots]:
-            tokens = int(state.instance.prompt[i])
-            room -= tokens
-            if room < 0:
-                break
-            starts.append((i, tokens))
-        return starts
-
-    def _within_limits(self, candidates: Sequence[Candidate]) -> list[int]:
-        batch: list[int] = []
-        total = 0
-        for i, tokens in candidates:
-            total += tokens
-            too_many = self.limit and len(batch) >= self.limit
-            if batch and (too_many or (self.token_limit and total > self.token_limit)):
-                break
-            batch.append(i)
-        return batch
-
-
-def _tokens(state: StageState, i: int) -> int:
-    """Return the tokens that a request counts at its next stage."""
-    return int(state.instance.prompt[i] + state.stage[i])
+        there = Candidates(state.held, state.waiting, state.instance.prompt, state.stage)
+        limits = self.limits(state.instance.memory)
+        tokens = sum(int(there.prompt[i] + there.stage[i]) for i in state.held)
+        kept, tokens = num_kept(limits, there, tokens)
+        evicted = state.held[kept:]
+        if evicted:
+            # Who has just lost everything waits again, before all later arrivals.
+            stage = state.stage.copy()
+            stage[evicted] = 0
+            there = Candidates(state.held[:kept], [*evicted, *state.waiting], there.prompt, stage)
+        batch = [0] * (len(there.held) + len(there.waiting))
+        count = choose(limits, there, tokens, len(evicted) > 0, batch)
+        return Decision(batch[:count], evicted[::-1])

@@ -2,4 +2,14 @@
 
 from bfio.common.kernel_groups import KernelGroup
 
-GROUPS = (KernelGroup("wait", ("bfio.wait.kernels",), "bfio.wait.compiled:compile_kernels", 8),)
+GROUPS = (
+    KernelGroup(
+        "wait",
+        (
+            "bfio.wait.machine.cohorts:run_cohorts",
+            "bfio.wait.machine.first_come:run_first_come",
+        ),
+        "bfio.wait.compiled:compile_kernels",
+        8,
+    ),
+)

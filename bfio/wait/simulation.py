@@ -8,9 +8,10 @@ from typing import TypeAlias
 from bfio.common.engine_choice import Engine, takes_compiled
 from bfio.common.users_code import call_check
 from bfio.wait.chains import ThresholdPolicy
-from bfio.wait.engine import Ending, run_reference
+from bfio.wait.engine import run_reference
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.instance import MAX_CLOCK, StageInstance
+from bfio.wait.machine.state import NONE, Ending
 from bfio.wait.policy import StagePolicy
 from bfio.wait.run import StageRun
 from formulations.errors import InputError
@@ -61,8 +62,8 @@ def serve(
     """
     name = name or type(policy).__name__
     call_check(policy, name, instance)
-    horizon = None if horizon_s is None else _clock(instance, horizon_s)
-    ending = Ending(horizon, horizon is None if drain is None else drain, batches)
+    horizon = NONE if horizon_s is None else _clock(instance, horizon_s)
+    ending = Ending(horizon, horizon == NONE if drain is None else bool(drain), batches)
     run = _runner(engine, policy, instance, tell)
     return run(instance, policy, name, ending)
 

@@ -13,6 +13,8 @@ from bfio.common.engine_choice import is_worthwhile
 from bfio.common.kernel_groups import KernelGroup, compile_groups, groups
 from bfio.decode.machine.whole_run import loop_of
 from bfio.decode.policy_registry import built_in
+from bfio.wait.machine.cohorts import run_cohorts
+from bfio.wait.machine.first_come import run_first_come
 from formulations.errors import InputError
 
 _KERNELS = """\
@@ -76,6 +78,7 @@ def test_every_entry_point_belongs_to_one_group() -> None:
         for path in package.rglob("*.py")
     )
     loops = {loop_of(spec).name for spec in built_in().values() if spec.kernel is not None}
+    loops |= {f"{loop.__module__}:{loop.__name__}" for loop in (run_cohorts, run_first_come)}
     names = [name for group in groups().values() for name in group.entry_points()]
     assert loops < set(names)
     assert len(names) == len(set(names)) == decorated + len(loops) > 50

@@ -114,11 +114,11 @@ def test_the_engine_is_chosen_by_length() -> None:
     """Auto takes the reference for short runs, and for policies that are not built in."""
     short, long = poisson_instance(I0, 10, seed=1), poisson_instance(I0, 1200, seed=1)
     fcfs = build("fcfs", I0)
-    logs = [
-        type(serve(data, policy, horizon_s=10).log).__name__
+    engines = [
+        serve(data, policy, horizon_s=10).engine
         for data, policy in ((short, fcfs), (long, fcfs), (long, lambda state: state.held))
     ]
-    assert logs == ["FullLog", "SpanLog", "FullLog"]
+    assert engines == [Engine.REFERENCE, Engine.COMPILED, Engine.REFERENCE]
 
 
 def test_engines_that_cannot_run_are_refused() -> None:
