@@ -12,6 +12,7 @@ import numpy as np
 
 from bfio.common.kernels import entry_point
 from bfio.hindsight.latency.normal_form import NormalForm
+from bfio.kvcache.run import CacheLimits
 from bfio.kvcache.simulation import serve
 from formulations.arrays import IntArray
 from formulations.hindsight_latency import Convention, LatencyProblem
@@ -71,6 +72,8 @@ def good_starts(
 
 def _best_served(form: NormalForm, simple: IntArray, deadline: float | None) -> IntArray:
     """Let online algorithms run, one after the other until time is up; return the best starts."""
+    if fewest_rounds(form) > CacheLimits().batches:
+        return simple  # none of them would come to an end
     problem = LatencyProblem(
         form.memory, form.arrival, form.prompt, form.duration, Convention.PRINTED
     )
@@ -81,6 +84,16 @@ def _best_served(form: NormalForm, simple: IntArray, deadline: float | None) -> 
             if run.is_finished and run.start.sum() < best.sum():
                 best = run.start
     return best
+
+
+def fewest_rounds(form: NormalForm) -> int:
+    """Return a number of rounds in which some request runs, whatever the schedule."""
+    durations, peaks = form.duration.tolist(), form.peak.tolist()
+    areas = (
+        d * (first + peak) // 2
+        for d, first, peak in zip(durations, form.prompt.tolist(), peaks, strict=True)
+    )
+    return int(max(max(durations, default=0), -(-sum(areas) // form.memory)))
 
 
 class _Annealing:

@@ -21,8 +21,9 @@ from bfio.hindsight.latency.configurations import dearest, losses
 from bfio.hindsight.latency.normal_form import NormalForm, normal_form
 from bfio.hindsight.latency.pairs import pair_losses
 from bfio.hindsight.latency.prices import PriceAscent, Stage
-from bfio.hindsight.latency.schedule import good_starts, sequential_starts
+from bfio.hindsight.latency.schedule import fewest_rounds, good_starts, sequential_starts
 from bfio.hindsight.latency.search import RoundSearch
+from bfio.kvcache.simulation import serve
 from formulations import InputError
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.hindsight_latency import LatencyProblem, brute_force, total_latency, violations
@@ -405,6 +406,14 @@ def test_huge_values_get_the_area_bound() -> None:
     # k-th ends at k times that, rounded up: 15,000,000 · 5,050 + Σ_k ⌈k / 20⌉ = 300. None ends
     # before 10^8, which is more for the first six: 6 · 10^8 − 15,000,000 · 21 − 6 more.
     assert result.bound == 75_750_000_000 + 300 + 285_000_000 - 6
+
+
+@given(latency_problems(max_requests=5), st.sampled_from(("mc-sf", "mc-benchmark")))
+def test_no_run_takes_fewer_rounds_than_the_fewest(problem: LatencyProblem, name: str) -> None:
+    """So a run that is not begun for its length would not have come to an end."""
+    run = serve(problem, name)
+    assert run.is_finished
+    assert fewest_rounds(normal_form(problem)) <= len(run.batches)
 
 
 def violations_by_batches(starts: tuple[int, ...], output: int) -> bool:
