@@ -54,7 +54,18 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--requests", type=int, metavar="N", help="only the first N (synthetic: 4000)"
     )
-    group.add_argument(
+    add_reading(group)
+
+
+def add_reading(parser: argparse._ActionsContainer) -> None:
+    """Add how a trace file is read."""
+    parser.add_argument(
+        "--columns",
+        metavar="ROLE=NAME,...",
+        help="columns of a trace in no known format: arrival=NAME,prompt=NAME,output=NAME "
+        "(arrival in seconds or ISO 8601; arrival_ms, arrival_us, arrival_ns)",
+    )
+    parser.add_argument(
         "--skip-bad-rows", action="store_true", help="count damaged trace rows instead of stopping"
     )
 
@@ -81,11 +92,19 @@ def workload_from(args: argparse.Namespace) -> "Workload":
     """Read or draw the requests."""
     from bfio.workloads import read_trace, synthetic
     from formulations.arrays import integer
+    from formulations.errors import InputError
 
     if args.requests is not None:
         integer(args.requests, "--requests", minimum=1)
     if args.trace is not None:
-        return read_trace(args.trace, skip_bad_rows=args.skip_bad_rows, limit=args.requests)
+        return read_trace(
+            args.trace,
+            columns=args.columns,
+            skip_bad_rows=args.skip_bad_rows,
+            limit=args.requests,
+        )
+    if args.columns is not None:
+        raise InputError("--columns", "there is no trace to read", "give --trace FILE as well")
     return synthetic(args.synthetic or "demo", args.requests or _SYNTHETIC_REQUESTS, args.seed)
 
 

@@ -1,9 +1,7 @@
 """What a single worker serves: requests, cache, clock."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ceil
 
 import numpy as np
 
@@ -149,12 +147,8 @@ class CacheInstance:
         if rate_scale <= 0:
             raise InputError("rate_scale", f"{rate_scale} is out of range", "use a number > 0")
         scale = units / Fraction(rate_scale)
-
-        def clock(seconds: Fraction) -> int:
-            # Rounded up: a decision at a whole clock unit sees the request from then on.
-            return ceil(seconds * scale)
-
-        arrival = _arrivals(workload, clock)
+        # Rounded up: a decision at a whole clock unit sees the request from then on.
+        arrival = workload.exact_arrivals("draw some").rounded_up(scale)
         kept, left_out = _kept(workload, memory, convention, leave_out_oversized)
         return CacheInstance(
             memory,
@@ -196,7 +190,7 @@ def rounds_problem(
         if round_s <= 0:
             raise InputError("round_s", f"{round_s} s", "give a length > 0")
         length = Fraction(round_s)
-        arrival = _arrivals(workload, lambda seconds: ceil(seconds / length))
+        arrival = workload.exact_arrivals("draw some").rounded_up(1 / length)
     kept, left_out = _kept(workload, memory, convention, leave_out_oversized)
     problem = LatencyProblem(
         memory,
@@ -206,12 +200,6 @@ def rounds_problem(
         convention,
     )
     return problem, left_out
-
-
-def _arrivals(workload: Workload, clock: Callable[[Fraction], int]) -> IntArray:
-    if workload.arrival_times is None:
-        raise InputError(workload.name, "the requests have no arrival times", "draw some")
-    return np.array([clock(time) for time in workload.arrival_times], dtype=np.int64)
 
 
 def _kept(

@@ -145,15 +145,13 @@ def workload_instance(
         seconds = np.cumsum(rng.exponential(float(mean), len(workload)))
         _refuse_late(seconds[-1:].sum() * clock.units_per_second)
         arrival = _rounded_up(seconds * clock.units_per_second)
-    elif workload.arrival_times is None:
-        raise InputError(workload.name, "the requests have no arrival times", "give a rate")
     else:
+        times = workload.exact_arrivals("give a rate")
         scale = Fraction(rate_scale)
         if scale <= 0:
             raise InputError("rate_scale", f"{scale} is out of range", "use a number > 0")
-        units = [clock.units(time / scale) for time in workload.arrival_times]
-        _refuse_late(max(units, default=0))
-        arrival = np.array(units, dtype=np.int64)
+        arrival = times.rounded_up(clock.units_per_second / scale)
+        _refuse_late(max(arrival, default=0))
     return StageInstance(
         worker.memory, clock, arrival, workload.prompt_tokens, workload.output_tokens
     )

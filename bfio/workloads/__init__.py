@@ -1,6 +1,7 @@
 """Workloads: trace readers and writers, generators, and their statistics."""
 
 from bfio.workloads.adversarial import Lengths, jsq_bad, round_robin_bad
+from bfio.workloads.arrival_times import ArrivalTimes
 from bfio.workloads.arrivals import ArrivalProcess, GammaRenewal, OnOff, Poisson
 from bfio.workloads.generators import generate, resample
 from bfio.workloads.lengths import (
@@ -19,6 +20,7 @@ from bfio.workloads.overload import (
 )
 from bfio.workloads.pmf import read_pmf
 from bfio.workloads.reader import detect_format, read_trace
+from bfio.workloads.request_columns import RequestColumns, TimeColumn, TimeText
 from bfio.workloads.statistics import describe
 from bfio.workloads.synthetic_workloads import synthetic, synthetic_names
 from bfio.workloads.trace_format import Layout, RequestRow, Row, TraceFormat
@@ -27,10 +29,10 @@ from bfio.workloads.workload import Workload
 from bfio.workloads.writer import write_trace
 
 __all__ = [
-    "ArrivalProcess", "Empirical", "GammaRenewal", "Geometric", "Homogeneous", "Layout",
-    "LengthDistribution", "Lengths", "Lognormal", "OnOff", "Poisson", "RequestRow", "Row",
-    "TraceFormat", "Uniform", "Workload", "describe", "detect_format", "formats", "generate",
-    "is_overloaded", "jsq_bad", "overload_violations", "overloaded", "overloaded_steps",
-    "read_pmf", "read_trace", "resample", "round_robin_bad", "synthetic", "synthetic_names",
-    "write_trace",
+    "ArrivalProcess", "ArrivalTimes", "Empirical", "GammaRenewal", "Geometric", "Homogeneous",
+    "Layout", "LengthDistribution", "Lengths", "Lognormal", "OnOff", "Poisson", "RequestColumns",
+    "RequestRow", "Row", "TimeColumn", "TimeText", "TraceFormat", "Uniform", "Workload",
+    "describe", "detect_format", "formats", "generate", "is_overloaded", "jsq_bad",
+    "overload_violations", "overloaded", "overloaded_steps", "read_pmf", "read_trace", "resample",
+    "round_robin_bad", "synthetic", "synthetic_names", "write_trace",
 ]  # fmt: skip

@@ -1,15 +1,15 @@
 """Arrival processes: exact times that start at 0 and never decrease.
 
 A process is sampled in floats; the running time is then rounded to whole microseconds and kept
-as a Fraction, so that nothing downstream depends on float rounding. Ties are possible.
+exactly, so that nothing downstream depends on float rounding. Ties are possible.
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 
+from bfio.workloads.arrival_times import ArrivalTimes
 from bfio.workloads.decimals import MAX_SECONDS
 from formulations.arrays import FloatArray, integer
 from formulations.errors import InputError
@@ -36,7 +36,7 @@ class ArrivalProcess(Protocol):
         """The process and its parameters, for tables and provenance."""
         ...
 
-    def sample(self, num_requests: int, rng: np.random.Generator) -> tuple[Fraction, ...]:
+    def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
         """Return the times of the first arrivals after time 0, in order [s]."""
         ...
 
@@ -56,7 +56,7 @@ class Poisson:
         """See `ArrivalProcess`."""
         return f"poisson(rate={self.rate:g})"
 
-    def sample(self, num_requests: int, rng: np.random.Generator) -> tuple[Fraction, ...]:
+    def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
         """See `ArrivalProcess`."""
         gaps = rng.standard_exponential(_count(num_requests)) / self.rate
         return exact_times(np.cumsum(gaps))
@@ -82,7 +82,7 @@ class GammaRenewal:
         """See `ArrivalProcess`."""
         return f"gamma(rate={self.rate:g}, cv={self.cv:g})"
 
-    def sample(self, num_requests: int, rng: np.random.Generator) -> tuple[Fraction, ...]:
+    def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
         """See `ArrivalProcess`."""
         shape = self.cv**-2
         gaps = rng.standard_gamma(shape, _count(num_requests)) / (shape * self.rate)
@@ -135,7 +135,7 @@ class OnOff:
             f"means={self.mean_on_s:g}/{self.mean_off_s:g} s)"
         )
 
-    def sample(self, num_requests: int, rng: np.random.Generator) -> tuple[Fraction, ...]:
+    def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
         """See `ArrivalProcess`.
 
         A Poisson process of unit rate, run on the clock that counts expected arrivals, is the
@@ -143,7 +143,7 @@ class OnOff:
         """
         points = np.cumsum(rng.standard_exponential(_count(num_requests)))
         if len(points) == 0:
-            return ()
+            return ArrivalTimes(np.zeros(0, dtype=np.int64), 1)
         times, expected = self._clock(float(points[-1]), rng)
         return exact_times(np.interp(points, expected, times))
 
@@ -163,7 +163,7 @@ class OnOff:
         return times, expected
 
 
-def exact_times(seconds: FloatArray) -> tuple[Fraction, ...]:
+def exact_times(seconds: FloatArray) -> ArrivalTimes:
     """Round non-decreasing float seconds to whole microseconds and return them exactly.
 
     Raises
@@ -175,8 +175,7 @@ def exact_times(seconds: FloatArray) -> tuple[Fraction, ...]:
         raise InputError(
             "arrivals", f"last at {seconds[-1]:g} s", "raise the rate or ask for fewer requests"
         )
-    ticks = np.rint(seconds * TICKS_PER_SECOND).astype(np.int64).tolist()
-    return tuple(Fraction(tick, TICKS_PER_SECOND) for tick in ticks)
+    return ArrivalTimes(np.rint(seconds * TICKS_PER_SECOND).astype(np.int64), TICKS_PER_SECOND)
 
 
 def _in_range(name: str, value: float, lowest: float, highest: float) -> None:

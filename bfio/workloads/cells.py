@@ -16,8 +16,9 @@ from formulations.errors import InputError
 
 _TIMESTAMP = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,18}))?"
-    r"(Z|[+-][0-9]{2}:[0-9]{2})?"
+    r"( ?UTC|Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
+_WHOLE_FLOAT = re.compile(r"(?<=[0-9])\.0*$")
 _SKIP = "correct the row or pass --skip-bad-rows"
 #: Digits of `MAX_TOKENS` and some leading zeros; ``int`` is never given a longer text.
 _MAX_DIGITS = 24
@@ -37,12 +38,14 @@ def token_lengths(row: Row, prompt_column: str, output_column: str) -> tuple[int
 
 
 def token_count(row: Row, column: str) -> int:
-    """Return a whole number of tokens, 0 to `MAX_TOKENS`."""
+    """Return a whole number of tokens, 0 to `MAX_TOKENS`; ``721.0`` is one."""
     cell = _cell(row, column)
     if isinstance(cell, str):
         value = _whole_number(cell.strip(), column)
     elif isinstance(cell, int) and not isinstance(cell, bool):
         value = cell
+    elif isinstance(cell, float) and cell.is_integer():
+        value = int(cell)
     else:
         raise bad_cell(column, f"{shown(cell)} is not a whole number")
     if not 0 <= value <= MAX_TOKENS:
@@ -103,6 +106,12 @@ def has_offset(row: Row, column: str) -> bool:
     return match is not None and match[6] is not None
 
 
+def is_timestamp(row: Row, column: str) -> bool:
+    """Tell whether the cell is a date and time, with or without a UTC offset."""
+    cell = row.get(column)
+    return isinstance(cell, str) and _TIMESTAMP.fullmatch(cell.strip()) is not None
+
+
 def is_blank(row: Row, column: str) -> bool:
     """Tell whether the cell is present and empty."""
     cell = row.get(column)
@@ -115,13 +124,14 @@ def bad_cell(column: str, what: str) -> InputError:
 
 
 def _whole_number(text: str, column: str) -> int:
-    digits = text.removeprefix("-")
+    # 721.0 is how a table of floats writes 721.
+    digits = _WHOLE_FLOAT.sub("", text.removeprefix("-"))
     # isdigit alone would accept superscripts and the digits of other scripts.
     if not (digits.isascii() and digits.isdigit()):
         raise bad_cell(column, f"{shown(text)} is not a whole number")
     if len(digits) > _MAX_DIGITS:
         raise bad_cell(column, f"{shown(text)} is more than {MAX_TOKENS} tokens")
-    return int(text)
+    return -int(digits) if text.startswith("-") else int(digits)
 
 
 def _cell(row: Row, column: str) -> object:
@@ -131,9 +141,9 @@ def _cell(row: Row, column: str) -> object:
 
 
 def _offset_seconds(zone: str | None, column: str) -> int:
-    if zone is None or zone == "Z":
+    if zone is None or zone in ("Z", "UTC", " UTC"):
         return 0
-    hours, minutes = int(zone[1:3]), int(zone[4:6])
+    hours, minutes = int(zone[1:3]), int(zone[3:].removeprefix(":") or 0)
     if hours > 23 or minutes > 59:
         raise bad_cell(column, f"{zone!r} is no UTC offset")
     offset = hours * 3600 + minutes * 60

@@ -1,5 +1,7 @@
 """The same requests with longer or shorter outputs."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from bfio.workloads.workload import Workload
@@ -37,10 +39,8 @@ def with_output_mean(workload: Workload, mean: int) -> Workload:
     integer(mean, "output_mean", minimum=1)
     if len(workload) == 0:
         raise InputError(workload.name, "no outputs to rescale", "give a non-empty workload")
-    return Workload(
-        workload.prompt_tokens,
-        rescaled_outputs(workload.output_tokens, mean),
-        workload.arrival_times,
-        workload.name,
-        {**workload.provenance, "output_mean": mean},
+    return replace(
+        workload,
+        output_tokens=rescaled_outputs(workload.output_tokens, mean),
+        provenance={**workload.provenance, "output_mean": mean},
     )

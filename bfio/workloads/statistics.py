@@ -1,13 +1,13 @@
 """Statistics of a workload, as plain numbers for tables and JSON."""
 
-import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 
+from bfio.workloads.arrival_times import ArrivalTimes
 from bfio.workloads.workload import Workload
-from formulations.arrays import FloatArray, IntArray
+from formulations.arrays import IntArray
 
 # What is None when there is nothing to describe, and what is 0.
 _LENGTH_STATISTICS = (
@@ -30,15 +30,14 @@ def describe(workload: Workload) -> dict[str, object]:
         ``correlation`` (Pearson); ``arrivals`` (see `describe_arrivals`) or None; ``provenance``.
         What is undefined, such as the correlation of a constant, is None.
     """
+    times = workload.arrival_times
     return {
         "name": workload.name,
         "requests": len(workload),
         "prompt_tokens": describe_lengths(workload.prompt_tokens),
         "output_tokens": describe_lengths(workload.output_tokens),
         "correlation": correlation(workload.prompt_tokens, workload.output_tokens),
-        "arrivals": (
-            None if workload.arrival_times is None else describe_arrivals(workload.arrival_times)
-        ),
+        "arrivals": None if times is None else describe_arrivals(times),
         "provenance": dict(workload.provenance),
     }
 
@@ -91,7 +90,7 @@ def correlation(first: IntArray, second: IntArray) -> float | None:
     return float(x @ y) / scale if scale > 0.0 else None
 
 
-def describe_arrivals(times: tuple[Fraction, ...]) -> Mapping[str, float | int | None]:
+def describe_arrivals(times: Sequence[Fraction]) -> Mapping[str, float | int | None]:
     """Return statistics of arrival times in order [s].
 
     Returns
@@ -101,12 +100,9 @@ def describe_arrivals(times: tuple[Fraction, ...]) -> Mapping[str, float | int |
         ``inter_arrival_cv``; ``longest_gap_s``; ``distinct_times``; ``ties`` (requests at the
         time of the one before); ``most_at_one_time``. None where undefined.
     """
-    if not times:
+    if not len(times):
         return {**dict.fromkeys(_ARRIVAL_STATISTICS), **dict.fromkeys(_ARRIVAL_COUNTS, 0)}
-    # Exact differences first: large origins would cost the gaps their digits in float64.
-    gaps: FloatArray = np.array(
-        [float(b - a) for a, b in itertools.pairwise(times)], dtype=np.float64
-    )
+    gaps = ArrivalTimes.of(times).gaps()
     span = float(times[-1] - times[0])
     changes = np.flatnonzero(np.append(True, gaps > 0))
     return {

@@ -19,6 +19,8 @@ from formulations.errors import InputError
 #: not raised, so that the reader can skip the row and go on.
 Record: TypeAlias = tuple[int, Row | InputError]
 
+#: In order of preference where a header has equally many of them.
+_DELIMITERS = (",", ";", "\t", "|")
 _REPAIR = "correct the row or pass --skip-bad-rows"
 
 
@@ -30,6 +32,8 @@ class Table:
     ----------
     layout : Layout
         CSV or JSON Lines.
+    delimiter : str
+        What stands between the cells of a CSV row.
     header : tuple of str
         Column names, or the keys of the first object.
     first_row : Row
@@ -39,6 +43,7 @@ class Table:
     """
 
     layout: Layout
+    delimiter: str
     header: tuple[str, ...]
     first_row: Row
     records: Iterator[Record]
@@ -58,7 +63,12 @@ def open_table(path: Path) -> Iterator[Table]:
         if first.lstrip().startswith("{"):
             yield _json_table(rest, path)
         else:
-            yield _csv_table(rest, path)
+            yield _csv_table(rest, path, delimiter_of(first))
+
+
+def delimiter_of(header: str) -> str:
+    """Return what stands between the names of a header line; a comma if nothing does."""
+    return max(_DELIMITERS, key=header.count)
 
 
 def _first_line(lines: Iterator[str], path: Path) -> tuple[str, Iterator[str]]:
@@ -71,8 +81,8 @@ def _first_line(lines: Iterator[str], path: Path) -> tuple[str, Iterator[str]]:
     raise InputError(str(path), "the file is empty", "give a trace with a header and rows")
 
 
-def _csv_table(lines: Iterator[str], path: Path) -> Table:
-    rows = _csv_rows(lines, path)
+def _csv_table(lines: Iterator[str], path: Path, delimiter: str) -> Table:
+    rows = _csv_rows(lines, path, delimiter)
     line, cells = next(rows, (1, [""]))
     header = tuple(name.strip() for name in cells)
     name, count = Counter(header).most_common(1)[0]
@@ -81,11 +91,11 @@ def _csv_table(lines: Iterator[str], path: Path) -> Table:
             f"{path} line {line}", f"column {shown(name)} occurs twice", "rename one of them"
         )
     records = ((number, _csv_row(header, row)) for number, row in rows)
-    return _table(Layout.CSV, header, records)
+    return _table(Layout.CSV, delimiter, header, records)
 
 
-def _csv_rows(lines: Iterator[str], path: Path) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(lines, strict=True)
+def _csv_rows(lines: Iterator[str], path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(lines, strict=True, delimiter=delimiter)
     while True:
         try:
             cells = next(reader, None)
@@ -113,7 +123,7 @@ def _json_table(lines: Iterator[str], path: Path) -> Table:
     if isinstance(row, InputError):
         # Without a first object there is no telling what the file is.
         raise InputError(f"{path} line {number} {row.where}".rstrip(), row.what, row.remedy)
-    return _table(Layout.JSON_LINES, tuple(row), itertools.chain([(number, row)], records))
+    return _table(Layout.JSON_LINES, "", tuple(row), itertools.chain([(number, row)], records))
 
 
 def _json_row(line: str) -> Row | InputError:
@@ -130,10 +140,12 @@ def _json_row(line: str) -> Row | InputError:
     return value
 
 
-def _table(layout: Layout, header: tuple[str, ...], records: Iterator[Record]) -> Table:
+def _table(
+    layout: Layout, delimiter: str, header: tuple[str, ...], records: Iterator[Record]
+) -> Table:
     first = next(records, None)
     if first is None:
-        return Table(layout, header, {}, iter(()))
+        return Table(layout, delimiter, header, {}, iter(()))
     row = first[1]
     first_row = {} if isinstance(row, InputError) else row
-    return Table(layout, header, first_row, itertools.chain([first], records))
+    return Table(layout, delimiter, header, first_row, itertools.chain([first], records))

@@ -19,29 +19,23 @@ _NOT_TEXT = "give a CSV or JSON Lines file in UTF-8, plain or gzip"
 
 
 @contextmanager
-def open_lines(path: Path) -> Iterator[Iterator[str]]:
-    """Open a text file and yield an iterator over its lines, line ends kept.
+def open_content(path: Path) -> Iterator[BinaryIO]:
+    """Open a text file and yield its bytes, unpacked.
 
-    Gzip is recognised by its first two bytes, whatever the name; a UTF-8 byte-order mark is
-    dropped. Failures while iterating inside the ``with`` block are translated as well.
+    Gzip is recognised by its first two bytes, whatever the name. Failures while reading inside
+    the ``with`` block are translated as well.
 
     Raises
     ------
     InputError
-        If the file is missing, a directory, unreadable, not text, not UTF-8, damaged gzip, or
-        has a line longer than `MAX_LINE`.
+        If the file is missing, a directory, unreadable, not text, or damaged gzip.
     """
     if path.is_fifo():
         raise InputError(str(path), "a pipe, which may never end", "save it to a file first")
     try:
         with path.open("rb") as raw, _decompressed(raw) as content:
             _refuse_binary(content, path)
-            # newline="" leaves line ends to the csv module, as it asks for.
-            text = io.TextIOWrapper(cast("BinaryIO", content), encoding="utf-8-sig", newline="")
-            yield _lines(text, path)
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise InputError(str(path), f"byte 0x{byte:02x} is not UTF-8 text", _NOT_TEXT) from None
+            yield cast("BinaryIO", content)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(
             str(path), f"damaged gzip data ({error})", "fetch or compress the file again"
@@ -49,6 +43,28 @@ def open_lines(path: Path) -> Iterator[Iterator[str]]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(str(path), reason, "give a readable file") from None
+
+
+@contextmanager
+def open_lines(path: Path) -> Iterator[Iterator[str]]:
+    """Open a text file and yield an iterator over its lines, line ends kept.
+
+    A UTF-8 byte-order mark is dropped.
+
+    Raises
+    ------
+    InputError
+        See `open_content`; also if the text is not UTF-8 or has a line longer than `MAX_LINE`.
+    """
+    with open_content(path) as content:
+        try:
+            # newline="" leaves line ends to the csv module, as it asks for.
+            text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
+            yield _lines(text, path)
+        except UnicodeDecodeError as error:
+            byte = error.object[error.start]
+            what = f"byte 0x{byte:02x} is not UTF-8 text"
+            raise InputError(str(path), what, _NOT_TEXT) from None
 
 
 @contextmanager

@@ -1,5 +1,9 @@
 """Contiguous parts of a trace, as replicates that keep its order and its bursts."""
 
+from dataclasses import replace
+
+import numpy as np
+
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
 from formulations.errors import InputError
@@ -35,11 +39,5 @@ def window(workload: Workload, index: int, count: int) -> Workload:
         raise InputError(
             "windows", f"{count} for {len(workload)} requests", "use at most one per request"
         )
-    times = workload.arrival_times
-    return Workload(
-        workload.prompt_tokens[first:last],
-        workload.output_tokens[first:last],
-        None if times is None else tuple(time - times[first] for time in times[first:last]),
-        workload.name,
-        {**workload.provenance, "window": [index, count], "first_request": first},
-    )
+    provenance = {**workload.provenance, "window": [index, count], "first_request": first}
+    return replace(workload.part(np.arange(first, last)), provenance=provenance)

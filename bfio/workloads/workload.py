@@ -1,12 +1,13 @@
 """The one thing every trace reader and every generator returns."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 
-from formulations.arrays import FloatArray, IntArray, integer_vector
+from bfio.workloads.arrival_times import ArrivalTimes
+from formulations.arrays import BoolArray, FloatArray, IntArray, integer_vector
 from formulations.errors import InputError
 
 
@@ -20,8 +21,9 @@ class Workload:
         Shape (n,), prompt length ``s_i >= 1`` of each request [tokens].
     output_tokens : IntArray
         Shape (n,), output length ``o_i >= 1`` [tokens = decode steps].
-    arrival_times : tuple of Fraction, optional
-        Exact, non-decreasing arrival times [s]; None if the source has none.
+    arrival_times : sequence of Fraction, optional
+        Exact, non-decreasing arrival times [s]; None if the source has none. Kept as
+        `ArrivalTimes`.
     name : str
         Short name shown in tables.
     provenance : mapping
@@ -36,7 +38,7 @@ class Workload:
 
     prompt_tokens: IntArray
     output_tokens: IntArray
-    arrival_times: tuple[Fraction, ...] | None = None
+    arrival_times: Sequence[Fraction] | None = None
     name: str = "workload"
     provenance: Mapping[str, object] = field(default_factory=dict)
 
@@ -53,7 +55,41 @@ class Workload:
                 "give one output length per request",
             )
         if self.arrival_times is not None:
-            self._check_arrivals(self.arrival_times)
+            times = ArrivalTimes.of(self.arrival_times)
+            object.__setattr__(self, "arrival_times", times)
+            self._check_arrivals(times)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: object,
+        *,
+        columns: Mapping[str, str] | str | None = None,
+        name: str = "frame",
+        skip_bad_rows: bool = False,
+    ) -> "Workload":
+        """Return the requests of a data frame, cleaned and ordered as `read_trace` does.
+
+        Parameters
+        ----------
+        frame : object
+            A frame of pandas or polars, a pyarrow table, or a mapping of columns.
+        columns : mapping or str, optional
+            Which columns are meant, as in `read_trace`; needless where names leave no doubt.
+        name : str
+            Name of the workload.
+        skip_bad_rows : bool
+            Count damaged rows and go on, instead of stopping at the first one.
+
+        Raises
+        ------
+        InputError
+            If it is no frame, or naming row (from 1) and column.
+        """
+        # It loads pyarrow, which nothing else here needs.
+        from bfio.workloads.frames import frame_fields
+
+        return cls(**frame_fields(frame, columns, name, skip_bad_rows))
 
     def __len__(self) -> int:
         return len(self.prompt_tokens)
@@ -63,44 +99,64 @@ class Workload:
         """Tokens that serving every request emits."""
         return int(self.output_tokens.sum())
 
-    def arrival_seconds(self) -> FloatArray:
-        """Arrival times as float64 seconds, shape (n,).
+    def exact_arrivals(self, remedy: str = "use --arrivals pool") -> ArrivalTimes:
+        """Return the arrival times.
 
         Raises
         ------
         InputError
-            If the workload has no arrival times.
+            If the workload has none; ``remedy`` says what else to do.
         """
         if self.arrival_times is None:
-            raise InputError(
-                self.name, "the requests have no arrival times", "use --arrivals pool"
-            )
-        return np.array([float(t) for t in self.arrival_times], dtype=np.float64)
+            raise InputError(self.name, "the requests have no arrival times", remedy)
+        return ArrivalTimes.of(self.arrival_times)
+
+    def arrival_seconds(self) -> FloatArray:
+        """Return `exact_arrivals` as float64 seconds, shape (n,)."""
+        return self.exact_arrivals().seconds()
 
     def head(self, num_requests: int) -> "Workload":
         """Return the first ``num_requests`` requests (all of them if there are fewer)."""
         times = None if self.arrival_times is None else self.arrival_times[:num_requests]
-        return Workload(
-            self.prompt_tokens[:num_requests],
-            self.output_tokens[:num_requests],
-            times,
-            self.name,
-            self.provenance,
+        return replace(
+            self,
+            prompt_tokens=self.prompt_tokens[:num_requests],
+            output_tokens=self.output_tokens[:num_requests],
+            arrival_times=times,
         )
 
-    def _check_arrivals(self, times: tuple[Fraction, ...]) -> None:
+    def part(self, which: IntArray | BoolArray) -> "Workload":
+        """Return some of the requests, their times counted from the first of them.
+
+        Parameters
+        ----------
+        which : IntArray or BoolArray
+            Their indices in increasing order, or a mask of shape (n,).
+        """
+        times = None
+        if self.arrival_times is not None:
+            times = ArrivalTimes.of(self.arrival_times).at(which).since_first()
+        return replace(
+            self,
+            prompt_tokens=self.prompt_tokens[which],
+            output_tokens=self.output_tokens[which],
+            arrival_times=times,
+        )
+
+    def _check_arrivals(self, times: ArrivalTimes) -> None:
         if len(times) != len(self.prompt_tokens):
             raise InputError(
                 "arrival_times",
                 f"{len(times)} entries for {len(self.prompt_tokens)} requests",
                 "give one arrival time per request or none at all",
             )
-        previous = Fraction(0)
-        for i, time in enumerate(times):
-            if time < previous:
-                raise InputError(
-                    f"arrival_times[{i}]",
-                    f"{float(time)} s comes after {float(previous)} s",
-                    "sort the requests by arrival time and start at 0 or later",
-                )
-            previous = time
+        ticks = times.ticks
+        early = np.flatnonzero(np.diff(ticks, prepend=ticks[:1] * 0) < 0)
+        if len(early):
+            i = int(early[0])
+            before = float(times[i - 1]) if i else 0.0
+            raise InputError(
+                f"arrival_times[{i}]",
+                f"{float(times[i])} s comes after {before} s",
+                "sort the requests by arrival time and start at 0 or later",
+            )

@@ -91,11 +91,20 @@ def test_token_count(value: int) -> None:
     assert token_count({"n": value}, "n") == value
 
 
+@pytest.mark.parametrize("cell", ["721.0", "721.", " 0721.000 ", 721, 721.0])
+def test_whole_floats_are_token_counts(cell: object) -> None:
+    """Tables of floats write 721 as 721.0."""
+    assert token_count({"n": cell}, "n") == 721
+
+
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
         *[(text, "not a whole number") for text in NOT_NUMBERS if text.strip("1\n")],
-        ("3.0", "'3.0' is not a whole number"),
+        ("3.5", "'3.5' is not a whole number"),
+        ("3.0.0", "'3.0.0' is not a whole number"),
+        (".0", "'.0' is not a whole number"),
+        ("-3.0", "'-3.0' is negative"),
         ("1e3", "not a whole number"),
         ("-1", "'-1' is negative"),
         (-1, "-1 is negative"),
@@ -103,14 +112,16 @@ def test_token_count(value: int) -> None:
         ("9" * 50, f"is more than {MAX_TOKENS} tokens"),
         ("9" * 5000, f"is more than {MAX_TOKENS} tokens"),
         (MAX_TOKENS + 1, f"is more than {MAX_TOKENS} tokens"),
-        (3.0, "3.0 is not a whole number"),
+        (3.5, "3.5 is not a whole number"),
+        (float("inf"), "inf is not a whole number"),
+        (float("nan"), "nan is not a whole number"),
         (True, "True is not a whole number"),
         (None, "None is not a whole number"),
         ([3], "not a whole number"),
     ],
 )
 def test_bad_token_count(cell: object, message: str) -> None:
-    """Floats, even 3.0, signs, other scripts and huge numbers are refused with the value."""
+    """Fractions, signs, other scripts and huge numbers are refused with the value."""
     with pytest.raises(InputError) as caught:
         token_count({"n": cell}, "n")
     assert caught.value.where == "column 'n'"

@@ -16,7 +16,8 @@ Work with traces of requests.
   bfio traces convert FILE OUT.csv.gz      write a trace in bfio's own format
   bfio traces fetch azure-conv-2023 DIR    fetch a published trace
 
-The format of FILE (CSV or JSONL, .gz or not) is detected from its header.
+The format of FILE (CSV or JSONL, .gz or not) is detected from its header; of any other table
+say which columns to read: --columns arrival=ts,prompt=input,output=generated
 """
 
 
@@ -41,7 +42,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     fetch.set_defaults(action=_fetch)
     for sub in (inspect, convert):
         sub.add_argument("--requests", type=int, metavar="N", help="only the first N")
-        sub.add_argument("--skip-bad-rows", action="store_true", help="count damaged rows")
+        options.add_reading(sub)
     for sub in (convert, fetch):
         sub.add_argument("--overwrite", action="store_true", help="replace an existing file")
     for sub in (listing, inspect, convert, fetch):

@@ -187,8 +187,5 @@ def _arrival_seconds(workload: Workload, options: RunOptions) -> FloatArray:
     """
     if options.arrivals is Arrivals.POOL:
         return np.zeros(0)
-    if workload.arrival_times is None or options.rate_scale == 1:
-        return workload.arrival_seconds().copy()
     # Divide before rounding, so that the scaled times are the nearest floats to the exact ones.
-    exact = (time / options.rate_scale for time in workload.arrival_times)
-    return np.array([float(time) for time in exact], dtype=np.float64)
+    return workload.exact_arrivals().scaled(1 / options.rate_scale).seconds()

@@ -23,7 +23,7 @@ from bfio.studies.row_parts.workload_arguments import (
 )
 from bfio.workloads.generators import resample
 from bfio.workloads.workload import Workload
-from formulations.arrays import BoolArray, IntArray
+from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.fluid import RequestClass
 from formulations.rationals import exact_number
@@ -132,7 +132,7 @@ def trace_parts(split: TraceSplit) -> TraceParts:
             f"{left_out} of {len(whole)} requests exceed it alone",
             "raise it, or write skip_oversized = true",
         )
-    kept = _selected(whole, fitting)
+    kept = whole.part(fitting)
     first = int(split.training * len(kept))
     if not 0 < first < len(kept):
         raise InputError(
@@ -141,7 +141,7 @@ def trace_parts(split: TraceSplit) -> TraceParts:
             "change it, or use a longer trace",
         )
     indices = np.arange(len(kept))
-    training, rest = _selected(kept, indices < first), _selected(kept, indices >= first)
+    training, rest = kept.part(indices < first), kept.part(indices >= first)
     longest = int(kept.output_tokens.max())
     return TraceParts(_bins(training, split, longest), rest, _kinds(rest), left_out)
 
@@ -197,17 +197,4 @@ def _kinds(rest: Workload) -> tuple[RequestClass, ...]:
     return tuple(
         RequestClass(Fraction(number, len(rest)), prompt, output)
         for (prompt, output), number in counted
-    )
-
-
-def _selected(workload: Workload, which: BoolArray) -> Workload:
-    """Return some of the requests, their times counted from the first of them."""
-    indices = np.flatnonzero(which).tolist()
-    times = workload.arrival_times
-    return Workload(
-        workload.prompt_tokens[which],
-        workload.output_tokens[which],
-        None if times is None else tuple(times[i] - times[indices[0]] for i in indices),
-        workload.name,
-        workload.provenance,
     )

@@ -38,6 +38,12 @@ class RequestOptions:
     """
 
     trace: str | None = option(None, TEXT, "FILE", "file, relative to the study's `data` folder")
+    columns: str | None = option(
+        None,
+        TEXT,
+        "ROLES",
+        "columns of a trace in no known format: `arrival=ts,prompt=input,output=generated`",
+    )
     skip_bad_rows: bool = option(False, FLAG, "", "`true`: count damaged rows of the trace")
     output_mean: int | None = option(
         None,
@@ -114,7 +120,7 @@ class RequestOptions:
         for one, other in (("prompts", "outputs"), ("window", "windows")):
             if self._has(one) != self._has(other):
                 raise InputError(one, f"only with {other}", "give both or neither")
-        for name in ("skip_bad_rows", "window", "windows", "resample"):
+        for name in ("columns", "skip_bad_rows", "window", "windows", "resample"):
             if self._has(name) and not self._has("trace"):
                 raise InputError(name, "it needs a trace", "remove it, or give a trace")
 
@@ -250,7 +256,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def _from_trace(given: RequestOptions, file: Path, stamp: tuple[int, int]) -> Workload:
-    requests = _trace(file, stamp, given.skip_bad_rows, given.output_mean)
+    requests = _trace(file, stamp, given.columns, given.skip_bad_rows, given.output_mean)
     if given.window is not None and given.windows is not None:
         requests = window(requests, given.window, given.windows)
     if given.resample:
@@ -261,10 +267,14 @@ def _from_trace(given: RequestOptions, file: Path, stamp: tuple[int, int]) -> Wo
 
 @lru_cache(maxsize=4)
 def _trace(
-    path: Path, stamp: tuple[int, int], skip_bad_rows: bool, output_mean: int | None
+    path: Path,
+    stamp: tuple[int, int],
+    columns: str | None,
+    skip_bad_rows: bool,
+    output_mean: int | None,
 ) -> Workload:
     del stamp
-    found = read_trace(path, skip_bad_rows=skip_bad_rows)
+    found = read_trace(path, columns=columns, skip_bad_rows=skip_bad_rows)
     return found if output_mean is None else with_output_mean(found, output_mean)
 
 

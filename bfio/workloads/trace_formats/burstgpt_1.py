@@ -3,15 +3,8 @@
 Failed requests are rows with 0 response tokens.
 """
 
-from bfio.workloads.cells import seconds, token_lengths
-from bfio.workloads.trace_format import RequestRow, Row, TraceFormat
-
-
-def parse(row: Row) -> RequestRow:
-    """Turn one row into a request."""
-    lengths = token_lengths(row, "Request tokens", "Response tokens")
-    return RequestRow(seconds(row, "Timestamp"), *lengths)
-
+from bfio.workloads.request_columns import RequestColumns, TimeColumn
+from bfio.workloads.trace_format import TraceFormat
 
 FORMAT = TraceFormat(
     name="burstgpt-1",
@@ -20,5 +13,5 @@ FORMAT = TraceFormat(
     columns=(
         "Timestamp", "Model", "Request tokens", "Response tokens", "Total tokens", "Log Type",
     ),
-    parse=parse,
+    parse=RequestColumns("Request tokens", "Response tokens", TimeColumn("Timestamp")),
 )  # fmt: skip

@@ -11,5 +11,5 @@ FORMAT = TraceFormat(
     description="BurstGPT release 3 (adds session and elapsed time)",
     source=burstgpt_1.FORMAT.source,
     columns=("Timestamp", "Session ID", "Elapsed time", *burstgpt_1.FORMAT.columns[1:]),
-    parse=burstgpt_1.parse,
+    parse=burstgpt_1.FORMAT.parse,
 )

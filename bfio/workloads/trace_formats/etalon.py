@@ -4,19 +4,13 @@ The published files also have ``num_total_tokens`` and ``pd_ratio``. Neither is 
 format write prefill/decode and decode/prefill under that one name.
 """
 
-from bfio.workloads.cells import token_lengths
-from bfio.workloads.trace_format import RequestRow, Row, TraceFormat
-
-
-def parse(row: Row) -> RequestRow:
-    """Turn one row into a request without an arrival time."""
-    return RequestRow(None, *token_lengths(row, "num_prefill_tokens", "num_decode_tokens"))
-
+from bfio.workloads.request_columns import RequestColumns
+from bfio.workloads.trace_format import TraceFormat
 
 FORMAT = TraceFormat(
     name="etalon",
     description="Etalon processed traces (token counts, no arrival times)",
     source="project-etalon/etalon; Agrawal et al., Georgia Tech",
     columns=("num_prefill_tokens", "num_decode_tokens"),
-    parse=parse,
+    parse=RequestColumns("num_prefill_tokens", "num_decode_tokens"),
 )

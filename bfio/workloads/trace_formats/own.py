@@ -3,22 +3,16 @@
 Times are kept as they are, so that a window cut out of a longer trace keeps its place in it.
 """
 
-from bfio.workloads.cells import is_blank, seconds, token_lengths
-from bfio.workloads.trace_format import RequestRow, Row, TraceFormat
-
-
-def parse(row: Row) -> RequestRow:
-    """Turn one row into a request; a blank arrival time means that there is none."""
-    lengths = token_lengths(row, "prompt_tokens", "output_tokens")
-    blank = is_blank(row, "arrival_time_s")
-    return RequestRow(None if blank else seconds(row, "arrival_time_s"), *lengths)
-
+from bfio.workloads.request_columns import RequestColumns, TimeColumn
+from bfio.workloads.trace_format import TraceFormat
 
 FORMAT = TraceFormat(
     name="bfio",
     description="this project's own format (what `bfio traces convert` writes)",
     source="bfio",
     columns=("arrival_time_s", "prompt_tokens", "output_tokens"),
-    parse=parse,
+    parse=RequestColumns(
+        "prompt_tokens", "output_tokens", TimeColumn("arrival_time_s", may_be_blank=True)
+    ),
     keeps_times=True,
 )

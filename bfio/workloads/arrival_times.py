@@ -1,0 +1,145 @@
+"""Exact arrival times in little room: whole ticks of one length."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from math import gcd, lcm
+from typing import Self, overload
+
+import numpy as np
+
+from formulations.arrays import BoolArray, FloatArray, IntArray, frozen
+
+#: Integers up to it are exact as floats, and so is the nearest float to their quotient.
+_EXACT_FLOAT = 2**53
+_MAX_INT64 = 2**63 - 1
+
+
+class ArrivalTimes(Sequence[Fraction]):
+    """Exact times as a sequence of Fractions, kept as ``ticks / per_second`` in lowest terms.
+
+    Parameters
+    ----------
+    ticks : IntArray
+        Shape (n,), whole numbers: int64, or Python integers where these do not fit.
+    per_second : int
+        Ticks of one second, >= 1.
+    """
+
+    __slots__ = ("per_second", "ticks")
+
+    def __init__(self, ticks: IntArray, per_second: int) -> None:
+        common = gcd(int(np.gcd.reduce(ticks)) if len(ticks) else 0, per_second)
+        self.ticks: IntArray = frozen(_shortest(ticks // common if common > 1 else ticks.view()))
+        self.per_second = per_second // common
+
+    @classmethod
+    def of(cls, times: Iterable[Fraction]) -> Self:
+        """Return times given one by one [s]."""
+        if isinstance(times, cls):
+            return times
+        exact = [Fraction(time) for time in times]
+        per_second = lcm(*{time.denominator for time in exact})
+        ticks = [time.numerator * (per_second // time.denominator) for time in exact]
+        return cls(np.array(ticks, dtype=object), per_second)
+
+    def __len__(self) -> int:
+        return len(self.ticks)
+
+    @overload
+    def __getitem__(self, index: int) -> Fraction: ...
+    @overload
+    def __getitem__(self, index: slice) -> "ArrivalTimes": ...
+    def __getitem__(self, index: int | slice) -> "Fraction | ArrivalTimes":
+        if isinstance(index, slice):
+            return ArrivalTimes(self.ticks[index], self.per_second)
+        return Fraction(int(self.ticks[index]), self.per_second)
+
+    def __iter__(self) -> Iterator[Fraction]:
+        return (Fraction(tick, self.per_second) for tick in self.ticks.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        if not isinstance(other, ArrivalTimes):
+            return tuple(self) == tuple(other)
+        same = self.per_second == other.per_second or not len(self)
+        return bool(same and np.array_equal(self.ticks, other.ticks))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "ArrivalTimes()"
+        return f"ArrivalTimes({len(self)} from {float(self[0]):g} s to {float(self[-1]):g} s)"
+
+    @classmethod
+    def joined(cls, parts: Sequence["ArrivalTimes"]) -> "ArrivalTimes":
+        """Return the times of all parts, one part after the other."""
+        per_second = lcm(*(part.per_second for part in parts))
+        return cls(np.concatenate([part.ticks_of(per_second) for part in parts]), per_second)
+
+    def plus(self, seconds: Fraction) -> "ArrivalTimes":
+        """Return all times later by so many seconds, or earlier."""
+        per_second = lcm(self.per_second, seconds.denominator)
+        ticks, more = self.ticks_of(per_second), int(seconds * per_second)
+        if _largest(ticks) + abs(more) > _MAX_INT64:
+            ticks = ticks.astype(object)
+        return ArrivalTimes(ticks + more, per_second)
+
+    def since_first(self) -> "ArrivalTimes":
+        """Return the times as they pass from the first one on."""
+        return self.plus(-self[0]) if len(self) else self
+
+    def at(self, indices: IntArray | BoolArray) -> "ArrivalTimes":
+        """Return some of the times, as an index or a mask of an array picks them."""
+        return ArrivalTimes(self.ticks[indices], self.per_second)
+
+    def scaled(self, factor: Fraction) -> "ArrivalTimes":
+        """Return all times multiplied by a factor > 0."""
+        ticks = self.ticks
+        if factor.numerator != 1:
+            # The product may be longer than 64 bits.
+            ticks = ticks.astype(object) * factor.numerator
+        return ArrivalTimes(ticks, self.per_second * factor.denominator)
+
+    def seconds(self) -> FloatArray:
+        """Return the float64 nearest to each time, shape (n,) [s]."""
+        return self._nearest(self.ticks)
+
+    def rounded_up(self, units_per_second: Fraction) -> IntArray:
+        """Return the first whole unit of a clock at or after each time, shape (n,).
+
+        As ``ticks``, they are Python integers where int64 does not hold them.
+        """
+        ratio = units_per_second / self.per_second
+        ticks = self.ticks
+        if _largest(ticks) * ratio.numerator > _MAX_INT64 or ratio.denominator > _MAX_INT64:
+            ticks = ticks.astype(object)
+        return _shortest(-(-ticks * ratio.numerator // ratio.denominator))
+
+    def gaps(self) -> FloatArray:
+        """Return the float64 nearest to each difference of neighbours, shape (n-1,) [s]."""
+        # Exact differences first: large origins would cost the gaps their digits in floats.
+        return self._nearest(np.diff(self.ticks))
+
+    def ticks_of(self, per_second: int) -> IntArray:
+        """Return the times in shorter ticks, a multiple of its own in a second."""
+        factor = per_second // self.per_second
+        longer = _largest(self.ticks) * factor > _MAX_INT64
+        return (self.ticks.astype(object) if longer else self.ticks) * factor
+
+    def _nearest(self, ticks: IntArray) -> FloatArray:
+        if max(_largest(ticks), self.per_second) <= _EXACT_FLOAT:
+            return np.asarray(ticks.astype(np.int64) / self.per_second, dtype=np.float64)
+        # The quotient of Python integers is the nearest float, whatever their length.
+        return np.array([tick / self.per_second for tick in ticks.tolist()], dtype=np.float64)
+
+
+def _largest(ticks: IntArray) -> int:
+    return max(-int(ticks.min()), int(ticks.max())) if len(ticks) else 0
+
+
+def _shortest(ticks: IntArray) -> IntArray:
+    """Return Python integers as int64, if these are long enough."""
+    return ticks.astype(np.int64) if _largest(ticks) <= _MAX_INT64 else ticks

@@ -1,0 +1,140 @@
+"""Traces of no published format: columns that the user names, or whose names leave no doubt."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from bfio.workloads.cells import has_offset, is_timestamp
+from bfio.workloads.request_columns import RequestColumns, TimeColumn, TimeText
+from bfio.workloads.trace_format import Layout, Row, TraceFormat
+from formulations.errors import InputError, use_one_of
+
+#: What a column can be, and how many of its numbers make a second.
+ARRIVALS = {"arrival": 1, "arrival_ms": 10**3, "arrival_us": 10**6, "arrival_ns": 10**9}
+ROLES = (*ARRIVALS, "prompt", "output")
+_EXAMPLE = "write arrival=NAME,prompt=NAME,output=NAME"
+
+# Names as they are in use, in lower case without anything but letters and digits.
+_PROMPTS = frozenset((
+    "prompt", "prompttokens", "promptlength", "promptlen", "promptsize", "numprompttokens",
+    "nprompttokens", "input", "inputtokens", "inputlength", "inputlen", "inputsize",
+    "numinputtokens", "isl", "prefilltokens", "numprefilltokens", "contexttokens",
+    "contextlength", "requesttokens", "tokensin", "tokenizedpromptlength",
+))  # fmt: skip
+_OUTPUTS = frozenset((
+    "output", "outputtokens", "outputlength", "outputlen", "outputsize", "numoutputtokens",
+    "osl", "completiontokens", "completionlength", "numcompletiontokens", "generatedtokens",
+    "generationtokens", "generationlength", "responsetokens", "responselength",
+    "decodetokens", "numdecodetokens", "decodelength", "tokensout",
+))  # fmt: skip
+_ARRIVALS = frozenset((
+    "arrival", "arrivaltime", "arrivaltimestamp", "arrived", "arrivedat", "timestamp",
+    "time", "ts", "requesttime", "requesttimestamp", "starttime", "startedat", "submittime",
+    "submittedat", "createdat", "datetime", "date",
+))  # fmt: skip
+_UNIT = re.compile(r"[ _([\[]+(s|sec|secs|seconds?|ms|millis|milliseconds?|us|micros|ns)[)\]]*$")
+_ROLE_OF_UNIT = {"s": "arrival", "m": "arrival_ms", "u": "arrival_us", "n": "arrival_ns"}
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """Return the columns that ``role=name,role=name`` gives.
+
+    Raises
+    ------
+    InputError
+        If that is not how it is written.
+    """
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        role, equals, name = part.partition("=")
+        if not equals or not name.strip():
+            raise InputError("--columns", f"{part!r} names no column", _EXAMPLE)
+        if role.strip() in found:
+            raise InputError("--columns", f"{role.strip()} is given twice", "remove one of them")
+        found[role.strip()] = name.strip()
+    return found
+
+
+def named_format(
+    columns: Mapping[str, str], layout: Layout, header: Sequence[str], first_row: Row
+) -> TraceFormat:
+    """Return the format of a table with the columns that a user names.
+
+    Parameters
+    ----------
+    columns : mapping
+        Name of the column of each role in `ROLES`; ``arrival`` is in seconds if it holds numbers.
+    layout, header, first_row
+        Of the table; the first row tells how dates are written.
+
+    Raises
+    ------
+    InputError
+        If a role is unknown, missing or given twice, or a column does not exist.
+    """
+    for role, name in columns.items():
+        if role not in ROLES:
+            raise InputError("--columns", f"unknown role {role!r}", use_one_of(role, ROLES))
+        if name not in header:
+            raise InputError("--columns", f"no column {name!r}", use_one_of(name, header))
+    for role in ("prompt", "output"):
+        if role not in columns:
+            raise InputError("--columns", f"no column for {role}", _EXAMPLE)
+    arrivals = [role for role in ARRIVALS if role in columns]
+    if len(arrivals) > 1:
+        raise InputError("--columns", f"{arrivals[0]} and {arrivals[1]}", "give one of them")
+    arrival = _time_column(arrivals[0], columns[arrivals[0]], first_row) if arrivals else None
+    parse = RequestColumns(columns["prompt"], columns["output"], arrival)
+    return TraceFormat(
+        name=f"columns {_written(columns)}",
+        description="columns that the user names",
+        source="the user",
+        columns=parse.names,
+        parse=parse,
+        layout=layout,
+    )
+
+
+def guessed_columns(header: Sequence[str], first_row: Row) -> dict[str, str]:
+    """Return the columns that names in use suggest, as far as there is one for a role.
+
+    An arrival time is among them even if its unit is a guess; see `is_certain`.
+    """
+    guessed: dict[str, str] = {}
+    for role, names in (("arrival", _ARRIVALS), ("prompt", _PROMPTS), ("output", _OUTPUTS)):
+        found = [name for name in header if _plain(_UNIT.sub("", name.lower())) in names]
+        if len(found) == 1:
+            unit = _UNIT.search(found[0].lower())
+            numbers = role == "arrival" and unit and not is_timestamp(first_row, found[0])
+            guessed[_ROLE_OF_UNIT[unit[1][0]] if unit and numbers else role] = found[0]
+    return {role: guessed[role] for role in ROLES if role in guessed}
+
+
+def is_certain(guessed: Mapping[str, str], header: Sequence[str], first_row: Row) -> bool:
+    """Whether guessed columns leave no doubt: lengths are there, and no unit is assumed."""
+    if "prompt" not in guessed or "output" not in guessed:
+        return False
+    timed = [name for name in header if _plain(_UNIT.sub("", name.lower())) in _ARRIVALS]
+    if len(timed) > 1:
+        return False
+    return all(_UNIT.search(name.lower()) or is_timestamp(first_row, name) for name in timed)
+
+
+def suggested_columns(guessed: Mapping[str, str]) -> str:
+    """Return what to write for ``columns``, with NAME for what is not guessed."""
+    named = {"prompt": "NAME", "output": "NAME"} | dict(guessed)
+    return _written({role: named[role] for role in ROLES if role in named})
+
+
+def _time_column(role: str, name: str, first_row: Row) -> TimeColumn:
+    if not is_timestamp(first_row, name):
+        return TimeColumn(name, per_second=ARRIVALS[role])
+    text = TimeText.OFFSET if has_offset(first_row, name) else TimeText.LOCAL
+    return TimeColumn(name, text)
+
+
+def _written(columns: Mapping[str, str]) -> str:
+    return ",".join(f"{role}={name}" for role, name in columns.items())
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name)

@@ -1,0 +1,205 @@
+"""Whole columns at once: the fast reader of CSV traces that have nothing wrong in them.
+
+It takes what it can read exactly as the reader of rows does. All else, such as a quoted cell, a
+number with an exponent or a damaged row, is `Irregular`: then the reader of rows reads the file,
+or says what is wrong and where.
+"""
+
+import codecs
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from bfio.workloads.arrival_times import ArrivalTimes
+from bfio.workloads.decimals import MAX_SECONDS
+from bfio.workloads.read_requests import Columns
+from bfio.workloads.request_columns import RequestColumns, TimeColumn, TimeText
+from formulations.arrays import MAX_TOKENS, IntArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Bytes read at once; half of the longest line that the reader of rows accepts.
+_BLOCK = 2_000_000
+_WHOLE = r"^[0-9]{1,18}$"
+_WHOLE_FLOAT = r"^[0-9]{1,15}(\.0*)?$"
+_NUMBER = r"^[0-9]{1,18}(\.[0-9]{1,15})?$"
+_TIMESTAMP = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
+    r"(Z|[+-][0-9]{2}:[0-9]{2})?$"
+)
+_ZONE = r"(Z|[+-][0-9]{2}:[0-9]{2})$"
+#: Seconds from the first day of year 1 to that of 1970, where clocks of computers begin.
+_EPOCH_S = 719_163 * 86_400
+
+
+class Irregular(Exception):  # noqa: N818 — not an error: another reader goes on
+    """Not to be read column by column."""
+
+
+def read_columns(
+    content: BinaryIO,
+    delimiter: str,
+    header: "Sequence[str]",
+    columns: RequestColumns,
+    limit: int | None,
+) -> Columns:
+    """Read the rows of a CSV file.
+
+    Parameters
+    ----------
+    content : BinaryIO
+        The file, behind its header.
+    delimiter : str
+        What stands between cells.
+    header : sequence of str
+        The names of all columns.
+    columns : RequestColumns
+        Those that are read.
+    limit : int, optional
+        Stop once there are so many requests with output.
+
+    Raises
+    ------
+    Irregular
+        If the file is to be read row by row.
+    """
+    read = csv.ReadOptions(use_threads=False, column_names=list(header), block_size=2 * _BLOCK)
+    cells = csv.ParseOptions(delimiter=delimiter, quote_char=False)
+    texts = csv.ConvertOptions(
+        include_columns=list(columns.names), column_types=dict.fromkeys(header, pa.string())
+    )
+    parts, kept = [], 0
+    for block in _blocks(content):
+        try:
+            table = csv.read_csv(pa.BufferReader(block), read, cells, texts)
+        except pa.ArrowInvalid:
+            raise Irregular from None
+        part = from_texts(table, columns)
+        parts.append(part)
+        kept += int(np.count_nonzero(part.output))
+        if limit is not None and kept >= limit:
+            break
+    return _joined(parts)
+
+
+def from_texts(table: pa.Table, columns: RequestColumns) -> Columns:
+    """Return the requests of a table of texts.
+
+    Raises
+    ------
+    Irregular
+        If some cell is not written in the plainest way.
+    """
+    prompt = _lengths(table[columns.prompt])
+    output = _lengths(table[columns.output])
+    if np.any((prompt == 0) & (output > 0)):
+        raise Irregular
+    times = None if columns.arrival is None else _times(table, columns.arrival)
+    return Columns(prompt, output, times)
+
+
+def _blocks(content: BinaryIO) -> Iterator[bytes]:
+    """Yield whole lines, with only what both readers take for the same cells."""
+    while block := content.read(_BLOCK):
+        if len(block) == _BLOCK and b"\n" not in block:
+            raise Irregular
+        lines = block + content.readline(2 * _BLOCK)
+        if b'"' in lines or b"\0" in lines or lines.count(b"\r") != lines.count(b"\r\n"):
+            raise Irregular
+        # The reader of blocks would take such a mark for the beginning of a file.
+        if lines.startswith(codecs.BOM_UTF8):
+            raise Irregular
+        if not lines.isascii():
+            _check_utf8(lines)
+        if lines.strip():
+            yield lines
+
+
+def _check_utf8(lines: bytes) -> None:
+    try:
+        lines.decode()
+    except UnicodeDecodeError:
+        raise Irregular from None
+
+
+def _matching(texts: pa.ChunkedArray, *patterns: str) -> tuple[pa.ChunkedArray, int]:
+    """Return the texts, maybe without white space around, and which pattern all of them match."""
+    for cells in (texts, None):
+        found = pc.ascii_trim_whitespace(texts) if cells is None else cells
+        for which, pattern in enumerate(patterns):
+            # Without a missing cell, and without an entry that does not match.
+            if pc.all(pc.match_substring_regex(found, pattern), skip_nulls=False).as_py():
+                return found, which
+    raise Irregular
+
+
+def _lengths(texts: pa.ChunkedArray) -> IntArray:
+    found, which = _matching(texts, _WHOLE, _WHOLE_FLOAT)
+    if which == 1:
+        found = pc.cast(found, pa.float64())
+    lengths = pc.cast(found, pa.int64()).to_numpy()
+    if lengths.max(initial=0) > MAX_TOKENS:
+        raise Irregular
+    return np.asarray(lengths)
+
+
+def _times(table: pa.Table, column: TimeColumn) -> ArrivalTimes | None:
+    texts = table[column.name]
+    if column.may_be_blank and pc.all(pc.equal(texts, "")).as_py():
+        return None
+    if column.text is not TimeText.NUMBER:
+        return _timestamps(texts, has_zone=column.text is TimeText.OFFSET)
+    times = _numbers(texts)
+    if int(times.ticks.max(initial=0)) > MAX_SECONDS * column.per_second * times.per_second:
+        raise Irregular
+    return ArrivalTimes(times.ticks, times.per_second * column.per_second)
+
+
+def _numbers(texts: pa.ChunkedArray) -> ArrivalTimes:
+    found, _ = _matching(texts, _NUMBER)
+    point = pc.find_substring(found, ".")
+    decimals = pc.if_else(
+        pc.less(point, 0), 0, pc.subtract(pc.subtract(pc.utf8_length(found), point), 1)
+    )
+    most = pc.max(decimals).as_py() or 0
+    exact = pc.cast(found, pa.decimal128(38, most)).combine_chunks()
+    words = np.frombuffer(exact.buffers()[1], dtype="<i8").reshape(-1, 2)
+    words = words[exact.offset : exact.offset + len(exact)]
+    # The upper half of each number, and the highest bit of the lower one.
+    if np.any(words[:, 1] != 0) or np.any(words[:, 0] < 0):
+        raise Irregular
+    return ArrivalTimes(words[:, 0].copy(), 10**most)
+
+
+def _timestamps(texts: pa.ChunkedArray, *, has_zone: bool) -> ArrivalTimes:
+    found, _ = _matching(texts, _TIMESTAMP)
+    zones = pc.match_substring_regex(found, _ZONE)
+    if not pc.all(zones if has_zone else pc.invert(zones)).as_py():
+        raise Irregular
+    try:
+        stamps = pc.cast(found, pa.timestamp("ns", "UTC" if has_zone else None))
+    except pa.ArrowInvalid:
+        raise Irregular from None
+    return ArrivalTimes(pc.cast(stamps, pa.int64()).to_numpy().copy(), 10**9).plus(
+        Fraction(_EPOCH_S)
+    )
+
+
+def _joined(parts: "Sequence[Columns]") -> Columns:
+    if not parts:
+        nothing = np.zeros(0, dtype=np.int64)
+        return Columns(nothing, nothing, None)
+    times = [part.times for part in parts if part.times is not None]
+    if times and len(times) < len(parts):
+        raise Irregular
+    return Columns(
+        np.concatenate([part.prompt for part in parts]),
+        np.concatenate([part.output for part in parts]),
+        ArrivalTimes.joined(times) if times else None,
+    )

@@ -1,0 +1,71 @@
+"""Which columns of a table hold a request: by its format, by its names, or as the user says."""
+
+import shlex
+from collections.abc import Mapping
+
+from bfio.workloads.column_choice import (
+    guessed_columns,
+    is_certain,
+    named_format,
+    parse_columns,
+    suggested_columns,
+)
+from bfio.workloads.tables import Table
+from bfio.workloads.trace_format import TraceFormat
+from bfio.workloads.trace_formats import formats
+from formulations.errors import InputError
+
+
+def detected_format(
+    table: Table,
+    source: str,
+    columns: Mapping[str, str] | str | None = None,
+    *,
+    is_file: bool = True,
+) -> TraceFormat:
+    """Return the format of a table.
+
+    Parameters
+    ----------
+    table : Table
+        Its layout, header and first row.
+    source : str
+        Name of the file or frame, for errors.
+    columns : mapping or str, optional
+        Columns that the user names; see `bfio.workloads.column_choice`.
+    is_file : bool
+        Whether a command can read it.
+
+    Raises
+    ------
+    InputError
+        If no known format has its columns and their names leave doubts, with what to write.
+    """
+    if isinstance(columns, str):
+        columns = parse_columns(columns)
+    if columns is not None:
+        return named_format(columns, table.layout, table.header, table.first_row)
+    matching = [f for f in formats() if f.matches(table.layout, table.header, table.first_row)]
+    if matching:
+        # The format that accounts for most columns: BurstGPT 3 has all those of BurstGPT 1.
+        return max(matching, key=lambda f: len(f.columns))
+    guessed = guessed_columns(table.header, table.first_row)
+    if is_certain(guessed, table.header, table.first_row):
+        return named_format(guessed, table.layout, table.header, table.first_row)
+    raise _unknown(table, source, guessed, is_file)
+
+
+def _unknown(table: Table, source: str, guessed: Mapping[str, str], is_file: bool) -> InputError:
+    found = ", ".join(name[:30] for name in table.header[:8])
+    columns = suggested_columns(guessed)
+    remedy = f'name them: columns="{columns}"'
+    if is_file:
+        command = shlex.join(("bfio", "traces", "inspect", source, "--columns", columns))
+        remedy = f"name them: {command}"
+    if "arrival" in guessed:
+        remedy += "; arrival counts seconds, arrival_ms, arrival_us and arrival_ns what they say"
+    return InputError(
+        f"{source} line 1" if is_file else source,
+        f"no known trace format has the columns {found!r}",
+        remedy,
+    )

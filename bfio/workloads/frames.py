@@ -1,0 +1,78 @@
+"""Requests of data frames: tables of texts, which both readers of traces take."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bfio.workloads.columnar import Irregular, from_texts
+from bfio.workloads.detection import detected_format
+from bfio.workloads.read_requests import RowReader, with_output, workload_fields
+from bfio.workloads.request_columns import RequestColumns
+from bfio.workloads.tables import Record, Table
+from bfio.workloads.trace_format import Layout, Row
+from formulations.errors import InputError
+
+_FRAME = "give a frame of pandas or polars, a pyarrow table, or a mapping of columns"
+
+
+def frame_fields(
+    frame: object,
+    columns: Mapping[str, str] | str | None,
+    name: str,
+    skip_bad_rows: bool,
+) -> dict[str, Any]:
+    """Return what the workload of a frame is made of; see `Workload.from_frame`."""
+    texts = _frame_texts(frame, name)
+    table = _frame_table(texts)
+    trace_format = detected_format(table, name, columns, is_file=False)
+    try:
+        if not isinstance(trace_format.parse, RequestColumns):
+            raise Irregular
+        found = with_output(from_texts(texts, trace_format.parse))
+    except Irregular:
+        rows = RowReader(name, trace_format, skip_bad_rows, unit="row")
+        rows.collect(table.records, None)
+        found = rows.found()
+    return workload_fields(name, name, trace_format, found)
+
+
+def _frame_texts(frame: Any, name: str) -> pa.Table:
+    """Return the cells of a frame as texts; missing ones are empty.
+
+    Raises
+    ------
+    InputError
+        If it cannot be understood as a table.
+    """
+    try:
+        table = pa.table(dict(frame) if isinstance(frame, Mapping) else frame)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        what = " ".join(str(error).split())[:100]
+        raise InputError(name, f"no table: {what}", _FRAME) from None
+    columns = {column: _texts(table[column]) for column in table.column_names}
+    return pa.table(columns)
+
+
+def _frame_table(texts: pa.Table) -> Table:
+    """Return a table of texts as rows."""
+    first: Row = texts.slice(0, 1).to_pylist()[0] if texts.num_rows else {}
+    return Table(Layout.CSV, ",", tuple(texts.column_names), first, _rows(texts))
+
+
+def _rows(texts: pa.Table) -> Iterator[Record]:
+    """Yield the rows, numbered from 1."""
+    yield from enumerate(texts.to_pylist(), start=1)
+
+
+def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        # Written in universal time if it has a zone, and without one otherwise.
+        column = pc.cast(column, pa.timestamp("ns", "UTC" if kind.tz else None))
+    try:
+        texts = pc.cast(column, pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        texts = pa.chunked_array([pa.array([str(cell) for cell in column.to_pylist()])])
+    return pc.fill_null(texts, "")

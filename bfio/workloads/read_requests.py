@@ -1,0 +1,183 @@
+"""Requests as they are read, and how they become a workload: cleaned, ordered, counted."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from bfio.workloads.arrival_times import ArrivalTimes
+from bfio.workloads.decimals import format_decimal
+from bfio.workloads.tables import Record
+from bfio.workloads.trace_format import RequestRow, TraceFormat
+from formulations.arrays import IntArray
+from formulations.errors import InputError
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Requests as columns, in the order of the file, those without output included.
+
+    Parameters
+    ----------
+    prompt, output : IntArray
+        Shape (n,), lengths [tokens].
+    times : ArrivalTimes or None
+        Arrival times.
+    """
+
+    prompt: IntArray
+    output: IntArray
+    times: ArrivalTimes | None
+
+
+@dataclass(frozen=True)
+class ReadRequests:
+    """What was read of a file: requests with output in its order, and an account of the rest."""
+
+    prompt: IntArray
+    output: IntArray
+    times: ArrivalTimes | None
+    earliest: Fraction | None
+    num_rows: int
+    num_dropped: int
+    num_skipped: int = 0
+    first_bad_row: str | None = None
+
+
+def with_output(found: Columns, limit: int | None = None) -> ReadRequests:
+    """Leave out requests without output, and what comes after the last that is wanted."""
+    kept = np.flatnonzero(found.output)
+    num_rows = len(found.output)
+    if limit is not None and len(kept) >= limit:
+        kept = kept[:limit]
+        num_rows = int(kept[-1]) + 1
+    times, earliest = found.times, None
+    if times is not None and num_rows:
+        earliest = times[int(np.argmin(times.ticks[:num_rows]))]
+        times = times.at(kept)
+    lengths = found.prompt[kept], found.output[kept]
+    return ReadRequests(*lengths, times, earliest, num_rows, num_rows - len(kept))
+
+
+@dataclass
+class RowReader:
+    """Requests read so far row by row, and what was left out."""
+
+    source: str
+    format: TraceFormat
+    skip_bad_rows: bool
+    unit: str = "line"
+    requests: list[RequestRow] = field(default_factory=list)
+    timed: bool | None = None
+    earliest: Fraction | None = None
+    num_rows: int = 0
+    num_dropped: int = 0
+    num_skipped: int = 0
+    first_bad_row: str | None = None
+
+    def collect(self, records: Iterator[Record], limit: int | None) -> None:
+        """Read rows until they end or ``limit`` requests are kept."""
+        for line, row in records:
+            self.num_rows += 1
+            try:
+                if isinstance(row, InputError):
+                    raise row
+                request = self.format.parse(row)
+            except InputError as error:
+                self._reject(line, error)
+                continue
+            self._accept(line, request)
+            if len(self.requests) == limit:
+                return
+
+    def found(self) -> ReadRequests:
+        """Return them as arrays."""
+        lengths = [(request.prompt_tokens, request.output_tokens) for request in self.requests]
+        prompt, output = np.array(lengths, dtype=np.int64).reshape(-1, 2).T.copy()
+        arrivals = [request.arrival for request in self.requests if request.arrival is not None]
+        return ReadRequests(
+            prompt,
+            output,
+            ArrivalTimes.of(arrivals) if self.timed else None,
+            self.earliest,
+            self.num_rows,
+            self.num_dropped,
+            self.num_skipped,
+            self.first_bad_row,
+        )
+
+    def _accept(self, line: int, request: RequestRow) -> None:
+        timed = request.arrival is not None
+        if self.timed is None:
+            self.timed = timed
+        if timed != self.timed:
+            # Not a bad row to skip: there is no telling which rows of such a file are right.
+            raise InputError(
+                f"{self.source} {self.unit} {line}",
+                "some rows have an arrival time and some have none",
+                "give every row a time, or none",
+            )
+        if request.arrival is not None and (
+            self.earliest is None or request.arrival < self.earliest
+        ):
+            self.earliest = request.arrival
+        if request.output_tokens == 0:
+            self.num_dropped += 1
+        else:
+            self.requests.append(request)
+
+    def _reject(self, line: int, error: InputError) -> None:
+        where = f"{self.source} {self.unit} {line} {error.where}".rstrip()
+        located = InputError(where, error.what, error.remedy)
+        if not self.skip_bad_rows:
+            raise located from None
+        self.num_skipped += 1
+        self.first_bad_row = self.first_bad_row or f"{where}: {error.what}"
+
+
+def workload_fields(
+    source: str, name: str, trace_format: TraceFormat, found: ReadRequests
+) -> dict[str, Any]:
+    """Return what a `bfio.workloads.workload.Workload` is made of, in order of arrival.
+
+    Raises
+    ------
+    InputError
+        If there is no request.
+    """
+    if not len(found.output):
+        raise InputError(
+            source,
+            f"no requests ({found.num_rows} rows, {found.num_dropped} without output, "
+            f"{found.num_skipped} bad)",
+            "give a trace with at least one request",
+        )
+    provenance: dict[str, object] = {
+        "file": source,
+        "format": trace_format.name,
+        "rows": found.num_rows,
+        "dropped_zero_output": found.num_dropped,
+        "skipped_bad_rows": found.num_skipped,
+        "first_bad_row": found.first_bad_row,
+        "out_of_order_rows": 0,
+        "time_origin_s": None,
+    }
+    prompt, output, times = found.prompt, found.output, found.times
+    if times is not None and found.earliest is not None:
+        origin = Fraction(0) if trace_format.keeps_times else found.earliest
+        provenance["time_origin_s"] = format_decimal(origin, "time")
+        num_late = int(np.count_nonzero(times.ticks < np.maximum.accumulate(times.ticks)))
+        provenance["out_of_order_rows"] = num_late
+        if num_late:
+            order = np.argsort(times.ticks, kind="stable")
+            prompt, output, times = prompt[order], output[order], times.at(order)
+        times = times.plus(-origin)
+    return {
+        "prompt_tokens": prompt,
+        "output_tokens": output,
+        "arrival_times": times,
+        "name": name,
+        "provenance": provenance,
+    }

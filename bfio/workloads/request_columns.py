@@ -1,0 +1,92 @@
+"""Which columns hold a request, as data: one statement for both readers.
+
+The reader of rows parses with it cell by cell and says what is wrong where
+(`RequestColumns.__call__`); the reader of columns (`bfio.workloads.columnar`) takes whole columns
+that have nothing wrong in them.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from bfio.workloads.cells import has_offset, is_blank, seconds, timestamp, token_lengths
+from bfio.workloads.trace_format import RequestRow, Row
+
+
+class TimeText(StrEnum):
+    """How a column of times is written."""
+
+    #: Decimal numbers of a unit.
+    NUMBER = "number"
+    #: Dates and times without a UTC offset.
+    LOCAL = "local"
+    #: Dates and times with one.
+    OFFSET = "offset"
+
+
+@dataclass(frozen=True)
+class TimeColumn:
+    """A column of arrival times.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    text : TimeText
+        How it is written.
+    per_second : int
+        Of numbers: how many make a second.
+    may_be_blank : bool
+        Whether a blank column means that there are no times.
+    """
+
+    name: str
+    text: TimeText = TimeText.NUMBER
+    per_second: int = 1
+    may_be_blank: bool = False
+
+    def __call__(self, row: Row) -> Fraction | None:
+        """Return the time of a row [s], exactly."""
+        if self.may_be_blank and is_blank(row, self.name):
+            return None
+        if self.text is TimeText.NUMBER:
+            return seconds(row, self.name, per_second=self.per_second)
+        return timestamp(row, self.name, offset=self.text is TimeText.OFFSET)
+
+    def accepts(self, row: Row) -> bool:
+        """Tell whether the cell of a first row carries a UTC offset if the others are to."""
+        return has_offset(row, self.name) == (self.text is TimeText.OFFSET)
+
+
+@dataclass(frozen=True)
+class RequestColumns:
+    """The columns of a request.
+
+    Parameters
+    ----------
+    prompt, output : str
+        Columns of lengths [tokens].
+    arrival : TimeColumn, optional
+        Column of arrival times.
+    """
+
+    prompt: str
+    output: str
+    arrival: TimeColumn | None = None
+
+    def __call__(self, row: Row) -> RequestRow:
+        """Turn one row into a request.
+
+        Raises
+        ------
+        InputError
+            Naming the column.
+        """
+        lengths = token_lengths(row, self.prompt, self.output)
+        return RequestRow(self.arrival(row) if self.arrival else None, *lengths)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns, the arrival time first."""
+        arrival = () if self.arrival is None else (self.arrival.name,)
+        return (*arrival, self.prompt, self.output)

@@ -1,0 +1,170 @@
+"""Tables of no published format: columns that are named, or whose names leave no doubt."""
+
+import datetime
+import subprocess
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bfio.cli.main import main
+from bfio.workloads import Workload, read_trace
+from formulations.errors import InputError
+
+MESSY = """\
+Request ID;ts;input tokens;generated;Model
+1;2024-05-12T00:00:02.5+02:00;10;4;a
+2;2024-05-11T22:00:00Z;20.0;5;b
+3;2024-05-11 22:00:01 UTC;30;0;c
+"""
+
+
+def _file(folder: Path, text: str) -> Path:
+    path = folder / "my log.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_messy_table(tmp_path: Path) -> None:
+    """Semicolons, ISO times with zones, floats, a failed request: named columns are enough."""
+    columns = {"arrival": "ts", "prompt": "input tokens", "output": "generated"}
+    path = _file(tmp_path, MESSY)
+    workload = read_trace(path, columns=columns)
+    assert workload.prompt_tokens.tolist() == [20, 10]
+    assert workload.output_tokens.tolist() == [5, 4]
+    assert workload.arrival_times == (Fraction(0), Fraction(5, 2))
+    assert workload.provenance["dropped_zero_output"] == 1
+    assert workload.provenance["out_of_order_rows"] == 1
+    text = "arrival=ts,prompt=input tokens,output=generated"
+    assert workload.provenance["format"] == f"columns {text}"
+    assert read_trace(path, columns=text).arrival_times == workload.arrival_times
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "arrival"),
+    [
+        ("isl,osl", "1,2", None),
+        ("Input Tokens,Output Tokens", "1,2", None),
+        ("prompt_len,completion_tokens,arrival_ms", "1,2,3000", 3),
+        ("arrival [s],prompt_tokens,generated_tokens", "1.5,7,8", Fraction(3, 2)),
+        ("Timestamp (ns),input_length,output_length", "5,7,8", Fraction(5, 10**9)),
+        ("created_at,input,output", "2024-01-01 00:00:00,7,8", 0),
+    ],
+)
+def test_names_in_use(tmp_path: Path, header: str, row: str, arrival: object) -> None:
+    """Where names leave no doubt nothing need be said; units in names are respected."""
+    later = row.replace("3000", "6000").replace("1.5", "3").replace("5,7", "10,7")
+    workload = read_trace(_file(tmp_path, f"{header}\n{row}\n{later}\n"))
+    assert len(workload) == 2
+    times = workload.arrival_times
+    assert (None if times is None else list(times)) == (None if arrival is None else [0, arrival])
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "columns"),
+    [
+        ("timestamp,input_tokens,output_tokens", "5,7,8",
+         "arrival=timestamp,prompt=input_tokens,output=output_tokens"),
+        ("a,b,c", "1,2,3", "prompt=NAME,output=NAME"),
+        ("input_tokens,c", "1,2", "prompt=input_tokens,output=NAME"),
+        ("input_tokens,prompt_tokens,output_tokens", "1,2,3", "prompt=NAME,output=output_tokens"),
+        ("start_time_s,arrival_s,isl,osl", "1,2,3,4", "prompt=isl,output=osl"),
+    ],
+)  # fmt: skip
+def test_doubt_ends_in_a_command(tmp_path: Path, header: str, row: str, columns: str) -> None:
+    """A unit is never assumed; the error prints what would read the file."""
+    path = _file(tmp_path, f"{header}\n{row}\n")
+    with pytest.raises(InputError) as caught:
+        read_trace(path)
+    assert f"bfio traces inspect '{path}' --columns {columns}" in caught.value.remedy
+
+
+def test_the_printed_command_reads_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It can be pasted as it is."""
+    path = _file(tmp_path, "timestamp,input_tokens,output_tokens\n5,7,8\n")
+    assert main(["traces", "inspect", str(path)]) == 2
+    command = capsys.readouterr().err.partition("name them: bfio ")[2].partition(";")[0]
+    words = subprocess.run(
+        ["sh", "-c", f"printf '%s\\n' {command}"], capture_output=True, text=True, check=True
+    )
+    assert main([*words.stdout.splitlines(), "--json"]) == 0
+    assert '"requests": 1' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("prompt", "'prompt' names no column"),
+        ("prompt=,output=b", "'prompt=' names no column"),
+        ("prompt=a,prompt=b,output=c", "prompt is given twice"),
+        ("promt=a,output=b", "unknown role 'promt'; did you mean prompt"),
+        ("prompt=a,output=z", "no column 'z'"),
+        ("prompt=a", "no column for output"),
+        ("arrival=a,arrival_ms=b,prompt=a,output=b", "arrival and arrival_ms"),
+    ],
+)
+def test_bad_choices(tmp_path: Path, columns: str, message: str) -> None:
+    """Each is one line that says what to write."""
+    path = _file(tmp_path, "a,b\n1,2\n")
+    with pytest.raises(InputError) as caught:
+        read_trace(path, columns=columns)
+    assert message in str(caught.value)
+
+
+def test_columns_without_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    """They would be ignored without a word."""
+    assert main(["simulate", "--policy", "fcfs", "--columns", "prompt=a,output=b"]) == 2
+    assert "there is no trace to read" in capsys.readouterr().err
+
+
+UTC = datetime.UTC
+DAY = datetime.datetime(2024, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("arrival", "role"),
+    [
+        ([DAY + datetime.timedelta(seconds=2), DAY], "arrival"),
+        (np.array([2.0, 0.0]), "arrival"),
+        (np.array([3000, 1000]), "arrival_ms"),
+        (["2024-01-01 00:00:02", "2024-01-01 00:00:00"], "arrival"),
+        (pa.array([2 * 10**9, 0], pa.timestamp("ns")), "arrival"),
+        (["2e0", "0"], "arrival"),
+    ],
+)
+def test_frames(arrival: Any, role: str) -> None:
+    """Whatever type the columns have."""
+    frame = {"t": arrival, "in": np.array([1.0, 2.0]), "out": [3, 4]}
+    workload = Workload.from_frame(
+        frame, columns={role: "t", "prompt": "in", "output": "out"}, name="mine"
+    )
+    assert workload.name == "mine"
+    assert workload.prompt_tokens.tolist() == [2, 1]
+    assert workload.arrival_times == (Fraction(0), Fraction(2))
+    assert Workload.from_frame(pa.table(frame), columns=f"{role}=t,prompt=in,output=out").name
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (3, "mine: no table"),
+        ({"a": [1]}, 'name them: columns="prompt=NAME,output=NAME"'),
+        ({"input_tokens": [1, 2.5], "osl": [1, 2]}, "mine row 2 column 'input_tokens': '2.5'"),
+        ({"input_tokens": [1, None], "osl": [1, 2]}, "mine row 2 column 'input_tokens': ''"),
+        ({"input_tokens": [1, float("nan")], "osl": [1, 2]}, "mine row 2 column 'input_tokens'"),
+        ({"input_tokens": [], "osl": []}, "mine: no requests"),
+        ({"input_tokens": [[1]], "osl": [1]}, "mine row 1 column 'input_tokens'"),
+        ({"input_tokens": [1], "osl": [1, 2]}, "mine: no table"),
+    ],
+)
+def test_bad_frames(frame: object, message: str) -> None:
+    """Rows of a frame are numbered from 1."""
+    with pytest.raises(InputError) as caught:
+        Workload.from_frame(frame, name="mine")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
