@@ -148,7 +148,7 @@ def test_bad_arguments(bfio: Bfio, tmp_path: Path, arguments: list[str]) -> None
         b"arrival_time_s,prompt_tokens,output_tokens\n",
         b"who,what,when\n1,2,3\n",
         TRACE.replace("6", "-6").encode(),
-        TRACE.replace("6", "6.0").encode(),
+        TRACE.replace("6", "6.5").encode(),
         TRACE.replace("6", "NaN").encode(),
         TRACE.replace("6", "").encode(),
         TRACE.replace("6", "10000000000000").encode(),
