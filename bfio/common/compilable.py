@@ -7,12 +7,13 @@ global or as a variable of an enclosing function, is replaced by its own twin.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from dis import get_instructions
 from functools import cache
 from types import CellType, FunctionType
 from typing import Any, TypeVar, overload
 
 #: Only machine code calls an inner function: it needs no wrapper for Python, slow to compile.
-_INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -80,7 +81,7 @@ def linked(function: Callable[..., Any], **replaced: Callable[..., Any]) -> Any:
     """
     assert isinstance(function, FunctionType)
     names = function.__globals__
-    named = {name: names[name] for name in function.__code__.co_names if name in names}
+    named = {name: names[name] for name in _globals_of(function) if name in names}
     twins = {name: _twin(value) for name, value in (named | replaced).items()}
     copy = FunctionType(
         function.__code__,
@@ -91,6 +92,12 @@ def linked(function: Callable[..., Any], **replaced: Callable[..., Any]) -> Any:
     )
     copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
     return copy
+
+
+def _globals_of(function: FunctionType) -> set[str]:
+    # Not `co_names`: these include attributes, and one may be called as some function is.
+    code = get_instructions(function)
+    return {str(each.argval) for each in code if each.opname == "LOAD_GLOBAL"}
 
 
 def _twin(value: Any) -> Any:

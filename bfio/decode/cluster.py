@@ -91,9 +91,3 @@ def step_time(
 ) -> float:
     """Return the duration of a step, see `Cluster.step_time`; every loop of the engine asks it."""
     return overhead_s + token_time_s * max_load + mean_time_s * mean_load
-
-
-@compilable
-def fits(free_slots: int) -> bool:
-    """Whether one more request may start on a worker: the only place that says so."""
-    return free_slots > 0

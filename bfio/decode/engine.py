@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bfio.common.engine_choice import Engine
-from bfio.common.options import spelled_out
 from bfio.common.users_code import policy_statistics, users_code
 from bfio.decode import predictor_registry as predictors
 from bfio.decode.decisions import checked_decision
@@ -35,21 +34,9 @@ from bfio.decode.machine.records import Chunks, finished_run, step_view
 from bfio.decode.machine.state import (
     ACTIVE,
     ADMITTED,
-    BY_AGE,
-    ENDED,
     FINISHED,
     FIRST,
-    IMMEDIATE,
-    LOADS,
-    OUTPUT,
-    PROMPT,
-    QUEUED,
-    QUEUED_TOKENS,
-    REVEAL,
     REVEALED,
-    RUN,
-    RUNNING,
-    START,
     STEP,
     WAITING,
     new_state,
@@ -61,7 +48,6 @@ from bfio.decode.machine.window import (
     project_loads,
     remaining_of,
 )
-from bfio.decode.options import RunOptions
 from bfio.decode.policy import policy_name
 from bfio.decode.predictor import Lengths, predicted_remaining
 from bfio.decode.state import DecodeState
@@ -69,11 +55,9 @@ from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from bfio.decode.cluster import Cluster
-    from bfio.decode.drift import Drift
-    from bfio.decode.observers import Observer
+    from bfio.decode.observers import Watching
+    from bfio.decode.options import RunOptions
     from bfio.decode.policy import Policy
     from bfio.decode.predictor import Predictor
     from bfio.decode.run import Run
@@ -85,71 +69,42 @@ MAX_STEP_TOKENS = 2**62
 MAX_DRAIN_STEPS = 10**8
 
 
-@spelled_out(RunOptions)
-def simulate(
+def run_interpreted(
     workload: Workload,
     policy: Policy,
     cluster: Cluster,
-    *,
-    observers: Sequence[Observer] = (),
-    keep_trajectory: bool = True,
-    stop: Callable[[], bool] | None = None,
+    options: RunOptions,
+    watching: Watching,
     history: Workload | None = None,
-    options: RunOptions | None = None,
 ) -> Run:
-    """Simulate one policy on one workload, step by step.
+    """Run any policy step by step; `bfio.decode.simulation.simulate` states arguments and errors.
 
     Parameters
     ----------
-    workload : Workload
-        The requests.
-    policy : Policy
-        Called with a `DecodeState`, returns a worker or None per waiting request.
-    cluster : Cluster
-        The machine.
-    observers : sequence of Observer
-        Called after each step.
-    keep_trajectory : bool
-        Keep loads and running requests of every step and worker in the run.
-    stop : callable, optional
-        Asked before each step; True ends the run there, as ``steps`` would.
-    history : Workload, optional
-        Requests of the past, for named predictors that learn.
-    options : RunOptions, optional
-        How the run is made. Each field may be given as a keyword of its own instead.
-
-    Returns
-    -------
-    Run
-        The record.
-
-    Raises
-    ------
-    InputError
-        If an option is out of its domain, the policy answers badly, or it refuses to admit while
-        nothing runs and nothing can arrive (the run would never end).
+    workload, policy, cluster, options, watching, history
+        What is run, and how; the policy is no name but what it stands for.
     """
     began = perf_counter()
-    asked = run_options(policy, options or RunOptions())
+    asked = run_options(policy, options)
     lengths = predictors.lengths_of(asked.predictor)
     predictor = predictors.made(asked.predictor, workload, asked.seed, history)
     checked = replace(asked, predictor=predictor.name)
-    check_magnitude(workload, cluster, checked.drift)
-    check_length(workload, checked.steps)
-    run = _Interpreted(workload, policy, cluster, checked, lengths, predictor, keep_trajectory)
-    while not is_over(run.state) and not (stop is not None and stop()):
-        if run.advance() and observers:
+    check_run(workload, cluster, checked)
+    chunks = Chunks(cluster.workers, watching.keep_trajectory)
+    run = _Interpreted(workload, policy, cluster, checked, lengths, predictor, chunks)
+    while not is_over(run.state) and not watching.is_stopped():
+        if run.advance() and watching.observers:
             view = step_view(run.state, run.record, run.row, run.seen, run.decision)
-            for observer in observers:
+            for observer in watching.observers:
                 observer.on_step(view)
-    run.chunks.keep(run.record, run.row + 1)
+    chunks.keep(run.record, run.row + 1)
     return finished_run(
         policy=run.name,
         engine=Engine.REFERENCE,
         cluster=cluster,
         options=checked,
         state=run.state,
-        chunks=run.chunks,
+        chunks=chunks,
         statistics=policy_statistics(policy, run.name),
         wall_s=perf_counter() - began,
         decide_s=run.decide_s,
@@ -178,7 +133,7 @@ class _Interpreted:
         options: RunOptions,
         lengths: Lengths,
         predictor: Predictor,
-        keep_trajectory: bool,
+        chunks: Chunks,
     ) -> None:
         G, H = cluster.workers, options.horizon
         self.policy, self.name = policy, policy_name(policy)
@@ -187,9 +142,8 @@ class _Interpreted:
         known = lengths is Lengths.KNOWN
         self.state = new_state(workload, cluster, options, horizon=H, known=known)
         self.window = new_window(G, H, 0)
-        self.none_queued = np.zeros(G, dtype=np.int64)
         self.anywhere = np.ones(G, dtype=np.int64)
-        self.chunks = Chunks(G, keep_trajectory)
+        self.chunks = chunks
         self.record = self.chunks.new(min(256, self.chunks.most_steps))
         self.row = -1
         self.decide_s = 0.0
@@ -206,7 +160,7 @@ class _Interpreted:
         state, counters = self.state, self.state.counters
         reveal(state)
         self.seen = self.decision = None
-        if state.settings[IMMEDIATE]:
+        if state.settings.immediate:
             if counters[REVEALED] > counters[FIRST]:
                 self.bind()
             start_queued(state)
@@ -218,15 +172,15 @@ class _Interpreted:
         self.next_row()
         run_step(state, self.record, self.row)
         if self.predictor is not None and counters[FINISHED] > 0:
-            finished = np.sort(state.lists[ENDED, : counters[FINISHED]])
+            finished = np.sort(state.lists.ended[: counters[FINISHED]])
             with users_code(f"predictor {self.predictor.name}", remedy="mend the predictor"):
-                self.predictor.finished(finished, state.requests[OUTPUT, finished])
+                self.predictor.finished(finished, state.requests.output[finished])
         return True
 
     def next_row(self) -> None:
         """Go on to the next row of the record, in a new chunk if this one is full."""
         self.row += 1
-        if self.row == self.record.times.shape[1]:
+        if self.row == len(self.record.start_s):
             self.chunks.keep(self.record, self.row)
             self.record, self.row = self.chunks.new(min(2 * self.row, self.chunks.most_steps)), 0
 
@@ -235,8 +189,7 @@ class _Interpreted:
         state = self.state
         self.project_loads()
         for request in range(int(state.counters[FIRST]), int(state.counters[REVEALED])):
-            queued, tokens = state.workers[QUEUED], state.workers[QUEUED_TOKENS]
-            (worker,) = self.ask(np.array([request]), self.anywhere, queued, tokens)
+            (worker,) = self.ask(np.array([request]), self.anywhere)
             if worker is None:
                 raise InputError(
                     f"policy {self.name}, step {self.step}, request 0",
@@ -249,54 +202,56 @@ class _Interpreted:
     def decide(self) -> None:
         """Let the waiting requests start that the policy chooses."""
         state = self.state
-        free = self.slots - state.workers[RUNNING]
+        free = self.slots - state.workers.running
         if not free.any():
             return
         first = first_waiting(state)
         waiting = state.pool[first : state.counters[REVEALED]]
         self.project_loads()
-        for i, worker in enumerate(self.ask(waiting, free, self.none_queued, self.none_queued)):
-            if worker is not None:
-                admit(state, first + i, worker)
+        for i, worker in enumerate(self.ask(waiting, free)):
+            if worker is not None and not admit(state, first + i, worker):
+                raise InputError(
+                    f"policy {self.name}, step {self.step}, request {i}",
+                    f"worker {worker} has no free slot left",
+                    "respect state.free_slots",
+                )
         if state.counters[ADMITTED] > 0:
             close_gaps(state)
 
-    def ask(
-        self, requests: IntArray, free: IntArray, queued: IntArray, queued_tokens: IntArray
-    ) -> tuple[int | None, ...]:
+    def ask(self, requests: IntArray, free: IntArray) -> tuple[int | None, ...]:
         """Show the policy read-only copies, so that nothing it does reaches the run."""
-        state, window = self.state, self.window
-        sizes = state.requests[PROMPT, requests]
+        state, workers, step = self.state, self.state.workers, self.step
+        sizes = state.requests.prompt[requests]
         contributions = self.contributions(requests, sizes)
         self.seen = DecodeState(
-            step=self.step,
+            step=step,
             slots=self.slots,
-            loads=frozen(state.workers[LOADS].copy()),
-            projected_loads=frozen(window.base.copy()),
+            loads=frozen(workers.load.copy()),
+            projected_loads=frozen(self.window.base.copy()),
             free_slots=frozen(free.copy()),
-            running=frozen(state.workers[RUNNING].copy()),
-            queued=frozen(queued.copy()),
-            queued_tokens=frozen(queued_tokens.copy()),
+            running=frozen(workers.running.copy()),
+            queued=frozen(workers.queued.copy()),
+            queued_tokens=frozen(workers.queued_tokens.copy()),
             sizes=frozen(sizes),
-            ages=frozen(self.step - state.marks[REVEAL, requests]),
+            ages=frozen(step - state.marks.reveal[requests]),
             contributions=frozen(contributions),
             rng=self.rng,
         )
         began = perf_counter()
-        with users_code(f"policy {self.name}, step {self.step}", remedy="mend the policy"):
+        with users_code(f"policy {self.name}, step {step}", remedy="mend the policy"):
             answer = self.policy(self.seen)
         self.decide_s += perf_counter() - began
-        self.decision = checked_decision(answer, len(requests), free, self.name, self.step)
+        self.decision = checked_decision(answer, len(requests), len(free), self.name, step)
         return self.decision
 
     def project_loads(self) -> None:
         """Write the projected loads of this step to the window."""
         state = self.state
-        active = state.lists[RUN, : state.counters[ACTIVE]]
+        active = state.lists.running[: state.counters[ACTIVE]]
         remaining = active
-        if self.horizon > 0 and (self.predictor is not None or state.settings[BY_AGE]):
-            ages = self.step - state.marks[START, active]
-            remaining = self.remaining(active, ages, state.requests[OUTPUT, active] - ages)
+        if self.horizon > 0 and (self.predictor is not None or state.settings.by_age):
+            ages = self.step - state.marks.start[active]
+            remaining = self.remaining(active, ages, state.requests.output[active] - ages)
             if self.predictor is not None:
                 note_predicted(state, remaining)
         project_loads(state, self.window, remaining)
@@ -307,7 +262,7 @@ class _Interpreted:
             return sizes[:, None].copy()
         loads = np.empty((len(requests), self.horizon + 1), dtype=np.int64)
         remaining = self.remaining(
-            requests, np.zeros_like(requests), self.state.requests[OUTPUT, requests]
+            requests, np.zeros_like(requests), self.state.requests.output[requests]
         )
         project_contributions(
             self.state, self.window._replace(contribution=loads), requests, remaining
@@ -331,33 +286,21 @@ class _Interpreted:
             )
 
 
-def check_length(workload: Workload, steps: int | None) -> None:
-    """Refuse to drain what no one could wait for.
-
-    Raises
-    ------
-    InputError
-        If a request has more than `MAX_DRAIN_STEPS` tokens and nothing limits the steps.
-    """
-    longest = int(workload.output_tokens.max(initial=0))
-    if steps is None and longest > MAX_DRAIN_STEPS:
-        raise InputError(
-            "workload", f"one request takes {longest} steps to drain", "limit the run by --steps"
-        )
-
-
-def check_magnitude(workload: Workload, cluster: Cluster, drift: Drift) -> int:
+def check_run(workload: Workload, cluster: Cluster, options: RunOptions) -> int:
     """Return the largest possible sum of the loads of a step [tokens].
 
     Raises
     ------
     InputError
-        If it exceeds `MAX_STEP_TOKENS`.
+        If it exceeds `MAX_STEP_TOKENS`, or a request has more than `MAX_DRAIN_STEPS` tokens and
+        nothing limits the steps: no one could wait for its end.
     """
-    if len(workload) == 0:
-        return 0
-    longest = int(workload.output_tokens.max())
-    heaviest = int(workload.prompt_tokens.max()) + drift.largest_gain(longest)
+    longest = int(workload.output_tokens.max(initial=0))
+    if options.steps is None and longest > MAX_DRAIN_STEPS:
+        raise InputError(
+            "workload", f"one request takes {longest} steps to drain", "limit the run by --steps"
+        )
+    heaviest = int(workload.prompt_tokens.max(initial=0)) + options.drift.largest_gain(longest)
     together = cluster.workers * min(cluster.slots, len(workload)) * heaviest
     if together > MAX_STEP_TOKENS:
         raise InputError(

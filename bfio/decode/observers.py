@@ -1,6 +1,6 @@
 """What may watch a run: observers get one read-only view per step and sit outside the engine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -57,6 +57,19 @@ class Observer(Protocol):
     def on_step(self, view: StepView) -> None:
         """Look at one executed step."""
         ...
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What looks at a run, and when it stops; see `bfio.decode.simulation.simulate`."""
+
+    observers: Sequence[Observer] = ()
+    keep_trajectory: bool = True
+    stop: Callable[[], bool] | None = None
+
+    def is_stopped(self) -> bool:
+        """Whether the run is to end now."""
+        return self.stop is not None and self.stop()
 
 
 class TrajectoryObserver:

@@ -64,6 +64,8 @@ class RunOptions:
     dispatch : Dispatch
         ``immediate`` asks the policy about each request alone as it is revealed; the request joins
         the FIFO queue of the worker it names.
+    horizon : int
+        Look-ahead ``H`` offered to the policy; if it asks for a longer one, that is used.
     projection : Projection
         How loads move over the window.
     predictor : str or Predictor
@@ -72,8 +74,6 @@ class RunOptions:
         Load growth of running requests; LLM decode by default.
     steps : int, optional
         Most steps to run; by default the run drains.
-    horizon : int
-        Look-ahead ``H`` offered to the policy; if it asks for a longer one, that is used.
     seed : int
         Seed of the generator that the policy may draw from.
 
@@ -99,6 +99,7 @@ class RunOptions:
         "MODE",
         "pooled (default), or immediate: bind each request when it is revealed",
     )
+    horizon: int = 0
     projection: Projection = option(
         Projection.CONSTANT,
         TEXT,
@@ -119,7 +120,6 @@ class RunOptions:
         "age:1,0 or global-step:2,1",
     )
     steps: int | None = option(None, WHOLE, "K", "stop after K steps (default: drain)")
-    horizon: int = 0
     seed: int = 0
 
     def __post_init__(self) -> None:

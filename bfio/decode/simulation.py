@@ -1,18 +1,20 @@
 """Run a policy, by name or as a function, on the decode engine, and describe what came out."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
+from enum import Enum
+from fractions import Fraction
 from typing import Any
 
 from bfio.common.engine_choice import Engine
 from bfio.common.options import spelled_out
 from bfio.decode import predictor_registry as predictors
 from bfio.decode.cluster import Cluster
+from bfio.decode.drift import Drift
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.engine import check_length, check_magnitude, run_options
-from bfio.decode.engine import simulate as run_engine
+from bfio.decode.engine import check_run, run_interpreted, run_options
 from bfio.decode.metrics import measure, measure_steady
-from bfio.decode.observers import Observer, ProgressObserver
+from bfio.decode.observers import Observer, ProgressObserver, Watching
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
 from bfio.decode.policy_options import PolicyOptions
@@ -84,13 +86,11 @@ def simulate(
     """
     engine = member(Engine, engine, "engine")
     machine, asked = cluster or Cluster(), options or RunOptions()
-    watching = _Watching(observers, keep_trajectory, stop)
+    watching = Watching(observers, keep_trajectory, stop)
     if not isinstance(policy, str):
         if engine == "compiled":
             raise _not_compiled("a policy of your own")
-        return run_engine(
-            workload, policy, machine, options=asked, history=history, **vars(watching)
-        )
+        return run_interpreted(workload, policy, machine, asked, watching, history)
     name, chosen = parse_policy(policy, policy_options or PolicyOptions())
     spec = find(name)
     check_dispatch(name, spec, asked)
@@ -103,18 +103,7 @@ def simulate(
         return run
     if engine == "compiled":
         raise _not_compiled(f"policy {name} with these options")
-    return run_engine(
-        workload, spec.factory(chosen), machine, options=asked, history=history, **vars(watching)
-    )
-
-
-@dataclass(frozen=True)
-class _Watching:
-    """What looks at a run, and when it stops."""
-
-    observers: Sequence[Observer]
-    keep_trajectory: bool
-    stop: Callable[[], bool] | None
+    return run_interpreted(workload, spec.factory(chosen), machine, asked, watching, history)
 
 
 def can_compile(
@@ -134,20 +123,19 @@ def _run_compiled(
     policy_options: PolicyOptions,
     cluster: Cluster,
     options: RunOptions,
-    watching: _Watching,
+    watching: Watching,
     engine: str,
 ) -> Run | None:
     """Run the compiled engine, or return None if that does not pay or would not be exact."""
     from bfio.decode.machine.whole_run import pays, run_compiled
 
     checked = run_options(spec.factory(policy_options), options)
-    most = check_magnitude(workload, cluster, checked.drift)
-    check_length(workload, checked.steps)
+    most = check_run(workload, cluster, checked)
     if cluster.mean_time_s > 0 and most >= EXACT_FLOAT:
         return None
     if engine == "auto" and not pays(spec, workload, cluster, checked):
         return None
-    return run_compiled(workload, spec, policy_options, cluster, checked, **vars(watching))
+    return run_compiled(workload, spec, policy_options, cluster, checked, watching)
 
 
 def check_dispatch(name: str, spec: PolicySpec, options: RunOptions) -> None:
@@ -193,24 +181,21 @@ def proven_share(statistics: Mapping[str, object]) -> float | None:
 
 
 def _plain_options(run: Run) -> dict[str, Any]:
-    cluster, options = run.cluster, run.options
+    """Return every field of the machine and of the options, as JSON has it."""
     return {
-        "workers": cluster.workers,
-        "slots": cluster.slots,
-        "step_overhead_s": cluster.step_overhead_s,
-        "token_time_s": cluster.token_time_s,
-        "mean_time_s": cluster.mean_time_s,
-        "arrivals": options.arrivals.value,
-        "pool": options.pool,
-        "rate_scale": str(options.rate_scale),
-        "dispatch": options.dispatch.value,
-        "horizon": options.horizon,
-        "projection": options.projection.value,
-        "predictor": options.predictor,
-        "drift": {
-            "increments": list(options.drift.increments),
-            "reading": options.drift.reading.value,
-        },
-        "steps": options.steps,
-        "seed": options.seed,
+        entry.name: _plain(getattr(owner, entry.name))
+        for owner in (run.cluster, run.options)
+        for entry in fields(owner)
     }
+
+
+def _plain(value: object) -> object:
+    match value:
+        case Drift():
+            return {"increments": list(value.increments), "reading": value.reading.value}
+        case Enum():
+            return value.value
+        case Fraction():
+            return str(value)
+        case _:
+            return value

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.cluster import fits
+from bfio.decode.machine.state import State
 from bfio.decode.state import DecodeState
 
 
@@ -54,21 +54,42 @@ Key = Callable[[WorkerTally], int]
 
 @compilable
 def takes(worker: WorkerTally, size: int) -> bool:
-    """Whether a request of ``size`` prompt tokens may go to this worker now."""
-    return fits(worker.free)
+    """Whether a request of ``size`` prompt tokens may go to this worker: said nowhere else."""
+    return worker.free > 0
+
+
+@compilable
+def with_one_more(worker: WorkerTally, size: int) -> WorkerTally:
+    """Return a worker after a request of ``size`` prompt tokens has been assigned to it."""
+    return WorkerTally(
+        worker.number, worker.free - 1, worker.requests + 1, worker.tokens + size, worker.queued
+    )
+
+
+@compilable
+def running_tally(state: State, g: int) -> WorkerTally:
+    """Return what runs on worker g: the machine lets a request start if that takes it."""
+    running = state.workers.running[g]
+    return WorkerTally(g, state.settings.slots - running, running, state.workers.load[g], 0)
+
+
+@compilable
+def worker_tally(state: State, g: int) -> WorkerTally:
+    """Return what a policy may know of worker g; with immediate dispatch every one is open."""
+    if not state.settings.immediate:
+        return running_tally(state, g)
+    workers, queued = state.workers, state.workers.queued[g]
+    tokens = workers.load[g] + workers.queued_tokens[g]
+    return WorkerTally(g, 1, workers.running[g] + queued, tokens, queued)
 
 
 class Tally:
-    """Counts per worker, brought up to date as one step assigns requests.
+    """The workers, brought up to date as one step assigns requests.
 
     Attributes
     ----------
-    free : list of int
-        Slots each worker still has.
-    requests : list of int
-        Requests of each worker: running, queued and assigned at this step.
-    tokens : list of int
-        Load of each worker with queued and newly assigned prompts [tokens].
+    workers : list of WorkerTally
+        Each as it is now.
     sizes : list of int
         Prompt tokens of the waiting requests.
     assignment : list of (int or None)
@@ -76,28 +97,26 @@ class Tally:
     """
 
     def __init__(self, state: DecodeState) -> None:
-        self.free: list[int] = state.free_slots.tolist()
-        self.requests: list[int] = (state.running + state.queued).tolist()
-        self.tokens: list[int] = (state.loads + state.queued_tokens).tolist()
-        self.assignment: list[int | None] = [None] * state.num_waiting
+        columns = (
+            state.free_slots,
+            state.running + state.queued,
+            state.loads + state.queued_tokens,
+            state.queued,
+        )
+        lists = [column.tolist() for column in columns]
+        self.workers = list(map(WorkerTally, range(state.num_workers), *lists))
         self.sizes: list[int] = state.sizes.tolist()
-        self._queued: list[int] = state.queued.tolist()
-
-    def worker(self, g: int) -> WorkerTally:
-        """Return worker g as it is now."""
-        return WorkerTally(g, self.free[g], self.requests[g], self.tokens[g], self._queued[g])
+        self.assignment: list[int | None] = [None] * state.num_waiting
 
     def open_workers(self, request: int) -> list[int]:
         """Workers that take a waiting request, in increasing index."""
         size = self.sizes[request]
-        return [g for g in range(len(self.free)) if takes(self.worker(g), size)]
+        return [worker.number for worker in self.workers if takes(worker, size)]
 
     def assign(self, request: int, worker: int) -> None:
         """Give a waiting request to a worker that takes it."""
         self.assignment[request] = worker
-        self.free[worker] -= 1
-        self.requests[worker] += 1
-        self.tokens[worker] += self.sizes[request]
+        self.workers[worker] = with_one_more(self.workers[worker], self.sizes[request])
 
 
 def assign_to_least(state: DecodeState, order: Iterable[int], key: Key) -> list[int | None]:
@@ -119,18 +138,19 @@ def assign_to_least(state: DecodeState, order: Iterable[int], key: Key) -> list[
         One worker per waiting request; None for those not in ``order``.
     """
     tally = Tally(state)
-    heap = [(key(tally.worker(g)), g) for g, free in enumerate(tally.free) if fits(free)]
+    # Who would not take the smallest request takes none.
+    heap = [(key(worker), worker.number) for worker in tally.workers if takes(worker, 0)]
     heapq.heapify(heap)
     for request in order:
         passed = []
-        while heap and not takes(tally.worker(heap[0][1]), tally.sizes[request]):
+        while heap and not takes(tally.workers[heap[0][1]], tally.sizes[request]):
             passed.append(heapq.heappop(heap))
         if not heap:
             break
-        worker = heap[0][1]
-        tally.assign(request, worker)
-        if fits(tally.free[worker]):
-            heapq.heapreplace(heap, (key(tally.worker(worker)), worker))
+        number = heap[0][1]
+        tally.assign(request, number)
+        if takes(tally.workers[number], 0):
+            heapq.heapreplace(heap, (key(tally.workers[number]), number))
         else:
             heapq.heappop(heap)
         for entry in passed:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.engine import simulate
 from bfio.decode.policy import Policy
 from bfio.decode.run import Run
+from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.workloads.workload import Workload
 

@@ -31,7 +31,7 @@ class Job:
 
 @dataclass
 class Reference:
-    """A naive simulation; the arguments are those of `bfio.decode.engine.simulate`."""
+    """A naive simulation; the arguments are those of `bfio.simulate`."""
 
     workload: Workload
     policy: Policy

@@ -16,8 +16,8 @@ from bfio.decode.energy import (
     step_energies,
 )
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.engine import simulate
 from bfio.decode.metrics import measure
+from bfio.decode.simulation import simulate
 from formulations.errors import InputError
 from tests.decode.cases import EXACT, Scenario, first_come, scenarios, workload
 

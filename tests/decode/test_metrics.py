@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
-from bfio.decode.engine import simulate
 from bfio.decode.metrics import METRICS, measure, measure_steady
+from bfio.decode.simulation import simulate
 from tests.decode.cases import EXACT, Scenario, first_come, scenarios, workload
 
 HAND = workload([3, 1, 4], [2, 3, 1])

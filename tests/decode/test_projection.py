@@ -5,12 +5,12 @@ import pytest
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import LLM, Drift, DriftReading
-from bfio.decode.engine import simulate
 from bfio.decode.machine.phases import enter_window, grow, leave_window, start
-from bfio.decode.machine.state import REVEALED, STEP, WAITING, WORKER, State, new_state
+from bfio.decode.machine.state import REVEALED, STEP, WAITING, State, new_state
 from bfio.decode.machine.window import new_window, project
 from bfio.decode.options import Projection, RunOptions
 from bfio.decode.predictors.none import NoPredictor
+from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from formulations.arrays import IntArray
 from formulations.errors import InputError
@@ -39,7 +39,7 @@ def running(projection: str, oracle: bool, drift: Drift) -> State:
         if oracle:
             enter_window(state)
         for request in starting:
-            state.marks[WORKER, request] = WORKERS[request]
+            state.marks.worker[request] = WORKERS[request]
             start(state, request, WORKERS[request])
         if step < 5:
             if oracle:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.drift import LLM, Drift, DriftReading
-from bfio.decode.engine import simulate
 from bfio.decode.replay import profile, run_violations, total_work
 from bfio.decode.run import Run
+from bfio.decode.simulation import simulate
 from tests.decode.cases import EXACT, drifts, first_come, workload
 
 LOAD = workload([3, 1, 4, 2], [2, 3, 1, 5], ["0", "0", "1", "30"])

@@ -53,6 +53,22 @@ def add_each(target: IntArray, places: IntArray, amounts: IntArray) -> None:
     np.add.at(target, places, amounts)
 
 
+def _move_waiting(pool: IntArray, worker: IntArray) -> None:
+    free = len(pool) - 1
+    for position in range(len(pool) - 1, -1, -1):
+        request = pool[position]
+        if worker[request] < 0:
+            pool[free] = request
+            free -= 1
+
+
+@compilable(compiled_as=_move_waiting)
+def move_waiting(pool: IntArray, worker: IntArray) -> None:
+    """Move requests without a worker to the end of ``pool``, in their order."""
+    waiting = pool[worker[pool] < 0]
+    pool[len(pool) - len(waiting) :] = waiting
+
+
 def _take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) -> None:
     turns = taken.shape[1]
     for g in range(len(start)):

@@ -13,24 +13,10 @@ from bfio.common.compilable import compilable
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import admit, bind, close_gaps, first_waiting, start_queued
-from bfio.decode.machine.state import (
-    ACTIVE,
-    ADMITTED,
-    FIRST,
-    IMMEDIATE,
-    LOADS,
-    PROMPT,
-    QUEUED,
-    QUEUED_TOKENS,
-    REVEALED,
-    RUNNING,
-    SLOTS,
-    WAITING,
-    State,
-)
+from bfio.decode.machine.state import ACTIVE, ADMITTED, FIRST, REVEALED, WAITING, State
 from bfio.decode.machine.window import Window
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.tally import Key, Order, WorkerTally, takes
+from bfio.decode.tally import Key, Order, takes, worker_tally
 from formulations.arrays import IntArray
 
 
@@ -66,27 +52,13 @@ class Greedy(NamedTuple):
 Choose = Callable[[State, Greedy, int], int]
 
 
-@compilable
-def worker_tally(state: State, worker: int) -> WorkerTally:
-    """Return what a policy may know of a worker; with immediate dispatch every one is open."""
-    workers = state.workers
-    free = 1 if state.settings[IMMEDIATE] else state.settings[SLOTS] - workers[RUNNING, worker]
-    return WorkerTally(
-        worker,
-        free,
-        workers[RUNNING, worker] + workers[QUEUED, worker],
-        workers[LOADS, worker] + workers[QUEUED_TOKENS, worker],
-        workers[QUEUED, worker],
-    )
-
-
 def least_by(key: Key) -> Choose:
     """Return the choice of the worker with the least key that takes the request."""
 
     @compilable
     def choose(state: State, greedy: Greedy, size: int) -> int:
         best, least = -1, 0
-        for g in range(state.workers.shape[1]):
+        for g in range(len(state.workers.load)):
             worker = worker_tally(state, g)
             if takes(worker, size):
                 found = key(worker)
@@ -140,7 +112,7 @@ def greedy_kernel(
 def list_open(state: State, greedy: Greedy, size: int) -> int:
     """List the workers that take a request in ``sampled[0]`` and return how many there are."""
     num_open = 0
-    for g in range(state.workers.shape[1]):
+    for g in range(len(state.workers.load)):
         if takes(worker_tally(state, g), size):
             greedy.sampled[0, num_open] = g
             num_open += 1
@@ -171,12 +143,12 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
     @compilable
     def serve(state: State, window: Window, greedy: Greedy) -> bool:
         counters = state.counters
-        if state.settings[IMMEDIATE]:
+        if state.settings.immediate:
             for request in range(counters[FIRST], counters[REVEALED]):
-                bind(state, request, choose(state, greedy, state.requests[PROMPT, request]))
+                bind(state, request, choose(state, greedy, state.requests.prompt[request]))
             start_queued(state)
             return True
-        num_free = state.workers.shape[1] * state.settings[SLOTS] - counters[ACTIVE]
+        num_free = len(state.workers.load) * state.settings.slots - counters[ACTIVE]
         num_admissible = min(counters[WAITING], num_free)
         num_keys = order_by_size(state, greedy, num_admissible)
         first = first_waiting(state)
@@ -185,7 +157,7 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
             if greedy.order != Order.OLDEST:
                 position = pop_key(greedy, num_keys)
                 num_keys -= 1
-            worker = choose(state, greedy, state.requests[PROMPT, state.pool[position]])
+            worker = choose(state, greedy, state.requests.prompt[state.pool[position]])
             if worker < 0:
                 break
             admit(state, position, worker)
@@ -207,7 +179,7 @@ def order_by_size(state: State, greedy: Greedy, num_admissible: int) -> int:
     first = first_waiting(state)
     sign = 1 if greedy.order == Order.SMALLEST else -1
     for k in range(num_keys):
-        greedy.keys[k] = sign * state.requests[PROMPT, state.pool[first + k]]
+        greedy.keys[k] = sign * state.requests.prompt[state.pool[first + k]]
         greedy.places[k] = first + k
     for k in range(num_keys // 2 - 1, -1, -1):
         sift_down(greedy, k, num_keys)

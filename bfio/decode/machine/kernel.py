@@ -88,7 +88,7 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
     Returns the number of steps run, or why there is none.
     """
     row = 0
-    while row < record.times.shape[1] and not is_over(state):
+    while row < len(record.start_s) and not is_over(state):
         reveal(state)
         if not decide(state, window, memory):
             return NOT_EXACT

@@ -1,25 +1,12 @@
 """The record of a run, gathered chunk by chunk."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.machine.state import (
-    ADMITTED,
-    COMPLETED,
-    ENDED,
-    FINISHED,
-    LAST,
-    REVEAL,
-    START,
-    STARTED,
-    STEP,
-    TIMED,
-    WORKER,
-    Record,
-    State,
-)
+from bfio.decode.machine.state import ADMITTED, COMPLETED, FINISHED, STEP, Record, State
 from bfio.decode.observers import StepView
 from bfio.decode.options import RunOptions
 from bfio.decode.run import Run
@@ -52,33 +39,22 @@ class Chunks:
 
     def new(self, num_steps: int) -> Record:
         """Return an empty record of at most ``most_steps`` steps."""
-        times, counts = np.empty((3, num_steps)), np.empty((6, num_steps), dtype=np.int64)
+        times = [np.empty(num_steps) for _ in range(3)]
+        counts = [np.empty(num_steps, dtype=np.int64) for _ in range(6)]
         if self.keeps or num_steps == 0:
-            return Record(times, counts, *self._trajectory(num_steps))
+            return Record._make([*times, *counts, *self._trajectory(num_steps)])
         self._shared = self._shared or self._trajectory(self.most_steps)
-        return Record(times, counts, *self._shared)
+        return Record._make([*times, *counts, *self._shared])
 
     def keep(self, record: Record, num_steps: int) -> None:
         """Keep the first steps of a record."""
         rows = num_steps if self.keeps else 0
-        self._kept.append(
-            Record(
-                record.times[:, :num_steps],
-                record.counts[:, :num_steps],
-                record.loads[:rows],
-                record.running[:rows],
-            )
-        )
+        kept = Record._make(array[:num_steps] for array in record)
+        self._kept.append(kept._replace(loads=record.loads[:rows], running=record.running[:rows]))
 
     def joined(self) -> Record:
         """Return what was kept of all chunks."""
-        times, counts, loads, running = zip(*self._kept, strict=True)
-        return Record(
-            np.concatenate(times, axis=1),
-            np.concatenate(counts, axis=1),
-            np.concatenate(loads),
-            np.concatenate(running),
-        )
+        return Record._make(np.concatenate(parts) for parts in zip(*self._kept, strict=True))
 
     def _trajectory(self, num_steps: int) -> tuple[IntArray, IntArray]:
         shape = (num_steps, self._num_workers)
@@ -104,13 +80,13 @@ def step_view(
     counters = state.counters
     return StepView(
         step=int(counters[STEP]) - 1,
-        start_s=float(record.times[0, row]),
-        duration_s=float(record.times[1, row]),
+        start_s=float(record.start_s[row]),
+        duration_s=float(record.duration_s[row]),
         loads=frozen(record.loads[row].copy()),
         running=frozen(record.running[row].copy()),
-        waiting=int(record.counts[4, row]),
-        admitted=frozen(np.sort(state.lists[STARTED, : counters[ADMITTED]])),
-        finished=frozen(np.sort(state.lists[ENDED, : counters[FINISHED]])),
+        waiting=int(record.waiting[row]),
+        admitted=frozen(np.sort(state.lists.started[: counters[ADMITTED]])),
+        finished=frozen(np.sort(state.lists.ended[: counters[FINISHED]])),
         completed=int(counters[COMPLETED]),
         state=seen,
         decision=decision,
@@ -130,32 +106,22 @@ def finished_run(
 ) -> Run:
     """Freeze what happened into a `Run`."""
     record, marks = chunks.joined(), state.marks
-    start_s, duration_s, idle_before_s = (frozen(row) for row in record.times)
-    peak, least, total, active, waiting, admitted = (frozen(row) for row in record.counts)
-    last = marks[LAST]
+    kept: dict[str, Any] = {name: frozen(array) for name, array in record._asdict().items()}
+    if not chunks.keeps:
+        kept |= {"loads": None, "running": None}
     return Run(
         policy=policy,
         engine=engine,
         cluster=cluster,
         options=options,
-        start_s=start_s,
-        duration_s=duration_s,
-        idle_before_s=idle_before_s,
-        max_load=peak,
-        min_load=least,
-        total_load=total,
-        active=active,
-        waiting=waiting,
-        admitted=admitted,
-        loads=frozen(record.loads) if chunks.keeps else None,
-        running=frozen(record.running) if chunks.keeps else None,
-        reveal_step=frozen(marks[REVEAL]),
-        start_step=frozen(marks[START]),
-        finish_step=frozen(np.where(last < state.counters[STEP], last, -1)),
-        worker=frozen(marks[WORKER]),
+        reveal_step=frozen(marks.reveal),
+        start_step=frozen(marks.start),
+        finish_step=frozen(np.where(marks.last < state.counters[STEP], marks.last, -1)),
+        worker=frozen(marks.worker),
         reveal_s=frozen(state.reveal_s),
-        arrival_s=frozen(state.arrival_s) if state.settings[TIMED] else None,
+        arrival_s=frozen(state.arrival_s) if state.settings.timed else None,
         statistics=statistics or {},
         wall_s=wall_s,
         decide_s=decide_s,
+        **kept,
     )

@@ -10,28 +10,6 @@ from bfio.decode.options import Arrivals, Dispatch, Projection, RunOptions
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
 
-# Entries of `State.settings`, fixed for a run. BY_AGE: requests do not all grow alike. HORIZON:
-# steps of the ring of endings. GROWING: projected loads grow. KNOWN: the ring is kept, from the
-# true lengths.
-(TIMED, IMMEDIATE, POOL, SLOTS, STEPS, BY_AGE, HORIZON, GROWING, KNOWN) = range(9)
-
-# Entries of `State.times`: fixed part of a step [s], per token of the largest and mean load [s].
-(STEP_OVERHEAD, TOKEN_TIME, MEAN_TIME) = range(3)
-
-# Rows of `State.requests`. NEXT links the requests of one worker's queue and, once they run, those
-# of one slot of the wheel. PLACE is the position among those that run.
-(PROMPT, OUTPUT, NEXT, PLACE) = range(4)
-
-# Rows of `State.marks`: what the record of a run says of each request; -1 where it has not
-# happened. LAST is known at the start and becomes the finish if it is reached.
-(REVEAL, START, LAST, WORKER) = range(4)
-
-# Rows of `State.workers`. QUEUED to TAIL describe the queues of immediate dispatch.
-(LOADS, RUNNING, QUEUED, QUEUED_TOKENS, HEAD, TAIL) = range(6)
-
-# Rows of `State.lists`: requests that run, in any order; those that start and end at this step.
-(RUN, STARTED, ENDED) = range(3)
-
 # Entries of `State.counters`. FIRST is the first request revealed at this step, FURTHEST the last
 # position of the pool that was admitted at this step; ADMITTED and FINISHED count the lists of
 # what starts and ends at this step, ACTIVE the list of those that run.
@@ -45,64 +23,178 @@ MIN_WHEEL = 2**12
 MAX_WHEEL = 2**16
 
 
+class Settings(NamedTuple):
+    """What is fixed for a run.
+
+    Parameters
+    ----------
+    timed, immediate : bool
+        Whether arrivals are timed, and requests bound when they are revealed.
+    pool : int
+        ``R``.
+    slots : int
+        ``B``.
+    steps : int
+        Most steps; -1 for no limit.
+    by_age : bool
+        Whether the growth of a request depends on its age, so that not all grow alike.
+    horizon : int
+        ``H``: steps of the ring of endings.
+    growing : bool
+        Whether projected loads grow.
+    known : bool
+        Whether the ring is kept, from the true lengths.
+    step_overhead_s, token_time_s, mean_time_s : float
+        See `bfio.decode.cluster.Cluster`.
+    """
+
+    timed: bool
+    immediate: bool
+    pool: int
+    slots: int
+    steps: int
+    by_age: bool
+    horizon: int
+    growing: bool
+    known: bool
+    step_overhead_s: float
+    token_time_s: float
+    mean_time_s: float
+
+
+class RequestRows(NamedTuple):
+    """One entry per request, each array of shape (n,).
+
+    Parameters
+    ----------
+    prompt, output : IntArray
+        Their lengths [tokens].
+    next : IntArray
+        The request behind it in its worker's queue and, once it runs, in its slot of the wheel.
+    place : IntArray
+        Its position among those that run.
+    """
+
+    prompt: IntArray
+    output: IntArray
+    next: IntArray
+    place: IntArray
+
+
+class Marks(NamedTuple):
+    """What the record of a run says of each request, shape (n,); -1 where it has not happened.
+
+    Parameters
+    ----------
+    reveal, start : IntArray
+        Steps at which it is revealed and starts.
+    last : IntArray
+        Its last step: known at the start, and its finish if the run reaches it.
+    worker : IntArray
+        The worker it is bound to.
+    """
+
+    reveal: IntArray
+    start: IntArray
+    last: IntArray
+    worker: IntArray
+
+
+class WorkerRows(NamedTuple):
+    """One entry per worker, each array of shape (G,).
+
+    Parameters
+    ----------
+    load, running : IntArray
+        Load [tokens] and requests that run.
+    queued, queued_tokens : IntArray
+        With immediate dispatch: requests that are bound to it and do not run, and their prompts.
+    head, tail : IntArray
+        First and last request of that queue, if there is one.
+    """
+
+    load: IntArray
+    running: IntArray
+    queued: IntArray
+    queued_tokens: IntArray
+    head: IntArray
+    tail: IntArray
+
+
+class Lists(NamedTuple):
+    """Lists of requests, in any order; counters say how long each is.
+
+    Parameters
+    ----------
+    running, started, ended : IntArray
+        Shape (most requests that run,): those that run; those that start and end at this step.
+    """
+
+    running: IntArray
+    started: IntArray
+    ended: IntArray
+
+
 class State(NamedTuple):
     """Everything a run changes, and its constants.
 
     Parameters
     ----------
-    settings, times, counters, clock
+    settings, requests, marks, workers, lists
+        See there.
+    counters, clock
         See the names of their entries above.
     gains : IntArray
         Shape (period + 1,): ``D(0..period)``, cumulative drift over a period [tokens].
-    requests, marks : IntArray
-        Shape (4, n); see the names of their rows.
     reveal_s, arrival_s : FloatArray
         Shape (n,) [s]; ``arrival_s`` is empty unless arrivals are timed.
     pool : IntArray
         Shape (n,): the waiting requests are ``pool[REVEALED - WAITING : REVEALED]``, oldest first.
-    lists : IntArray
-        Shape (3, most requests that run); see the names of its rows.
     wheel : IntArray
         Shape (2^k,): first request of the list of those whose last step is this slot modulo 2^k.
-    workers : IntArray
-        Shape (6, G); see the names of its rows.
     ending_load, ending_count : IntArray
         Shape (G, H): requests whose last step is k = column modulo H, if that lies in the
         window: their prompts less the drift before they started [tokens], and their number.
     """
 
-    settings: IntArray
-    times: FloatArray
+    settings: Settings
     counters: IntArray
     clock: FloatArray
     gains: IntArray
-    requests: IntArray
-    marks: IntArray
+    requests: RequestRows
+    marks: Marks
     reveal_s: FloatArray
     arrival_s: FloatArray
     pool: IntArray
-    lists: IntArray
+    lists: Lists
     wheel: IntArray
-    workers: IntArray
+    workers: WorkerRows
     ending_load: IntArray
     ending_count: IntArray
 
 
 class Record(NamedTuple):
-    """What C steps leave behind; the columns are those of `bfio.decode.run.Run`.
+    """What C steps leave behind; each field is that of `bfio.decode.run.Run`.
 
     Parameters
     ----------
-    times : FloatArray
-        Shape (3, C): start, duration, idle time before [s].
-    counts : IntArray
-        Shape (6, C): largest, least and total load [tokens], active, waiting, admitted requests.
+    start_s, duration_s, idle_before_s : FloatArray
+        Shape (C,).
+    max_load, min_load, total_load, active, waiting, admitted : IntArray
+        Shape (C,).
     loads, running : IntArray
-        Shape (C, G): loads after admission [tokens] and requests of each worker.
+        Shape (C, G).
     """
 
-    times: FloatArray
-    counts: IntArray
+    start_s: FloatArray
+    duration_s: FloatArray
+    idle_before_s: FloatArray
+    max_load: IntArray
+    min_load: IntArray
+    total_load: IntArray
+    active: IntArray
+    waiting: IntArray
+    admitted: IntArray
     loads: IntArray
     running: IntArray
 
@@ -126,47 +218,50 @@ def new_state(
     known : bool
         Whether these know the true lengths.
     """
-    n = len(workload)
-    requests = np.full((4, n), -1, dtype=np.int64)
-    requests[PROMPT], requests[OUTPUT] = workload.prompt_tokens, workload.output_tokens
+    n, G = len(workload), cluster.workers
     counters = np.zeros(9, dtype=np.int64)
     counters[FURTHEST] = -1
-    ending = np.zeros((2, cluster.workers, horizon), dtype=np.int64)
     longest = int(workload.output_tokens.max(initial=1))
-    times = [cluster.step_overhead_s, cluster.token_time_s, cluster.mean_time_s]
     return State(
         settings=_settings(cluster, options, horizon, known),
-        times=np.array(times, dtype=np.float64),
         counters=counters,
         clock=np.zeros(2),
         gains=_gains(options.drift),
-        requests=requests,
-        marks=np.full((4, n), -1, dtype=np.int64),
+        requests=RequestRows(
+            workload.prompt_tokens.copy(), workload.output_tokens.copy(), *_filled(2, n, -1)
+        ),
+        marks=Marks(*_filled(4, n, -1)),
         reveal_s=np.full(n, np.nan),
         arrival_s=_arrival_seconds(workload, options),
         pool=np.arange(n, dtype=np.int64),
-        lists=np.empty((3, min(n, cluster.total_slots)), dtype=np.int64),
+        lists=Lists(*_filled(3, min(n, cluster.total_slots), -1)),
         wheel=np.full(_wheel_size(longest, horizon), -1, dtype=np.int64),
-        workers=np.zeros((6, cluster.workers), dtype=np.int64),
-        ending_load=ending[0],
-        ending_count=ending[1],
+        workers=WorkerRows(*_filled(6, G, 0)),
+        ending_load=np.zeros((G, horizon), dtype=np.int64),
+        ending_count=np.zeros((G, horizon), dtype=np.int64),
     )
 
 
-def _settings(cluster: Cluster, options: RunOptions, horizon: int, known: bool) -> IntArray:
+def _filled(count: int, length: int, value: int) -> list[IntArray]:
+    return [np.full(length, value, dtype=np.int64) for _ in range(count)]
+
+
+def _settings(cluster: Cluster, options: RunOptions, horizon: int, known: bool) -> Settings:
     drift = options.drift
-    settings = {
-        TIMED: options.arrivals is Arrivals.TIMED,
-        IMMEDIATE: options.dispatch is Dispatch.IMMEDIATE,
-        POOL: options.pool,
-        SLOTS: cluster.slots,
-        STEPS: -1 if options.steps is None else options.steps,
-        BY_AGE: drift.reading is DriftReading.AGE and not drift.is_uniform,
-        HORIZON: horizon,
-        GROWING: options.projection is Projection.GROWING,
-        KNOWN: known and horizon > 0,
-    }
-    return np.array([settings[entry] for entry in range(len(settings))], dtype=np.int64)
+    return Settings(
+        timed=options.arrivals is Arrivals.TIMED,
+        immediate=options.dispatch is Dispatch.IMMEDIATE,
+        pool=options.pool,
+        slots=cluster.slots,
+        steps=-1 if options.steps is None else options.steps,
+        by_age=drift.reading is DriftReading.AGE and not drift.is_uniform,
+        horizon=horizon,
+        growing=options.projection is Projection.GROWING,
+        known=known and horizon > 0,
+        step_overhead_s=float(cluster.step_overhead_s),
+        token_time_s=float(cluster.token_time_s),
+        mean_time_s=float(cluster.mean_time_s),
+    )
 
 
 def _gains(drift: Drift) -> IntArray:

@@ -8,7 +8,7 @@ import numpy as np
 from bfio.common.compilable import compilable
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import admit, close_gaps, first_waiting
-from bfio.decode.machine.state import ACTIVE, ADMITTED, RUNNING, SLOTS, WAITING, State
+from bfio.decode.machine.state import ACTIVE, ADMITTED, WAITING, State
 from bfio.decode.machine.window import Window, project
 from bfio.decode.options import Arrivals
 from bfio.step.two_stage.fscore import ScoreWeights
@@ -70,15 +70,15 @@ def memory(task: KernelTask) -> TwoStage | None:
 def decide(state: State, window: Window, rule: TwoStage) -> bool:
     """Let the two-stage heuristic admit waiting requests; False if it would not be exact."""
     counters = state.counters
-    num_waiting, slots = counters[WAITING], state.settings[SLOTS]
-    if num_waiting == 0 or counters[ACTIVE] == state.workers.shape[1] * slots:
+    num_waiting, slots = counters[WAITING], state.settings.slots
+    if num_waiting == 0 or counters[ACTIVE] == len(state.workers.load) * slots:
         return True
     project(state, window)
     contribution = window.contribution[:num_waiting]
     by_size, assignment = rule.by_size[:num_waiting], rule.assignment[:num_waiting]
     order_by_size(contribution, by_size)
     status = two_stage_decide(
-        slots - state.workers[RUNNING],
+        slots - state.workers.running,
         window.base,
         contribution,
         by_size,

@@ -1,6 +1,6 @@
 """Whole runs of policies that have a kernel, as machine code."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -21,7 +21,7 @@ from bfio.decode.machine.kernel import Kernel, KernelTask, compiled_loop
 from bfio.decode.machine.records import Chunks, finished_run, step_view
 from bfio.decode.machine.state import Record, State, new_state
 from bfio.decode.machine.window import new_window
-from bfio.decode.observers import Observer, ProgressObserver
+from bfio.decode.observers import ProgressObserver, Watching
 from bfio.decode.options import Arrivals, RunOptions
 from bfio.decode.policy import policy_name
 from bfio.decode.policy_options import PolicyOptions
@@ -181,10 +181,7 @@ def run_compiled(
     policy_options: PolicyOptions,
     cluster: Cluster,
     options: RunOptions,
-    *,
-    observers: Sequence[Observer] = (),
-    keep_trajectory: bool = True,
-    stop: Callable[[], bool] | None = None,
+    watching: Watching,
 ) -> Run | None:
     """Simulate a policy with a kernel, or return None if that is not exact.
 
@@ -196,10 +193,9 @@ def run_compiled(
         The policy and its options.
     options : RunOptions
         How it runs, checked.
-    observers : sequence of Observer
-        `ProgressObserver` only; they see the last step of each chunk.
-    keep_trajectory, stop
-        As of `bfio.decode.engine.simulate`; ``stop`` is asked before each chunk.
+    watching : Watching
+        Observers, `ProgressObserver` only, see the last step of each chunk; whether to stop is
+        asked before each.
 
     Returns
     -------
@@ -215,8 +211,8 @@ def run_compiled(
     prepared = _prepared(spec, task)
     if prepared is None:
         return None
-    chunks = Chunks(cluster.workers, keep_trajectory)
-    if not _run_chunks(prepared, chunks, observers, stop):
+    chunks = Chunks(cluster.workers, watching.keep_trajectory)
+    if not _run_chunks(prepared, chunks, watching):
         return None
     return finished_run(
         policy=policy_name(policy),
@@ -229,15 +225,10 @@ def run_compiled(
     )
 
 
-def _run_chunks(
-    prepared: _Prepared,
-    chunks: Chunks,
-    observers: Sequence[Observer],
-    stop: Callable[[], bool] | None,
-) -> bool:
-    """Run until the end, looking out for ``stop`` in between; False if that is not exact."""
+def _run_chunks(prepared: _Prepared, chunks: Chunks, watching: Watching) -> bool:
+    """Run until the end or a stop; False if that is not exact."""
     num_steps = min(FIRST_CHUNK_STEPS, chunks.most_steps)
-    while stop is None or not stop():
+    while not watching.is_stopped():
         record = chunks.new(num_steps)
         began = perf_counter()
         rows = prepared.step(record)
@@ -245,7 +236,7 @@ def _run_chunks(
         if rows < 0:
             return False
         chunks.keep(record, rows)
-        for observer in observers if rows else ():
+        for observer in watching.observers if rows else ():
             if isinstance(observer, ProgressObserver):
                 observer.report(step_view(prepared.state, record, rows - 1))
         if rows < num_steps:

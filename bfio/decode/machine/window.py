@@ -13,24 +13,7 @@ import numpy as np
 from bfio.common.compilable import compilable
 from bfio.decode.machine.arrays import add_each, take_in_turn, while_active
 from bfio.decode.machine.phases import first_waiting, gained, gained_each
-from bfio.decode.machine.state import (
-    ACTIVE,
-    BY_AGE,
-    GROWING,
-    HORIZON,
-    KNOWN,
-    LAST,
-    LOADS,
-    OUTPUT,
-    PROMPT,
-    REVEALED,
-    RUN,
-    RUNNING,
-    START,
-    STEP,
-    WORKER,
-    State,
-)
+from bfio.decode.machine.state import ACTIVE, REVEALED, STEP, State
 from formulations.arrays import IntArray
 
 
@@ -69,22 +52,22 @@ def new_window(num_workers: int, horizon: int, most_waiting: int) -> Window:
 def project(state: State, window: Window) -> None:
     """Compute projected loads and contributions of this step, with lengths known or not at all."""
     step = state.counters[STEP]
-    active = state.lists[RUN, : state.counters[ACTIVE]]
+    active = state.lists.running[: state.counters[ACTIVE]]
     waiting = state.pool[first_waiting(state) : state.counters[REVEALED]]
     remaining = active
-    if state.settings[BY_AGE]:
-        remaining = remaining_of(state, state.marks[LAST][active] - step + 1)
+    if state.settings.by_age:
+        remaining = remaining_of(state, state.marks.last[active] - step + 1)
     project_loads(state, window, remaining)
-    remaining = remaining_of(state, state.requests[OUTPUT][waiting])
+    remaining = remaining_of(state, state.requests.output[waiting])
     project_contributions(state, window, waiting, remaining)
 
 
 @compilable(allocates=True)
 def remaining_of(state: State, true: IntArray) -> IntArray:
     """Return true remaining steps if lengths are known, otherwise beyond the window."""
-    if state.settings[KNOWN]:
+    if state.settings.known:
         return true
-    return np.full(len(true), state.settings[HORIZON] + 1)
+    return np.full(len(true), state.settings.horizon + 1)
 
 
 @compilable(allocates=True)
@@ -100,11 +83,11 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
     """
     step, horizon = int(state.counters[STEP]), len(window.level) - 1
     for h in range(horizon + 1):
-        window.level[h] = gained(state.gains, step + h if state.settings[GROWING] else step)
-    loads, running = state.workers[LOADS], state.workers[RUNNING]
+        window.level[h] = gained(state.gains, step + h if state.settings.growing else step)
+    loads, running = state.workers.load, state.workers.running
     if horizon == 0:
         window.base[:, 0] = loads
-    elif state.settings[BY_AGE]:
+    elif state.settings.by_age:
         project_by_age(state, window, remaining)
     else:
         # Loads less the drift since step 0: these do not move while a request runs.
@@ -118,12 +101,12 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
 @compilable(allocates=True)
 def project_by_age(state: State, window: Window, remaining: IntArray) -> None:
     """Compute ``b_g(h)`` request by request, as increments depend on the age of each."""
-    active = state.lists[RUN, : state.counters[ACTIVE]]
-    ages = state.counters[STEP] - state.marks[START][active]
-    prompts, workers = state.requests[PROMPT][active], state.marks[WORKER][active]
+    active = state.lists.running[: state.counters[ACTIVE]]
+    ages = state.counters[STEP] - state.marks.start[active]
+    prompts, workers = state.requests.prompt[active], state.marks.worker[active]
     window.base[:] = 0
     for h in range(len(window.level)):
-        later = ages + h if state.settings[GROWING] else ages
+        later = ages + h if state.settings.growing else ages
         loads = prompts + gained_each(state.gains, later)
         add_each(window.base[:, h], workers, np.where(remaining > h, loads, 0))
 
@@ -142,9 +125,9 @@ def project_contributions(
         Shape (N,): the requests, and how many steps each will run.
     """
     growth = window.level - window.level[0]
-    if state.settings[BY_AGE] and state.settings[GROWING]:
+    if state.settings.by_age and state.settings.growing:
         growth = gained_each(state.gains, np.arange(len(growth)))
-    sizes = state.requests[PROMPT][waiting]
+    sizes = state.requests.prompt[waiting]
     while_active(window.contribution[: len(waiting)], sizes, growth, remaining)
 
 
@@ -158,13 +141,13 @@ def note_predicted(state: State, remaining: IntArray) -> None:
     remaining : IntArray
         Shape (n,): steps that each of those that run has left, in ``1..H+1``.
     """
-    horizon = int(state.settings[HORIZON])
+    horizon = int(state.settings.horizon)
     within = remaining <= horizon
-    ending = state.lists[RUN, : state.counters[ACTIVE]][within]
+    ending = state.lists.running[: state.counters[ACTIVE]][within]
     columns = (state.counters[STEP] + remaining[within] - 1) % horizon
-    cells = state.marks[WORKER][ending] * horizon + columns
-    drift = gained_each(state.gains, state.marks[START][ending])
+    cells = state.marks.worker[ending] * horizon + columns
+    drift = gained_each(state.gains, state.marks.start[ending])
     state.ending_load[:] = 0
     state.ending_count[:] = 0
-    add_each(state.ending_load.reshape(-1), cells, state.requests[PROMPT][ending] - drift)
+    add_each(state.ending_load.reshape(-1), cells, state.requests.prompt[ending] - drift)
     add_each(state.ending_count.reshape(-1), cells, np.ones_like(cells))

@@ -2,12 +2,12 @@
 
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import Cluster
-from bfio.decode.machine.greedy import Greedy, greedy_kernel, list_open, worker_tally
+from bfio.decode.machine.greedy import Greedy, greedy_kernel, list_open
 from bfio.decode.machine.state import State
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
-from bfio.decode.tally import Tally, oldest
+from bfio.decode.tally import Tally, oldest, worker_tally
 
 #: Entry of `Greedy.numbers`: ``d``.
 CHOICES = 0
@@ -35,7 +35,7 @@ class PowerOfChoices:
             if len(workers) > self._choices:
                 sample = state.rng.choice(len(workers), size=self._choices, replace=False)
                 workers = [workers[int(k)] for k in sample]
-            tally.assign(request, min(workers, key=lambda g: (tally.requests[g], g)))
+            tally.assign(request, min(workers, key=lambda g: (tally.workers[g].requests, g)))
         return tally.assignment
 
 

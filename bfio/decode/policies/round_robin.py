@@ -1,12 +1,12 @@
 """Round-robin over the workers."""
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.greedy import Greedy, greedy_kernel, worker_tally
+from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.state import State
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
-from bfio.decode.tally import Tally, oldest, takes
+from bfio.decode.tally import Tally, oldest, takes, worker_tally
 
 #: Entry of `Greedy.numbers`: the next worker of the cycle.
 NEXT = 0
@@ -27,7 +27,7 @@ class RoundRobin:
         for request in oldest(state):
             for turn in range(state.num_workers):
                 worker = (self._next + turn) % state.num_workers
-                if takes(tally.worker(worker), tally.sizes[request]):
+                if takes(tally.workers[worker], tally.sizes[request]):
                     tally.assign(request, worker)
                     self._next = (worker + 1) % state.num_workers
                     break
@@ -39,7 +39,7 @@ class RoundRobin:
 @compilable
 def choose(state: State, greedy: Greedy, size: int) -> int:
     """Return the next open worker in the cycle."""
-    num_workers = state.workers.shape[1]
+    num_workers = len(state.workers.load)
     for turn in range(num_workers):
         worker = (greedy.numbers[NEXT] + turn) % num_workers
         if takes(worker_tally(state, worker), size):

@@ -1,13 +1,13 @@
 """Throttled: the first worker under a threshold."""
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.greedy import Greedy, greedy_kernel, worker_tally
+from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.phases import first_waiting
-from bfio.decode.machine.state import ACTIVE, ADMITTED, LOADS, PROMPT, SLOTS, WAITING, State
+from bfio.decode.machine.state import ACTIVE, ADMITTED, WAITING, State
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
-from bfio.decode.tally import Tally, oldest, takes
+from bfio.decode.tally import Tally, oldest, takes, worker_tally
 
 # Entries of `Greedy.numbers`: the threshold given, 0 for none, and the threshold of this step.
 (GIVEN, SHARE) = range(2)
@@ -35,7 +35,7 @@ class Throttled:
         idle = not state.running.any()
         for request in oldest(state):
             workers = tally.open_workers(request)
-            under = [g for g in workers if tally.tokens[g] < threshold]
+            under = [g for g in workers if tally.workers[g].tokens < threshold]
             if under:
                 tally.assign(request, under[0])
             elif workers and idle and request == 0:
@@ -58,7 +58,7 @@ def choose(state: State, greedy: Greedy, size: int) -> int:
     if state.counters[ADMITTED] == 0:
         greedy.numbers[SHARE] = greedy.numbers[GIVEN] or share_of(state)
     first = -1
-    for g in range(state.workers.shape[1]):
+    for g in range(len(state.workers.load)):
         worker = worker_tally(state, g)
         if takes(worker, size):
             if worker.tokens < greedy.numbers[SHARE]:
@@ -71,11 +71,11 @@ def choose(state: State, greedy: Greedy, size: int) -> int:
 @compilable
 def share_of(state: State) -> int:
     """Return `fair_share` of the state before any request is admitted."""
-    counters, num_workers = state.counters, state.workers.shape[1]
-    num_free = num_workers * state.settings[SLOTS] - counters[ACTIVE]
-    first, total = first_waiting(state), int(state.workers[LOADS].sum())
+    counters, num_workers = state.counters, len(state.workers.load)
+    num_free = num_workers * state.settings.slots - counters[ACTIVE]
+    first, total = first_waiting(state), int(state.workers.load.sum())
     for position in range(first, first + min(counters[WAITING], num_free)):
-        total += state.requests[PROMPT, state.pool[position]]
+        total += state.requests.prompt[state.pool[position]]
     return int((total + num_workers - 1) // num_workers)
 
 

@@ -16,7 +16,7 @@ from bfio.decode.machine import kernel, whole_run
 from bfio.decode.machine.greedy import serving
 from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.machine.records import Chunks
-from bfio.decode.machine.state import LAST, START, WORKER, new_state
+from bfio.decode.machine.state import new_state
 from bfio.decode.machine.window import new_window
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import PolicyOptions
@@ -83,7 +83,7 @@ def interpreted_kernel(
     record = Chunks(cluster.workers, keep_trajectory=True).new(3000)
     with patch.object(kernel, "decide", serving(greedy.choose)):
         assert kernel.run_chunk(state, window, greedy.memory(task), record) >= 0
-    return [state.marks[row].tolist() for row in (START, LAST, WORKER)]
+    return [row.tolist() for row in (state.marks.start, state.marks.last, state.marks.worker)]
 
 
 def test_its_kernel_is_its_policy(dropped_in: PolicySpec) -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.engine import simulate as simulate_by_reference
 from bfio.decode.machine import records, state, whole_run
 from bfio.decode.machine.records import Chunks
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
@@ -166,9 +165,7 @@ def test_engines_of_simulate() -> None:
 
 def test_stop_before_the_first_step() -> None:
     """A run that is stopped at once is a run of no steps, as in the reference."""
-    reference = simulate_by_reference(
-        REQUESTS, build("fcfs", PolicyOptions()), SMALL, stop=lambda: True
-    )
+    reference = simulate(REQUESTS, build("fcfs", PolicyOptions()), SMALL, stop=lambda: True)
     assert differences(compiled(stop=lambda: True), reference) == []
 
 
@@ -187,7 +184,7 @@ def test_progress_is_reported_after_each_chunk() -> None:
     expected: list[StepView] = []
     with tiny_chunks(3, 3):
         run = compiled(observers=[ProgressObserver(seen.append, every=100)])
-    simulate_by_reference(
+    simulate(
         REQUESTS,
         build("fcfs", PolicyOptions()),
         SMALL,

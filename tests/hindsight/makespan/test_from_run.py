@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift
-from bfio.decode.engine import simulate
 from bfio.decode.policy_registry import build
 from bfio.decode.run import Run
+from bfio.decode.simulation import simulate
 from bfio.hindsight.makespan import hindsight_of_run, solve_makespan
 from bfio.hindsight.makespan.from_run import Revealed, clocked_schedule
 from bfio.workloads.workload import Workload

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.engine import simulate
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import build
+from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage import heuristic as module
 from bfio.step.two_stage import subset_choice
