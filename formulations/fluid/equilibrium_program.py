@@ -30,15 +30,13 @@ from formulations.fluid.problem import FluidProblem
 from formulations.linear.exact_linear import allow_fractions
 
 
-def build(problem: FluidProblem, model: Any = None, *, within_memory: bool = False) -> Any:
+def build(problem: FluidProblem, *, within_memory: bool = False) -> Any:
     """State the program of a problem with one worker.
 
     Parameters
     ----------
     problem : FluidProblem
         Data.
-    model : pyomo.environ.ConcreteModel, optional
-        Model to add to; by default a new one.
     within_memory : bool
         Whether (3) is stated.
 
@@ -49,7 +47,7 @@ def build(problem: FluidProblem, model: Any = None, *, within_memory: bool = Fal
     """
     allow_fractions()
     worker = problem.single_worker()
-    model = pyo.ConcreteModel(name="fluid_equilibrium") if model is None else model
+    model = pyo.ConcreteModel(name="fluid_equilibrium")
     model.classes = pyo.RangeSet(0, len(problem.classes) - 1)
     model.count = pyo.Var(model.classes, domain=pyo.NonNegativeReals)
     model.time = pyo.Var(domain=pyo.NonNegativeReals)

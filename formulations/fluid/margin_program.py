@@ -25,15 +25,13 @@ from formulations.fluid.throughput_program import add_routes, add_work
 from formulations.linear.exact_linear import allow_fractions
 
 
-def build(problem: FluidProblem, model: Any = None) -> Any:
+def build(problem: FluidProblem) -> Any:
     """State the program.
 
     Parameters
     ----------
     problem : FluidProblem
         Data.
-    model : pyomo.environ.ConcreteModel, optional
-        Model to add to; by default a new one.
 
     Returns
     -------
@@ -41,7 +39,7 @@ def build(problem: FluidProblem, model: Any = None) -> Any:
         With the variables and constraints named in the module's text.
     """
     allow_fractions()
-    model = pyo.ConcreteModel(name="fluid_margin") if model is None else model
+    model = pyo.ConcreteModel(name="fluid_margin")
     add_routes(model, problem)
     model.margin = pyo.Var(domain=pyo.NonNegativeReals)
 

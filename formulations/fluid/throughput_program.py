@@ -29,17 +29,13 @@ from formulations.fluid.problem import FluidProblem
 from formulations.linear.exact_linear import allow_fractions
 
 
-def build(
-    problem: FluidProblem, model: Any = None, *, objective: Objective = Objective.STAGES
-) -> Any:
+def build(problem: FluidProblem, *, objective: Objective = Objective.STAGES) -> Any:
     """State the program.
 
     Parameters
     ----------
     problem : FluidProblem
         Data.
-    model : pyomo.environ.ConcreteModel, optional
-        Model to add to; by default a new one.
     objective : Objective
         What a request is worth.
 
@@ -49,7 +45,7 @@ def build(
         With the variables and constraints named in the module's text.
     """
     allow_fractions()
-    model = pyo.ConcreteModel(name="fluid_throughput") if model is None else model
+    model = pyo.ConcreteModel(name="fluid_throughput")
     classes = problem.classes
     add_routes(model, problem)
     model.rate = pyo.Constraint(

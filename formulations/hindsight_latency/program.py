@@ -30,15 +30,13 @@ from formulations.hindsight_latency.kinds import Kind, kinds
 from formulations.hindsight_latency.problem import LatencyProblem
 
 
-def build(problem: LatencyProblem, model: Any = None, *, aggregate: bool = True) -> Any:
+def build(problem: LatencyProblem, *, aggregate: bool = True) -> Any:
     """State the program of a problem with at least one request.
 
     Parameters
     ----------
     problem : LatencyProblem
         Data.
-    model : pyomo.environ.ConcreteModel, optional
-        Model to add to; by default a new one.
     aggregate : bool
         Whether identical requests form one kind.
 
@@ -47,7 +45,7 @@ def build(problem: LatencyProblem, model: Any = None, *, aggregate: bool = True)
     pyomo.environ.ConcreteModel
         With the variables and constraints named in the module's text.
     """
-    model = pyo.ConcreteModel(name="hindsight_latency") if model is None else model
+    model = pyo.ConcreteModel(name="hindsight_latency")
     groups = kinds(problem, aggregate=aggregate)
     _variables(model, groups)
     _start_once(model, groups)

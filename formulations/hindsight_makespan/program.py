@@ -38,15 +38,13 @@ from formulations.hindsight_makespan.kinds import Kind, kinds, lanes
 from formulations.hindsight_makespan.problem import MakespanProblem, Objective
 
 
-def build(problem: MakespanProblem, model: Any = None, *, aggregate: bool = True) -> Any:
+def build(problem: MakespanProblem, *, aggregate: bool = True) -> Any:
     """State the program of a problem with at least one request.
 
     Parameters
     ----------
     problem : MakespanProblem
         Data.
-    model : pyomo.environ.ConcreteModel, optional
-        Model to add to; by default a new one.
     aggregate : bool
         Whether requests alike form one kind.
 
@@ -55,7 +53,7 @@ def build(problem: MakespanProblem, model: Any = None, *, aggregate: bool = True
     pyomo.environ.ConcreteModel
         With the variables and constraints named in the module's text.
     """
-    model = pyo.ConcreteModel(name="hindsight_makespan") if model is None else model
+    model = pyo.ConcreteModel(name="hindsight_makespan")
     groups = kinds(problem, aggregate=aggregate)
     per_step, per_token = problem.rates
     _starts(model, groups)

@@ -38,15 +38,13 @@ from formulations.thresholds.conditions import (
 )
 
 
-def build(problem: ThresholdProblem, model: Any = None) -> Any:
+def build(problem: ThresholdProblem) -> Any:
     """State the program of a problem with load below 1.
 
     Parameters
     ----------
     problem : ThresholdProblem
         Data.
-    model : pyomo.environ.ConcreteModel, optional
-        Model to add to; by default a new one.
 
     Returns
     -------
@@ -58,7 +56,7 @@ def build(problem: ThresholdProblem, model: Any = None) -> Any:
     CapabilityError
         If rates vary in time: (13) is no linear row.
     """
-    model = pyo.ConcreteModel(name="thresholds") if model is None else model
+    model = pyo.ConcreteModel(name="thresholds")
     conditions = problem.conditions
     parts = conditions.split(conditions.upper_vector())
     largest = {(g, i): n for g, part in enumerate(parts) for i, n in enumerate(part, start=1)}

@@ -38,7 +38,7 @@ from formulations.thresholds.nested_problem import NestedProblem
 Segment = tuple[int, int]
 
 
-def build(problem: NestedProblem, most: int, model: Any = None) -> Any:
+def build(problem: NestedProblem, most: int) -> Any:
     """State the program; the problem's own boundaries play no part.
 
     Parameters
@@ -47,15 +47,13 @@ def build(problem: NestedProblem, most: int, model: Any = None) -> Any:
         Data.
     most : int
         Objective of some solution.
-    model : pyomo.environ.ConcreteModel, optional
-        Model to add to; by default a new one.
 
     Returns
     -------
     pyomo.environ.ConcreteModel
         With the variables and constraints named in the module's text.
     """
-    model = pyo.ConcreteModel(name="nested_wait_segments") if model is None else model
+    model = pyo.ConcreteModel(name="nested_wait_segments")
     outputs = problem.group.outputs
     pieces = problem.with_boundaries(outputs)
     segments = [(a, b) for a in range(len(outputs)) for b in range(a, len(outputs))]
