@@ -5,7 +5,6 @@ A benchmark is a study file beside this module; rows, keys, stores and reports a
 """
 
 import argparse
-import difflib
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,7 +23,7 @@ from bfio.studies.runner import StudyRunOptions, run_study, stored_results
 from bfio.studies.study import Grid, Smoke, Study
 from bfio.studies.study_file import read_study
 from formulations.arrays import integer
-from formulations.errors import InputError
+from formulations.errors import InputError, did_you_mean
 
 DONE, ROWS_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 FILES = Path(__file__).parent
@@ -113,7 +112,7 @@ def _run(args: argparse.Namespace) -> int:
                 on_row=progress.add,
             )
         failed += len(results.tasks) - len(results.done)
-        failed += sum(map(_complain, contradictions(results.done)))
+        failed += sum(_say(line, 1) for line in contradictions(results.done))
     return _say(f"{failed} rows failed: see the report", ROWS_FAILED) if failed else DONE
 
 
@@ -154,9 +153,8 @@ def _studies(args: argparse.Namespace) -> list[Study]:
     for pattern in args.names:
         matching = [name for name in _names() if fnmatchcase(name, pattern)]
         if not matching:
-            close = difflib.get_close_matches(pattern, _names(), n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            raise InputError(pattern, "no such benchmark", f"{hint}see python -m benchmarks list")
+            remedy = f"{did_you_mean(pattern, _names())}see python -m benchmarks list"
+            raise InputError(pattern, "no such benchmark", remedy)
         names |= dict.fromkeys(matching)
     return [chosen_rows(read_study(FILES / f"{name}.toml"), args) for name in names]
 
@@ -244,10 +242,6 @@ def _by_problem(rows: Sequence[Row]) -> Iterator[tuple[Value, list[Row]]]:
 def _attains_less(row: Row, bound: Any) -> bool:
     objective: Any = row.values["objective"]
     return objective is not None and bound is not None and objective < bound
-
-
-def _complain(line: str) -> int:
-    return _say(line, 1)
 
 
 def _say(line: str, status: int) -> int:

@@ -45,6 +45,11 @@ def use_one_of(name: str, known: Iterable[str], also: str = "") -> str:
         What else is allowed, in words.
     """
     names = list(known)
-    close = get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"{hint}use one of {', '.join([*names, also] if also else names)}"
+    listed = ", ".join([*names, also] if also else names)
+    return f"{did_you_mean(name, names)}use one of {listed}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the known name nearest to an unknown one, as a question; empty if none is near."""
+    close = get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]}? " if close else ""

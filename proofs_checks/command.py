@@ -11,7 +11,7 @@ from bfio.cli.output import print_json, print_table, progress_bar
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from proofs_checks.claim import Claim
+    from proofs_checks.claim import Claim, Effort
     from proofs_checks.run import ClaimReport
 
 #: Exit status if a check does not give the verdicts on record.
@@ -51,9 +51,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from formulations.arrays import integer
+    from formulations.problem_data import member
+    from proofs_checks.claim import Effort
     from proofs_checks.registry import named
 
-    effort = _effort("deep" if args.deep else args.effort)
+    effort = member(Effort, "deep" if args.deep else args.effort, "--effort")
     seed = integer(args.seed, "--seed", maximum=2**63 - 1)
     jobs = integer(args.jobs, "--jobs", minimum=1, maximum=_MOST_JOBS)
     claims = named(args.claims)
@@ -81,7 +83,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _reports(
-    claims: "tuple[Claim, ...]", effort: Any, seed: int, jobs: int
+    claims: "tuple[Claim, ...]", effort: "Effort", seed: int, jobs: int
 ) -> "Iterator[ClaimReport]":
     from proofs_checks.run import run_claims
 
@@ -90,16 +92,6 @@ def _reports(
         for report in reports:
             bar.advance(task)
             yield report
-
-
-def _effort(name: str) -> Any:
-    from proofs_checks.claim import Effort
-
-    try:
-        return Effort(name)
-    except ValueError:
-        known = ", ".join(Effort)
-        raise InputError("--effort", f"{name!r} is unknown", f"use one of {known}") from None
 
 
 def _list(claims: "tuple[Claim, ...]", as_json: bool) -> int:

@@ -1,6 +1,5 @@
 """Where claims come from: every module under ``proofs_checks.papers``, and installed packages."""
 
-import difflib
 import importlib
 import pkgutil
 import re
@@ -9,7 +8,7 @@ from contextlib import contextmanager
 from importlib.metadata import entry_points
 
 import proofs_checks.papers
-from formulations.errors import InputError
+from formulations.errors import InputError, did_you_mean
 from proofs_checks.claim import Claim
 
 #: Entry-point group through which other packages add claims; each names a `Claim` or several.
@@ -47,9 +46,8 @@ def named(names: Sequence[str]) -> tuple[Claim, ...]:
     papers = {claim_id.split(".")[0] for claim_id in ids}
     for name in names:
         if name not in ids | papers:
-            near = difflib.get_close_matches(name, sorted(ids | papers), n=1, cutoff=0.4)
-            advice = f"did you mean {near[0]}?" if near else "bfio check --list names them"
-            raise InputError(f"claim {name}", "unknown", advice)
+            hint = did_you_mean(name, sorted(ids | papers))
+            raise InputError(f"claim {name}", "unknown", f"{hint}bfio check --list names them")
     return tuple(c for c in known if c.id in names or c.id.split(".")[0] in names)
 
 

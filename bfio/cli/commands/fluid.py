@@ -66,11 +66,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from formulations.fluid import FluidProblem, Objective
     from formulations.fluid.answer import fluid_answer
+    from formulations.problem_data import member
     from formulations.thresholds.answer import wait_answer
 
-    problem = _problem(args.file)
-    answer = fluid_answer(problem, _objective(args.objective)) | wait_answer(problem)
+    problem = read_problem(args.file, FluidProblem.from_json)
+    objective = member(Objective, args.objective, "--objective")
+    answer = fluid_answer(problem, objective) | wait_answer(problem)
     if _nested_wanted(args):
         answer["nested"] = _nested(args, problem)
     if args.json:
@@ -207,19 +210,6 @@ def _print_nested(nested: dict[str, Any]) -> None:
         print(f"prompt {group['prompt']}: thresholds {shown}")
     if "safe_memory" in nested:
         print(f"with safety buffer {number(nested['safe_memory'])} tokens")
-
-
-def _objective(name: str) -> Any:
-    from formulations.fluid import Objective
-    from formulations.problem_data import member
-
-    return member(Objective, name, "--objective")
-
-
-def _problem(name: str) -> "FluidProblem":
-    from formulations.fluid import FluidProblem
-
-    return read_problem(name, FluidProblem.from_json)
 
 
 COMMAND = Command(

@@ -63,7 +63,9 @@ def _run(args: argparse.Namespace) -> int:
             "--algorithm runs online; --method and --time-limit are for solving",
             "leave one of them out",
         )
-    problem = _problem(args.file)
+    from formulations.hindsight_latency import LatencyProblem
+
+    problem = read_problem(args.file, LatencyProblem.from_json)
     answer = _solve(problem, args) if args.algorithm is None else _simulate(problem, args)
     if args.json:
         print_json(answer)
@@ -165,12 +167,6 @@ def _stay(problem: "LatencyProblem", i: int, start: int, first: int) -> str:
     arrival, age = int(problem.arrival[i]), problem.convention.first_age
     lasts = problem.convention.last_age(int(problem.output[i])) + 1 - age
     return " " * (arrival - first) + "·" * (start + age - arrival) + "█" * lasts
-
-
-def _problem(name: str) -> "LatencyProblem":
-    from formulations.hindsight_latency import LatencyProblem
-
-    return read_problem(name, LatencyProblem.from_json)
 
 
 COMMAND = Command(
