@@ -13,13 +13,13 @@ steps, since a change need not travel round by round.
 """
 
 import math
-import time
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
 
 from bfio.common.kernels import entry_point
+from bfio.hindsight.in_hand import is_over
 from bfio.hindsight.latency.cells import Cells, arrival_windows
 from bfio.hindsight.latency.configurations import soft_dearest
 from bfio.hindsight.latency.normal_form import NormalForm
@@ -101,7 +101,7 @@ class PriceAscent:
         self._stages = [np.zeros(room) for _ in range(_PARTS)]
         self._chance = np.zeros((form.num_requests, rounds + 1))
 
-    def run(self, stage: Stage, dearest: FloatArray, deadline: float | None) -> None:
+    def run(self, stage: Stage, dearest: FloatArray, deadline: float = math.inf) -> None:
         """Ascend at one temperature until it is flat, the steps are done or time is up.
 
         ``dearest`` holds the price of the dearest set of each round; a round whose dearest set
@@ -119,7 +119,7 @@ class PriceAscent:
         blocks = self._ascended(blocks, level, deadline)
         self.prices = np.repeat(blocks, counts, axis=0)
 
-    def _ascended(self, prices: FloatArray, level: "_Level", deadline: float | None) -> FloatArray:
+    def _ascended(self, prices: FloatArray, level: "_Level", deadline: float) -> FloatArray:
         memory = QuasiNewton(prices.size)
         value, slope = self._soft_bound(prices, level)
         earlier = -math.inf
@@ -128,7 +128,7 @@ class PriceAscent:
                 if value - earlier <= _FLAT * abs(value):
                     break
                 earlier = value
-            if deadline is not None and time.perf_counter() >= deadline:
+            if is_over(deadline):
                 break
             step = memory.step(slope)
             rise = float((step * slope).sum())

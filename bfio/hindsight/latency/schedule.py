@@ -6,11 +6,11 @@ a heuristic here, unlike for requests of constant size; the proof is left to the
 """
 
 import math
-import time
 
 import numpy as np
 
 from bfio.common.kernels import entry_point
+from bfio.hindsight.in_hand import is_over
 from bfio.hindsight.latency.normal_form import NormalForm
 from bfio.kvcache.run import CacheLimits
 from bfio.kvcache.simulation import serve
@@ -39,9 +39,7 @@ def sequential_starts(form: NormalForm) -> IntArray:
     return starts
 
 
-def good_starts(
-    form: NormalForm, decodes: int, seed: int = 0, deadline: float | None = None
-) -> IntArray:
+def good_starts(form: NormalForm, decodes: int, deadline: float = math.inf) -> IntArray:
     """Return a good schedule: shortest first, then a search over orders (annealing).
 
     Schedules too long for that are the best of simple batches, MC-Benchmark's and MC-SF's.
@@ -52,10 +50,9 @@ def good_starts(
         Data.
     decodes : int
         Most orders tried; fewer if each takes long.
-    seed : int
-        Seed of the search; the same seed gives the same schedule unless the deadline strikes.
-    deadline : float, optional
-        Value of `time.perf_counter` at which to stop.
+    deadline : float
+        Value of `time.perf_counter` at which to stop; unless it strikes, the same data give the
+        same schedule.
     """
     simple = sequential_starts(form)
     rounds = int((simple + form.duration).max(initial=0)) + 1
@@ -65,12 +62,12 @@ def good_starts(
     if max(rounds, total) > MAX_ROUNDS:
         return _best_served(form, simple, deadline)
     first = np.lexsort((form.prompt, form.duration, form.arrival)).astype(np.int64)
-    annealing = _Annealing(form, first, total + 1, np.random.default_rng(seed))
+    annealing = _Annealing(form, first, total + 1, np.random.default_rng(0))
     annealing.run(decodes, deadline)
     return annealing.starts if annealing.value <= simple.sum() else simple
 
 
-def _best_served(form: NormalForm, simple: IntArray, deadline: float | None) -> IntArray:
+def _best_served(form: NormalForm, simple: IntArray, deadline: float) -> IntArray:
     """Let online algorithms run, one after the other until time is up; return the best starts."""
     if fewest_rounds(form) > CacheLimits().batches:
         return simple  # none of them would come to an end
@@ -79,7 +76,7 @@ def _best_served(form: NormalForm, simple: IntArray, deadline: float | None) -> 
     )
     best = simple
     for algorithm in ("mc-benchmark", "mc-sf"):
-        if deadline is None or time.perf_counter() < deadline:
+        if not is_over(deadline):
             run = serve(problem, algorithm)
             if run.is_finished and run.start.sum() < best.sum():
                 best = run.start
@@ -111,14 +108,14 @@ class _Annealing:
         self._current = self.value
         self._work = looks + rounds
 
-    def run(self, decodes: int, deadline: float | None) -> None:
+    def run(self, decodes: int, deadline: float) -> None:
         """Try orders, four times from hot to cold."""
         # Four restarts of falling temperature beat one long one on the judged draws.
         period = max(min(decodes, _MAX_WORK // self._work) // 4, 1)
         piece = max(_PIECE_WORK // self._work, 1)
         hottest = 1.0 + 0.02 * self.value / len(self._order)
         for begin in range(0, min(decodes, 4 * period), piece):
-            if deadline is not None and time.perf_counter() >= deadline:
+            if is_over(deadline):
                 return
             count = min(piece, min(decodes, 4 * period) - begin)
             self._current, self.value = search_orders(

@@ -32,7 +32,7 @@ break the memory at a later peak. When states are too many, those of least bound
 least bound among the dropped ones still bounds what they could have led to.
 """
 
-import time
+import math
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -40,6 +40,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from bfio.hindsight.in_hand import is_over
 from bfio.hindsight.latency.bound import SCALE, PricedBound, cell_losses
 from bfio.hindsight.latency.cells import Cells
 from bfio.hindsight.latency.dominance import drop_improvable, undominated
@@ -123,7 +124,7 @@ class RoundSearch:
             size=pairs.size,
         )
 
-    def run(self, best: int, width: int, deadline: float | None) -> RoundSearchResult:
+    def run(self, best: int, width: int, deadline: float = math.inf) -> RoundSearchResult:
         """Look for a sum of starts below ``best``.
 
         Parameters
@@ -133,7 +134,7 @@ class RoundSearch:
         width : int
             Most states kept after a round, fewer if there are many requests; a narrow search
             finds schedules, a wide one proves.
-        deadline : float, optional
+        deadline : float
             Value of `time.perf_counter` at which to stop.
         """
         n = self._form.num_requests
@@ -144,7 +145,7 @@ class RoundSearch:
         room = min(20 * width + 1000, _BYTES // (4 * n + 40))
         generated, now = 0, 0
         while len(states.bound):
-            if deadline is not None and time.perf_counter() >= deadline:
+            if is_over(deadline):
                 return RoundSearchResult(starts, self._proven(best, dropped, states), generated)
             children, lost = self._expand_some(states, now, SCALE * (best - 1), room)
             dropped = min(dropped, lost)

@@ -6,6 +6,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
 
+from bfio.hindsight.in_hand import InHand, is_over, seconds_of
 from bfio.hindsight.latency.bound import SCALE, PricedBound, narrowed_windows, priced_bound
 from bfio.hindsight.latency.cells import Cells, build_cells
 from bfio.hindsight.latency.certificate import PriceCertificate
@@ -82,7 +83,6 @@ def solve_hindsight(
     time_limit: float | None = None,
     *,
     decodes: int = 60_000,
-    widths: tuple[int, ...] = WIDTHS,
     threads: int | None = None,
 ) -> HindsightResult:
     """Find a schedule of least total latency, and the best bound within the limits.
@@ -96,8 +96,6 @@ def solve_hindsight(
         Wall-clock seconds; None runs all stages and widths.
     decodes : int
         Orders tried for the first schedule.
-    widths : tuple of int
-        Most states kept per round, search by search; empty for no search.
     threads : int, optional
         Threads at a time; as many as processors by default. They change the time only.
 
@@ -111,82 +109,64 @@ def solve_hindsight(
     InputError
         If the time limit is negative or there is not even one thread.
     """
-    if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit >= 0):
-        raise InputError(
-            "time_limit", f"{time_limit!r} is negative or no number", "use seconds >= 0"
-        )
+    limit = seconds_of(time_limit)
     integer(decodes, "decodes")
     if threads is not None and threads < 1:
         raise InputError("threads", f"{threads} is below 1", "use 1 or more")
     with ThreadPoolExecutor(threads or len(os.sched_getaffinity(0))) as pool:
-        return _Run(problem, time_limit, decodes, pool).result(widths)
+        return _Run(problem, limit, decodes, pool).result()
 
 
 class _Run:
-    """The schedule and bound in hand, in sums of starts."""
+    """The phases of one solve; what is in hand counts sums of starts."""
 
     def __init__(
-        self, problem: LatencyProblem, time_limit: float | None, decodes: int, pool: Executor
+        self, problem: LatencyProblem, limit: float, decodes: int, pool: Executor
     ) -> None:
         self._problem = problem
         self._pool = pool
         self._began = time.perf_counter()
-        self._limit = time_limit
+        self._limit = limit
         self._form = normal_form(problem)
-        self._starts = good_starts(self._form, decodes, deadline=self._deadline(_SCHEDULE_SHARE))
-        self._bound = lower_bound(problem) - self._form.constant
-        self._method = "area"
+        starts = good_starts(self._form, decodes, self._deadline(_SCHEDULE_SHARE))
+        bound = lower_bound(problem) - self._form.constant
+        self._hand = InHand(_sum(starts), starts, bound, "area")
 
-    @property
-    def _best(self) -> int:
-        return sum(self._starts.tolist())
+    def _deadline(self, share: float = 1.0) -> float:
+        return self._began + share * self._limit
 
-    def _deadline(self, share: float) -> float | None:
-        return None if self._limit is None else self._began + share * self._limit
-
-    def result(self, widths: tuple[int, ...]) -> HindsightResult:
+    def result(self) -> HindsightResult:
         """Run all phases until the bound meets the schedule."""
-        scheduled = time.perf_counter()
-        area = certified = self._bound
+        scheduled = priced = time.perf_counter()
+        hand, form = self._hand, self._form
+        area = certified = hand.bound
         certificate = None
-        states = 0
-        priced = scheduled
-        if self._bound < self._best and _affordable(self._form, self._starts):
-            cells = build_cells(self._form)
+        if not hand.is_closed and _affordable(form, hand.schedule):
+            cells = build_cells(form)
             root = self._price(cells)
             priced = time.perf_counter()
-            certified = max(area, min(root.starts, self._best))
+            certified = max(area, min(root.starts, hand.objective))
             if root.starts > area:
                 certificate = _certificate(cells, root)
-            if self._form.num_requests <= MAX_REQUESTS:
-                states = self._search(cells, root, widths)
+            if form.num_requests <= MAX_REQUESTS:
+                self._search(cells, root)
         ended = time.perf_counter()
-        starts = self._form.starts(self._starts)
+        starts = form.starts(hand.schedule)
         return HindsightResult(
             starts=starts,
             objective=total_latency(self._problem, starts),
-            bound=self._bound + self._form.constant,
-            method=self._method,
-            priced=certified + self._form.constant,
+            bound=hand.bound + form.constant,
+            method=hand.proof,
+            priced=certified + form.constant,
             certificate=certificate,
-            states=states,
+            states=hand.states,
             seconds=HindsightSeconds(scheduled - self._began, priced - scheduled, ended - priced),
-            stopped_by_time=self._is_late() and self._bound < self._best,
+            stopped_by_time=is_over(self._deadline()) and not hand.is_closed,
         )
-
-    def _is_late(self, share: float = 1.0) -> bool:
-        deadline = self._deadline(share)
-        return deadline is not None and time.perf_counter() >= deadline
-
-    def _raise_bound(self, bound: int, method: str) -> None:
-        # A bound on better schedules only is one on all together with the schedule in hand.
-        bound = min(bound, self._best)
-        if bound > self._bound:
-            self._bound, self._method = bound, method
 
     def _price(self, cells: Cells) -> PricedBound:
         """Raise prices stage by stage; return the best bound they prove."""
-        ascent = PriceAscent(self._form, cells, self._starts, self._pool)
+        ascent = PriceAscent(self._form, cells, self._hand.schedule, self._pool)
         self._windows = ascent.windows
         best = priced_bound(self._form, cells, ascent.windows, ascent.prices)
         now = best
@@ -194,33 +174,37 @@ class _Run:
             ascent.run(stage, now.dearest / SCALE, self._deadline(_PRICE_SHARE))
             now = priced_bound(self._form, cells, ascent.windows, ascent.prices)
             best = max(best, now, key=lambda priced: priced.scaled)
-            if best.starts >= self._best:
+            if best.starts >= self._hand.objective:
                 break
-        self._raise_bound(best.starts, "prices")
+        self._hand.raise_bound(best.starts, "prices")
         return best
 
-    def _search(self, cells: Cells, priced: PricedBound, widths: tuple[int, ...]) -> int:
-        """Search wider and wider; return how many states were generated."""
-        states = 0
-        for width in widths:
-            if self._bound >= self._best or self._is_late():
-                break
+    def _search(self, cells: Cells, priced: PricedBound) -> None:
+        """Search wider and wider."""
+        hand = self._hand
+        for width in WIDTHS:
+            if hand.is_closed or is_over(self._deadline()):
+                return
             priced = self._narrow(cells, priced)
             pairs = pair_losses(cells, priced, self._windows, self._pool)
             search = RoundSearch(self._form, cells, priced, pairs, self._pool)
-            result = search.run(self._best, width, self._deadline(1.0))
-            states += result.states
+            result = search.run(hand.objective, width, self._deadline())
+            hand.states += result.states
             if result.starts is not None:
-                self._starts = result.starts.astype(np.int64)
-            self._raise_bound(result.bound, "search")
-        return states
+                starts = result.starts.astype(np.int64)
+                hand.improve(_sum(starts), starts)
+            hand.raise_bound(result.bound, "search")
 
     def _narrow(self, cells: Cells, priced: PricedBound) -> PricedBound:
         """Close the starts that no better schedule can have; the prices stay."""
-        cutoff = SCALE * (self._best - 1)
+        cutoff = SCALE * (self._hand.objective - 1)
         windows = narrowed_windows(self._form, cells, self._windows, priced, cutoff)
         self._windows = windows
         return priced_bound(self._form, cells, windows, priced.prices / SCALE)
+
+
+def _sum(starts: IntArray) -> int:
+    return sum(starts.tolist())
 
 
 def _affordable(form: NormalForm, starts: IntArray) -> bool:

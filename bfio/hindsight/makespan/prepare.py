@@ -23,6 +23,6 @@ def prepare() -> None:
         search = StepSearch(form)
         # Above every optimum, so that no bound ends the search at once.
         known = 2 * form.cost(best_list(problem)[0])
-        search.run(known, width=10, most_successors=100, deadline=None)
+        search.run(known, width=10, most_successors=100)
         # Only large searches come to this one.
         rehash(search.begin(known, width=10, most_successors=100)[1])

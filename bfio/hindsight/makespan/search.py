@@ -9,11 +9,12 @@ least bound among the others still bounds whatever they led to: a narrow search 
 a wide one proves.
 """
 
-import time
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from bfio.hindsight.in_hand import is_over
 from bfio.hindsight.makespan.expand import expand
 from bfio.hindsight.makespan.form import MAX_COST, SearchForm
 from bfio.hindsight.makespan.kernel import HEAD, LEFT_BITS, Data, first_reach
@@ -99,7 +100,7 @@ class StepSearch:
         self._scratch = np.zeros((4, max(size, form.lanes * form.slots + HEAD)), dtype=np.int64)
 
     def run(
-        self, known: int, width: int, most_successors: int, deadline: float | None
+        self, known: int, width: int, most_successors: int, deadline: float = math.inf
     ) -> StepSearchResult:
         """Look for a cost below ``known``.
 
@@ -111,7 +112,7 @@ class StepSearch:
             Most states expanded per layer.
         most_successors : int
             Most successors of a state; beyond, its own bound stands for the others.
-        deadline : float, optional
+        deadline : float
             Value of `time.perf_counter` at which to stop.
         """
         data, store = self.begin(known, width, most_successors)
@@ -124,7 +125,7 @@ class StepSearch:
             # Best first, so that better schedules prune the rest of the layer.
             chosen = chosen[np.argsort(store.reach[chosen], kind="stable")]
             while len(chosen):
-                late = deadline is not None and time.perf_counter() >= deadline
+                late = is_over(deadline)
                 if late:
                     break
                 chosen = chosen[expand(chosen, layer, data, store, self._scratch) :]

@@ -6,14 +6,16 @@ starts. So the search has the first part of the time, and CP-SAT, from its sched
 """
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+from math import inf
 
+from bfio.hindsight.in_hand import InHand, is_over, seconds_of
 from bfio.hindsight.makespan.form import SearchForm, search_form
 from bfio.hindsight.makespan.lists import Schedule, best_list
 from bfio.hindsight.makespan.prepare import prepare
 from bfio.hindsight.makespan.search import StepSearch, is_searchable
-from formulations.errors import CapabilityError, InputError
+from formulations.errors import CapabilityError
 from formulations.hindsight_makespan import (
     MakespanProblem,
     MakespanProgram,
@@ -65,35 +67,18 @@ def solve_makespan(
     CapabilityError
         If the problem is too large for a backend or for enumeration.
     """
-    if time_limit is not None and not time_limit >= 0:
-        raise InputError("time_limit", f"{time_limit} is negative", "use seconds >= 0")
+    limit = seconds_of(time_limit)
     return MakespanProgram.solve_by(
         problem,
         method,
         time_limit=time_limit,
         seed=seed,
-        own={"exact": lambda: _exact(problem, time_limit, seed)},
+        own={"exact": lambda: _exact(problem, limit, seed)},
     )
 
 
-@dataclass
-class _Hand:
-    """The schedule and the bound in hand for one part."""
-
-    objective: int
-    schedule: Schedule
-    bound: int
-    proof: str = "bound"
-    states: int = 0
-
-    @property
-    def closed(self) -> bool:
-        """Whether they meet."""
-        return self.objective == self.bound
-
-
-def _exact(problem: MakespanProblem, limit: float | None, seed: int) -> MakespanResult:
-    if limit is None or limit > 0:
+def _exact(problem: MakespanProblem, limit: float, seed: int) -> MakespanResult:
+    if limit > 0:
         # Loading or compiling kernels is no part of the solve.
         prepare()
     began = time.perf_counter()
@@ -102,11 +87,8 @@ def _exact(problem: MakespanProblem, limit: float | None, seed: int) -> Makespan
     starts, workers = [0] * problem.num_requests, [0] * problem.num_requests
     hands = []
     for done, members in enumerate(each for each in split if each):
-        left = None
-        if limit is not None:
-            spent = time.perf_counter() - began
-            # What a part leaves over helps the later ones.
-            left = max(0.0, limit - spent) / (len(split) - done)
+        # What a part leaves over helps the later ones.
+        left = max(0.0, began + limit - time.perf_counter()) / (len(split) - done)
         hand = _solved_part(part(problem, members), left, seed)
         hands.append(hand)
         for i, start, worker in zip(members, *hand.schedule, strict=True):
@@ -117,12 +99,12 @@ def _exact(problem: MakespanProblem, limit: float | None, seed: int) -> Makespan
 def _result(
     problem: MakespanProblem,
     schedule: Schedule,
-    hands: list[_Hand],
-    limit: float | None,
+    hands: list[InHand[Schedule]],
+    limit: float,
     began: float,
 ) -> MakespanResult:
     seconds = time.perf_counter() - began
-    late = limit is not None and seconds >= limit
+    late = seconds >= limit
     return MakespanProgram(problem).answer(
         schedule,
         Termination.TIME_LIMIT if late else Termination.FEASIBLE,
@@ -137,16 +119,16 @@ def _result(
     )
 
 
-def _solved_part(problem: MakespanProblem, limit: float | None, seed: int) -> _Hand:
+def _solved_part(problem: MakespanProblem, limit: float, seed: int) -> InHand[Schedule]:
     began = time.perf_counter()
     form = search_form(problem)
     objective, schedule = best_list(problem)
-    hand = _Hand(objective, schedule, form.objective(form.bound()))
-    if hand.closed:
+    hand = InHand(objective, schedule, form.objective(form.bound()), "bound")
+    if hand.is_closed:
         return hand
     if is_searchable(form, form.cost(objective)):
-        _search(form, hand, None if limit is None else began + _search_share(form) * limit)
-    if not hand.closed and limit is not None:
+        _search(form, hand, began + _search_share(form) * limit)
+    if not hand.is_closed and limit < inf:
         _close_with_cp_sat(form, hand, began + limit, seed)
     return hand
 
@@ -157,21 +139,23 @@ def _search_share(form: SearchForm) -> float:
     return _MANY if crowded and not form.conserving else _FEW
 
 
-def _search(form: SearchForm, hand: _Hand, deadline: float | None) -> None:
+def _search(form: SearchForm, hand: InHand[Schedule], deadline: float) -> None:
     """Search wider and wider."""
     search = StepSearch(form)
     for width, most in STAGES:
-        if hand.closed or (deadline is not None and time.perf_counter() >= deadline):
+        if hand.is_closed or is_over(deadline):
             return
         result = search.run(form.cost(hand.objective), width, most, deadline)
         hand.states += result.states
         if result.cost is not None:
-            hand.objective = form.objective(result.cost)
-            hand.schedule = form.schedule(result.starts, result.lanes)
-        _raise(hand, form.objective(result.bound), "search")
+            schedule = form.schedule(result.starts, result.lanes)
+            hand.improve(form.objective(result.cost), schedule)
+        hand.raise_bound(form.objective(result.bound), "search")
 
 
-def _close_with_cp_sat(form: SearchForm, hand: _Hand, deadline: float, seed: int) -> None:
+def _close_with_cp_sat(
+    form: SearchForm, hand: InHand[Schedule], deadline: float, seed: int
+) -> None:
     """Let CP-SAT go on from the schedule, with small costs in place of exact times."""
     problem = form.problem
     if max(form.per_step, form.per_token) > MAX_RATIONAL:
@@ -189,13 +173,6 @@ def _close_with_cp_sat(form: SearchForm, hand: _Hand, deadline: float, seed: int
     unit = form.unit if problem.objective is Objective.WALL_CLOCK else 1
     objective = result.objective
     if objective is not None and not result.violations and objective * unit < hand.objective:
-        hand.objective, hand.schedule = objective * unit, result.required_solution()
+        hand.improve(objective * unit, result.required_solution())
     if result.bound is not None and result.bound_kind is BoundKind.INTEGER:
-        _raise(hand, result.bound * unit, "cp-sat")
-
-
-def _raise(hand: _Hand, bound: int, proof: str) -> None:
-    # A bound on better schedules only is one on all together with the schedule in hand.
-    bound = min(bound, hand.objective)
-    if bound > hand.bound:
-        hand.bound, hand.proof = bound, proof
+        hand.raise_bound(result.bound * unit, "cp-sat")

@@ -141,7 +141,7 @@ def test_compiled_and_plain_bounds_agree(
     cells = build_cells(form)
     ascent = PriceAscent(form, cells, good_starts(form, 5), pool)
     if seed % 2:
-        ascent.run(Stage(0.1, seed % 40, 1 + seed % 3), _no_dearest(ascent), None)
+        ascent.run(Stage(0.1, seed % 40, 1 + seed % 3), _no_dearest(ascent))
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     names = list(zip(cells.tokens.tolist(), cells.left.tolist(), strict=True))
     prices = {
@@ -160,7 +160,7 @@ def test_closed_starts_are_in_no_better_schedule(
     form = normal_form(problem)
     cells = build_cells(form)
     ascent = PriceAscent(form, cells, good_starts(form, 5), pool)
-    ascent.run(Stage(0.1, steps, 1 + steps % 3), _no_dearest(ascent), None)
+    ascent.run(Stage(0.1, steps, 1 + steps % 3), _no_dearest(ascent))
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     truth, starts = brute_force(problem)
     cutoff = SCALE * (truth - form.constant)
@@ -179,11 +179,11 @@ def test_narrow_searches_still_bound(
     cells = build_cells(form)
     ascent = PriceAscent(form, cells, sequential_starts(form), pool)
     if ascend:
-        ascent.run(Stage(0.2, 30, 2), _no_dearest(ascent), None)
+        ascent.run(Stage(0.2, 30, 2), _no_dearest(ascent))
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     known = sum(sequential_starts(form).tolist())
     pairs = pair_losses(cells, priced, ascent.windows, pool)
-    found = RoundSearch(form, cells, priced, pairs, pool).run(known, width, None)
+    found = RoundSearch(form, cells, priced, pairs, pool).run(known, width)
     truth = brute_force(problem)[0] - form.constant
     assert found.bound <= truth
     best = known
@@ -275,7 +275,7 @@ def test_pair_losses_against_enumeration(
     form = normal_form(problem)
     cells = build_cells(form)
     ascent = PriceAscent(form, cells, good_starts(form, 5), pool)
-    ascent.run(Stage(0.2, steps, 1 + steps % 3), _no_dearest(ascent), None)
+    ascent.run(Stage(0.2, steps, 1 + steps % 3), _no_dearest(ascent))
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     pairs = pair_losses(cells, priced, ascent.windows, pool)
     for now in range(len(priced.prices)):
@@ -464,6 +464,6 @@ def test_a_state_with_too_many_children_is_dropped(
     ascent = PriceAscent(form, cells, sequential_starts(form), pool)
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     pairs = pair_losses(cells, priced, ascent.windows, pool)
-    found = RoundSearch(form, cells, priced, pairs, pool).run(100, 10, None)
+    found = RoundSearch(form, cells, priced, pairs, pool).run(100, 10)
     assert found.starts is None
     assert found.bound <= brute_force(problem)[0] - form.constant

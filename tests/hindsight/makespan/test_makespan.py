@@ -90,7 +90,7 @@ def test_narrow_searches_bound(problem: MakespanProblem, width: int, most: int) 
     form = search_form(problem)
     best, _, _ = brute_force(problem)
     objective, _ = best_list(problem)
-    found = StepSearch(form).run(form.cost(objective) + 1, width, most, None)
+    found = StepSearch(form).run(form.cost(objective) + 1, width, most)
     assert form.objective(found.bound) <= best
     if found.cost is not None:
         schedule = form.schedule(found.starts, found.lanes)
@@ -104,7 +104,7 @@ def test_a_search_that_forgets_what_it_left_out_is_caught() -> None:
     for _ in range(30):
         problem = _drawn(rng, 4)
         form = search_form(problem)
-        found = StepSearch(form).run(form.cost(best_list(problem)[0]) + 1, 1, 100, None)
+        found = StepSearch(form).run(form.cost(best_list(problem)[0]) + 1, 1, 100)
         best = brute_force(problem)[0]
         assert form.objective(found.bound) <= best
         caught += found.cost is not None and form.objective(found.cost) > best
