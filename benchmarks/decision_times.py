@@ -14,7 +14,7 @@ from bfio.decode.observers import StepView
 from bfio.decode.policy import Policy
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
 from formulations.errors import InputError
@@ -92,7 +92,7 @@ def time_decisions(
     return timed
 
 
-def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Check the arguments; requests are drawn from their seed."""
     del context
     given = Arguments(arguments, ARGUMENTS)

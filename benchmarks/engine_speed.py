@@ -13,7 +13,7 @@ from bfio.decode import policy_registry as registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
-from bfio.studies.row import Context, RowResult, Value
+from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.worker import peak_memory
@@ -27,7 +27,7 @@ ARGUMENTS = (
 _WARM_UP_REQUESTS = 200
 
 
-def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Check the arguments; requests are drawn from their seed."""
     del context
     given = Arguments(arguments, ARGUMENTS)

@@ -22,7 +22,7 @@ from benchmarks.step_harvest import LONGEST, Harvest, Size, harvested, with_hori
 from bfio.step.exact import prepare, solve_exact
 from bfio.step.exact.phases import skipped_phases
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
 from formulations.backends import SolveLimits
@@ -290,7 +290,7 @@ def derived_again(problem: StepProblem, certificate: Certificate | None) -> Rede
     return Rederived({"certificate_s": time.perf_counter() - began}, refused)
 
 
-def _chosen(given: Arguments, context: Context) -> tuple[Harvest, int]:
+def _chosen(given: Arguments, context: RowContext) -> tuple[Harvest, int]:
     """Return the run, and which of its problems is meant: 0 is the cold start."""
     moment = given.text("moment", "cold")
     word, _, number = moment.partition("-")
@@ -310,7 +310,7 @@ def _chosen(given: Arguments, context: Context) -> tuple[Harvest, int]:
     return harvest, place
 
 
-def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Check the arguments; the row harvests a run, cuts the window and solves one problem."""
     given = Arguments(arguments, ARGUMENTS)
     harvest, place = _chosen(given, context)

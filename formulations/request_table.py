@@ -1,6 +1,7 @@
 """The table of requests that the hindsight problems share: arrival, prompt and output of each."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,6 +50,35 @@ def checked_columns(table: RequestTable) -> dict[str, IntArray]:
             "requests", f"fields of different lengths {sorted(lengths)}", "give one per request"
         )
     return columns
+
+
+@dataclass(frozen=True)
+class RequestKind:
+    """Requests alike in all that matters to a program, and where it looks for their starts.
+
+    Parameters
+    ----------
+    prompt, output : int
+        Common data.
+    members : tuple of int
+        Requests, in order.
+    first_start, last_start : int
+        Window of starts that holds an optimum.
+    lanes : int
+        Members start on lanes ``0..lanes-1``; there is one for a program that knows of none.
+    """
+
+    prompt: int
+    output: int
+    members: tuple[int, ...]
+    first_start: int
+    last_start: int
+    lanes: int = 1
+
+    @property
+    def starts(self) -> range:
+        """The window of starts."""
+        return range(self.first_start, self.last_start + 1)
 
 
 def alike(*columns: IntArray | Sequence[int], aggregate: bool = True) -> dict[Any, list[int]]:

@@ -6,7 +6,7 @@ from typing import Any
 from bfio.cli.output import number, percent, print_table
 from bfio.cli.tables import metric_cells, run_cells
 from bfio.wait.run import METRICS
-from formulations.fluid import FluidProblem, Objective, equilibrium, knapsack
+from formulations.fluid import FluidObjective, FluidProblem, equilibrium, knapsack
 from formulations.rationals import plain_number
 
 _ABOVE = (
@@ -20,10 +20,10 @@ def fluid_limits(problem: FluidProblem) -> dict[str, Any]:
     worker = problem.single_worker()
     load = worker.d1 * problem.work_rate
     state = equilibrium(problem.classes, worker) if load < 1 else None
-    most = {kind: knapsack(problem, objective=kind).value for kind in Objective}
+    most = {kind: knapsack(problem, objective=kind).value for kind in FluidObjective}
     return {
-        "throughput": plain_number(most[Objective.STAGES]),
-        "decode_throughput": plain_number(most[Objective.DECODE]),
+        "throughput": plain_number(most[FluidObjective.STAGES]),
+        "decode_throughput": plain_number(most[FluidObjective.DECODE]),
         "load": plain_number(load),
         "equilibrium_memory": None if state is None else plain_number(state.memory),
         "iteration_time": None if state is None else plain_number(state.iteration_time),

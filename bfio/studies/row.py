@@ -32,7 +32,7 @@ class RowVerdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Context:
+class RowContext:
     """What a row may use besides its arguments.
 
     Parameters
@@ -87,9 +87,9 @@ class RowResult:
 
 
 #: Computes one row.
-Compute: TypeAlias = Callable[[Mapping[str, Any], Context], RowResult | Mapping[str, Value]]
+Compute: TypeAlias = Callable[[Mapping[str, Any], RowContext], RowResult | Mapping[str, Value]]
 #: Returns the digest of the data that arguments stand for.
-Instance: TypeAlias = Callable[[Mapping[str, Any], Context], str]
+Instance: TypeAlias = Callable[[Mapping[str, Any], RowContext], str]
 
 
 @dataclass(frozen=True)

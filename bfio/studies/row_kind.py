@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from bfio.common.metrics import MetricTable
-from bfio.studies.row import Compute, Context, Instance, RowResult, Value
+from bfio.studies.row import Compute, Instance, RowContext, RowResult, Value
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,7 +48,7 @@ class Planned:
     compute: Callable[[], RowResult | Mapping[str, Value]]
 
 
-def _no_instance(arguments: Mapping[str, Any], context: Context) -> str:
+def _no_instance(arguments: Mapping[str, Any], context: RowContext) -> str:
     """Return the digest of arguments that stand for no data but themselves."""
     del arguments, context
     return ""
@@ -89,9 +89,9 @@ class RowKind:
     values: Sequence[Described] = ()
     metrics: Sequence[Described] = ()
     parts: Mapping[str, str] = field(default_factory=dict)
-    plan: Callable[[Mapping[str, Any], Context], Planned] | None = None
+    plan: Callable[[Mapping[str, Any], RowContext], Planned] | None = None
 
-    def planned(self, arguments: Mapping[str, Any], context: Context) -> Planned:
+    def planned(self, arguments: Mapping[str, Any], context: RowContext) -> Planned:
         """Return a row with its arguments read and checked.
 
         Raises
@@ -131,7 +131,7 @@ class RowKind:
 def planned_kind(
     name: str,
     summary: str,
-    plan: Callable[[Mapping[str, Any], Context], Planned],
+    plan: Callable[[Mapping[str, Any], RowContext], Planned],
     values: Sequence[Described],
     parts: Mapping[str, str] | None = None,
     metrics: Sequence[Described] = (),

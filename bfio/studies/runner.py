@@ -11,7 +11,7 @@ from bfio.studies.kinds import find
 from bfio.studies.local import compute_locally
 from bfio.studies.messages import Order
 from bfio.studies.results import Results
-from bfio.studies.row import Context, Row, Status, Task
+from bfio.studies.row import Row, RowContext, Status, Task
 from bfio.studies.store import Store, open_for_reading, open_for_writing
 from bfio.studies.study import Study
 from formulations.arrays import integer
@@ -62,7 +62,7 @@ def plan(study: Study) -> list[Task]:
         If there is no such kind of row, or a row has arguments that its kind refuses.
     """
     kind, code = find(study.computes), code_version(study.computes)
-    context = Context(study.folder)
+    context = RowContext(study.folder)
     tasks = []
     for arguments in study.rows():
         try:

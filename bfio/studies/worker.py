@@ -29,7 +29,7 @@ from bfio.common.provenance import environment
 from bfio.studies.code import code_version
 from bfio.studies.kinds import find
 from bfio.studies.messages import Order, Report
-from bfio.studies.row import Context, RowResult, Status
+from bfio.studies.row import RowContext, RowResult, Status
 from formulations.errors import InputError
 
 _CLEAR_REFERENCES = Path("/proc/self/clear_refs")
@@ -165,7 +165,7 @@ def _trace(error: BaseException) -> str:
 
 def _computed(order: Order) -> RowResult:
     task = order.task
-    context = Context(Path(order.folder), order.want_log)
+    context = RowContext(Path(order.folder), order.want_log)
     planned = find(task.computes).planned(task.arguments, context)
     if planned.instance != task.instance:
         raise RuntimeError("the data differ from those that were planned")

@@ -11,7 +11,7 @@ from formulations.fluid.check import (
 )
 from formulations.fluid.equilibrium import Equilibrium, equilibrium, throughput, work_rate
 from formulations.fluid.knapsack import knapsack
-from formulations.fluid.objective import Objective
+from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem, FluidWorker, RequestClass
 from formulations.fluid.rate_profile import RateProfile, VaryingRates
 from formulations.fluid.result import AdmissionResult, EquilibriumResult, FluidResult, MarginResult
@@ -27,11 +27,11 @@ __all__ = [
     "AdmissionResult",
     "Equilibrium",
     "EquilibriumResult",
+    "FluidObjective",
     "FluidProblem",
     "FluidResult",
     "FluidWorker",
     "MarginResult",
-    "Objective",
     "RateProfile",
     "RequestClass",
     "SinusoidalRates",

@@ -5,21 +5,23 @@ from typing import Any
 
 from formulations.fluid.equilibrium import Equilibrium, equilibrium
 from formulations.fluid.knapsack import knapsack
-from formulations.fluid.objective import Objective
+from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem
 from formulations.fluid.result import AdmissionResult, MarginResult
 from formulations.fluid.solver import solve_margin, solve_throughput
 from formulations.rationals import plain_number
 
 
-def fluid_answer(problem: FluidProblem, objective: Objective = Objective.STAGES) -> dict[str, Any]:
+def fluid_answer(
+    problem: FluidProblem, objective: FluidObjective = FluidObjective.STAGES
+) -> dict[str, Any]:
     """Return all that the fluid model says of a load, as a JSON document.
 
     Parameters
     ----------
     problem : FluidProblem
         Data.
-    objective : Objective
+    objective : FluidObjective
         What admission maximises where not all fits.
 
     Returns

@@ -6,7 +6,7 @@ All amounts are exact; an empty mapping means that nothing is violated.
 from collections.abc import Sequence
 from fractions import Fraction
 
-from formulations.fluid.objective import Objective
+from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem
 
 _ZERO = Fraction(0)
@@ -14,7 +14,7 @@ _ZERO = Fraction(0)
 Routing = Sequence[Sequence[Fraction]]
 
 
-def throughput_of(problem: FluidProblem, routing: Routing, objective: Objective) -> Fraction:
+def throughput_of(problem: FluidProblem, routing: Routing, objective: FluidObjective) -> Fraction:
     """Return what a routing is worth per second."""
     rows = zip(problem.classes, routing, strict=True)
     return sum((objective.worth(kind) * sum(row, _ZERO) for kind, row in rows), _ZERO)
@@ -32,7 +32,7 @@ def admission_violations(
     problem: FluidProblem,
     routing: Routing,
     value: Fraction | None = None,
-    objective: Objective = Objective.STAGES,
+    objective: FluidObjective = FluidObjective.STAGES,
 ) -> dict[str, Fraction]:
     """Return every violated constraint of the throughput program and by how much.
 
@@ -44,7 +44,7 @@ def admission_violations(
         Shape (m, G): admitted rates [1/s].
     value : Fraction, optional
         Claimed throughput, compared with the recomputed one.
-    objective : Objective
+    objective : FluidObjective
         What the value counts.
     """
     violated = _routes(problem, routing)
@@ -61,7 +61,7 @@ def admission_price_violations(
     problem: FluidProblem,
     work_prices: Sequence[Fraction],
     rate_prices: Sequence[Fraction],
-    objective: Objective = Objective.STAGES,
+    objective: FluidObjective = FluidObjective.STAGES,
 ) -> dict[str, Fraction]:
     """Return where dual prices pay less for a request than it is worth, or are negative."""
     violated = {f"work[{g}]": -p for g, p in enumerate(work_prices) if p < 0}

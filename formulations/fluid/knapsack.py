@@ -8,7 +8,7 @@ worth per work is ``1/(l_j + l'_j/2)`` in stages, ``l'_j/w_j`` in decode tokens.
 from fractions import Fraction
 
 from formulations.errors import CapabilityError
-from formulations.fluid.objective import Objective
+from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem
 from formulations.fluid.proof import admission_result
 from formulations.fluid.result import AdmissionResult
@@ -16,7 +16,9 @@ from formulations.fluid.result import AdmissionResult
 _ZERO = Fraction(0)
 
 
-def knapsack(problem: FluidProblem, *, objective: Objective = Objective.STAGES) -> AdmissionResult:
+def knapsack(
+    problem: FluidProblem, *, objective: FluidObjective = FluidObjective.STAGES
+) -> AdmissionResult:
     """Solve the throughput program greedily; of equally dense classes the first comes first.
 
     Raises

@@ -5,7 +5,7 @@ from enum import StrEnum
 from formulations.fluid.problem import RequestClass
 
 
-class Objective(StrEnum):
+class FluidObjective(StrEnum):
     """The two throughputs of the paper; always compare like with like."""
 
     #: ``l'_j + 1`` iterations, as in (4), (8) and section 4.2.
@@ -15,4 +15,4 @@ class Objective(StrEnum):
 
     def worth(self, kind: RequestClass) -> int:
         """Return what one request counts."""
-        return kind.iterations if self is Objective.STAGES else kind.output
+        return kind.iterations if self is FluidObjective.STAGES else kind.output

@@ -14,7 +14,7 @@ from formulations.fluid.check import (
     margin_violations,
     throughput_of,
 )
-from formulations.fluid.objective import Objective
+from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem
 from formulations.fluid.result import AdmissionResult, MarginResult
 from formulations.results import Termination
@@ -25,7 +25,7 @@ Prices = tuple[Fraction, ...]
 
 def admission_result(
     problem: FluidProblem,
-    objective: Objective,
+    objective: FluidObjective,
     routing: Rates,
     work_prices: Prices,
     rate_prices: Prices,
@@ -38,7 +38,7 @@ def admission_result(
     ----------
     problem : FluidProblem
         Data.
-    objective : Objective
+    objective : FluidObjective
         What the value counts.
     routing : tuple of tuple of Fraction
         Shape (m, G): admitted rates [1/s].

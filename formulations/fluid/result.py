@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from formulations.fluid.objective import Objective
+from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem
 from formulations.results import BoundKind, Solved
 
@@ -75,7 +75,7 @@ class AdmissionResult(FluidResult):
     ----------
     problem : FluidProblem
         Data.
-    objective : Objective
+    objective : FluidObjective
         What the value counts.
     routing : tuple of tuple of Fraction
         Shape (m, G): admitted rates [1/s].
@@ -89,7 +89,7 @@ class AdmissionResult(FluidResult):
     """
 
     problem: FluidProblem
-    objective: Objective
+    objective: FluidObjective
     routing: tuple[tuple[Fraction, ...], ...]
     work_prices: tuple[Fraction, ...]
     rate_prices: tuple[Fraction, ...]

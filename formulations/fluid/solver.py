@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from formulations.backends import SolveLimits
-from formulations.fluid.objective import Objective
+from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem
 from formulations.fluid.proof import admission_result, margin_result
 from formulations.fluid.result import AdmissionResult, EquilibriumResult, MarginResult
@@ -79,7 +79,7 @@ def solve_equilibrium(
 def solve_throughput(
     problem: FluidProblem,
     *,
-    objective: Objective = Objective.STAGES,
+    objective: FluidObjective = FluidObjective.STAGES,
     backend: str = "highs",
     time_limit: float | None = None,
     seed: int = 0,
@@ -90,7 +90,7 @@ def solve_throughput(
     ----------
     problem : FluidProblem
         Data.
-    objective : Objective
+    objective : FluidObjective
         What a request is worth.
     backend, time_limit, seed
         See `solve_equilibrium`.

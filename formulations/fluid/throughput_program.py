@@ -24,19 +24,19 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from formulations.fluid.objective import Objective
+from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem
 from formulations.linear.exact_linear import allow_fractions
 
 
-def build(problem: FluidProblem, *, objective: Objective = Objective.STAGES) -> Any:
+def build(problem: FluidProblem, *, objective: FluidObjective = FluidObjective.STAGES) -> Any:
     """State the program.
 
     Parameters
     ----------
     problem : FluidProblem
         Data.
-    objective : Objective
+    objective : FluidObjective
         What a request is worth.
 
     Returns

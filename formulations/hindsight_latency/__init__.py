@@ -3,14 +3,13 @@
 from formulations.hindsight_latency.bound import lower_bound
 from formulations.hindsight_latency.brute_force import brute_force
 from formulations.hindsight_latency.check import memory_used, total_latency, violations
-from formulations.hindsight_latency.kinds import Kind, kinds, occupied_rounds
+from formulations.hindsight_latency.kinds import kinds, occupied_rounds
 from formulations.hindsight_latency.problem import Convention, LatencyProblem
 from formulations.hindsight_latency.result import LatencyResult
 from formulations.hindsight_latency.solver import LatencyProgram, solve, solve_by_enumeration
 
 __all__ = [
     "Convention",
-    "Kind",
     "LatencyProblem",
     "LatencyProgram",
     "LatencyResult",

@@ -1,35 +1,7 @@
 """Identical requests as one kind, and the starts that can be optimal."""
 
-from dataclasses import dataclass
-
 from formulations.hindsight_latency.problem import LatencyProblem
-from formulations.request_table import alike
-
-
-@dataclass(frozen=True)
-class Kind:
-    """Requests with the same arrival, prompt and output.
-
-    Parameters
-    ----------
-    arrival, prompt, output : int
-        Common data.
-    members : tuple of int
-        Requests, in order.
-    last_start : int
-        Latest start in any optimum, see `kinds`.
-    """
-
-    arrival: int
-    prompt: int
-    output: int
-    members: tuple[int, ...]
-    last_start: int
-
-    @property
-    def starts(self) -> range:
-        """The starts that can be optimal."""
-        return range(self.arrival, self.last_start + 1)
+from formulations.request_table import RequestKind, alike
 
 
 def occupied_rounds(problem: LatencyProblem) -> list[int]:
@@ -38,8 +10,8 @@ def occupied_rounds(problem: LatencyProblem) -> list[int]:
     return [convention.last_age(o) - convention.first_age + 1 for o in problem.output.tolist()]
 
 
-def kinds(problem: LatencyProblem, *, aggregate: bool = True) -> tuple[Kind, ...]:
-    """Group the requests, each with a horizon that contains every optimum.
+def kinds(problem: LatencyProblem, *, aggregate: bool = True) -> tuple[RequestKind, ...]:
+    """Group requests of one arrival, prompt and output; their windows contain every optimum.
 
     In an optimum request i starts at ``max_j a_j + Σ_{j≠i} d_j`` at the latest, where d_j is the
     number of rounds j occupies. Suppose it starts later. The others occupy at most ``Σ_{j≠i} d_j``
@@ -61,6 +33,8 @@ def kinds(problem: LatencyProblem, *, aggregate: bool = True) -> tuple[Kind, ...
     total = sum(durations)
     groups = alike(problem.arrival, problem.prompt, problem.output, aggregate=aggregate)
     return tuple(
-        Kind(arrival, prompt, output, tuple(members), last_arrival + total - durations[members[0]])
+        RequestKind(
+            prompt, output, tuple(members), arrival, last_arrival + total - durations[members[0]]
+        )
         for (arrival, prompt, output, _), members in groups.items()
     )

@@ -7,15 +7,15 @@ import numpy as np
 
 from formulations.errors import CapabilityError
 from formulations.form_writer import FormWriter
-from formulations.hindsight_latency.kinds import Kind
 from formulations.hindsight_latency.problem import LatencyProblem
+from formulations.request_table import RequestKind
 from formulations.standard_form import StandardForm
 
 #: Most nonzeros written; beyond, no solver would return anyway.
 MAX_NONZEROS = 50_000_000
 
 
-def build_standard_form(problem: LatencyProblem, groups: tuple[Kind, ...]) -> StandardForm:
+def build_standard_form(problem: LatencyProblem, groups: tuple[RequestKind, ...]) -> StandardForm:
     """Write the standard form of a problem with at least one request.
 
     Columns are ``x[c,k]`` (c slow, k fast); rows are ``start_once[c]``, then ``memory[τ]``.
@@ -47,7 +47,7 @@ def build_standard_form(problem: LatencyProblem, groups: tuple[Kind, ...]) -> St
     return writer.form(sum(problem.output.tolist()) - sum(problem.arrival.tolist()))
 
 
-def _check_size(problem: LatencyProblem, groups: tuple[Kind, ...]) -> None:
+def _check_size(problem: LatencyProblem, groups: tuple[RequestKind, ...]) -> None:
     ages = problem.convention.last_age
     nonzeros = sum(len(group.starts) * (ages(group.output) + 2) for group in groups)
     if nonzeros > MAX_NONZEROS:

@@ -26,8 +26,9 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from formulations.hindsight_latency.kinds import Kind, kinds
+from formulations.hindsight_latency.kinds import kinds
 from formulations.hindsight_latency.problem import LatencyProblem
+from formulations.request_table import RequestKind
 
 
 def build(problem: LatencyProblem, *, aggregate: bool = True) -> Any:
@@ -58,7 +59,7 @@ def build(problem: LatencyProblem, *, aggregate: bool = True) -> Any:
     return model
 
 
-def _variables(model: Any, groups: tuple[Kind, ...]) -> None:
+def _variables(model: Any, groups: tuple[RequestKind, ...]) -> None:
     model.kinds = pyo.RangeSet(0, len(groups) - 1)
     starts = [(c, k) for c, kind in enumerate(groups) for k in kind.starts]
     model.starts = pyo.Set(initialize=starts, dimen=2)
@@ -66,7 +67,7 @@ def _variables(model: Any, groups: tuple[Kind, ...]) -> None:
     model.x = pyo.Var(model.starts, domain=pyo.NonNegativeIntegers, bounds=upper)
 
 
-def _start_once(model: Any, groups: tuple[Kind, ...]) -> None:
+def _start_once(model: Any, groups: tuple[RequestKind, ...]) -> None:
     """(1) Every request starts, once."""
 
     def rule(model: Any, c: int) -> Any:
@@ -76,7 +77,7 @@ def _start_once(model: Any, groups: tuple[Kind, ...]) -> None:
     model.start_once = pyo.Constraint(model.kinds, rule=rule)
 
 
-def _memory(model: Any, problem: LatencyProblem, groups: tuple[Kind, ...]) -> None:
+def _memory(model: Any, problem: LatencyProblem, groups: tuple[RequestKind, ...]) -> None:
     """(2) The tokens in the cache fit at every round."""
     convention = problem.convention
     terms: dict[int, list[Any]] = {}

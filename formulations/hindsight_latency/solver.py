@@ -10,10 +10,11 @@ from formulations.formulation import Formulation
 from formulations.hindsight_latency.bound import lower_bound
 from formulations.hindsight_latency.brute_force import brute_force
 from formulations.hindsight_latency.check import total_latency, violations
-from formulations.hindsight_latency.kinds import Kind, kinds
+from formulations.hindsight_latency.kinds import kinds
 from formulations.hindsight_latency.matrix import build_standard_form
 from formulations.hindsight_latency.problem import LatencyProblem
 from formulations.hindsight_latency.result import LatencyResult, Starts
+from formulations.request_table import RequestKind
 from formulations.results import Termination
 from formulations.standard_form import StandardForm
 
@@ -38,7 +39,7 @@ class LatencyProgram(Formulation[LatencyProblem, Starts, LatencyResult]):
         self.aggregate = aggregate
 
     @cached_property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[RequestKind, ...]:
         """The kinds of requests."""
         return kinds(self.problem, aggregate=self.aggregate)
 

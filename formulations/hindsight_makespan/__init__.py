@@ -9,18 +9,17 @@ from formulations.hindsight_makespan.check import (
     violations,
 )
 from formulations.hindsight_makespan.horizon import latest_starts
-from formulations.hindsight_makespan.kinds import Kind, kinds
+from formulations.hindsight_makespan.kinds import kinds
 from formulations.hindsight_makespan.list_schedule import list_schedule
-from formulations.hindsight_makespan.problem import MakespanProblem, Objective
+from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
 from formulations.hindsight_makespan.result import MakespanResult
 from formulations.hindsight_makespan.solver import MakespanProgram, solve, solve_by_enumeration
 
 __all__ = [
-    "Kind",
+    "MakespanObjective",
     "MakespanProblem",
     "MakespanProgram",
     "MakespanResult",
-    "Objective",
     "Trajectory",
     "brute_force",
     "kinds",

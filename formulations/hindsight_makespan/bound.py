@@ -23,7 +23,7 @@ import numpy as np
 
 from formulations.arrays import IntArray
 from formulations.hindsight_makespan.latency_bound import latency_bound
-from formulations.hindsight_makespan.problem import MakespanProblem, Objective
+from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
 from formulations.hindsight_makespan.segments import part, segments
 
 #: Largest load at which heights are counted one by one.
@@ -36,7 +36,7 @@ def lower_bound(problem: MakespanProblem) -> int:
     """Return an integer lower bound on the objective, scaled like it."""
     if problem.num_requests == 0:
         return 0
-    if problem.objective is Objective.LATENCY:
+    if problem.objective is MakespanObjective.LATENCY:
         return sum(latency_bound(part(problem, members)) for members in segments(problem))
     per_step, per_token = problem.rates
     # Free schedules ignore arrivals; conserving ones never mix these parts.

@@ -7,7 +7,7 @@ import numpy as np
 
 from formulations.arrays import IntArray
 from formulations.errors import CapabilityError
-from formulations.hindsight_makespan.problem import MakespanProblem, Objective
+from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
 
 #: Most (busy step, worker) cells of a trajectory.
 _MAX_CELLS = 200_000_000
@@ -83,7 +83,7 @@ def objective_value(
     problem: MakespanProblem, starts: Sequence[int], workers: Sequence[int]
 ) -> int:
     """Return the objective in integers, ``problem.scale`` of them to a unit."""
-    if problem.objective is Objective.LATENCY:
+    if problem.objective is MakespanObjective.LATENCY:
         rows = zip(starts, problem.output.tolist(), problem.arrival.tolist(), strict=True)
         latency: int = sum(k + o - a for k, o, a in rows)
         return latency

@@ -4,7 +4,7 @@ from formulations.arrays import IntArray
 from formulations.errors import CapabilityError
 from formulations.hindsight_makespan.check import objective_value
 from formulations.hindsight_makespan.list_schedule import list_schedule
-from formulations.hindsight_makespan.problem import MakespanProblem, Objective
+from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
 
 #: Most load entries sorted for the bound on busy steps.
 _MAX_ENTRIES = 5_000_000
@@ -36,7 +36,7 @@ def latest_starts(problem: MakespanProblem) -> list[int]:
     if problem.work_conserving:
         rows = zip(problem.arrival.tolist(), outputs, strict=True)
         return [a + (total - o) // problem.total_slots for a, o in rows]
-    if problem.objective is Objective.LATENCY:
+    if problem.objective is MakespanObjective.LATENCY:
         return [last + (total - o) // problem.total_slots for o in outputs]
     steps = most_busy_steps(problem)
     return [last + min(total - o, steps - o) for o in outputs]

@@ -1,41 +1,10 @@
 """Requests that a program need not tell apart, and where each of them may start."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from formulations.hindsight_makespan.horizon import latest_starts
-from formulations.hindsight_makespan.problem import MakespanProblem, Objective
-from formulations.request_table import alike
-
-
-@dataclass(frozen=True)
-class Kind:
-    """Requests alike in all that matters.
-
-    Parameters
-    ----------
-    prompt, output : int
-        Common data.
-    members : tuple of int
-        Requests, in order.
-    first_start, last_start : int
-        Window of starts that holds an optimum.
-    lanes : int
-        Members start on lanes ``0..lanes-1``, see `kinds`.
-    """
-
-    prompt: int
-    output: int
-    members: tuple[int, ...]
-    first_start: int
-    last_start: int
-    lanes: int
-
-    @property
-    def starts(self) -> range:
-        """The window of starts."""
-        return range(self.first_start, self.last_start + 1)
+from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
+from formulations.request_table import RequestKind, alike
 
 
 def lanes(problem: MakespanProblem) -> tuple[int, int]:
@@ -44,12 +13,12 @@ def lanes(problem: MakespanProblem) -> tuple[int, int]:
     Lanes are workers. Latency does not see them (any requests at most ``m`` deep can be given
     slots), so there one lane has all slots.
     """
-    if problem.objective is Objective.LATENCY:
+    if problem.objective is MakespanObjective.LATENCY:
         return 1, problem.total_slots
     return problem.workers, problem.slots
 
 
-def kinds(problem: MakespanProblem, *, aggregate: bool = True) -> tuple[Kind, ...]:
+def kinds(problem: MakespanProblem, *, aggregate: bool = True) -> tuple[RequestKind, ...]:
     """Group the requests.
 
     Alike are requests with the same arrival, prompt and output; for latency the prompt does not
@@ -69,8 +38,8 @@ def kinds(problem: MakespanProblem, *, aggregate: bool = True) -> tuple[Kind, ..
     aggregate : bool
         Whether requests alike form one kind; otherwise each is its own.
     """
-    deferred = problem.objective is Objective.WALL_CLOCK and not problem.work_conserving
-    latency = problem.objective is Objective.LATENCY
+    deferred = problem.objective is MakespanObjective.WALL_CLOCK and not problem.work_conserving
+    latency = problem.objective is MakespanObjective.LATENCY
     arrival, prompts = problem.arrival, problem.prompt
     if deferred:
         arrival = np.full_like(arrival, arrival.max(initial=0))
@@ -83,5 +52,6 @@ def kinds(problem: MakespanProblem, *, aggregate: bool = True) -> tuple[Kind, ..
     for (first, prompt, output, _), members in groups.items():
         listed += len(members)
         open_lanes = min(lanes(problem)[0], listed)
-        grouped.append(Kind(prompt, output, tuple(members), first, latest[members[0]], open_lanes))
+        last = latest[members[0]]
+        grouped.append(RequestKind(prompt, output, tuple(members), first, last, open_lanes))
     return tuple(grouped)

@@ -10,9 +10,10 @@ import numpy as np
 from formulations.arrays import IntArray
 from formulations.errors import CapabilityError
 from formulations.form_writer import FormWriter
-from formulations.hindsight_makespan.kinds import Kind, lanes
-from formulations.hindsight_makespan.problem import MakespanProblem, Objective
+from formulations.hindsight_makespan.kinds import lanes
+from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
 from formulations.hindsight_makespan.program import largest_load
+from formulations.request_table import RequestKind
 from formulations.standard_form import EXACT_LIMIT, StandardForm
 
 #: Most nonzeros written; beyond, no solver would return anyway.
@@ -35,7 +36,7 @@ class _Starts:
     load: IntArray
 
     @staticmethod
-    def of(groups: tuple[Kind, ...]) -> "_Starts":
+    def of(groups: tuple[RequestKind, ...]) -> "_Starts":
         """Return the starts of some kinds."""
         windows = [(group.lanes, np.array(group.starts)) for group in groups]
         kind = np.repeat(np.arange(len(groups)), [lanes * len(w) for lanes, w in windows])
@@ -48,7 +49,7 @@ class _Starts:
         return _Starts(kind, lane, start, column, start[column] + age, prompts[column] + age)
 
 
-def build_standard_form(problem: MakespanProblem, groups: tuple[Kind, ...]) -> StandardForm:
+def build_standard_form(problem: MakespanProblem, groups: tuple[RequestKind, ...]) -> StandardForm:
     """Write the standard form of a problem with at least one request.
 
     Columns are ``x[c,g,k]`` (c slow, k fast), then ``peak``, ``busy`` and ``full`` where they
@@ -63,7 +64,7 @@ def build_standard_form(problem: MakespanProblem, groups: tuple[Kind, ...]) -> S
     _check_size(problem, groups)
     starts = _Starts.of(groups)
     sizes = np.array([len(kind.members) for kind in groups])
-    latency = problem.objective is Objective.LATENCY
+    latency = problem.objective is MakespanObjective.LATENCY
     writer = FormWriter()
     cells = zip(starts.kind.tolist(), starts.lane.tolist(), starts.start.tolist(), strict=True)
     writer.columns(
@@ -87,7 +88,7 @@ def build_standard_form(problem: MakespanProblem, groups: tuple[Kind, ...]) -> S
 def _check_costs(problem: MakespanProblem) -> None:
     names = ("step_overhead", "token_time")
     for name, cost in zip(names, problem.rates, strict=True):
-        if problem.objective is Objective.WALL_CLOCK and cost >= EXACT_LIMIT:
+        if problem.objective is MakespanObjective.WALL_CLOCK and cost >= EXACT_LIMIT:
             raise CapabilityError(
                 name,
                 f"at least 2^{cost.bit_length() - 1} units of 1/scale s; beyond 2^53 float64 "
@@ -96,7 +97,7 @@ def _check_costs(problem: MakespanProblem) -> None:
             )
 
 
-def _check_size(problem: MakespanProblem, groups: tuple[Kind, ...]) -> None:
+def _check_size(problem: MakespanProblem, groups: tuple[RequestKind, ...]) -> None:
     nonzeros = 0
     for kind in groups:
         width = len(kind.starts)
@@ -142,7 +143,7 @@ def _add_lane_rows(
 
 
 def _add_conserving_rows(
-    writer: FormWriter, problem: MakespanProblem, groups: tuple[Kind, ...], starts: _Starts
+    writer: FormWriter, problem: MakespanProblem, groups: tuple[RequestKind, ...], starts: _Starts
 ) -> None:
     """(4) and (5)."""
     waits = [np.array(kind.starts[:-1], dtype=np.int64) for kind in groups]

@@ -6,13 +6,14 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.hindsight_makespan.check import trajectory
-from formulations.hindsight_makespan.kinds import Kind, lanes
-from formulations.hindsight_makespan.problem import MakespanProblem, Objective
+from formulations.hindsight_makespan.kinds import lanes
+from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
 from formulations.hindsight_makespan.result import Schedule
+from formulations.request_table import RequestKind
 
 
 def schedule_of(
-    problem: MakespanProblem, groups: tuple[Kind, ...], values: FloatArray
+    problem: MakespanProblem, groups: tuple[RequestKind, ...], values: FloatArray
 ) -> Schedule:
     """Read starts and workers off a point; members of a kind start in order."""
     counts = np.maximum(np.round(values), 0).astype(np.int64)
@@ -27,14 +28,14 @@ def schedule_of(
         for member, j in zip(kind.members, order.tolist(), strict=False):
             starts[member], workers[member] = kind.first_start + int(place[j]), int(lane[j])
         offset += size
-    if problem.objective is Objective.LATENCY:
+    if problem.objective is MakespanObjective.LATENCY:
         workers = spread_over_workers(problem, starts)
     return tuple(starts), tuple(workers)
 
 
 def point_of(
     problem: MakespanProblem,
-    groups: tuple[Kind, ...],
+    groups: tuple[RequestKind, ...],
     index: Mapping[str, int],
     starts: Sequence[int],
     workers: Sequence[int],
@@ -45,7 +46,7 @@ def point_of(
     ----------
     problem : MakespanProblem
         Data.
-    groups : tuple of Kind
+    groups : tuple of RequestKind
         Its kinds.
     index : mapping
         Position of each column by name.
@@ -90,7 +91,7 @@ def spread_over_workers(problem: MakespanProblem, starts: Sequence[int]) -> list
 
 
 def _first_uses(
-    problem: MakespanProblem, groups: tuple[Kind, ...], workers: Sequence[int]
+    problem: MakespanProblem, groups: tuple[RequestKind, ...], workers: Sequence[int]
 ) -> list[int]:
     """Renumber the workers in the order in which the kinds' members first use them."""
     if lanes(problem)[0] == 1:

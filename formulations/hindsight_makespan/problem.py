@@ -23,7 +23,7 @@ STEP_OVERHEAD = Fraction("4.8875e-3")
 TOKEN_TIME = Fraction("1.00524902e-7")
 
 
-class Objective(StrEnum):
+class MakespanObjective(StrEnum):
     """What is to be least.
 
     ``IMBALANCE`` alone would be meaningless. The work ``Σ_k Σ_g L_g(k)`` of a drained run is a
@@ -61,7 +61,7 @@ class MakespanProblem(ProblemData):
         [tokens], output ``o_i >= 1`` [steps].
     step_overhead, token_time : Fraction
         ``C`` and ``t_l``, exact; not both 0 for the wall clock.
-    objective : Objective
+    objective : MakespanObjective
         What is to be least.
     work_conserving : bool, optional
         Whether every step must admit ``min(free slots, waiting)`` requests. Imbalance requires
@@ -80,7 +80,7 @@ class MakespanProblem(ProblemData):
     output: IntArray
     step_overhead: Fraction = STEP_OVERHEAD
     token_time: Fraction = TOKEN_TIME
-    objective: Objective = Objective.WALL_CLOCK
+    objective: MakespanObjective = MakespanObjective.WALL_CLOCK
     work_conserving: bool | None = None
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class MakespanProblem(ProblemData):
             workers=integer(self.workers, "workers", minimum=1, maximum=_MAX_COUNT),
             slots=integer(self.slots, "slots", minimum=1, maximum=_MAX_COUNT),
             **checked_columns(self),
-            objective=member(Objective, self.objective, "objective"),
+            objective=member(MakespanObjective, self.objective, "objective"),
         )
         self._set(
             work_conserving=self._conserves(),
@@ -97,7 +97,7 @@ class MakespanProblem(ProblemData):
             token_time=exact_rational(self.token_time, "token_time", exponents=True),
         )
         free = self.step_overhead == 0 and self.token_time == 0
-        if free and self.objective is Objective.WALL_CLOCK:
+        if free and self.objective is MakespanObjective.WALL_CLOCK:
             raise InputError("token_time", "every step would take no time", "give a time > 0")
 
     @property
@@ -119,7 +119,7 @@ class MakespanProblem(ProblemData):
     @property
     def scale(self) -> int:
         """How many units of the integer objective make one unit of the real one."""
-        if self.objective is not Objective.WALL_CLOCK:
+        if self.objective is not MakespanObjective.WALL_CLOCK:
             return 1
         return lcm(self.step_overhead.denominator, self.token_time.denominator)
 
@@ -129,14 +129,14 @@ class MakespanProblem(ProblemData):
 
         The objective is ``rates[0]·(busy steps) + rates[1]·Σ_k max_g L_g(k) + offset``.
         """
-        if self.objective is Objective.WALL_CLOCK:
+        if self.objective is MakespanObjective.WALL_CLOCK:
             return int(self.step_overhead * self.scale), int(self.token_time * self.scale)
-        return (0, self.workers) if self.objective is Objective.IMBALANCE else (0, 0)
+        return (0, self.workers) if self.objective is MakespanObjective.IMBALANCE else (0, 0)
 
     @property
     def offset(self) -> int:
         """Constant of the objective in `rates`: minus the total work, for imbalance."""
-        return -self.work if self.objective is Objective.IMBALANCE else 0
+        return -self.work if self.objective is MakespanObjective.IMBALANCE else 0
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the JSON document that `from_mapping` reads."""
@@ -165,10 +165,10 @@ class MakespanProblem(ProblemData):
     def _conserves(self) -> bool:
         conserves = self.work_conserving
         if conserves is None:
-            return self.objective is Objective.IMBALANCE
+            return self.objective is MakespanObjective.IMBALANCE
         if not isinstance(conserves, bool):
             raise InputError("work_conserving", shown(conserves), "write true or false")
-        if self.objective is Objective.IMBALANCE and not conserves:
+        if self.objective is MakespanObjective.IMBALANCE and not conserves:
             raise InputError(
                 "work_conserving",
                 "imbalance is meaningless where idling is free",

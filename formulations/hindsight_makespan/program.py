@@ -34,8 +34,9 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from formulations.hindsight_makespan.kinds import Kind, kinds, lanes
-from formulations.hindsight_makespan.problem import MakespanProblem, Objective
+from formulations.hindsight_makespan.kinds import kinds, lanes
+from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
+from formulations.request_table import RequestKind
 
 
 def build(problem: MakespanProblem, *, aggregate: bool = True) -> Any:
@@ -83,7 +84,7 @@ def largest_load(problem: MakespanProblem) -> int:
     return sum(peaks[: problem.slots])
 
 
-def _starts(model: Any, groups: tuple[Kind, ...]) -> None:
+def _starts(model: Any, groups: tuple[RequestKind, ...]) -> None:
     model.starts = pyo.Set(
         initialize=[
             (c, g, k)
@@ -97,7 +98,7 @@ def _starts(model: Any, groups: tuple[Kind, ...]) -> None:
     model.x = pyo.Var(model.starts, domain=pyo.NonNegativeIntegers, bounds=upper)
 
 
-def _start_once(model: Any, groups: tuple[Kind, ...]) -> None:
+def _start_once(model: Any, groups: tuple[RequestKind, ...]) -> None:
     """(1) Every request starts, once."""
 
     def rule(model: Any, c: int) -> Any:
@@ -108,7 +109,7 @@ def _start_once(model: Any, groups: tuple[Kind, ...]) -> None:
     model.start_once = pyo.Constraint(range(len(groups)), rule=rule)
 
 
-def _running(groups: tuple[Kind, ...]) -> dict[tuple[int, int], list[tuple[int, int]]]:
+def _running(groups: tuple[RequestKind, ...]) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """Return, per lane and step, the (kind, start) that run there."""
     running: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for c, kind in enumerate(groups):
@@ -134,7 +135,7 @@ def _slots(
 
 def _barrier(
     model: Any,
-    groups: tuple[Kind, ...],
+    groups: tuple[RequestKind, ...],
     running: dict[tuple[int, int], list[tuple[int, int]]],
 ) -> None:
     """(3) No load exceeds the peak."""
@@ -151,7 +152,7 @@ def _barrier(
 def _work_conserving(
     model: Any,
     problem: MakespanProblem,
-    groups: tuple[Kind, ...],
+    groups: tuple[RequestKind, ...],
     running: dict[tuple[int, int], list[tuple[int, int]]],
 ) -> None:
     """(4), (5) Where a request waits, all slots are used."""
@@ -190,7 +191,7 @@ def _gapless(model: Any, steps: list[int]) -> None:
 
 def _cost(model: Any, problem: MakespanProblem) -> Any:
     per_step, per_token = problem.rates
-    if problem.objective is Objective.LATENCY:
+    if problem.objective is MakespanObjective.LATENCY:
         constant = int(problem.output.sum()) - int(problem.arrival.sum())
         return pyo.quicksum(k * model.x[c, g, k] for c, g, k in model.starts) + constant
     busy = per_step * pyo.quicksum(model.busy.values())

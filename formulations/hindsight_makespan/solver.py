@@ -8,11 +8,12 @@ from formulations.formulation import Formulation
 from formulations.hindsight_makespan.bound import lower_bound
 from formulations.hindsight_makespan.brute_force import brute_force
 from formulations.hindsight_makespan.check import objective_value, violations
-from formulations.hindsight_makespan.kinds import Kind, kinds
+from formulations.hindsight_makespan.kinds import kinds
 from formulations.hindsight_makespan.matrix import build_standard_form
 from formulations.hindsight_makespan.points import point_of, schedule_of
 from formulations.hindsight_makespan.problem import MakespanProblem
 from formulations.hindsight_makespan.result import MakespanResult, Schedule
+from formulations.request_table import RequestKind
 from formulations.results import Termination
 from formulations.standard_form import StandardForm
 
@@ -37,7 +38,7 @@ class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
         self.aggregate = aggregate
 
     @cached_property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[RequestKind, ...]:
         """The kinds of requests."""
         return kinds(self.problem, aggregate=self.aggregate)
 

@@ -20,7 +20,7 @@ from benchmarks.cli import (
 )
 from benchmarks.step_times import KIND
 from bfio.studies.kinds import find
-from bfio.studies.row import Context, Row, RowResult, Status, Task
+from bfio.studies.row import Row, RowContext, RowResult, Status, Task
 from bfio.studies.row_kind import MEASURED
 from bfio.studies.store import open_for_reading
 from bfio.studies.study_file import read_study
@@ -208,7 +208,7 @@ def test_the_report_asks_for_what_there_is(name: str, shared_data: Path) -> None
     for row in study.small().rows():
         if str(row.get("method")) not in seen:
             seen.add(str(row.get("method")))
-            known |= _names_of(kind.compute(row, Context(study.folder)))
+            known |= _names_of(kind.compute(row, RowContext(study.folder)))
     for table in study.report.tables:
         assert set(table.values) <= known
     for figure in study.report.figures:
@@ -225,7 +225,7 @@ def test_every_value_is_described(name: str, shared_data: Path) -> None:
     """Of the first small row."""
     study = read_study(FILES / f"{name}.toml")
     kind = find(study.computes)
-    for value in _names_of(kind.compute(study.small().rows()[0], Context(shared_data))):
+    for value in _names_of(kind.compute(study.small().rows()[0], RowContext(shared_data))):
         assert kind.describe(value).text
 
 
@@ -235,7 +235,7 @@ def test_every_row_is_valid(name: str, shared_data: Path) -> None:
     study = read_study(FILES / f"{name}.toml")
     kind = find(study.computes)
     for row in [*study.rows(), *study.small().rows()]:
-        assert isinstance(kind.instance(row, Context(shared_data)), str)
+        assert isinstance(kind.instance(row, RowContext(shared_data)), str)
 
 
 def test_the_kind_is_found_by_its_name() -> None:

@@ -9,7 +9,7 @@ from benchmarks import decision_times, engine_speed
 from benchmarks.decision_times import time_decisions
 from bfio.decode.cluster import Cluster
 from bfio.studies.limits import Limits
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from bfio.studies.runner import StudyRunOptions, run_study
 from bfio.studies.study import Grid, Study
 from formulations.errors import InputError
@@ -22,7 +22,7 @@ ARGUMENTS: dict[str, Any] = {
 
 
 def _measured(**changes: Any) -> RowResult:
-    result = engine_speed.KIND.compute({**ARGUMENTS, **changes}, Context(Path()))
+    result = engine_speed.KIND.compute({**ARGUMENTS, **changes}, RowContext(Path()))
     assert isinstance(result, RowResult)
     return result
 
@@ -63,7 +63,7 @@ def test_the_engine_that_ran_is_named() -> None:
 def test_an_unknown_policy_is_told_first() -> None:
     """By the check of the arguments."""
     with pytest.raises(InputError, match="no-such-policy"):
-        engine_speed.KIND.instance({"policy": "no-such-policy"}, Context(Path()))
+        engine_speed.KIND.instance({"policy": "no-such-policy"}, RowContext(Path()))
 
 
 def test_decisions_are_timed_from_the_first_full_step() -> None:
@@ -72,7 +72,7 @@ def test_decisions_are_timed_from_the_first_full_step() -> None:
         "policy": "br-0", "workers": 2, "slots": 4, "pool_at_least": 8, "output_mean": 12,
         "decisions": 15,
     }  # fmt: skip
-    result = decision_times.KIND.compute(given, Context(Path()))
+    result = decision_times.KIND.compute(given, RowContext(Path()))
     assert isinstance(result, RowResult)
     assert result.values["decisions"] == 15
     times = [result.timings[f"decision_{name}_s"] for name in ("median", "p99", "max")]

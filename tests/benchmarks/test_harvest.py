@@ -10,7 +10,7 @@ import pytest
 from benchmarks.requests import SYNTHETIC
 from benchmarks.step_harvest import LONGEST, Harvest, Size, harvested, with_horizon
 from benchmarks.step_times import KIND, digest
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from formulations.errors import InputError
 
 WANTED = Harvest(Size(3, 4, 8), SYNTHETIC, Path(), 6, "constant", seed=3, warm=2)
@@ -73,7 +73,7 @@ def test_a_row_solves_the_problem_that_its_moment_names() -> None:
     problems = [digest(with_horizon(problem, 1)) for problem in harvested(WANTED)]
     arguments = {"size": "3x4-r8", "output_mean": 6, "seed": 3, "horizon": 1, "method": "br-0"}
     for moment, wanted in zip(("cold", "warm-1", "warm-2"), problems, strict=True):
-        result = KIND.compute({**arguments, "moment": moment}, Context(Path()))
+        result = KIND.compute({**arguments, "moment": moment}, RowContext(Path()))
         assert isinstance(result, RowResult)
         assert result.values["problem"] == wanted
 
@@ -90,4 +90,4 @@ def test_a_row_solves_the_problem_that_its_moment_names() -> None:
 def test_slips_are_told_before_anything_is_measured(change: dict[str, str], message: str) -> None:
     """By the check of the arguments."""
     with pytest.raises(InputError, match=message):
-        KIND.instance(change, Context(Path()))
+        KIND.instance(change, RowContext(Path()))

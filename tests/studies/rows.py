@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Described, RowKind, described
 from formulations.step import StepProblem, solve
 from formulations.step.check import violations
 
 
 @described(Described("square", "m2", "the second power"))
-def square(arguments: Mapping[str, Any], context: Context) -> dict[str, int]:
+def square(arguments: Mapping[str, Any], context: RowContext) -> dict[str, int]:
     """Square a number, after a nap if one is asked for."""
     time.sleep(arguments.get("nap", 0.0))
     return {"square": arguments["i"] ** 2}
 
 
-def busy(arguments: Mapping[str, Any], context: Context) -> dict[str, int]:
+def busy(arguments: Mapping[str, Any], context: RowContext) -> dict[str, int]:
     """Keep a core busy for a twentieth of a second of its time."""
     end = time.process_time() + 0.05
     while time.process_time() < end:
@@ -34,7 +34,7 @@ def busy(arguments: Mapping[str, Any], context: Context) -> dict[str, int]:
     return {"i": arguments["i"]}
 
 
-def solving(arguments: Mapping[str, Any], context: Context) -> RowResult:
+def solving(arguments: Mapping[str, Any], context: RowContext) -> RowResult:
     """Solve a random step problem with CP-SAT and check the answer."""
     rng = np.random.default_rng(arguments["seed"])
     problem = StepProblem(
@@ -54,7 +54,7 @@ def solving(arguments: Mapping[str, Any], context: Context) -> RowResult:
     )
 
 
-def misbehave(arguments: Mapping[str, Any], context: Context) -> Any:
+def misbehave(arguments: Mapping[str, Any], context: RowContext) -> Any:
     """Do what rows should not do."""
     return _MISDEEDS[arguments["deed"]]()
 
@@ -162,7 +162,7 @@ _MISDEEDS: dict[str, Callable[[], Any]] = {
 }
 
 
-def _digest(arguments: Mapping[str, Any], context: Context) -> str:
+def _digest(arguments: Mapping[str, Any], context: RowContext) -> str:
     """Return the length of a file as its digest, so that a test can change it."""
     return str((context.folder / arguments["file"]).stat().st_size)
 

@@ -59,10 +59,10 @@ def test_a_built_in_kind_counts_what_it_imports() -> None:
 def test_nothing_that_runs_is_left_out() -> None:
     """A row loads what its kind counts, and besides only what packages around it offer."""
     script = (
-        "import sys; from pathlib import Path; from bfio.studies.row import Context;"
+        "import sys; from pathlib import Path; from bfio.studies.row import RowContext;"
         "from bfio.studies.row_kinds.kv_cache import KIND;"
         "laws = {'prompts': 'homogeneous:value=2', 'outputs': 'geometric:mean=3'};"
-        "KIND.compute({**laws, 'requests': 9, 'memory': 99, 'load': 0.5}, Context(Path()));"
+        "KIND.compute({**laws, 'requests': 9, 'memory': 99, 'load': 0.5}, RowContext(Path()));"
         "print(*(n for n in sys.modules if n.startswith(('bfio.', 'formulations.'))))"
     )
     done = subprocess.run(

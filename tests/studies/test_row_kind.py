@@ -7,7 +7,7 @@ import pytest
 from bfio.cli.main import main
 from bfio.studies import kinds
 from bfio.studies.report.markdown import filled, marked_tables
-from bfio.studies.row import Context
+from bfio.studies.row import RowContext
 from bfio.studies.row_kind import Described, Planned, RowKind, planned_kind
 from tests.places import DOCS
 
@@ -30,15 +30,15 @@ def test_arguments_are_read_once_per_row() -> None:
     """By a function that returns the digest and what computes the row."""
     read: list[int] = []
 
-    def plan(arguments: object, context: Context) -> Planned:
+    def plan(arguments: object, context: RowContext) -> Planned:
         read.append(1)
         return Planned("digest", lambda: {"y": 2})
 
     kind = planned_kind("made-up", "y", plan, [Described("y", "m", "height")])
-    planned = kind.planned({}, Context(Path()))
+    planned = kind.planned({}, RowContext(Path()))
     assert (planned.instance, planned.compute(), read) == ("digest", {"y": 2}, [1])
-    assert kind.instance({}, Context(Path())) == "digest"
-    assert kind.compute({}, Context(Path())) == {"y": 2}
+    assert kind.instance({}, RowContext(Path())) == "digest"
+    assert kind.compute({}, RowContext(Path())) == {"y": 2}
 
 
 def test_parts_and_half_widths_are_described() -> None:

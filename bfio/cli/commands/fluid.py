@@ -66,13 +66,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from formulations.fluid import FluidProblem, Objective
+    from formulations.fluid import FluidObjective, FluidProblem
     from formulations.fluid.answer import fluid_answer
     from formulations.problem_data import member
     from formulations.thresholds.answer import wait_answer
 
     problem = read_problem(args.file, FluidProblem.from_json)
-    objective = member(Objective, args.objective, "--objective")
+    objective = member(FluidObjective, args.objective, "--objective")
     answer = fluid_answer(problem, objective) | wait_answer(problem)
     if _nested_wanted(args):
         answer["nested"] = _nested(args, problem)

@@ -70,13 +70,13 @@ def _lines(problem: "MakespanProblem", result: "MakespanResult") -> list[str]:
 
 
 def _value(units: int | None, problem: "MakespanProblem") -> str:
-    from formulations.hindsight_makespan import Objective
+    from formulations.hindsight_makespan import MakespanObjective
 
     if units is None:
         return "none"
-    if problem.objective is Objective.WALL_CLOCK:
+    if problem.objective is MakespanObjective.WALL_CLOCK:
         return f"{units / problem.scale:.9g} s"
-    return f"{units} {'tokens' if problem.objective is Objective.IMBALANCE else 'steps'}"
+    return f"{units} {'tokens' if problem.objective is MakespanObjective.IMBALANCE else 'steps'}"
 
 
 def _drawing(

@@ -6,7 +6,7 @@ from math import gcd
 import numpy as np
 
 from formulations.arrays import IntArray
-from formulations.hindsight_makespan import MakespanProblem, Objective
+from formulations.hindsight_makespan import MakespanObjective, MakespanProblem
 from formulations.hindsight_makespan.bound import lower_bound
 from formulations.hindsight_makespan.points import spread_over_workers
 
@@ -88,7 +88,7 @@ class SearchForm:
 
 def search_form(problem: MakespanProblem) -> SearchForm:
     """Write a problem for the search; free wall-clock schedules all begin at the last arrival."""
-    latency = problem.objective is Objective.LATENCY
+    latency = problem.objective is MakespanObjective.LATENCY
     deferred = not latency and not problem.work_conserving
     arrivals = problem.arrival.tolist()
     origin = max(arrivals) if deferred else min(arrivals)

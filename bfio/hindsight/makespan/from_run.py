@@ -11,8 +11,8 @@ from bfio.decode.run import Run
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from formulations.hindsight_makespan import (
+    MakespanObjective,
     MakespanProblem,
-    Objective,
     objective_value,
     violations,
 )
@@ -63,7 +63,7 @@ def hindsight_of_run(
     run: Run,
     workload: Workload,
     *,
-    objective: Objective = Objective.WALL_CLOCK,
+    objective: MakespanObjective = MakespanObjective.WALL_CLOCK,
     work_conserving: bool | None = None,
     revealed: Revealed = Revealed.AT_ONCE,
     step_overhead: Fraction | None = None,

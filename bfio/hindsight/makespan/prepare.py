@@ -9,7 +9,7 @@ from bfio.hindsight.makespan.form import search_form
 from bfio.hindsight.makespan.lists import best_list
 from bfio.hindsight.makespan.search import StepSearch
 from bfio.hindsight.makespan.store import rehash
-from formulations.hindsight_makespan import MakespanProblem, Objective
+from formulations.hindsight_makespan import MakespanObjective, MakespanProblem
 
 
 @cache
@@ -17,7 +17,7 @@ def prepare() -> None:
     """Compile all kernels, or load them from Numba's cache; once per process."""
     ensure_compiled("makespan")
     values = np.arange(1, 6)
-    for objective in (Objective.WALL_CLOCK, Objective.LATENCY):
+    for objective in (MakespanObjective.WALL_CLOCK, MakespanObjective.LATENCY):
         problem = MakespanProblem(2, 2, values - 1, values, values, objective=objective)
         form = search_form(problem)
         search = StepSearch(form)

@@ -17,10 +17,10 @@ from bfio.hindsight.makespan.prepare import prepare
 from bfio.hindsight.makespan.search import StepSearch, is_searchable
 from formulations.errors import CapabilityError
 from formulations.hindsight_makespan import (
+    MakespanObjective,
     MakespanProblem,
     MakespanProgram,
     MakespanResult,
-    Objective,
     solve,
 )
 from formulations.hindsight_makespan.segments import part, segments
@@ -82,7 +82,7 @@ def _exact(problem: MakespanProblem, limit: float, seed: int) -> MakespanResult:
         # Loading or compiling kernels is no part of the solve.
         prepare()
     began = time.perf_counter()
-    free = problem.objective is Objective.WALL_CLOCK and not problem.work_conserving
+    free = problem.objective is MakespanObjective.WALL_CLOCK and not problem.work_conserving
     split = [list(range(problem.num_requests))] if free else segments(problem)
     starts, workers = [0] * problem.num_requests, [0] * problem.num_requests
     hands = []
@@ -160,7 +160,7 @@ def _close_with_cp_sat(
     problem = form.problem
     if max(form.per_step, form.per_token) > MAX_RATIONAL:
         return
-    if problem.objective is Objective.WALL_CLOCK:
+    if problem.objective is MakespanObjective.WALL_CLOCK:
         times = Fraction(form.per_step), Fraction(form.per_token)
         problem = replace(problem, step_overhead=times[0], token_time=times[1])
     left = deadline - time.perf_counter()
@@ -170,7 +170,7 @@ def _close_with_cp_sat(
         result = solve(problem, backend="cp-sat", time_limit=left, hint=hand.schedule, seed=seed)
     except CapabilityError:
         return
-    unit = form.unit if problem.objective is Objective.WALL_CLOCK else 1
+    unit = form.unit if problem.objective is MakespanObjective.WALL_CLOCK else 1
     objective = result.objective
     if objective is not None and not result.violations and objective * unit < hand.objective:
         hand.improve(objective * unit, result.required_solution())

@@ -9,7 +9,7 @@ import numpy as np
 from bfio.decode.gap import GapObserver, GapReport, StepRegret
 from bfio.decode.replay import run_violations
 from bfio.step.exact import prepare
-from bfio.studies.row import Context, RowResult, Value
+from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
@@ -42,7 +42,7 @@ VALUES = descriptions(
 )
 
 
-def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, (*ARGUMENTS, "method", "gap_horizon", "gap_gamma", "every"))
     run = run_plan(given, context)

@@ -9,7 +9,7 @@ from typing import Any
 
 from bfio.hindsight.latency import solve_hindsight
 from bfio.kvcache.simulation import serve
-from bfio.studies.row import Context, RowResult, Value
+from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_kinds.hindsight_ratio import (
     OF_RATIOS,
@@ -70,7 +70,7 @@ class Enclosure:
     stopped_by_clock: bool = False
 
 
-def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     del context
     given = Arguments(arguments, (*DRAWN_ARGUMENTS, "method", "time_limit"))

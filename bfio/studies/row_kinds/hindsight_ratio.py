@@ -7,7 +7,7 @@ from typing import Any
 from bfio.hindsight.latency import HindsightResult, certified_bound, solve_hindsight
 from bfio.kvcache import replay
 from bfio.kvcache.simulation import serve
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, digest_of, excess
 from bfio.studies.row_parts.cache_arguments import (
@@ -51,7 +51,7 @@ TIMINGS = descriptions(
 )
 
 
-def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, (*DRAWN_ARGUMENTS, *ALGORITHM_ARGUMENTS, "time_limit"))
     problem, algorithm, limit = drawn_problem(given), algorithm_of(given), time_limit_of(given)

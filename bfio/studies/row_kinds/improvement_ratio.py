@@ -10,7 +10,7 @@ from bfio.decode.metrics import half_widths, measure, measure_steady
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.saturated import measure_saturated, saturated_mask
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
@@ -33,7 +33,7 @@ VALUES = descriptions(
 )
 
 
-def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, (*ARGUMENTS, "baseline"))
     baseline = run_plan(given, context, given.text("baseline", DEFAULT_BASELINE))

@@ -12,7 +12,7 @@ from bfio.kvcache.offered_load import arrival_rate
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import METRICS, TIME, CacheLimits, CacheRun, CacheVerdict
 from bfio.kvcache.simulation import serve
-from bfio.studies.row import Context, RowResult, Value
+from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Described, Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, digest_of
 from bfio.studies.row_parts.cache_arguments import (
@@ -66,7 +66,7 @@ VALUES = [
 )
 
 
-def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     offer, algorithm = offer_of(given, context), algorithm_of(given)
@@ -149,7 +149,7 @@ def _check_first(count: int | None, available: int) -> None:
         )
 
 
-def offer_of(given: Arguments, context: Context) -> Offer:
+def offer_of(given: Arguments, context: RowContext) -> Offer:
     """Read which requests arrive, and when.
 
     Raises

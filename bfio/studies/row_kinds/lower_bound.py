@@ -19,7 +19,7 @@ from bfio.kvcache.lower_bounds import (
     theorem_6_4,
 )
 from bfio.kvcache.simulation import serve
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_kinds.hindsight_ratio import problem_digest
 from bfio.studies.row_parts.arguments import Arguments
@@ -79,7 +79,7 @@ class Adversary:
     wait: int = 0
 
 
-def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     del context
     given = Arguments(arguments, ARGUMENTS)

@@ -6,7 +6,7 @@ from typing import Any
 
 from bfio.decode.replay import run_violations
 from bfio.hindsight.makespan.from_run import clocked_schedule
-from bfio.studies.row import Context, RowResult, Value
+from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, excess
 from bfio.studies.row_parts.myopia_instance import (
@@ -24,9 +24,9 @@ from bfio.studies.row_parts.myopia_instance import (
 from bfio.studies.row_parts.run_arguments import RunPlan, policy_digest, with_sources
 from bfio.studies.row_parts.run_values import TIMINGS, run_solves, run_timings
 from formulations.hindsight_makespan import (
+    MakespanObjective,
     MakespanProblem,
     MakespanResult,
-    Objective,
     objective_value,
     violations,
 )
@@ -64,7 +64,7 @@ _TEXTS = {
 }
 
 
-def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     criteria, run = criteria_of(given), myopia_plan(given, context)
@@ -142,7 +142,7 @@ def price_values(
         "surely_optimal": attained == bound,
         "possibly_optimal": attained == best,
     }
-    if problem.objective is Objective.IMBALANCE:
+    if problem.objective is MakespanObjective.IMBALANCE:
         # Imbalance and work are all the capacity there is: G times the sum of peaks.
         capacity = attained + problem.work
         values["avoidable_idle_at_least"] = (attained - best) / capacity if capacity else 0.0

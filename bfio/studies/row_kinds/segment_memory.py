@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
-from bfio.studies.row import Context, RowResult, Value
+from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, digest_of
 from bfio.studies.row_parts.wait_classes import (
@@ -57,7 +57,7 @@ VALUES = descriptions(
 )
 
 
-def plan_row(arguments: Mapping[str, Any], context: Context) -> Planned:
+def plan_row(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     file = fluid_of(given, context)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from bfio.decode.replay import run_violations
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
@@ -31,7 +31,7 @@ VALUES = descriptions(
 )
 
 
-def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     run = run_plan(Arguments(arguments, ARGUMENTS), context)
     return Planned(runs_digest(run), partial(_compute, run, context.want_log))

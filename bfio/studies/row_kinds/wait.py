@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from bfio.common.users_code import call_check
-from bfio.studies.row import Context, RowResult, Value
+from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, digest_of
 from bfio.studies.row_parts.cache_arguments import algorithm_digest
@@ -39,7 +39,7 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-def plan(arguments: Mapping[str, Any], context: Context) -> Planned:
+def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     offer = stage_offer(given, context)

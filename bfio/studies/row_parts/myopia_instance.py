@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bfio.hindsight.makespan import solve_makespan
-from bfio.studies.row import Context
+from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.run_arguments import POLICY_ARGUMENTS, RunPlan, run_plan
 from bfio.studies.row_parts.workload_arguments import (
@@ -21,16 +21,16 @@ from bfio.studies.row_parts.workload_arguments import (
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
-from formulations.hindsight_makespan import MakespanProblem, MakespanResult, Objective
+from formulations.hindsight_makespan import MakespanObjective, MakespanProblem, MakespanResult
 
 #: What a criterion minimises, whether work is conserved, and whether steps cost anything.
 CRITERIA = {
-    "wall_clock": (Objective.WALL_CLOCK, False, True),
-    "wall_clock_conserving": (Objective.WALL_CLOCK, True, True),
-    "peaks": (Objective.WALL_CLOCK, False, False),
-    "peaks_conserving": (Objective.WALL_CLOCK, True, False),
-    "imbalance": (Objective.IMBALANCE, True, False),
-    "latency": (Objective.LATENCY, False, False),
+    "wall_clock": (MakespanObjective.WALL_CLOCK, False, True),
+    "wall_clock_conserving": (MakespanObjective.WALL_CLOCK, True, True),
+    "peaks": (MakespanObjective.WALL_CLOCK, False, False),
+    "peaks_conserving": (MakespanObjective.WALL_CLOCK, True, False),
+    "imbalance": (MakespanObjective.IMBALANCE, True, False),
+    "latency": (MakespanObjective.LATENCY, False, False),
 }
 #: What arrivals do not touch: nothing is lost by starting after the last of them.
 _TIMELESS = ("wall_clock", "peaks")
@@ -129,7 +129,7 @@ def criteria_of(arguments: Arguments) -> tuple[str, ...]:
     return tuple(name for name in CRITERIA if name in asked)
 
 
-def myopia_plan(arguments: Arguments, context: Context) -> RunPlan:
+def myopia_plan(arguments: Arguments, context: RowContext) -> RunPlan:
     """Return the run of a row: every step takes a second, so that times are steps."""
     own: Mapping[str, Any] = {
         "arrivals": "timed" if arguments.has("load") else "pool",

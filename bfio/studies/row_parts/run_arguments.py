@@ -17,7 +17,7 @@ from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
 from bfio.decode.run import Run
 from bfio.decode.simulation import check_dispatch, simulate
-from bfio.studies.row import Context
+from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.workload_arguments import (
     WORKLOAD_ARGUMENTS,
@@ -103,14 +103,14 @@ class RunPlan:
         )
 
 
-def run_plan(arguments: Arguments, context: Context, policy: str | None = None) -> RunPlan:
+def run_plan(arguments: Arguments, context: RowContext, policy: str | None = None) -> RunPlan:
     """Read everything about a run, and check it.
 
     Parameters
     ----------
     arguments : Arguments
         Those of a row.
-    context : Context
+    context : RowContext
         Says where relative file names start.
     policy : str, optional
         By default the argument ``policy``.

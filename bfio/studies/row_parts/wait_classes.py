@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from bfio.studies.row import Context
+from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import Arguments
 from formulations.arrays import integer
 from formulations.errors import InputError
@@ -22,7 +22,7 @@ WORKER_ARGUMENTS = ("d0", "d1", "memory")
 CLASS_ARGUMENTS = ("fluid", *WORKER_ARGUMENTS, "spread", "rate", "load")
 
 
-def fluid_of(given: Arguments, context: Context) -> FluidProblem:
+def fluid_of(given: Arguments, context: RowContext) -> FluidProblem:
     """Read the file of classes, with the worker that the arguments change.
 
     Raises

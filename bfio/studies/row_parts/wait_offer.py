@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from bfio.studies.row import Context
+from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.wait_classes import (
     CLASS_ARGUMENTS,
@@ -67,7 +67,7 @@ class StageOffer:
     samples: Callable[[], StageInstance]
 
 
-def stage_offer(given: Arguments, context: Context) -> StageOffer:
+def stage_offer(given: Arguments, context: RowContext) -> StageOffer:
     """Read the arguments that say what arrives.
 
     Raises
@@ -102,7 +102,7 @@ def needed_horizon(given: Arguments, remedy: str) -> Fraction:
     return horizon
 
 
-def _of_classes(given: Arguments, scale: Fraction, context: Context) -> StageOffer:
+def _of_classes(given: Arguments, scale: Fraction, context: RowContext) -> StageOffer:
     file = fluid_of(given, context)
     horizon = needed_horizon(given, "say how long classes arrive")
     what = given.choice("spread", ("none", "requests", "classes"))
@@ -143,7 +143,7 @@ def _class_problems(
     return known, offered
 
 
-def _of_trace(given: Arguments, scale: Fraction, context: Context) -> StageOffer:
+def _of_trace(given: Arguments, scale: Fraction, context: RowContext) -> StageOffer:
     if given.has("spread"):
         raise InputError("argument spread", "a trace has lengths of its own", "remove it")
     worker = worker_of(given)

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from bfio.studies.row import Context
+from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.workload_arguments import (
     WorkloadChoice,
@@ -87,7 +87,7 @@ class TraceParts:
     left_out: int
 
 
-def split_of(given: Arguments, memory: int, context: Context) -> TraceSplit:
+def split_of(given: Arguments, memory: int, context: RowContext) -> TraceSplit:
     """Read the arguments that choose and cut a trace.
 
     Raises

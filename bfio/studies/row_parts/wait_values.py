@@ -10,7 +10,7 @@ from bfio.studies.row import Value
 from bfio.studies.row_kind import described_metrics, descriptions
 from bfio.studies.row_parts.wait_classes import offered_load, total_rate
 from bfio.wait.run import METRICS, StageRun
-from formulations.fluid import FluidProblem, Objective, equilibrium, knapsack, work_rate
+from formulations.fluid import FluidObjective, FluidProblem, equilibrium, knapsack, work_rate
 
 RUN_VALUES = described_metrics(METRICS) + descriptions(
     """
@@ -85,7 +85,7 @@ def _fluid_values(offered: FluidProblem) -> Mapping[str, Value]:
     state = equilibrium(offered.classes, worker) if load < 1 else None
     best = {
         objective: float(knapsack(offered, objective=objective).value or 0)
-        for objective in Objective
+        for objective in FluidObjective
     }
     return {
         "rate_per_s": float(total_rate(offered)),
@@ -93,8 +93,8 @@ def _fluid_values(offered: FluidProblem) -> Mapping[str, Value]:
         "work_load": float(load),
         "equilibrium_memory": None if state is None else float(state.memory),
         "equilibrium_batch_s": None if state is None else float(state.iteration_time),
-        "fluid_throughput": best[Objective.STAGES],
-        "fluid_decode_throughput": best[Objective.DECODE],
+        "fluid_throughput": best[FluidObjective.STAGES],
+        "fluid_decode_throughput": best[FluidObjective.DECODE],
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from bfio.common.options import FLAG, TEXT, WHOLE, from_mapping, names_of, option
-from bfio.studies.row import Context
+from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments
 from bfio.workloads.generators import generate, resample
 from bfio.workloads.law_text import parse_law
@@ -152,7 +152,7 @@ class WorkloadChoice:
     stamp: tuple[int, int]
 
 
-def workload_choice(arguments: Arguments, total_slots: int, context: Context) -> WorkloadChoice:
+def workload_choice(arguments: Arguments, total_slots: int, context: RowContext) -> WorkloadChoice:
     """Read the arguments that choose requests.
 
     Parameters
@@ -161,7 +161,7 @@ def workload_choice(arguments: Arguments, total_slots: int, context: Context) ->
         Those of a row.
     total_slots : int
         ``G·B``, which ``requests_per_slot`` multiplies.
-    context : Context
+    context : RowContext
         Says where relative file names start.
 
     Raises

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from formulations import CapabilityError
 from formulations.fluid import (
     AdmissionResult,
+    FluidObjective,
     FluidProblem,
     FluidWorker,
-    Objective,
     RequestClass,
     admission_price_violations,
     admission_violations,
@@ -27,7 +27,7 @@ from formulations.fluid import (
 from formulations.results import Termination
 from tests.formulations.fluid.cases import fluid, golden, plain, problems
 
-objectives = st.sampled_from(Objective)
+objectives = st.sampled_from(FluidObjective)
 
 
 def test_half_the_memory_by_hand() -> None:
@@ -58,14 +58,14 @@ def test_the_objectives_differ() -> None:
     problem = fluid(4, [(9, 1, 0), (9, 5, 5)], 1, 0)
     # K = 4. Stages: density 1 and 6/45; decode tokens: 0 and 5/45.
     assert plain(*knapsack(problem).admitted) == (4, 0)
-    decode = knapsack(problem, objective=Objective.DECODE)
+    decode = knapsack(problem, objective=FluidObjective.DECODE)
     assert plain(*decode.admitted) == (0, Fraction(4, 45))
     assert decode.value == Fraction(20, 45)
 
 
 @given(problems(), objectives)
 def test_program_knapsack_and_closed_form_agree(
-    problem: FluidProblem, objective: Objective
+    problem: FluidProblem, objective: FluidObjective
 ) -> None:
     """Exactly, the program's floats to 1e-9; all is admitted iff M* fits."""
     greedy = knapsack(problem, objective=objective)
@@ -78,7 +78,7 @@ def test_program_knapsack_and_closed_form_agree(
     whole = sum(kind.rate * objective.worth(kind) for kind in problem.classes)
     worker = problem.workers[0]
     fits = problem.work_rate <= worker.capacity
-    if objective is Objective.STAGES:
+    if objective is FluidObjective.STAGES:
         assert (greedy.value == whole) == fits
     assert set(greedy.fractions) == {1} or not fits
     state = equilibrium(problem.classes, worker, greedy.admitted)
@@ -108,7 +108,7 @@ def test_prices_are_the_slopes(problem: FluidProblem) -> None:
 
 
 @given(problems(max_workers=4, confined=True), objectives)
-def test_several_workers(problem: FluidProblem, objective: Objective) -> None:
+def test_several_workers(problem: FluidProblem, objective: FluidObjective) -> None:
     """The exact vertex and prices prove each other, on any routes; pooled ones are a knapsack."""
     result = solve_throughput(problem, objective=objective)
     assert result.is_optimal

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from formulations.hindsight_makespan import MakespanProblem, Objective
+from formulations.hindsight_makespan import MakespanObjective, MakespanProblem
 
 
 def makespan_problem(
@@ -31,15 +31,21 @@ HAND_CHECKED = (
     (makespan_problem(2, 1, [(0, 9, 2), (0, 10, 1)], step_overhead=Fraction(5)), 29, (0, 1)),
     # The twins first, 0, then one request alone, 1 − 0.
     (
-        makespan_problem(2, 1, [(0, 5, 1), (0, 1, 1), (0, 5, 1)], objective=Objective.IMBALANCE),
+        makespan_problem(
+            2, 1, [(0, 5, 1), (0, 1, 1), (0, 5, 1)], objective=MakespanObjective.IMBALANCE
+        ),
         1,
         (0, 1, 0),
     ),
     # Idling for the short request: 1 for it, 7 for the long one; conserving: 5 + 5.
-    (makespan_problem(1, 1, [(0, 1, 5), (1, 1, 1)], objective=Objective.LATENCY), 8, (2, 1)),
+    (
+        makespan_problem(1, 1, [(0, 1, 5), (1, 1, 1)], objective=MakespanObjective.LATENCY),
+        8,
+        (2, 1),
+    ),
     (
         makespan_problem(
-            1, 1, [(0, 1, 5), (1, 1, 1)], objective=Objective.LATENCY, work_conserving=True
+            1, 1, [(0, 1, 5), (1, 1, 1)], objective=MakespanObjective.LATENCY, work_conserving=True
         ),
         10,
         (0, 5),
@@ -54,7 +60,7 @@ def makespan_problems(
     draw: st.DrawFn, min_requests: int = 0, max_requests: int = 3
 ) -> MakespanProblem:
     """Draw tiny problems: ties, identical requests, gaps between arrivals, free or exact times."""
-    objective = draw(st.sampled_from(list(Objective)))
+    objective = draw(st.sampled_from(list(MakespanObjective)))
     requests: list[tuple[int, int, int]] = []
     arrivals = draw(st.sampled_from(((0,), (0, 0, 1, 2), (0, 3, 7))))
     for _ in range(draw(st.integers(min_requests, max_requests))):
@@ -72,5 +78,5 @@ def makespan_problems(
         step_overhead=draw(st.sampled_from(times)),
         token_time=draw(st.sampled_from(times[1:])),
         objective=objective,
-        work_conserving=None if objective is Objective.IMBALANCE else draw(st.booleans()),
+        work_conserving=None if objective is MakespanObjective.IMBALANCE else draw(st.booleans()),
     )

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from formulations import CapabilityError, InputError
 from formulations.hindsight_makespan import (
+    MakespanObjective,
     MakespanProblem,
-    Objective,
     list_schedule,
     objective_value,
     trajectory,
@@ -43,7 +43,7 @@ def test_defaults() -> None:
     """Arrival 0, published times, wall clock, no work conservation."""
     problem = MakespanProblem.from_mapping(DOCUMENT)
     assert problem.arrival.tolist() == [0, 1]
-    assert (problem.objective, problem.work_conserving) == (Objective.WALL_CLOCK, False)
+    assert (problem.objective, problem.work_conserving) == (MakespanObjective.WALL_CLOCK, False)
     # 4.8875e-3 = 391/80,000 and 1.00524902e-7 = 50,262,451/5e14: 5e14 units to a second.
     assert problem.scale == 5 * 10**14
     assert problem.rates == (2_443_750_000_000, 50_262_451)
@@ -110,7 +110,7 @@ def test_objectives_by_hand(problem: MakespanProblem, best: int, starts: tuple[i
 def _plain_value(problem: MakespanProblem, starts: list[int], workers: list[int]) -> Fraction:
     """Return the objective in its own unit, cell by cell."""
     ends = [k + int(o) for k, o in zip(starts, problem.output, strict=True)]
-    if problem.objective is Objective.LATENCY:
+    if problem.objective is MakespanObjective.LATENCY:
         return Fraction(sum(e - int(a) for e, a in zip(ends, problem.arrival, strict=True)))
     total = Fraction(0)
     for step in range(max(ends, default=0)):
@@ -118,7 +118,7 @@ def _plain_value(problem: MakespanProblem, starts: list[int], workers: list[int]
         loads = [0] * problem.workers
         for i in active:
             loads[workers[i]] += int(problem.prompt[i]) + step - starts[i]
-        if problem.objective is Objective.IMBALANCE:
+        if problem.objective is MakespanObjective.IMBALANCE:
             total += sum(max(loads) - load for load in loads)
         elif active:
             total += problem.step_overhead + problem.token_time * max(loads)

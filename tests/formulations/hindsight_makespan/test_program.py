@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from formulations import CapabilityError
 from formulations.hindsight_makespan import (
+    MakespanObjective,
     MakespanProblem,
     MakespanProgram,
-    Objective,
     brute_force,
     kinds,
     latest_starts,
@@ -99,7 +99,7 @@ def test_a_window_for_those_who_never_idle_is_too_short_for_the_wall_clock() -> 
 @given(makespan_problems(max_requests=3))
 def test_free_wall_clock_ignores_arrivals(problem: MakespanProblem) -> None:
     """All may start after the last arrival at no cost; with work conserved arrivals matter."""
-    if problem.objective is not Objective.WALL_CLOCK or problem.work_conserving:
+    if problem.objective is not MakespanObjective.WALL_CLOCK or problem.work_conserving:
         return
     rows = zip(problem.prompt.tolist(), problem.output.tolist(), strict=True)
     together = makespan_problem(
@@ -125,8 +125,8 @@ def test_the_bound_holds_thousands_of_times(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(1000):
         size = int(rng.integers(1, 5))
-        objective = list(Objective)[rng.integers(3)]
-        conserving = objective is Objective.IMBALANCE or bool(rng.integers(2))
+        objective = list(MakespanObjective)[rng.integers(3)]
+        conserving = objective is MakespanObjective.IMBALANCE or bool(rng.integers(2))
         columns = (rng.integers(0, 3, size), rng.integers(1, 9, size), rng.integers(1, 4, size))
         problem = makespan_problem(
             int(rng.integers(1, 4)),
@@ -184,7 +184,7 @@ def test_bounds_at_scale_are_exact_integers() -> None:
 @given(makespan_problems())
 def test_segments_never_meet(problem: MakespanProblem) -> None:
     """The optimum is the sum of the optima of the parts, where the split is claimed."""
-    if problem.objective is Objective.WALL_CLOCK and not problem.work_conserving:
+    if problem.objective is MakespanObjective.WALL_CLOCK and not problem.work_conserving:
         return
     parts = segments(problem)
     assert sorted(i for members in parts for i in members) == list(range(problem.num_requests))
@@ -201,7 +201,7 @@ def test_kinds() -> None:
     assert [kind.lanes for kind in kinds(free, aggregate=False)] == [1, 2, 3]
     conserving = makespan_problem(3, 1, rows, work_conserving=True)
     assert [(kind.members, kind.lanes) for kind in kinds(conserving)] == [((0, 2), 2), ((1,), 3)]
-    latency = makespan_problem(3, 1, [(0, 1, 2), (0, 9, 2)], objective=Objective.LATENCY)
+    latency = makespan_problem(3, 1, [(0, 1, 2), (0, 9, 2)], objective=MakespanObjective.LATENCY)
     assert [(kind.members, kind.lanes) for kind in kinds(latency)] == [((0, 1), 1)]
 
 

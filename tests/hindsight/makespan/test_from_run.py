@@ -16,7 +16,7 @@ from bfio.hindsight.makespan import hindsight_of_run, solve_makespan
 from bfio.hindsight.makespan.from_run import Revealed, clocked_schedule
 from bfio.workloads.workload import Workload
 from formulations import InputError
-from formulations.hindsight_makespan import Objective, lower_bound, trajectory
+from formulations.hindsight_makespan import MakespanObjective, lower_bound, trajectory
 
 
 def _workload(seed: int, size: int, *, timed: bool = False) -> Workload:
@@ -43,8 +43,8 @@ def _lazy(state: object) -> list[int | None]:
     return [None if busy or i else 0 for i in range(state.num_waiting)]  # type: ignore[attr-defined]
 
 
-def _engine_total(run: Run, objective: Objective) -> float:
-    if objective is Objective.WALL_CLOCK:
+def _engine_total(run: Run, objective: MakespanObjective) -> float:
+    if objective is MakespanObjective.WALL_CLOCK:
         return float(run.duration_s.sum())
     G = run.cluster.workers
     return float((G * run.max_load - run.total_load).sum())
@@ -52,11 +52,11 @@ def _engine_total(run: Run, objective: Objective) -> float:
 
 @given(
     st.integers(0, 10**6),
-    st.sampled_from((Objective.WALL_CLOCK, Objective.IMBALANCE)),
+    st.sampled_from((MakespanObjective.WALL_CLOCK, MakespanObjective.IMBALANCE)),
     st.booleans(),
 )
 def test_the_schedule_costs_what_the_engine_says(
-    seed: int, objective: Objective, timed: bool
+    seed: int, objective: MakespanObjective, timed: bool
 ) -> None:
     """Loads step by step, totals, and the bound of hindsight below them."""
     workload = _workload(seed, 25, timed=timed)
@@ -76,7 +76,7 @@ def test_price_of_myopia_by_hand() -> None:
     """First come pairs 5 with 1 and leaves 5: 4 + 5 = 9; hindsight pairs the fives: 0 + 1."""
     workload = Workload(np.array([5, 1, 5]), np.array([1, 1, 1]))
     run = simulate(workload, build("fcfs"), Cluster(2, 1), pool=3)
-    seen = hindsight_of_run(run, workload, objective=Objective.IMBALANCE)
+    seen = hindsight_of_run(run, workload, objective=MakespanObjective.IMBALANCE)
     best = solve_makespan(seen.problem)
     assert (seen.objective, best.objective, best.is_optimal) == (9, 1, True)
     assert seen.price_of_myopia(1) == 9.0
@@ -112,7 +112,7 @@ def test_what_is_no_schedule_is_refused() -> None:
         hindsight_of_run(mean, workload)
     lazy = simulate(workload, _lazy, cluster)
     with pytest.raises(InputError, match="work_conserving"):
-        hindsight_of_run(lazy, workload, objective=Objective.IMBALANCE)
+        hindsight_of_run(lazy, workload, objective=MakespanObjective.IMBALANCE)
     assert hindsight_of_run(lazy, workload).value > 0
 
 

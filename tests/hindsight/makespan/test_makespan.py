@@ -14,9 +14,9 @@ from bfio.hindsight.makespan.lists import best_list
 from bfio.hindsight.makespan.search import StepSearch, is_searchable
 from formulations import InputError
 from formulations.hindsight_makespan import (
+    MakespanObjective,
     MakespanProblem,
     MakespanResult,
-    Objective,
     brute_force,
     solve,
     violations,
@@ -31,7 +31,7 @@ from tests.formulations.hindsight_makespan.cases import (
 
 def _drawn(rng: np.random.Generator, size: int) -> MakespanProblem:
     """Draw a problem of ``size`` requests, all objectives and rules."""
-    objective = list(Objective)[rng.integers(3)]
+    objective = list(MakespanObjective)[rng.integers(3)]
     arrivals = rng.integers(0, 3, size) * int(rng.integers(0, 2))
     columns = (arrivals, rng.integers(1, 8, size), rng.integers(1, 4, size))
     return makespan_problem(
@@ -40,7 +40,7 @@ def _drawn(rng: np.random.Generator, size: int) -> MakespanProblem:
         list(zip(*columns, strict=True)),
         step_overhead=Fraction(int(rng.integers(0, 6)), int(rng.integers(1, 3))),
         objective=objective,
-        work_conserving=objective is Objective.IMBALANCE or bool(rng.integers(2)),
+        work_conserving=objective is MakespanObjective.IMBALANCE or bool(rng.integers(2)),
     )
 
 
@@ -126,7 +126,7 @@ def test_no_time_still_leaves_an_interval() -> None:
 def test_equal_runs() -> None:
     """Without a time limit nothing depends on the clock or on the order of a set."""
     rows = [(0, 1 + (7 * i) % 11, 1 + (5 * i) % 6) for i in range(8)]
-    problem = makespan_problem(2, 2, rows, objective=Objective.IMBALANCE)
+    problem = makespan_problem(2, 2, rows, objective=MakespanObjective.IMBALANCE)
     first, second = solve_makespan(problem), solve_makespan(problem)
     assert (first.starts, first.workers) == (second.starts, second.workers)
     assert first.is_optimal

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bfio.studies import kinds
-from bfio.studies.row import Context
+from bfio.studies.row import RowContext
 from formulations.errors import InputError
 
 DRAWN: dict[str, Any] = {
@@ -20,7 +20,7 @@ DRAWN: dict[str, Any] = {
 
 
 def _instance(kind: str, folder: Path = Path(), **arguments: Any) -> str:
-    return kinds.find(kind).instance(arguments, Context(folder))
+    return kinds.find(kind).instance(arguments, RowContext(folder))
 
 
 @pytest.mark.parametrize("kind", ["simulate", "gap", "improvement-ratio"])

@@ -10,7 +10,7 @@ from bfio.studies import kinds
 from bfio.studies.canonical import canonical
 from bfio.studies.report.selection import MEASURED
 from bfio.studies.report_plan import FigureKind
-from bfio.studies.row import Context, RowResult, Value
+from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.study import Study
 from bfio.studies.study_file import read_study
 from tests.places import STUDIES
@@ -81,7 +81,8 @@ def test_every_row_is_valid(path: Path) -> None:
     study = _studies_with_data(path)
     kind = kinds.find(study.computes)
     digests = {
-        kind.instance(row, Context(study.folder)) for row in [*study.rows(), *study.small().rows()]
+        kind.instance(row, RowContext(study.folder))
+        for row in [*study.rows(), *study.small().rows()]
     }
     assert all(len(digest) == 16 for digest in digests)
 
@@ -94,7 +95,7 @@ def test_the_report_asks_for_what_there_is(path: Path) -> None:
     arguments = {name for row in rows for name in row}
     values, series = {*MEASURED}, set[str]()
     for row in _by_cells(rows).values():
-        result = kinds.find(study.computes).compute(row, Context(study.folder))
+        result = kinds.find(study.computes).compute(row, RowContext(study.folder))
         assert isinstance(result, RowResult)
         assert result.violations == {}
         values |= {*result.values, *result.timings}

@@ -12,7 +12,7 @@ from bfio.hindsight.latency import solve_hindsight
 from bfio.kvcache.simulation import serve
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kinds.hindsight_bound import Enclosure, enclosure_values
 from bfio.studies.row_kinds.hindsight_ratio import hindsight_violations, ratio_values
 from bfio.studies.row_parts.arguments import Arguments
@@ -21,7 +21,7 @@ from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem, brute_force
 from tests.studies.row_kinds.descriptions import undescribed
 
-HERE = Context(Path())
+HERE = RowContext(Path())
 #: Small enough for brute force.
 TINY: dict[str, Any] = {"count": "3-5", "memory": "7-9", "prompt": "1-2", "time_limit": 20}
 KINDS = ("hindsight-ratio", "hindsight-bound")

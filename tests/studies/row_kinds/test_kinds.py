@@ -15,12 +15,12 @@ from bfio.decode.saturated import measure_saturated
 from bfio.decode.simulation import simulate
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
-from bfio.studies.row import MAX_POINTS, Context, RowResult
+from bfio.studies.row import MAX_POINTS, RowContext, RowResult
 from bfio.studies.row_kinds.gap import gap_values
 from bfio.workloads.synthetic_workloads import synthetic
 from tests.studies.row_kinds.descriptions import undescribed
 
-HERE = Context(Path())
+HERE = RowContext(Path())
 SMALL: dict[str, Any] = {
     "synthetic": "demo",
     "requests": 300,
@@ -117,7 +117,7 @@ def test_series_of_a_run_fit_a_figure() -> None:
 
 def test_a_log_is_kept_if_one_is_wanted() -> None:
     """The policy's statistics, or one line per solved step."""
-    context = Context(Path(), want_log=True)
+    context = RowContext(Path(), want_log=True)
     row = kinds.find("simulate").compute({"policy": "bf-io", **SMALL}, context)
     assert isinstance(row, RowResult)
     assert json.loads(row.log)["unproven_steps"] == 0

@@ -16,7 +16,7 @@ from bfio.kvcache.offered_load import arrival_rate
 from bfio.kvcache.simulation import serve
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_parts.cache_series import time_means
 from bfio.workloads.reader import read_trace
 from formulations.errors import InputError
@@ -35,7 +35,7 @@ TRACE = "arrival_time_s,prompt_tokens,output_tokens\n0,5,3\n2,9,8\n3,40,30\n7,1,
 
 def compute(folder: Path = Path(), **arguments: Any) -> RowResult:
     """Compute one row, its arguments checked first as a study does."""
-    kind, context = kinds.find("kv-cache"), Context(folder)
+    kind, context = kinds.find("kv-cache"), RowContext(folder)
     assert len(kind.instance(arguments, context)) == 16
     result = kind.compute(arguments, context)
     assert isinstance(result, RowResult)
@@ -94,7 +94,9 @@ def test_loads_differ_by_their_pace_only() -> None:
     from bfio.studies.row_parts.offered_requests import offered_instance
 
     slow, fast = (
-        offered_instance(offer_of(Arguments({**SMALL, "load": load}, ARGUMENTS), Context(Path())))
+        offered_instance(
+            offer_of(Arguments({**SMALL, "load": load}, ARGUMENTS), RowContext(Path()))
+        )
         for load in (0.5, 1)
     )
     assert np.abs(slow.arrival - 2 * fast.arrival).max() <= 2_000
@@ -223,14 +225,14 @@ def test_series_of_a_row_cover_the_time_asked_for() -> None:
 def test_bad_settings_are_refused_in_one_line(arguments: dict[str, Any], message: str) -> None:
     """While a study is planned, before any row is computed."""
     with pytest.raises(InputError) as caught:
-        kinds.find("kv-cache").instance({**SMALL, **arguments}, Context(Path()))
+        kinds.find("kv-cache").instance({**SMALL, **arguments}, RowContext(Path()))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_changed_trace_makes_new_rows(trace: Path) -> None:
     """The digest is of the requests; so is the source of an algorithm of one's own."""
-    kind, context = kinds.find("kv-cache"), Context(trace)
+    kind, context = kinds.find("kv-cache"), RowContext(trace)
     arguments = {"trace": "four.csv", "memory": 80, "arrivals": "trace"}
     before = kind.instance(arguments, context)
     own = {**arguments, "algorithm": f"{__name__}:one_at_a_time"}

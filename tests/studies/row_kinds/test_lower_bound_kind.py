@@ -8,12 +8,12 @@ import pytest
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
 from bfio.studies.report.statistics import power_law
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from formulations.errors import InputError
 from tests.kvcache.test_lower_bounds import GOLDEN
 from tests.studies.row_kinds.descriptions import undescribed
 
-HERE = Context(Path())
+HERE = RowContext(Path())
 
 
 def compute(instance: str, **arguments: Any) -> RowResult:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bfio.hindsight.makespan import solve_makespan
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kinds.price_of_myopia import price_values, price_violations
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.myopia_instance import (
@@ -32,7 +32,7 @@ from formulations.hindsight_makespan import (
 from formulations.results import Termination
 from tests.studies.row_kinds.descriptions import undescribed
 
-HERE = Context(Path())
+HERE = RowContext(Path())
 #: Small enough for enumeration.
 TINY: dict[str, Any] = {
     "prompts": "uniform:lowest=1:highest=9",
@@ -49,7 +49,7 @@ POISSON: dict[str, Any] = {"arrivals": "poisson", "load": 0.8}
 
 def compute(folder: Path = HERE.folder, **arguments: Any) -> RowResult:
     """Compute one row, its arguments checked first as a study does."""
-    kind, context = kinds.find("price-of-myopia"), Context(folder)
+    kind, context = kinds.find("price-of-myopia"), RowContext(folder)
     assert len(kind.instance(arguments, context)) == 16
     result = kind.compute(arguments, context)
     assert isinstance(result, RowResult)

@@ -9,7 +9,7 @@ import pytest
 
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from formulations.errors import CapabilityError, InputError
 from tests.places import STUDIES
 from tests.studies.row_kinds.descriptions import undescribed
@@ -30,7 +30,7 @@ TINY = {
 
 def compute(folder: Path, **arguments: Any) -> RowResult:
     """Compute one row, its arguments checked first as a study does."""
-    kind, context = kinds.find("segment-memory"), Context(folder)
+    kind, context = kinds.find("segment-memory"), RowContext(folder)
     assert len(kind.instance(arguments, context)) == 16
     result = kind.compute(arguments, context)
     assert isinstance(result, RowResult)
@@ -141,7 +141,7 @@ def test_bad_settings_are_refused_in_one_line(
     """While a study is planned, before any row is computed."""
     given = {"fluid": "tiny.json", "horizon_s": 100, **arguments}
     with pytest.raises(InputError) as caught:
-        kinds.find("segment-memory").instance(given, Context(folder))
+        kinds.find("segment-memory").instance(given, RowContext(folder))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kinds.wait import _beyond_full_batch
 from bfio.studies.row_parts.wait_classes import (
     WantedRate,
@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 
 def compute(folder: Path, **arguments: Any) -> RowResult:
     """Compute one row, its arguments checked first as a study does."""
-    kind, context = kinds.find("wait"), Context(folder)
+    kind, context = kinds.find("wait"), RowContext(folder)
     given = {**SHORT, **arguments}
     assert len(kind.instance(given, context)) == 16
     result = kind.compute(given, context)
@@ -270,13 +270,13 @@ def test_policies_of_ones_own(folder: Path) -> None:
     row = compute(folder, policy=own)
     assert row.values["thresholds"] is None
     assert row.violations == {}
-    kind, context = kinds.find("wait"), Context(folder)
+    kind, context = kinds.find("wait"), RowContext(folder)
     assert kind.instance({**SHORT, "policy": own}, context) != kind.instance(SHORT, context)
 
 
 def test_a_changed_file_makes_new_rows(folder: Path) -> None:
     """The digest is of its content."""
-    kind, context = kinds.find("wait"), Context(folder)
+    kind, context = kinds.find("wait"), RowContext(folder)
     before = kind.instance(SHORT, context)
     (folder / "instance.json").write_text(json.dumps({**INSTANCE, "memory": 10}))
     assert kind.instance(SHORT, context) != before
@@ -328,6 +328,6 @@ def test_bad_settings_are_refused_in_one_line(
     (folder / "two.json").write_text(json.dumps({**INSTANCE, "workers": 2}))
     (folder / "folder.json").mkdir()
     with pytest.raises(InputError) as caught:
-        kinds.find("wait").instance({**SHORT, **arguments}, Context(folder))
+        kinds.find("wait").instance({**SHORT, **arguments}, RowContext(folder))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
-from bfio.studies.row import Context, RowResult
+from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.wait_trace import (
     TRACE_ARGUMENTS,
@@ -53,7 +53,7 @@ def write(folder: Path, lengths: list[tuple[int, int]]) -> None:
 
 def compute(folder: Path, **arguments: Any) -> RowResult:
     """Compute one row, its arguments checked first as a study does."""
-    kind, context = kinds.find("wait"), Context(folder)
+    kind, context = kinds.find("wait"), RowContext(folder)
     given = {**ARGUMENTS, **arguments}
     assert len(kind.instance(given, context)) == 16
     result = kind.compute(given, context)
@@ -66,7 +66,7 @@ def compute(folder: Path, **arguments: Any) -> RowResult:
 def parts(folder: Path, **arguments: Any) -> TraceParts:
     """Cut the trace."""
     given = Arguments({"trace": "eight.csv", **arguments}, TRACE_ARGUMENTS)
-    return trace_parts(split_of(given, 100, Context(folder)))
+    return trace_parts(split_of(given, 100, RowContext(folder)))
 
 
 def test_bins_by_hand(folder: Path) -> None:
@@ -201,6 +201,6 @@ def test_bad_settings_are_refused_in_one_line(
     (folder / "untimed.csv").write_text(head + ",5,3\n,5,3\n")
     (folder / "at-once.csv").write_text(head + "0,5,3\n0,5,3\n0,4,2\n0,4,2\n")
     with pytest.raises(InputError) as caught:
-        kinds.find("wait").instance({**ARGUMENTS, **arguments}, Context(folder))
+        kinds.find("wait").instance({**ARGUMENTS, **arguments}, RowContext(folder))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)

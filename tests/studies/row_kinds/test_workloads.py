@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bfio.studies import kinds
-from bfio.studies.row import Context
+from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.workload_arguments import (
     WORKLOAD_ARGUMENTS,
@@ -38,13 +38,13 @@ def requests(trace: Path) -> Requests:
 
     def choose(**arguments: Any) -> Workload:
         given = Arguments(arguments, WORKLOAD_ARGUMENTS)
-        return chosen_workload(workload_choice(given, 6, Context(trace.parent)))
+        return chosen_workload(workload_choice(given, 6, RowContext(trace.parent)))
 
     return choose
 
 
 def _instance(folder: Path, **arguments: Any) -> str:
-    return kinds.find("simulate").instance({"policy": "fcfs", **arguments}, Context(folder))
+    return kinds.find("simulate").instance({"policy": "fcfs", **arguments}, RowContext(folder))
 
 
 def test_a_window_is_a_part_in_order(requests: Requests) -> None:
