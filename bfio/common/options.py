@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Kind:
+class OptionKind:
     """Which values an option has.
 
     Parameters
@@ -42,13 +42,13 @@ class Kind:
     from_value: Callable[[Any], Any]
 
 
-WHOLE = Kind("integer", int, (int,), int)
-NUMBER = Kind("number", float, (int, float), float)
+WHOLE = OptionKind("integer", int, (int,), int)
+NUMBER = OptionKind("number", float, (int, float), float)
 #: Kept as text until the dataclass reads it exactly; a decimal is taken as printed.
-RATIONAL = Kind("number", str, (int, float, str), str)
-TEXT = Kind("text", str, (str,), str)
+RATIONAL = OptionKind("number", str, (int, float, str), str)
+TEXT = OptionKind("text", str, (str,), str)
 #: In documents only: commands have flags of their own.
-FLAG = Kind("flag", bool, (bool,), bool)
+FLAG = OptionKind("flag", bool, (bool,), bool)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Option:
         The dataclass's field.
     name : str
         What users call it, with underscores.
-    kind : Kind
+    kind : OptionKind
         Which values it has.
     default : object
         Its value unless given.
@@ -71,7 +71,7 @@ class Option:
 
     field: str
     name: str
-    kind: Kind
+    kind: OptionKind
     default: Any
     metavar: str
     help: str
@@ -95,14 +95,16 @@ class Option:
         return self.kind.from_value(given)
 
 
-def option(default: Any, kind: Kind, metavar: str, help: str, *, name: str | None = None) -> Any:
+def option(
+    default: Any, kind: OptionKind, metavar: str, help: str, *, name: str | None = None
+) -> Any:
     """Declare a field of a dataclass as an option.
 
     Parameters
     ----------
     default : object
         Its value unless given; None if that is decided later.
-    kind : Kind
+    kind : OptionKind
         Which values it has.
     metavar, help : str
         For the command line.
@@ -235,7 +237,9 @@ def split_options(text: str, names: Container[str] = ()) -> tuple[str, dict[str,
     return ":".join(name), options
 
 
-def read_texts(kinds: Mapping[str, Kind], texts: Mapping[str, str], where: str) -> dict[str, Any]:
+def read_texts(
+    kinds: Mapping[str, OptionKind], texts: Mapping[str, str], where: str
+) -> dict[str, Any]:
     """Return the values of options that are written behind a name.
 
     Parameters
