@@ -8,6 +8,7 @@ from formulations.thresholds.batch_limit import (
     whole_thresholds,
 )
 from formulations.thresholds.buffer import (
+    BufferTarget,
     LogArgument,
     SafetyBuffer,
     drift_exponent,
@@ -41,6 +42,7 @@ from formulations.thresholds.wait_problem import WaitProblem
 
 __all__ = [
     "BatchRule",
+    "BufferTarget",
     "LogArgument",
     "NestedProblem",
     "PromptGroup",

@@ -21,6 +21,7 @@ from decimal import Decimal, localcontext
 from enum import StrEnum
 from fractions import Fraction
 from math import ceil, expm1, inf, isfinite, log, log1p
+from typing import NotRequired, TypedDict, Unpack
 
 from formulations.errors import InputError
 from formulations.fluid import FluidWorker
@@ -51,6 +52,24 @@ class LogArgument(StrEnum):
     FIGURES = "figures"
     #: ``(L − 1)·(S + 1)``: appendix D.
     TIME_VARYING = "time-varying"
+
+
+class BufferTarget(TypedDict):
+    """For how long and how surely a buffer is to suffice: keywords of all that computes one.
+
+    Parameters
+    ----------
+    horizon : int, float, str or Fraction
+        T > 0 [s] (with the paper's scaling, ζT).
+    probability : int, float, str or Fraction
+        ``δ`` in (0, 1), of ever exceeding the memory.
+    argument : LogArgument, optional
+        What the logarithm counts; `LogArgument.PROOF` by default.
+    """
+
+    horizon: object
+    probability: object
+    argument: NotRequired[LogArgument]
 
 
 @dataclass(frozen=True)
@@ -166,12 +185,7 @@ def largest_batch_count(worker: FluidWorker, prompt: int, first: int, horizon: F
 
 
 def safety_buffer(
-    problem: ThresholdProblem,
-    thresholds: Sequence[int],
-    *,
-    horizon: object,
-    probability: object,
-    argument: LogArgument = LogArgument.PROOF,
+    problem: ThresholdProblem, thresholds: Sequence[int], **target: Unpack[BufferTarget]
 ) -> SafetyBuffer:
     """Return the memory of (12).
 
@@ -181,23 +195,15 @@ def safety_buffer(
         Data. (WAIT has no queues between segments, and no buffer.)
     thresholds : sequence of int
         One per segment.
-    horizon : int, float, str or Fraction
-        T > 0 [s] (with the paper's scaling, ζT).
-    probability : int, float, str or Fraction
-        ``δ`` in (0, 1), of ever exceeding the memory.
-    argument : LogArgument
-        What the logarithm counts.
+    **target
+        ``horizon``, ``probability`` and ``argument``, see `BufferTarget`.
 
     Raises
     ------
     InputError
         If horizon or probability are out of range.
     """
-    return sum_of_buffers(
-        group_buffers(
-            problem, thresholds, horizon=horizon, probability=probability, argument=argument
-        )
-    )
+    return sum_of_buffers(group_buffers(problem, thresholds, **target))
 
 
 def sum_of_buffers(parts: Sequence[SafetyBuffer]) -> SafetyBuffer:
@@ -212,19 +218,12 @@ def sum_of_buffers(parts: Sequence[SafetyBuffer]) -> SafetyBuffer:
 
 
 def group_buffers(
-    problem: ThresholdProblem,
-    thresholds: Sequence[int],
-    *,
-    horizon: object,
-    probability: object,
-    argument: LogArgument = LogArgument.PROOF,
+    problem: ThresholdProblem, thresholds: Sequence[int], **target: Unpack[BufferTarget]
 ) -> tuple[SafetyBuffer, ...]:
     """Return what each prompt length contributes to `safety_buffer`; see there."""
     conditions = problem.conditions
     parts = conditions.split(thresholds)
-    logarithm = buffer_logarithm(
-        problem, [part[0] for part in parts], horizon, probability, argument
-    )
+    logarithm = buffer_logarithm(problem, [part[0] for part in parts], **target)
     return tuple(
         _chain_buffer(chain, part, logarithm)
         for chain, part in zip(conditions.chains, parts, strict=True)
@@ -248,17 +247,14 @@ def _chain_buffer(
 
 
 def buffer_logarithm(
-    problem: ThresholdProblem,
-    first: Sequence[int],
-    horizon: object,
-    probability: object,
-    argument: LogArgument,
+    problem: ThresholdProblem, first: Sequence[int], **target: Unpack[BufferTarget]
 ) -> float:
     """Return ``ln(argument/δ)`` of (12) for the n_1 of each chain; see `safety_buffer`."""
-    seconds = exact_number(horizon, "horizon", positive=True)
-    delta = exact_number(probability, "probability")
+    seconds = exact_number(target["horizon"], "horizon", positive=True)
+    delta = exact_number(target["probability"], "probability")
     if not 0 < delta < 1:
         raise InputError("probability", f"{delta} is not between 0 and 1", "use one that is")
+    argument = target.get("argument", LogArgument.PROOF)
     count = max(Fraction(1), _argument(problem, first, seconds, argument))
     # δ may be smaller than any float.
     return log(count) + log(delta.denominator) - log(delta.numerator)

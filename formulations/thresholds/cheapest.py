@@ -16,10 +16,11 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from math import ceil, floor, inf
+from typing import Unpack
 
 from formulations.errors import CapabilityError
 from formulations.thresholds.buffer import (
-    LogArgument,
+    BufferTarget,
     buffer_logarithm,
     drift_exponent,
     safety_buffer,
@@ -34,15 +35,11 @@ Label = tuple[int, float, tuple[int, ...]]
 
 
 def cheapest_thresholds(
-    problem: NestedProblem,
-    *,
-    horizon: object,
-    probability: object,
-    argument: LogArgument = LogArgument.PROOF,
+    problem: NestedProblem, **target: Unpack[BufferTarget]
 ) -> tuple[int, ...] | None:
     """Return the thresholds that satisfy (10) strictly and need the least memory of (12).
 
-    See `safety_buffer` for the parameters.
+    See `BufferTarget` for the keywords.
 
     Returns
     -------
@@ -58,15 +55,13 @@ def cheapest_thresholds(
     best, _ = least_thresholds(strict)
     if best is None:
         return None
-    memory = safety_buffer(
-        strict, best, horizon=horizon, probability=probability, argument=argument
-    ).total
+    memory = safety_buffer(strict, best, **target).total
     most = inf if memory is None else float(memory)
     search = _Search(strict)
     for first in range(best[0], _MAX_FIRST):
         if search.floor_from(0, first)[1] >= most:
             return best
-        logarithm = buffer_logarithm(strict, [first], horizon, probability, argument)
+        logarithm = buffer_logarithm(strict, [first], **target)
         for _, total, thresholds in search.labels(first, logarithm, most):
             if total < most:
                 best, most = thresholds, total

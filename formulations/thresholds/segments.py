@@ -5,9 +5,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, product
+from typing import Unpack
 
 from formulations.errors import CapabilityError, InputError
-from formulations.thresholds.buffer import LogArgument, SafetyBuffer, group_buffers, sum_of_buffers
+from formulations.thresholds.buffer import (
+    BufferTarget,
+    SafetyBuffer,
+    group_buffers,
+    sum_of_buffers,
+)
 from formulations.thresholds.cheapest import cheapest_thresholds
 from formulations.thresholds.least import least_thresholds
 from formulations.thresholds.nested_problem import NestedProblem
@@ -56,12 +62,7 @@ class SegmentPlan:
 
 
 def plan(
-    problem: NestedProblem,
-    *,
-    horizon: object,
-    probability: object,
-    argument: LogArgument = LogArgument.PROOF,
-    raised: bool = False,
+    problem: NestedProblem, *, raised: bool = False, **target: Unpack[BufferTarget]
 ) -> SegmentPlan | None:
     """Return the plan of a problem's own segments; None if the load is 1 or more with them.
 
@@ -69,11 +70,11 @@ def plan(
     ----------
     problem : NestedProblem
         Data.
-    horizon, probability, argument
-        See `safety_buffer`.
     raised : bool
         Whether thresholds may exceed the least ones where that saves memory, see
         `cheapest_thresholds`.
+    **target
+        ``horizon``, ``probability`` and ``argument``, see `BufferTarget`.
 
     Raises
     ------
@@ -83,17 +84,12 @@ def plan(
     if raised:
         if len(problem.groups) > 1:
             raise CapabilityError("raised", "several prompt lengths", "use least thresholds")
-        thresholds = cheapest_thresholds(
-            problem, horizon=horizon, probability=probability, argument=argument
-        )
+        thresholds = cheapest_thresholds(problem, **target)
     else:
         thresholds, _ = least_thresholds(problem)
     if thresholds is None:
         return None
-    parts = group_buffers(
-        problem, thresholds, horizon=horizon, probability=probability, argument=argument
-    )
-    return SegmentPlan(problem, thresholds, parts)
+    return SegmentPlan(problem, thresholds, group_buffers(problem, thresholds, **target))
 
 
 def equal_boundaries(outputs: Sequence[int], num_segments: int) -> tuple[int, ...]:
@@ -127,23 +123,17 @@ def printed_segment_memory(prompt: int, width: int, thresholds: Sequence[int]) -
 
 
 def equal_plans(
-    problem: NestedProblem,
-    counts: Iterable[int],
-    *,
-    horizon: object,
-    probability: object,
-    argument: LogArgument = LogArgument.PROOF,
+    problem: NestedProblem, counts: Iterable[int], **target: Unpack[BufferTarget]
 ) -> dict[int, SegmentPlan | None]:
     """Return the plan of every number of equal segments: the U-shape of figures 16 to 18.
 
-    With several prompt lengths it is the number of segments of each.
+    With several prompt lengths it is the number of segments of each. See `BufferTarget` for the
+    keywords.
     """
     return {
         count: plan(
             problem.with_segments([equal_boundaries(g.outputs, count) for g in problem.groups]),
-            horizon=horizon,
-            probability=probability,
-            argument=argument,
+            **target,
         )
         for count in counts
     }
@@ -174,12 +164,7 @@ def all_segments(problem: NestedProblem) -> Iterator[NestedProblem]:
 
 
 def best_plan(
-    problem: NestedProblem,
-    *,
-    horizon: object,
-    probability: object,
-    argument: LogArgument = LogArgument.PROOF,
-    raised: bool = False,
+    problem: NestedProblem, *, raised: bool = False, **target: Unpack[BufferTarget]
 ) -> SegmentPlan | None:
     """Return the plan of least memory (12) over all boundaries; see `plan` for the parameters.
 
@@ -191,15 +176,6 @@ def best_plan(
     CapabilityError
         If there are too many choices to enumerate.
     """
-    plans = (
-        plan(
-            candidate,
-            horizon=horizon,
-            probability=probability,
-            argument=argument,
-            raised=raised,
-        )
-        for candidate in all_segments(problem)
-    )
+    plans = (plan(candidate, raised=raised, **target) for candidate in all_segments(problem))
     known = [(p.memory, p) for p in plans if p is not None and p.memory is not None]
     return min(known, key=lambda pair: pair[0])[1] if known else None
