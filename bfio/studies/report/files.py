@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bfio.studies.report.text import encodable, encodable_value
+from bfio.workloads.files import atomic_file
 from formulations.errors import InputError
 
 #: Names under which earlier reports left tables and figures.
@@ -80,9 +81,8 @@ def write_text(path: Path, text: str) -> None:
     """
     with _translated(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.new")
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+    with atomic_file(path, overwrite=True) as (stream, _):
+        stream.write(text.encode())
 
 
 def slug(number: int, title: str) -> str:

@@ -16,7 +16,7 @@ from bfio.studies.matching import identity
 from bfio.studies.report.drawing import Drawing, look
 from bfio.studies.report.selection import Group, grouped, keys_of, label
 from bfio.studies.report.text import printable
-from bfio.studies.report.traced import Column, DataTable, origin
+from bfio.studies.report.traced import Cell, Column, DataTable, origin
 from bfio.studies.report_plan import Figure
 from bfio.studies.row import Row, Value
 from formulations.errors import InputError
@@ -274,14 +274,16 @@ def short_number(value: float) -> str:
 
 def key_columns(plan: Figure) -> list[Column]:
     """Return the columns of a data table that say which panel and curve a line is of."""
-    names = ([plan.panel] if plan.panel else []) + list(plan.group)
-    return [Column(name, is_number=False) for name in names]
+    return [Column(name, is_number=False) for name in _key_names(plan)]
 
 
-def key_values(plan: Figure, rows: Sequence[Row]) -> list[Value]:
+def key_cells(plan: Figure, rows: Sequence[Row]) -> list[Cell]:
     """Return what those columns hold for some rows of one curve."""
-    names = ([plan.panel] if plan.panel else []) + list(plan.group)
-    return [rows[0].task.arguments.get(name) for name in names]
+    return [((label(rows[0].task.arguments.get(name)),),) for name in _key_names(plan)]
+
+
+def _key_names(plan: Figure) -> list[str]:
+    return ([plan.panel] if plan.panel else []) + list(plan.group)
 
 
 def drawn_value(plan: Figure, rows: Sequence[Row]) -> str:

@@ -16,8 +16,8 @@ from bfio.studies.report.figures.common import (
     Panel,
     curve_label,
     drawn_value,
+    key_cells,
     key_columns,
-    key_values,
     legend,
     marks,
     name_panel,
@@ -27,7 +27,7 @@ from bfio.studies.report.figures.common import (
     plain,
     short_number,
 )
-from bfio.studies.report.selection import Group, label
+from bfio.studies.report.selection import Group
 from bfio.studies.report.traced import Body, Cell, Column, DataTable, Line, traced, written
 from bfio.studies.report_plan import Figure
 from bfio.studies.row import Row
@@ -156,7 +156,7 @@ def _draw_panel(
 
 
 def _body(plan: Figure, group: Group[Row], edges: Sequence[float], pool: _Pool) -> Body:
-    keys: list[Cell] = [((label(value),),) for value in key_values(plan, group.items)]
+    keys = key_cells(plan, group.items)
     lines = []
     if pool.negative:
         lines.append(_line(keys, "below 0", pool.negative, pool.total, "-inf", "0"))

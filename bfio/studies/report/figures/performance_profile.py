@@ -18,8 +18,8 @@ from bfio.studies.report.figures.common import (
     curve_label,
     drawn_value,
     framed,
+    key_cells,
     key_columns,
-    key_values,
     marks,
     nothing,
     panels,
@@ -29,9 +29,9 @@ from bfio.studies.report.figures.common import (
     short_number,
 )
 from bfio.studies.report.figures.points import has_values
-from bfio.studies.report.selection import Group, keys_of, label, number_of, varying
+from bfio.studies.report.selection import Group, keys_of, number_of, varying
 from bfio.studies.report.statistics import Number
-from bfio.studies.report.traced import Body, Cell, Column, DataTable, Line, Phrase, counted, traced
+from bfio.studies.report.traced import Body, Column, DataTable, Line, Phrase, counted, traced
 from bfio.studies.report_plan import Figure
 from bfio.studies.row import Row
 
@@ -191,7 +191,7 @@ def _body(
     everyone: Sequence[Row],
     names: Sequence[str],
 ) -> Body:
-    keys: list[Cell] = [((label(value),),) for value in key_values(plan, profile.group.items)]
+    keys = key_cells(plan, profile.group.items)
     lines = []
     for factor in factors:
         share = traced(_share(profile, factor), "within-percent", decimals=1)

@@ -8,14 +8,13 @@ from bfio.studies.report.figures.common import (
     Look,
     Places,
     drawn_unit,
+    key_cells,
     key_columns,
-    key_values,
     marks,
 )
 from bfio.studies.report.selection import Group, label, number_of
 from bfio.studies.report.statistics import Estimate, summarize
 from bfio.studies.report.traced import (
-    Cell,
     Column,
     Line,
     estimated,
@@ -64,7 +63,7 @@ def mean_columns(plan: Figure, rows: Sequence[Row], along: str) -> list[Column]:
 
 def line(plan: Figure, point: Point) -> Line:
     """Return the line of the data table for a point."""
-    keys: list[Cell] = [((label(value),),) for value in key_values(plan, point.rows)]
+    keys = key_cells(plan, point.rows)
     numbers = split(estimated(point.estimate, "mean"))
     used = traced(point.estimate.count, "defined")
     undefined = traced(point.estimate.undefined, "undefined")

@@ -14,7 +14,7 @@ from bfio.studies.report.figures.common import (
     curve_label,
     drawn_value,
     framed,
-    key_values,
+    key_cells,
     marks,
     nothing,
     panels,
@@ -24,11 +24,10 @@ from bfio.studies.report.figures.common import (
     value_axes,
 )
 from bfio.studies.report.figures.points import mean_columns
-from bfio.studies.report.selection import Group, label
+from bfio.studies.report.selection import Group
 from bfio.studies.report.statistics import Estimate, Interval
 from bfio.studies.report.traced import (
     Body,
-    Cell,
     DataTable,
     Line,
     estimated,
@@ -138,7 +137,7 @@ def _draw_curve(axes: "Axes", edges: IntArray, curve: _Curve, style: Look, name:
 
 
 def _body(plan: Figure, group: Group[Row], edges: IntArray, curve: _Curve) -> Body:
-    keys: list[Cell] = [((label(value),),) for value in key_values(plan, group.items)]
+    keys = key_cells(plan, group.items)
     lines = []
     for block in range(len(curve.mean)):
         first, end = int(edges[block]), int(edges[block + 1])
