@@ -5,14 +5,15 @@ A benchmark is a study file beside this module; rows, keys, stores and reports a
 """
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from benchmarks.readme import write_all
+from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED
+from bfio.cli.one_line import OneLineParser, say
 from bfio.cli.study_progress import StudyProgress
 from bfio.common.import_closure import ROOT
 from bfio.studies.report.markdown import markdown_tables, parsed_records, records_csv, whole
@@ -25,7 +26,8 @@ from bfio.studies.study_file import read_study
 from formulations.arrays import integer
 from formulations.errors import InputError, did_you_mean
 
-DONE, ROWS_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+#: Exit status if rows failed, or contradict each other.
+ROWS_FAILED = 1
 FILES = Path(__file__).parent
 #: One run gives so many warm steps before the next run is needed.
 _RUNS = 10
@@ -46,16 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print one line and leave."""
-        self.exit(BAD_INPUT, f"error: command line: {message}; see {self.prog} --help\n")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m benchmarks", description=_DESCRIPTION)
+    parser = OneLineParser(prog="python -m benchmarks", description=_DESCRIPTION)
     chooser = parser.add_subparsers(metavar="COMMAND", required=True)
     chooser.add_parser("list", help="name every benchmark").set_defaults(act=_list)
     chooser.add_parser(
@@ -245,5 +239,5 @@ def _attains_less(row: Row, bound: Any) -> bool:
 
 
 def _say(line: str, status: int) -> int:
-    print("".join(c if c.isprintable() else " " for c in line), file=sys.stderr)
+    say(line)
     return status

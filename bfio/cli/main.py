@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import formulations
 from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED, Command, commands
+from bfio.cli.one_line import OneLineParser, say
 from formulations.errors import InputError
 
 _DESCRIPTION = """\
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        _say("interrupted")
+        say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         # The reader has seen enough; Python would complain again while shutting down.
@@ -62,18 +63,8 @@ def run() -> NoReturn:
     sys.exit(status)
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line like all our errors."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print one line and leave with status 2."""
-        self.exit(
-            BAD_INPUT, f"error: command line: {_one_line(message)}; see {self.prog} --help\n"
-        )
-
-
 def _parser(known: dict[str, Command]) -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = OneLineParser(
         prog="bfio",
         allow_abbrev=False,
         description=_DESCRIPTION,
@@ -127,18 +118,5 @@ def _check_formulations() -> None:
 
 
 def _fail(message: str) -> int:
-    _say(f"error: {_one_line(message)}")
+    say(f"error: {message}")
     return BAD_INPUT
-
-
-def _say(line: str) -> None:
-    # A broken stderr must not hide the exit status.
-    try:
-        print(line, file=sys.stderr)
-    except OSError:
-        return
-
-
-def _one_line(message: str) -> str:
-    """Return the message without line breaks and control characters, which data may hold."""
-    return "".join(c if c.isprintable() else " " for c in message)

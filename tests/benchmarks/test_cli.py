@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from benchmarks.cli import (
-    BAD_INPUT,
-    DONE,
     FILES,
     ROWS_FAILED,
     contradictions,
@@ -19,6 +17,7 @@ from benchmarks.cli import (
     refuted_claims,
 )
 from benchmarks.step_times import KIND
+from bfio.cli.command import BAD_INPUT, DONE
 from bfio.studies.kinds import find
 from bfio.studies.row import Row, RowContext, RowResult, Status, Task
 from bfio.studies.row_kind import MEASURED
