@@ -23,11 +23,16 @@ br-h:horizon=40:gamma=9/10. docs/policies.md says what each does.
 _SYNTHETIC_REQUESTS = 4000
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
-    """Add ``--json`` and ``--seed``."""
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json``."""
     parser.add_argument(
         "--json", action="store_true", help="print one JSON document, nothing else"
     )
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json`` and ``--seed``."""
+    add_json(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default 0)")
 
 

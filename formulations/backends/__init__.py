@@ -38,7 +38,7 @@ def backend(name: str) -> Backend:
     if kind == "pyomo" and (solver or not colon):
         return PyomoSolver(solver or None)
     if name not in _BACKENDS:
-        raise InputError("backend", f"{name!r} is unknown", f"use one of {', '.join(names())}")
+        raise InputError("backend", f"{name!r} is unknown", use_one_of(name, names()))
     return _BACKENDS[name]()
 
 

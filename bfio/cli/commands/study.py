@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, INTERRUPTED, NOTHING_FOUND, Command
+from bfio.cli.options import add_json
 from bfio.cli.output import print_json
 from formulations.errors import InputError
 
@@ -65,9 +66,7 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
         "--store", metavar="PATH", help=f"file of the rows (default {_FOLDER}/NAME.sqlite)"
     )
     parser.add_argument("--smoke", action="store_true", help="the small size of the study")
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON document, nothing else"
-    )
+    add_json(parser)
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="add N to every argument called seed (0)"
     )
@@ -80,7 +79,7 @@ def _add_kinds(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", metavar="FILE", help="write the tables of values between marks of this file"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     parser.set_defaults(act=_kinds)
 
 
