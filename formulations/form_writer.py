@@ -7,7 +7,6 @@ coefficient with what is written.
 from collections.abc import Iterable
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
 
 from formulations.arrays import FloatArray, IntArray
 from formulations.standard_form import StandardForm
@@ -52,6 +51,8 @@ class FormWriter:
 
     def form(self, offset: float = 0.0) -> StandardForm:
         """Return what was gathered, without the rows in which no variable occurs."""
+        from scipy.sparse import coo_array, csr_array
+
         lower, upper, cost = np.concatenate(self._of_columns, axis=1)
         row_lower, row_upper = np.concatenate(self._of_rows, axis=1)
         matrix = csr_array(

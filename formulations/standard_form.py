@@ -11,13 +11,16 @@ round, so an integer program stays exactly the one that was stated.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from formulations.arrays import BoolArray, FloatArray
 from formulations.errors import CapabilityError
+
+# Loading SciPy takes as long as NumPy, and many who import this solve nothing.
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 #: Integers of at least this size are not all representable in float64.
 EXACT_LIMIT = 2.0**53
@@ -52,7 +55,7 @@ class StandardForm:
 
     objective: FloatArray
     offset: float
-    matrix: csr_array
+    matrix: "csr_array"
     row_lower: FloatArray
     row_upper: FloatArray
     lower: FloatArray
@@ -109,6 +112,7 @@ def compile_model(model: Any) -> StandardForm:
         Equal to the statement, with rows and columns named after it.
     """
     from pyomo.opt import WriterFactory
+    from scipy.sparse import csr_array
 
     compiled = WriterFactory("compile_standard_form").write(model, mixed_form=True)
     columns = compiled.columns

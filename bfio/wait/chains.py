@@ -128,6 +128,8 @@ class ThresholdPolicy:
             If there is none for some request, naming the first.
         """
         prompt, output = instance.prompt, instance.output
+        if self.kinds is None and self.prompts is None:
+            return frozen(np.zeros(len(output), dtype=np.int64))
         # Lengths are at most 10^9, so that one integer holds both.
         lengths = prompt * (int(output.max(initial=0)) + 1) + output
         _, first, kind = np.unique(lengths, return_index=True, return_inverse=True)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
 
 from formulations.arrays import FloatArray
 from formulations.backends.interface import Outcome, Program, SolveLimits
@@ -82,6 +81,8 @@ def _better(form: StandardForm, outcome: Outcome, limits: SolveLimits) -> Outcom
 
 def _with_cutoff(form: StandardForm, most: float) -> StandardForm:
     """Return the form with the row ``objective · x <= most``."""
+    from scipy.sparse import csr_array, vstack
+
     return replace(
         form,
         matrix=csr_array(vstack([form.matrix, csr_array(form.objective[None, :])])),

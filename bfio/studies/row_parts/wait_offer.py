@@ -25,6 +25,7 @@ from bfio.studies.row_parts.wait_trace import (
     split_of,
     trace_digest,
     trace_parts,
+    without_bins,
 )
 from bfio.wait.arrivals import even_instance, poisson_instance, scaled, workload_instance
 from bfio.wait.instance import StageClock, StageInstance
@@ -155,7 +156,7 @@ def _of_trace(given: Arguments, scale: Fraction, context: RowContext) -> StageOf
         raise InputError("argument load", "missing", 'give load or rate, or arrivals = "trace"')
     is_own = wanted == WantedRate(None, None)
     # Shares add up to a rate of 1; a trace that keeps its pace has its own.
-    load = _mean_work(split) / worker.capacity
+    load = _mean_work(without_bins(split)) / worker.capacity
     factor = own_rate(parts.rest) if is_own else wanted.factor(Fraction(1), load)
     known = scaled(multiplied(FluidProblem(parts.bins, (worker,)), factor), scale)
     count = given.optional_whole("requests", minimum=1, maximum=10**7)
@@ -172,12 +173,12 @@ def _of_trace(given: Arguments, scale: Fraction, context: RowContext) -> StageOf
 
     return StageOffer(
         known=known,
-        offered=lambda: _rest_problem(split, worker, factor, scale),
+        offered=lambda: _rest_problem(without_bins(split), worker, factor, scale),
         scale=scale,
         left_out=parts.left_out,
         digest=trace_digest(split),
         draw=draw,
-        samples=lambda: _rest_at_once(split, engine),
+        samples=lambda: _rest_at_once(without_bins(split), engine),
     )
 
 

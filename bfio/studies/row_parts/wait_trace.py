@@ -7,7 +7,7 @@ the last bin ends. What is served are requests of the rest, with their own promp
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -123,6 +123,31 @@ def trace_parts(split: TraceSplit) -> TraceParts:
     InputError
         If a request is oversized and must not be left out, or a part is empty.
     """
+    halves = _halves(without_bins(split))
+    longest = int(max(half.output_tokens.max() for half in (halves.training, halves.rest)))
+    return TraceParts(
+        _bins(halves.training, split, longest), halves.rest, halves.kinds, halves.left_out
+    )
+
+
+def without_bins(split: TraceSplit) -> TraceSplit:
+    """Return the same for all splits that differ in their bins alone."""
+    return replace(split, bins=1, binning=_BINNINGS[0])
+
+
+@dataclass(frozen=True)
+class _Halves:
+    """A cut without bins: what they come from, and the rest as in `TraceParts`."""
+
+    training: Workload
+    rest: Workload
+    kinds: tuple[RequestClass, ...]
+    left_out: int
+
+
+# Fractions of thousands of different requests are slow, and many rows share them.
+@lru_cache(maxsize=16)
+def _halves(split: TraceSplit) -> _Halves:
     whole = chosen_workload(split.choice)
     fitting = whole.prompt_tokens + whole.output_tokens <= split.memory
     left_out = int(np.count_nonzero(~fitting))
@@ -142,8 +167,7 @@ def trace_parts(split: TraceSplit) -> TraceParts:
         )
     indices = np.arange(len(kept))
     training, rest = kept.part(indices < first), kept.part(indices >= first)
-    longest = int(kept.output_tokens.max())
-    return TraceParts(_bins(training, split, longest), rest, _kinds(rest), left_out)
+    return _Halves(training, rest, _kinds(rest), left_out)
 
 
 def drawn(rest: Workload, count: int | None, seed: int) -> Workload:
