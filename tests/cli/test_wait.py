@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bfio.wait.registry import names, specs
+from bfio.wait.registry import BUILT_IN
 from tests.cli.conftest import Bfio
 from tests.cli.test_fluid import I0
 
@@ -190,8 +190,8 @@ def test_overload_has_no_equilibrium(bfio: Bfio, tmp_path: Path) -> None:
 def test_help_names_every_policy_and_option(bfio: Bfio) -> None:
     """The list is written out in the help text; this keeps it current."""
     lines = bfio("wait", "--help").out.split("Policies")[1].splitlines()
-    for spec in specs():
-        (first,) = (k for k, line in enumerate(lines) if line.split()[:1] == [spec.name])
+    for name, known in BUILT_IN.items():
+        (first,) = (k for k, line in enumerate(lines) if line.split()[:1] == [name])
         shown = " ".join(lines[first : first + 2])
-        assert all(f"{option}=" in shown for option in spec.defaults)
-    assert len(names()) == 5
+        assert all(f"{option}=" in shown for option in known.option_names)
+    assert len(BUILT_IN) == 5

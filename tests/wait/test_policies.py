@@ -11,7 +11,7 @@ import pytest
 from bfio.wait.chains import Chain, ThresholdPolicy, nested_policy, wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
 from bfio.wait.policy import Decision, StageState
-from bfio.wait.registry import build, names, specs
+from bfio.wait.registry import BUILT_IN, build
 from bfio.wait.replay import violations
 from bfio.wait.run import StageVerdict
 from bfio.wait.simulation import serve
@@ -61,8 +61,8 @@ def thresholds_of(text: str, problem: FluidProblem) -> list[tuple[int, ...]]:
 
 def test_built_in_names() -> None:
     """The names the page lists, each with a summary and a source."""
-    assert names() == ["fcfs", "nested-wait", "new-first", "ongoing-first", "wait"]
-    assert all(spec.summary and spec.source for spec in specs())
+    assert list(BUILT_IN) == ["fcfs", "nested-wait", "new-first", "ongoing-first", "wait"]
+    assert all(known.summary and known.source for known in BUILT_IN.values())
 
 
 def test_thresholds_of_wait() -> None:
@@ -113,12 +113,15 @@ def test_options_of_first_come_first_served() -> None:
         ("wait:thresholds=1,0", "thresholds[1]: 0 is out of range"),
         ("wait:thresholds=1,x", "'1,x' is no list of integers"),
         ("wait:thresholds=", "option 'thresholds' without a value"),
-        ("wait:segments=2", "wait has no option segments"),
+        (
+            "wait:segments=2",
+            "wait:segments=2: unknown option 'segments'; use one of thresholds, limit",
+        ),
         ("wait:thresholds=1,1:thresholds=1,1", "occurs twice"),
         ("nested-wait:groups=two", "groups: 'two' is unknown"),
         ("nested-wait:groups=prompts:segments=2", "leave both out"),
         ("nested-wait:groups=prompts:limit=2", "limit"),
-        ("nested-wait:segments=x", "segments: 'x' is no integer"),
+        ("nested-wait:segments=x", "segments: 'x' is no list of integers"),
         ("nested-wait:segments=9", "segments"),
         ("nested-wait:segments=2,1:thresholds=1,1", "[2, 1] do not increase"),
         ("nested-wait:segments=1,2:thresholds=1", "thresholds: 1 for 2"),
@@ -126,8 +129,8 @@ def test_options_of_first_come_first_served() -> None:
         ("nested-wait:thresholds=best", "'best' is unknown; use least, printed, corrected"),
         ("new-first:mixed=maybe", "mixed: 'maybe' is unknown; use yes or no"),
         ("new-first:limit=-1", "limit: -1 is out of range"),
-        ("ongoing-first:mixed=no", "ongoing-first has no option mixed"),
-        ("fcfs:limit=1", "fcfs has no option limit; its options: none"),
+        ("ongoing-first:mixed=no", "ongoing-first:mixed=no: unknown option 'mixed'"),
+        ("fcfs:limit=1", "fcfs:limit=1: unknown option 'limit'; there is none here"),
         ("fcfs:", "no option after a colon"),
         ("my_stage_policy:one_at_a_time:limit=1", "options after module:function"),
         ("my_stage_policy:number", "it is not callable"),

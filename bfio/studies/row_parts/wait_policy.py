@@ -11,7 +11,8 @@ from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.wait_classes import multiplied, offered_load
 from bfio.wait.chains import ThresholdPolicy
 from bfio.wait.policy import StagePolicy
-from bfio.wait.registry import NoThresholdsError, build, names
+from bfio.wait.recipes import NoThresholdsError
+from bfio.wait.registry import BUILT_IN, build
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem
 from formulations.rationals import exact_number
@@ -82,7 +83,7 @@ def policy_plan(given: Arguments, known: FluidProblem) -> PolicyPlan:
     if given.has("design_load") and most == 0:
         raise InputError("argument design_load", "0 is out of range", "use a number > 0")
     # Built-in policies have no state, so that rows may share them; a user's own is made anew.
-    is_built_in = text.partition(":")[0] in names()
+    is_built_in = text.partition(":")[0] in BUILT_IN
     make = _shared if is_built_in else _built
     return PolicyPlan(text, make(text, known, most), known)
 

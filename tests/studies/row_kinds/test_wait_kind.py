@@ -297,7 +297,7 @@ def test_a_changed_file_makes_new_rows(folder: Path) -> None:
         ({"policy": "wiat"}, "did you mean wait"),
         ({"policy": "wait:thresholds=printed"}, "write limit=B as well"),
         ({"policy": "new-first:limit=2", "limit": 3}, "says it as well"),
-        ({"policy": "fcfs", "limit": 3}, "fcfs has no option limit"),
+        ({"policy": "fcfs", "limit": 3}, "fcfs:limit=3: unknown option 'limit'"),
         ({"policy": "fcfs", "memory": 2}, "exceed the memory"),
         ({"policy": "nested-wait:segments=1:thresholds=2", "limit": 0}, "argument limit"),
         ({"load": 1, "rate": 1}, "rate is given as well"),
