@@ -1,6 +1,5 @@
 """``bfio study`` as users type it."""
 
-import json
 import os
 import signal
 import subprocess
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bfio.studies.store import open_for_reading
+from tests.cli.conftest import Bfio
 from tests.places import ROOT
 
 _ROWS = """
@@ -61,51 +62,51 @@ def _start(folder: Path, *words: str) -> "subprocess.Popen[str]":
     )
 
 
-def _run(folder: Path, *words: str) -> tuple[int, str, str]:
-    process = _start(folder, *words)
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out, err
+@pytest.fixture(autouse=True)
+def _other_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the module of an earlier test: each has its own in its own folder."""
+    monkeypatch.delitem(sys.modules, "rows", raising=False)
+    monkeypatch.setattr(sys, "path", [*sys.path])
 
 
-def test_run_status_report_and_export(tmp_path: Path) -> None:
+def test_run_status_report_and_export(bfio: Bfio, tmp_path: Path) -> None:
     """The four actions in a row; each says what comes next."""
     _study(tmp_path, "1, 2, 3")
-    status, out, err = _run(tmp_path, "run", "study.toml", "--jobs", "1")
-    assert (status, "3 rows: done 3, missing 0" in out) == (0, True), err
-    assert "next: bfio study report study.toml" in out
-    status, out, _ = _run(tmp_path, "status", "study.toml", "--json")
-    document = json.loads(out)
+    done = bfio("study", "run", "study.toml", "--jobs", "1")
+    assert (done.status, "3 rows: done 3, missing 0" in done.out) == (0, True), done.err
+    assert "next: bfio study report study.toml" in done.out
+    document = bfio("study", "status", "study.toml", "--json").json
     assert (document["planned"], document["rows"]["done"], document["missing"]) == (3, 3, 0)
-    status, out, _ = _run(tmp_path, "report", "study.toml")
-    assert status == 0
-    assert "out/studies/squares-report/report.html" in out
+    done = bfio("study", "report", "study.toml")
+    assert done.status == 0
+    assert "out/studies/squares-report/report.html" in done.out
     page = (tmp_path / "out/studies/squares-report/report.html").read_text()
     assert "What are the squares?" in page
     assert "bfio study run study.toml" in page
-    status, out, _ = _run(tmp_path, "export", "study.toml", "--output", "here", "--json")
-    assert {Path(name).name for name in json.loads(out)["files"]} == {"rows.csv", "rows.parquet"}
+    document = bfio("study", "export", "study.toml", "--output", "here", "--json").json
+    assert {Path(name).name for name in document["files"]} == {"rows.csv", "rows.parquet"}
 
 
-def test_a_seed_moves_the_smoke_size_too(tmp_path: Path) -> None:
+def test_a_seed_moves_the_smoke_size_too(bfio: Bfio, tmp_path: Path) -> None:
     """Other seeds are other rows, and the store says that it holds more than this study."""
     _study(tmp_path, "1")
-    _run(tmp_path, "run", "study.toml", "--smoke", "--jobs", "1")
-    _, out, err = _run(tmp_path, "run", "study.toml", "--smoke", "--seed", "5", "--jobs", "1")
-    assert "0 of 1 rows there already" in err
-    assert "besides, 1 rows of other code, data or arguments are in it" in out
-    assert "--smoke --seed 5" in out
+    bfio("study", "run", "study.toml", "--smoke", "--jobs", "1")
+    done = bfio("study", "run", "study.toml", "--smoke", "--seed", "5", "--jobs", "1")
+    assert "0 of 1 rows there already" in done.err
+    assert "besides, 1 rows of other code, data or arguments are in it" in done.out
+    assert "--smoke --seed 5" in done.out
 
 
-def test_a_study_without_any_result(tmp_path: Path) -> None:
+def test_a_study_without_any_result(bfio: Bfio, tmp_path: Path) -> None:
     """Status 3, and the way on is a retry."""
     _study(tmp_path, "-1, -2")
-    status, out, _ = _run(tmp_path, "run", "study.toml", "--jobs", "1")
-    assert status == 3
-    assert "failed: ValueError: negative" in out
-    assert "next: bfio study run study.toml --retry" in out
-    status, _, err = _run(tmp_path, "report", "study.toml")
-    assert status == 2
-    assert "--retry" in err
+    done = bfio("study", "run", "study.toml", "--jobs", "1")
+    assert done.status == 3
+    assert "failed: ValueError: negative" in done.out
+    assert "next: bfio study run study.toml --retry" in done.out
+    done = bfio("study", "report", "study.toml")
+    assert done.status == 2
+    assert "--retry" in done.err
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -127,13 +128,14 @@ def test_interrupts(tmp_path: Path, times: int) -> None:
 
 
 def _rows(folder: Path) -> int:
-    if not (folder / "out/studies/squares.sqlite").exists():
+    store = folder / "out/studies/squares.sqlite"
+    if not store.exists() or store.stat().st_size == 0:
         return 0
-    status, out, _ = _run(folder, "status", "study.toml", "--json")
-    return int(json.loads(out)["rows"]["done"]) if status == 0 else 0
+    with open_for_reading(store) as opened:
+        return opened.count()
 
 
-def test_bad_input_is_one_line(tmp_path: Path) -> None:
+def test_bad_input_is_one_line(bfio: Bfio, tmp_path: Path) -> None:
     """A missing file, a missing store, a bad number."""
     _study(tmp_path, "1")
     for words, what in (
@@ -143,7 +145,7 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
         (("run", "study.toml", "--store", "/proc/x/y"), "cannot be written"),
         (("walk", "study.toml"), "invalid choice"),
     ):
-        status, out, err = _run(tmp_path, *words)
-        assert (status, out) == (2, "")
-        assert what in err.splitlines()[-1]
-        assert "Traceback" not in err
+        done = bfio("study", *words)
+        assert (done.status, done.out) == (2, "")
+        assert what in done.err.splitlines()[-1]
+        assert "Traceback" not in done.err

@@ -109,7 +109,7 @@ def test_rows_that_go_wrong_cost_themselves_only(tmp_path: Path, cluster: Cluste
     deeds = ["hang", "segmentation fault", "raise", "memory", "none"]
     study = Study(
         "wrong", "?", "tests.studies.rows:misbehave", [Grid({"deed": deeds})],
-        limits=Limits(seconds=5, memory_gib=0.4),
+        limits=Limits(seconds=3, memory_gib=0.4),
     )  # fmt: skip
     results = run_study(study, tmp_path / "s", StudyRunOptions(cluster=cluster.address))
     statuses = [row.status.value for row in results.rows.values()]
