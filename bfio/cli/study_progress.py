@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import TextColumn
 
 from bfio.cli.output import progress_display
+from bfio.studies.results import SEED_CHANGES_NOTHING
 
 if TYPE_CHECKING:
     from typing import Self
@@ -69,6 +70,11 @@ class StudyProgress:
         )
         for row in results.rows.values():
             self._count(row)
+        if results.repeated:
+            self.say(
+                f"note: {results.repeated} of {self._total} rows repeat another one but for the "
+                f"seed; {SEED_CHANGES_NOTHING}"
+            )
         self._say(f"{results.study.name}: {self._done} of {self._total} rows there already")
 
     def add(self, row: "Row") -> None:

@@ -106,6 +106,7 @@ def _as_spec(name: str, loaded: object) -> PolicySpec:
         source=name,
         dispatch=BOTH_DISPATCHES,
         uses_horizon=hasattr(loaded, "horizon"),
+        draws=True,
     )
 
 

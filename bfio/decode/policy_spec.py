@@ -41,6 +41,8 @@ class PolicySpec:
     kernel : Kernel or str, optional
         How whole runs are compiled, or where it is as ``module:object`` if loading it takes long;
         without one they are interpreted.
+    draws : bool
+        Whether its decisions depend on the seed; assumed of policies that are not registered.
     """
 
     name: str
@@ -50,6 +52,7 @@ class PolicySpec:
     dispatch: tuple[Dispatch, ...] = (Dispatch.POOLED,)
     uses_horizon: bool = False
     kernel: Kernel | str | None = None
+    draws: bool = False
 
 
 def stateless(function: Policy) -> Callable[[PolicyOptions], Policy]:

@@ -139,6 +139,8 @@ class Row:
         Machine, package versions, commit.
     finished_at : str
         Date and time, UTC.
+    is_seeded : bool
+        Whether the argument ``seed`` may change it; the plan knows, the store does not keep it.
     """
 
     task: Task
@@ -158,6 +160,7 @@ class Row:
     attempts: int = 1
     environment: Mapping[str, Any] = field(default_factory=dict)
     finished_at: str = ""
+    is_seeded: bool = True
 
     @property
     def is_done(self) -> bool:
@@ -176,5 +179,5 @@ class Row:
 #: What a row holds besides what two runs of a study share.
 _OF_THE_RUN = (
     "task", "timings", "log", "wall_s", "cpu_s", "peak_memory_bytes", "attempts", "environment",
-    "finished_at",
+    "finished_at", "is_seeded",
 )  # fmt: skip

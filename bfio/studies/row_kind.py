@@ -42,10 +42,13 @@ class Planned:
         Digest of the data that the arguments stand for.
     compute : callable
         Computes the row.
+    is_seeded : bool
+        Whether the argument ``seed`` may change the row: False only where nothing draws.
     """
 
     instance: str
     compute: Callable[[], RowResult | Mapping[str, Value]]
+    is_seeded: bool = True
 
 
 def _no_instance(arguments: Mapping[str, Any], context: RowContext) -> str:

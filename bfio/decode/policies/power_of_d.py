@@ -87,4 +87,5 @@ SPEC = PolicySpec(
     kernel=greedy_kernel(
         choose, numbers=lambda options: (options.choices,), supports=is_sampled_alike
     ),
+    draws=True,
 )

@@ -36,4 +36,5 @@ SPEC = PolicySpec(
     source="BalanceRoute, section 6.1",
     dispatch=BOTH_DISPATCHES,
     kernel=greedy_kernel(choose),
+    draws=True,
 )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bfio.studies.matching import identity
-from bfio.studies.report.selection import matches, number_of
+from bfio.studies.report.selection import distinct, matches, number_of
 from bfio.studies.report.statistics import Estimate, geometric_mean
 from bfio.studies.row import Row, Task
 from formulations.errors import InputError
@@ -141,7 +141,7 @@ def pair(tasks: Sequence[Task], rows: Mapping[str, Row], baseline: Baseline) -> 
 def ratio(pairing: Pairing, name: str) -> Ratio:
     """Return the mean ratio of a value over the pairs in which both are positive."""
     usable, unusable, numerators, denominators = [], [], [], []
-    for ours, theirs in pairing.pairs:
+    for ours, theirs in _distinct(pairing.pairs, name):
         top, bottom = number_of(ours, name), number_of(theirs, name)
         if top is None or bottom is None or top <= 0 or bottom <= 0:
             unusable.append((ours, theirs))
@@ -150,3 +150,10 @@ def ratio(pairing: Pairing, name: str) -> Ratio:
             numerators.append(top)
             denominators.append(bottom)
     return Ratio(geometric_mean(numerators, denominators), usable, unusable)
+
+
+def _distinct(pairs: Sequence[tuple[Row, Row]], name: str) -> list[tuple[Row, Row]]:
+    """Leave out pairs of which neither row is other than in a pair before."""
+    ours = {row.task.key for row in distinct([pair[0] for pair in pairs], name)}
+    theirs = {row.task.key for row in distinct([pair[1] for pair in pairs], name)}
+    return [pair for pair in pairs if pair[0].task.key in ours or pair[1].task.key in theirs]

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from bfio.studies.matching import fulfils, identity
 from bfio.studies.report.statistics import Number, as_number
+from bfio.studies.results import but_for_the_seed
 from bfio.studies.row import Row, Task, Value
 
 #: What every row has besides the values that its kind computes.
@@ -69,6 +70,19 @@ def value_of(row: Row, name: str) -> Value:
 def number_of(row: Row, name: str) -> Number | None:
     """Return that value if it is a number."""
     return as_number(value_of(row, name))
+
+
+def distinct(rows: Sequence[Row], name: str) -> list[Row]:
+    """Return the rows without those that repeat another one: nothing draws by their seed.
+
+    Counted as replicates they would give an interval of width 0. What a clock measured is left
+    as it is.
+    """
+    first: dict[Hashable, Row] = {}
+    for row in rows:
+        is_repeatable = name in row.values and not row.is_seeded
+        first.setdefault(but_for_the_seed(row.task) if is_repeatable else row.task.key, row)
+    return list(first.values())
 
 
 def keys_of(items: Iterable[Task | Row]) -> str:

@@ -10,6 +10,7 @@ from bfio.studies.report.pairing import Baseline, Pairing, Ratio, pair, ratio
 from bfio.studies.report.selection import (
     DASH,
     Group,
+    distinct,
     grouped,
     keys_of,
     label,
@@ -35,7 +36,7 @@ from bfio.studies.report.traced import (
     written,
 )
 from bfio.studies.report_plan import Statistic, Table
-from bfio.studies.results import Results
+from bfio.studies.results import SEED_CHANGES_NOTHING, Results, but_for_the_seed
 from bfio.studies.row import Row, Task, Value
 
 #: Distinct words a cell lists; more say nothing.
@@ -191,6 +192,9 @@ def _rows_cell(entry: _Entry) -> Cell:
     lines: list[Phrase] = [(counted(keys_of(entry.done), "done"),)]
     if len(entry.done) < len(entry.group.items):
         lines.append(("of\u00a0", counted(keys_of(entry.group.items), "planned"), "\u00a0planned"))
+    repeated = len(entry.done) - len(_different(entry.done))
+    if repeated:
+        lines.append((f"{repeated}\u00a0repeated",))
     unproven = [row for row in entry.done if row.unproven]
     if unproven:
         lines.append((counted(keys_of(unproven), "unproven"), "\u00a0unproven"))
@@ -202,10 +206,15 @@ def _rows_cell(entry: _Entry) -> Cell:
     return lines
 
 
+def _different(rows: Sequence[Row]) -> set[Hashable]:
+    return {row.task.key if row.is_seeded else but_for_the_seed(row.task) for row in rows}
+
+
 def _value_cell(entry: _Entry, name: str, record: dict[str, Value]) -> Cell:
-    values = [value_of(row, name) for row in entry.done]
+    rows = distinct(entry.done, name)
+    values = [value_of(row, name) for row in rows]
     if any(isinstance(value, str) for value in values):
-        cell = _words(entry.done, name)
+        cell = _words(rows, name)
         record["words"] = ", ".join(f"{word}{number.text}" for word, number in cell)
         return cell
     estimate = summarize([as_number(value) for value in values], entry.plan.statistic)
@@ -213,7 +222,7 @@ def _value_cell(entry: _Entry, name: str, record: dict[str, Value]) -> Cell:
     if estimate.interval is not None:
         record["lower"], record["upper"] = estimate.interval.lower, estimate.interval.upper
         record["coverage"] = estimate.interval.coverage
-    keys = keys_of(entry.done)
+    keys = keys_of(rows)
     marks = origin(keys, name)
     lines: list[Phrase] = list(estimated(estimate, entry.plan.statistic.value, marks))
     if estimate.undefined:
@@ -310,6 +319,8 @@ def _notes(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
     averaged = varying([t for e in entries for t in e.group.items], plan.rows)
     over = f" The rows of a line differ in {', '.join(averaged)}." if averaged else ""
     yield (f"{_METHODS[plan.statistic]}{over}",)
+    if any(len(_different(entry.done)) < len(entry.done) for entry in entries):
+        yield (f"Repeated rows count once: {SEED_CHANGES_NOTHING}.",)
     if plan.statistic is Statistic.MEDIAN:
         yield from _coverages(plan, entries)
     if plan.baseline:
@@ -341,14 +352,14 @@ def _coverages(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
     seen: dict[int, Phrase] = {}
     for entry in entries:
         for name in plan.values:
-            values = [number_of(row, name) for row in entry.done]
-            estimate = summarize(values, Statistic.MEDIAN)
+            rows = distinct(entry.done, name)
+            estimate = summarize([number_of(row, name) for row in rows], Statistic.MEDIAN)
             if estimate.interval is None or estimate.count in seen:
                 continue
-            marks = origin(keys_of(entry.done), name)
+            marks = origin(keys_of(rows), name)
             share = traced(100 * estimate.interval.coverage, "coverage-percent", marks, 1)
-            rows = traced(estimate.count, "defined", marks)
-            seen[estimate.count] = (share, " % with ", rows, " rows")
+            number = traced(estimate.count, "defined", marks)
+            seen[estimate.count] = (share, " % with ", number, " rows")
     if seen:
         phrase: list[str | Any] = ["Its actual coverage: "]
         for place, count in enumerate(sorted(seen)):

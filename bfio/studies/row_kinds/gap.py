@@ -48,7 +48,9 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     run = run_plan(given, context)
     make = partial(_observer, given, run)
     make()
-    return Planned(runs_digest(run), lambda: _compute(run, make(), context.want_log))
+    return Planned(
+        runs_digest(run), lambda: _compute(run, make(), context.want_log), run.is_seeded
+    )
 
 
 def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:

@@ -41,7 +41,8 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     if policy.cluster.workers < 2:
         raise InputError("argument workers", "one worker is always balanced", "use 2 or more")
     plans = {"baseline": baseline, "policy": policy}
-    return Planned(runs_digest(baseline, policy), partial(_compute, plans))
+    is_seeded = baseline.is_seeded or policy.is_seeded
+    return Planned(runs_digest(baseline, policy), partial(_compute, plans), is_seeded)
 
 
 def _compute(plans: Mapping[str, RunPlan]) -> RowResult:

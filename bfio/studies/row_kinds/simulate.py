@@ -34,7 +34,7 @@ VALUES = descriptions(
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     run = run_plan(Arguments(arguments, ARGUMENTS), context)
-    return Planned(runs_digest(run), partial(_compute, run, context.want_log))
+    return Planned(runs_digest(run), partial(_compute, run, context.want_log), run.is_seeded)
 
 
 def _compute(plan: RunPlan, want_log: bool) -> RowResult:

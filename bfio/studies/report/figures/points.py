@@ -12,7 +12,7 @@ from bfio.studies.report.figures.common import (
     key_columns,
     marks,
 )
-from bfio.studies.report.selection import Group, label, number_of
+from bfio.studies.report.selection import Group, distinct, label, number_of
 from bfio.studies.report.statistics import Estimate, summarize
 from bfio.studies.report.traced import (
     Column,
@@ -45,8 +45,9 @@ class Point:
 def points(plan: Figure, curve: Group[Row], places: Places) -> Iterator[Point]:
     """Yield the points of a curve along x; one whose values are all undefined has no mean."""
     for cell in places.cells(curve.items, plan.x):
-        values = [number_of(row, plan.y) for row in cell.items]
-        yield Point(cell.values[0], cell.items, summarize(values, Statistic.MEAN))
+        rows = distinct(cell.items, plan.y)
+        values = [number_of(row, plan.y) for row in rows]
+        yield Point(cell.values[0], rows, summarize(values, Statistic.MEAN))
 
 
 def columns(plan: Figure, rows: Sequence[Row]) -> list[Column]:
