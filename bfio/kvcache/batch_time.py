@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
+from bfio.common.compilable import compilable
 from formulations.arrays import integer
 
 #: Largest coefficient [clock units]: an hour in nanoseconds; sums over a run stay exact.
@@ -59,7 +60,18 @@ class BatchTime:
 
     def duration(self, requests: int, context: int, prompt: int) -> int:
         """Return how long a batch with these totals lasts [clock units]."""
-        return self.base + self.request * requests + self.context * context + self.prompt * prompt
+        return batch_duration(
+            self.base, self.request, self.context, self.prompt, requests, context, prompt
+        )
+
+
+@compilable
+def batch_duration(
+    base: int, per_request: int, per_context: int, per_prompt: int,
+    requests: int, context: int, prompt: int,
+) -> int:  # fmt: skip
+    """Return how long a batch lasts, see `BatchTime` [clock units]."""
+    return base + per_request * requests + per_context * context + per_prompt * prompt
 
 
 #: Theory: every batch takes one round.

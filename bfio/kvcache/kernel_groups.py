@@ -3,5 +3,10 @@
 from bfio.common.kernel_groups import KernelGroup
 
 GROUPS = (
-    KernelGroup("kv-cache", ("bfio.kvcache.kernel",), "bfio.kvcache.compiled:compile_kernel", 8),
+    KernelGroup(
+        "kv-cache",
+        ("bfio.kvcache.machine.whole_run:run_batches",),
+        "bfio.kvcache.machine.whole_run:compile_kernel",
+        8,
+    ),
 )

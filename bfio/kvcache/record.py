@@ -1,42 +1,87 @@
-"""The journal of a run: batches, stays, starts and completions, as they happen."""
+"""From the state and record in which an engine ends to the run."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
-import numpy as np
+from bfio.common.engine_choice import Engine
+from bfio.kvcache.instance import CacheInstance
+from bfio.kvcache.machine.state import (
+    BATCH,
+    BATCHES_LIMIT,
+    CLEARINGS_LIMIT,
+    COMPLETION,
+    DRAWS,
+    GOES_ON,
+    IDLE_LIMIT,
+    LOOP,
+    OVERFLOWS,
+    START,
+    STAYS,
+    Record,
+    State,
+    order_of,
+)
+from bfio.kvcache.run import CacheBatches, CacheRun, CacheVerdict, Stays
+from formulations.arrays import IntArray, frozen, frozen_columns
 
-from bfio.kvcache.run import CacheBatches, StayEnd, Stays
-from formulations.arrays import IntArray, frozen_columns
+#: What is said of each way to end.
+_ENDS = {
+    GOES_ON: (CacheVerdict.FINISHED, ""),
+    LOOP: (CacheVerdict.LOOP, "the state came back after an overflow without a completion"),
+    CLEARINGS_LIMIT: (
+        CacheVerdict.STOPPED,
+        "too many overflows in a row without a completion",
+    ),
+    BATCHES_LIMIT: (CacheVerdict.STOPPED, "the limit of batches was reached"),
+    IDLE_LIMIT: (
+        CacheVerdict.STOPPED,
+        "the policy started nothing on an empty worker for too long",
+    ),
+}
 
 
-@dataclass
-class Journal:
-    """Rows of `CacheBatches` and `Stays`, and the last start and completion of each request."""
+def finished_run(
+    instance: CacheInstance,
+    name: str,
+    state: State,
+    record: Record,
+    ended: int,
+    *,
+    engine: Engine,
+    statistics: Mapping[str, object] | None = None,
+) -> CacheRun:
+    """Return the run, with requests by their index again.
 
-    num_requests: int
-    batches: list[tuple[int, int, int, int, int]] = field(default_factory=list)
-    stays: list[tuple[int, int, int, int]] = field(default_factory=list)
-    start: IntArray = field(init=False)
-    completion: IntArray = field(init=False)
+    Parameters
+    ----------
+    instance, name
+        What was served, and by which algorithm.
+    state, record
+        Of the machine, at the end.
+    ended : int
+        How it ended, see `bfio.kvcache.machine.state`.
+    engine, statistics
+        See `CacheRun`.
+    """
+    order, counters = order_of(instance), state.counters
+    verdict, reason = _ENDS[ended]
+    request, *rest = frozen_columns(record.stays[: counters[STAYS]])
+    return CacheRun(
+        instance=instance,
+        algorithm=name,
+        verdict=verdict,
+        reason=reason,
+        start=_by_index(state.marks[START], order),
+        completion=_by_index(state.marks[COMPLETION], order),
+        batches=CacheBatches(*frozen_columns(record.batches[: counters[BATCH]])),
+        stays=Stays(frozen(order[request]), *rest),
+        overflows=int(counters[OVERFLOWS]),
+        draws=int(counters[DRAWS]),
+        statistics=statistics or {},
+        engine=engine,
+    )
 
-    def __post_init__(self) -> None:
-        """Nothing has started."""
-        self.start, self.completion = np.full((2, self.num_requests), -1, dtype=np.int64)
 
-    def close_stay(self, request: int, first_batch: int, num_batches: int, end: StayEnd) -> None:
-        """Note that a stay ended."""
-        self.stays.append((request, first_batch, num_batches, int(end)))
-        if end is StayEnd.CLEARED:
-            self.start[request] = -1
-
-    def batch_table(self) -> CacheBatches:
-        """Return the batches as columns."""
-        return CacheBatches(*frozen_columns(_table(self.batches, 5)))
-
-    def stay_table(self) -> Stays:
-        """Return the stays as columns."""
-        return Stays(*frozen_columns(_table(self.stays, 4)))
-
-
-def _table(rows: Sequence[tuple[int, ...]], width: int) -> IntArray:
-    return np.array(rows, dtype=np.int64).reshape(len(rows), width)
+def _by_index(values: IntArray, order: IntArray) -> IntArray:
+    placed = values.copy()
+    placed[order] = values
+    return frozen(placed)

@@ -102,7 +102,7 @@ def _runner(engine: Engine | str, policy: CachePolicy, instance: CacheInstance) 
     ):
         return run_reference
     # Numba takes longer to load than a short run takes in Python.
-    from bfio.kvcache.compiled import run_compiled
+    from bfio.kvcache.machine.whole_run import run_compiled
 
     return run_compiled
 

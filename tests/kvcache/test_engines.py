@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numba import njit
 
 from bfio.kvcache.feasibility import fits
 from bfio.kvcache.instance import CacheInstance
-from bfio.kvcache.kernel import admission
-from bfio.kvcache.kernel.state import END
+from bfio.kvcache.machine.admission import fits as incremental
+from bfio.kvcache.machine.state import END
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheLimits, CacheRun
 from bfio.kvcache.simulation import serve
@@ -51,10 +50,6 @@ def test_both_engines_give_the_same_run(
     assert violations(reference) == {}
 
 
-#: Calls the kernel's function from Python, for which it has no wrapper of its own.
-incremental = njit(lambda *arguments: admission.fits(*arguments))
-
-
 RUNNING = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 12)), max_size=8)
 
 
@@ -79,7 +74,8 @@ def test_the_incremental_test_with_hand_numbers() -> None:
 
 def active_table(running: list[tuple[int, int]], batch: int) -> IntArray:
     """Return the kernel's table of running requests."""
-    columns = [(i, batch, batch + left, need - batch) for i, (need, left) in enumerate(running)]
+    ends = [(batch + left, need - batch) for need, left in running]
+    columns = [(i, end, end, level) for i, (end, level) in enumerate(ends)]
     columns.sort(key=lambda column: column[END])
     # Room for one more, as in the engine.
     table = np.zeros((4, len(running) + 1), dtype=np.int64)

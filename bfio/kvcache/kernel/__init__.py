@@ -1,1 +1,0 @@
-"""The engine and the built-in policies as one compiled loop; it decides as `engine` does."""

@@ -1,0 +1,117 @@
+"""Who starts: the built-in policies in compiled runs.
+
+The running requests are sorted by their ends, so that the tokens still in the cache at any
+completion are a running sum from the right: one candidate costs one pass, O(M), and a round with
+its O(M) candidates O(M²), as the paper claims.
+"""
+
+from typing import NamedTuple
+
+from bfio.common.compilable import compilable
+from bfio.kvcache.look_ahead import LookAhead, Order, Scan
+from bfio.kvcache.machine.phases import admit, close_gaps, waiting_at
+from bfio.kvcache.machine.state import (
+    BATCH,
+    BELIEVED,
+    END,
+    LEAST_NEED,
+    LEVEL,
+    NEED,
+    RUNNING,
+    USED,
+    WAITING,
+    State,
+)
+from bfio.kvcache.protection import Admission, Protection
+from formulations.arrays import IntArray
+
+
+class StartRule(NamedTuple):
+    """The policy: look-ahead if ``limit`` is negative, else protection with that limit.
+
+    Protection looks at its limit before each prompt, or ``once_per_batch`` before all of them;
+    ``cap`` is the most requests in a batch, 0 for any number.
+    """
+
+    limit: int
+    once_per_batch: bool
+    cap: int
+    keeps_scanning: bool
+
+
+def start_rule(policy: LookAhead | Protection, memory: int) -> StartRule:
+    """Return the rule of a built-in policy."""
+    if isinstance(policy, LookAhead):
+        return StartRule(-1, False, 0, policy.scan is Scan.CONTINUE)
+    once = policy.admission is Admission.BATCH
+    return StartRule(policy.limit(memory), once, policy.cap, False)
+
+
+def is_shortest_first(policy: LookAhead | Protection) -> bool:
+    """Whether a built-in policy takes the shortest request first, and not the oldest."""
+    return isinstance(policy, LookAhead) and policy.order is Order.SHORTEST
+
+
+@compilable
+def start_requests(state: State, rule: StartRule) -> None:
+    """Let requests start, in the order of the queue."""
+    counters, memory = state.counters, state.settings.memory
+    looks_ahead = rule.limit < 0
+    if looks_ahead and counters[USED] + counters[LEAST_NEED] > memory:
+        return
+    limit = rule.limit
+    if not looks_ahead and rule.once_per_batch:
+        limit = memory if counters[USED] <= limit else 0
+    running, least = counters[RUNNING], memory
+    for position in range(counters[WAITING]):
+        request = waiting_at(state, position)
+        if looks_ahead:
+            starts = stays_within(state, request)
+        else:
+            starts = is_let_in(state, request, limit, rule.cap)
+        if starts:
+            admit(state, position)
+            continue
+        least = min(least, state.requests[NEED, request])
+        if not rule.keeps_scanning:
+            least = 0
+            break
+    if counters[RUNNING] > running:
+        close_gaps(state)
+    counters[LEAST_NEED] = least
+
+
+@compilable
+def is_let_in(state: State, request: int, limit: int, cap: int) -> bool:
+    """Whether protection lets a request start."""
+    used, running = state.counters[USED], state.counters[RUNNING]
+    has_room = used == 0 or used + state.requests[NEED, request] <= limit
+    return bool(has_room and (cap == 0 or running < cap))
+
+
+@compilable
+def stays_within(state: State, request: int) -> bool:
+    """Whether Equation (1) holds for all time if a request starts."""
+    counters, memory = state.counters, state.settings.memory
+    need, length = state.requests[NEED, request], state.requests[BELIEVED, request]
+    if counters[USED] + need > memory:
+        return False
+    return fits(state.active, counters[RUNNING], counters[BATCH], need, length, memory)
+
+
+@compilable
+def fits(active: IntArray, running: int, batch: int, need: int, length: int, memory: int) -> bool:
+    """Test Equation (1) for one more request, from the last completion back to the first."""
+    own_last = batch + length - 1
+    level, count, own_open = 0, 0, True
+    for j in range(running - 1, -1, -1):
+        last = active[END, j] - 1
+        if own_open and last < own_last:
+            own_open = False
+            if level + count * own_last + need + length - 1 > memory:
+                return False
+        level += active[LEVEL, j]
+        count += 1
+        if last <= own_last and level + count * last + need + last - batch > memory:
+            return False
+    return not own_open or bool(level + count * own_last + need + length - 1 <= memory)
