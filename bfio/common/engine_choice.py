@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from bfio.common.kernel_groups import KernelGroup, groups
+from bfio.common.kernel_groups import group_of
 from formulations.errors import InputError
 from formulations.problem_data import member
 
@@ -18,11 +18,11 @@ class Engine(StrEnum):
 
 #: What loading Numba and the machine code of a group takes [s].
 LOADING_S = 1.0
-#: What compiled runs would have saved this process so far, by group [s].
+#: What compiled runs would have saved this process so far, by kernels [s].
 _saveable_s: dict[str, float] = {}
 
 
-def is_worthwhile(group: KernelGroup, saved_s: float) -> bool:
+def is_worthwhile(kernels: str, saved_s: float) -> bool:
     """Return whether a run is to be compiled: the one answer of all engines.
 
     Kernels are loaded, or compiled where they are not on disk, as soon as the runs of this process
@@ -32,18 +32,19 @@ def is_worthwhile(group: KernelGroup, saved_s: float) -> bool:
 
     Parameters
     ----------
-    group : KernelGroup
-        The kernels of the run.
+    kernels : str
+        Those of the run, see `bfio.common.kernel_groups.group_of`.
     saved_s : float
         About what the compiled run saves, once they are loaded [s].
     """
-    saveable = _saveable_s[group.name] = _saveable_s.get(group.name, 0.0) + saved_s
+    saveable = _saveable_s[kernels] = _saveable_s.get(kernels, 0.0) + saved_s
     if saveable <= LOADING_S:
         return False
+    group = group_of(kernels)
     return saveable > group.seconds or group.is_ready()
 
 
-def takes_compiled(engine: Engine | str, *, able: bool, group: str, saved_s: float) -> bool:
+def takes_compiled(engine: Engine | str, *, able: bool, kernels: str, saved_s: float) -> bool:
     """Return whether the compiled engine runs.
 
     Parameters
@@ -52,9 +53,7 @@ def takes_compiled(engine: Engine | str, *, able: bool, group: str, saved_s: flo
         What was asked for.
     able : bool
         Whether the policy is compiled.
-    group : str
-        Name of the group of kernels (`bfio.common.kernel_groups`).
-    saved_s : float
+    kernels, saved_s
         See `is_worthwhile`.
 
     Raises
@@ -66,5 +65,5 @@ def takes_compiled(engine: Engine | str, *, able: bool, group: str, saved_s: flo
     if engine is Engine.COMPILED and not able:
         raise InputError("engine", "only built-in policies are compiled", "use auto or reference")
     if engine is Engine.AUTO:
-        return able and is_worthwhile(groups()[group], saved_s)
+        return able and is_worthwhile(kernels, saved_s)
     return engine is Engine.COMPILED

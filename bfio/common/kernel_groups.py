@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 #: Entry-point group through which other packages add groups of kernels.
 GROUP = "bfio.kernels"
 _ENTRY_POINT = re.compile(r"^@entry_point\ndef (\w+)\(", re.MULTILINE)
+#: About how long a kernel takes to compile that belongs to no group [s].
+_SECONDS = 20
 #: Time between two looks at how far processes have come [s].
 _LOOK_S = 0.2
 _COMPILE = "import sys; from bfio.common import kernel_groups as g; g.compile_here(sys.argv[1:])"
@@ -89,6 +91,15 @@ def groups() -> dict[str, KernelGroup]:
     ours = [import_module(name).GROUPS for name in names if name != __name__]
     others = [point.load() for point in entry_points(group=GROUP)]
     return {group.name: group for some in (*ours, *others) for group in some}
+
+
+def group_of(kernels: str) -> KernelGroup:
+    """Return the group of this name, or that of an entry point, which may be one of its own."""
+    known = groups()
+    if kernels in known:
+        return known[kernels]
+    alone = KernelGroup(kernels, (kernels,), "", _SECONDS)
+    return next((group for group in known.values() if kernels in group.modules), alone)
 
 
 @cache

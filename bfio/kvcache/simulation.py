@@ -98,7 +98,7 @@ def _name(policy: CachePolicy) -> str:
 def _runner(engine: Engine | str, policy: CachePolicy, instance: CacheInstance) -> Runner:
     saved_s = int(instance.num_batches.sum()) * _SAVED_S
     if not takes_compiled(
-        engine, able=_is_compiled(policy, instance), group="kv-cache", saved_s=saved_s
+        engine, able=_is_compiled(policy, instance), kernels="kv-cache", saved_s=saved_s
     ):
         return run_reference
     # Numba takes longer to load than a short run takes in Python.

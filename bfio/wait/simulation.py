@@ -84,7 +84,7 @@ def _runner(
     # No subclass: it may decide otherwise.
     able = type(policy) in (ThresholdPolicy, FirstComeFirstServed)
     saved_s = int(instance.iterations.sum()) * _SAVED_S
-    if not takes_compiled(engine, able=able, group="wait", saved_s=saved_s):
+    if not takes_compiled(engine, able=able, kernels="wait", saved_s=saved_s):
         return partial(run_reference, tell=tell)
     # Numba takes longer to load than a short run takes in Python.
     from bfio.wait.compiled import run_compiled

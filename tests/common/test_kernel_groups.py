@@ -10,9 +10,10 @@ import pytest
 import bfio
 from bfio.common import engine_choice, kernel_groups
 from bfio.common.engine_choice import is_worthwhile
-from bfio.common.kernel_groups import KernelGroup, compile_groups, groups
+from bfio.common.kernel_groups import KernelGroup, compile_groups, group_of, groups
 from bfio.decode.machine.whole_run import loop_of
 from bfio.decode.policy_registry import built_in
+from bfio.kvcache.machine.whole_run import run_batches
 from bfio.wait.machine.cohorts import run_cohorts
 from bfio.wait.machine.first_come import run_first_come
 from formulations.errors import InputError
@@ -70,6 +71,10 @@ def python(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+#: Loops that are compiled as they are, without a policy's kernel.
+_LOOPS = (run_batches, run_cohorts, run_first_come)
+
+
 def test_every_entry_point_belongs_to_one_group() -> None:
     """A kernel that no group has would never be prepared."""
     package = Path(bfio.__file__).parent
@@ -78,7 +83,7 @@ def test_every_entry_point_belongs_to_one_group() -> None:
         for path in package.rglob("*.py")
     )
     loops = {loop_of(spec).name for spec in built_in().values() if spec.kernel is not None}
-    loops |= {f"{loop.__module__}:{loop.__name__}" for loop in (run_cohorts, run_first_come)}
+    loops |= {f"{loop.__module__}:{loop.__name__}" for loop in _LOOPS}
     names = [name for group in groups().values() for name in group.entry_points()]
     assert loops < set(names)
     assert len(names) == len(set(names)) == decorated + len(loops) > 50
@@ -98,7 +103,7 @@ def test_what_is_missing_is_compiled_with_one_line(folder: Path) -> None:
 def test_a_failure_is_told(folder: Path) -> None:
     """By name, after what the process said."""
     code = (
-        "from bfio.common.kernel_groups import compile_groups, groups\n"
+        "from bfio.common.kernel_groups import compile_groups, group_of, groups\n"
         "try:\n    compile_groups([groups()['failing']])\n"
         "except Exception as error:\n    print(error)"
     )
@@ -128,7 +133,7 @@ def test_kernels_are_loaded_for_long_runs_and_compiled_for_very_long_ones(
 
     def answers(*saved_s: float) -> list[bool]:
         monkeypatch.setattr(engine_choice, "_saveable_s", {})
-        return [is_worthwhile(groups()["wait"], saved) for saved in saved_s]
+        return [is_worthwhile("wait", saved) for saved in saved_s]
 
     assert answers(0.9) == answers(7.9) == [False]
     assert answers(8.1) == [True]
@@ -143,8 +148,15 @@ def test_groups_wait_for_their_own_kernels(monkeypatch: pytest.MonkeyPatch) -> N
     """Runs of one engine say nothing about those of another."""
     monkeypatch.setattr(KernelGroup, "is_ready", lambda group: True)
     monkeypatch.setattr(engine_choice, "_saveable_s", {})
-    assert is_worthwhile(groups()["wait"], 2)
-    assert not is_worthwhile(groups()["kv-cache"], 0.5)
+    assert is_worthwhile("wait", 2)
+    assert not is_worthwhile("kv-cache", 0.5)
+
+
+def test_kernels_without_a_group_are_one() -> None:
+    """Those of an installed policy; a built-in loop is found by its entry point."""
+    assert group_of("wait") is groups()["wait"]
+    assert group_of(groups()["baselines"].modules[0]) is groups()["baselines"]
+    assert list(group_of("my.module:run").entry_points()) == ["my.module:run"]
 
 
 def test_errors_name_the_group() -> None:

@@ -121,6 +121,16 @@ def test_limit_of_batches_keeps_what_was_reached() -> None:
         assert violations(run) == {}
 
 
+@pytest.mark.parametrize("engine", ["auto", "compiled", "reference"])
+def test_nothing_starts_with_a_batch_beyond_the_limit(engine: str) -> None:
+    """The second request would start with the third batch, which does not run: it has no stay."""
+    limits = CacheLimits(batches=2)
+    run = serve(problem(3, [(0, 1, 2), (0, 1, 2)]), "mc-sf", engine=engine, limits=limits)
+    assert run.verdict is CacheVerdict.STOPPED
+    assert (run.start.tolist(), run.completion.tolist()) == ([0, -1], [2, -1])
+    assert violations(run) == {}
+
+
 def test_a_prediction_that_is_too_short() -> None:
     """C, M = 8, two requests of output 4, predicted 2 and 1.
 

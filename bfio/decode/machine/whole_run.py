@@ -11,7 +11,7 @@ import numpy as np
 
 import bfio.decode.policies
 from bfio.common.engine_choice import Engine, is_worthwhile
-from bfio.common.kernel_groups import KernelGroup, ensure_compiled, groups
+from bfio.common.kernel_groups import ensure_compiled, group_of, groups
 from bfio.common.metrics import exact_sum
 from bfio.common.users_code import load_object
 from bfio.decode import policy_registry
@@ -36,8 +36,6 @@ FIRST_CHUNK_STEPS = 100
 CHUNK_S = 0.2
 #: What a compiled run saves per step at least [s].
 SAVED_S = 2e-5
-#: What compiling takes that no group states: the loop of an installed policy [s].
-COMPILING_S = 20
 
 
 @dataclass(frozen=True)
@@ -93,18 +91,12 @@ def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOpt
     steps = max(int(outputs.max(initial=0)), exact_sum(outputs) // cluster.total_slots)
     if options.steps is not None:
         steps = min(steps, options.steps)
-    return is_worthwhile(group_of(loop_of(spec)), steps * SAVED_S)
+    return is_worthwhile(loop_of(spec).name, steps * SAVED_S)
 
 
 def is_ready(spec: PolicySpec) -> bool:
     """Whether the loop of a policy is compiled already; asked before Numba is loaded."""
-    return group_of(loop_of(spec)).is_ready()
-
-
-def group_of(loop: Loop) -> KernelGroup:
-    """Return the kernels that are compiled with a loop; that of an installed policy is alone."""
-    alone = KernelGroup(loop.name, (loop.name,), "", COMPILING_S)
-    return next((group for group in groups().values() if loop.name in group.modules), alone)
+    return group_of(loop_of(spec).name).is_ready()
 
 
 @cache
