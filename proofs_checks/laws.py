@@ -1,13 +1,12 @@
-"""Laws computed instead of sampled: sums, maxima, ages of slots, binomial tails.
+"""Laws computed instead of sampled: sums, maxima, ages of slots.
 
 A law on the non-negative integers is an array of probabilities by value. Sums of many terms are
 convolved in double precision (relative error near 1e-13 where the probability is not negligible);
-binomial tails are exact fractions.
+`proofs_checks.exact_laws` computes in fractions.
 """
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 
@@ -94,18 +93,6 @@ def snapshot_law(prompts: FloatArray, completion: float, increment: int = 1) -> 
     grown = np.zeros((ages - 1) * increment + 1)
     grown[::increment] = age
     return convolved(prompts, grown / grown.sum())
-
-
-def binomial_tail(trials: int, chance: Fraction, outside: range) -> Fraction:
-    """Return ``P(X not in outside)`` of a binomial, exactly; ``outside`` are the values kept."""
-    return 1 - sum(
-        (
-            math.comb(trials, k) * chance**k * (1 - chance) ** (trials - k)
-            for k in outside
-            if 0 <= k <= trials
-        ),
-        Fraction(0),
-    )
 
 
 def convolved(a: FloatArray, b: FloatArray) -> FloatArray:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proofs_checks.ample_pool import Cell, blind_sizes, level_sizes, mean_gaps
+from proofs_checks.exact_laws import binomial_tail
 from proofs_checks.laws import (
-    binomial_tail,
     deviation,
     expected_imbalance,
     expected_maximum,

@@ -9,7 +9,6 @@ hundreds: then nothing would be tested. Probabilities are exact fractions over a
 patterns.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,6 +18,7 @@ from math import exp, log, prod, sqrt
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.exact_laws import ExactLaw, gathered, of_sum
 from proofs_checks.search import examine, refute
 
 #: Room that floating-point comparisons leave.
@@ -47,24 +47,16 @@ class Snapshot:
         """Law of ``A_pre − (1 − p)·D``, exactly."""
         loads = [sum(row) for row in self.sizes]
         centre = (1 - self.chance) * (max(loads) - min(loads))
-        result: defaultdict[Fraction, Fraction] = defaultdict(Fraction)
-        for outcome in product(*(self._kept_law(row).items() for row in self.sizes)):
-            kept = [load for load, _ in outcome]
-            result[max(kept) - min(kept) - centre] += prod(
-                (chance for _, chance in outcome), start=Fraction(1)
-            )
-        return dict(result)
+        outcomes = product(*(self._kept_law(row).items() for row in self.sizes))
+        pairs = (zip(*outcome, strict=True) for outcome in outcomes)
+        return gathered((max(kept) - min(kept) - centre, prod(q)) for kept, q in pairs)
 
-    def _kept_law(self, row: Sequence[int]) -> dict[int, Fraction]:
+    def _kept_law(self, row: Sequence[int]) -> ExactLaw:
         """Law of what stays on a worker: each request grows, then ends with probability p."""
-        result = {0: Fraction(1)}
+        law = {0: Fraction(1)}
         for size in row:
-            grown: defaultdict[int, Fraction] = defaultdict(Fraction)
-            for load, chance in result.items():
-                grown[load] += chance * self.chance
-                grown[load + size + self.increment] += chance * (1 - self.chance)
-            result = dict(grown)
-        return result
+            law = of_sum(law, {0: self.chance, size + self.increment: 1 - self.chance})
+        return law
 
 
 #: Bound on ``P(A_pre − (1 − p)·D > u)``.

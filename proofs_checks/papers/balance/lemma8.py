@@ -1,6 +1,5 @@
 """Lemma 8: variance and third moment of a slot under drift."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -8,7 +7,7 @@ from itertools import product
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.papers.balance.slots import ExactLaw, mean, uniform, variance
+from proofs_checks.exact_laws import ExactLaw, gathered, mean, uniform, variance
 from proofs_checks.search import examine, refute
 
 
@@ -48,12 +47,8 @@ class Slot:
         fresh = uniform(self.prompts)
         law = fresh if self.start is None else {self.start: Fraction(1)}
         for increment in self.increments:
-            grown: defaultdict[int, Fraction] = defaultdict(Fraction)
-            for size, chance in law.items():
-                grown[size + increment] += chance * (1 - self.chance)
-            for size, chance in fresh.items():
-                grown[size] += chance * self.chance
-            law = dict(grown)
+            stay = [(y + increment, q * (1 - self.chance)) for y, q in law.items()]
+            law = gathered([*stay, *((y, q * self.chance) for y, q in fresh.items())])
         return law
 
 

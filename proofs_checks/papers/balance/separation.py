@@ -18,7 +18,7 @@ from math import exp
 
 from proofs_checks.claim import Claim, Context, Kind, Mutation
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
-from proofs_checks.laws import binomial_tail
+from proofs_checks.exact_laws import binomial_tail
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import Loads, gap, multisets, reachable_loads
 

@@ -1,32 +1,14 @@
 """One slot under FCFS: its stationary law and its age."""
 
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 
 from proofs_checks.claim import Claim, Context, Kind, Mutation
 from proofs_checks.evidence import Outcome
+from proofs_checks.exact_laws import ExactLaw, mean, uniform, variance
 from proofs_checks.search import examine
 
-#: A law with exact probabilities.
-ExactLaw = dict[int, Fraction]
 _CHANCES = tuple(Fraction(k, 10) for k in (1, 3, 5, 9))
-
-
-def uniform(values: Sequence[int]) -> ExactLaw:
-    """Law of one of ``values``."""
-    return {v: Fraction(1, len(values)) for v in values}
-
-
-def mean(law: ExactLaw) -> Fraction:
-    """Mean."""
-    return sum((v * chance for v, chance in law.items()), Fraction(0))
-
-
-def variance(law: ExactLaw) -> Fraction:
-    """Variance."""
-    centre = mean(law)
-    return sum(((v - centre) ** 2 * chance for v, chance in law.items()), Fraction(0))
 
 
 # Equations (25) and (26): the stationary law.

@@ -9,6 +9,7 @@ import numpy as np
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.exact_laws import gathered
 from proofs_checks.papers.fluid.queues import (
     mean_path,
     poisson_law,
@@ -100,18 +101,14 @@ def _lemma3_check(context: Context, *, base: int = 2, alike: bool = True) -> Out
     def same_law(case: tuple[int, tuple[Fraction, ...]]) -> bool:
         service, chances = case
         length = context.choose(4, 5, 6)
-        late: dict[int, Fraction] = {}
-        early: dict[int, Fraction] = {}
-        for arrivals in product(range(len(chances)), repeat=length):
-            weight = prod((chances[x] for x in arrivals), start=Fraction(1))
-            if not alike:
-                # Two arrivals at first and none later.
-                weight = Fraction(int(arrivals == (2,) + (0,) * (length - 1)))
-            value = reflected_path(arrivals, service, 0)[-1]
-            prefix = max(0, *accumulate(x - service for x in arrivals))
-            late[value] = late.get(value, Fraction(0)) + weight
-            early[prefix] = early.get(prefix, Fraction(0)) + weight
-        return {k: v for k, v in late.items() if v} == {k: v for k, v in early.items() if v}
+        paths = product(range(len(chances)), repeat=length)
+        weighed = [(x, prod((chances[k] for k in x), start=Fraction(1))) for x in paths]
+        if not alike:
+            # Two arrivals at first and none later.
+            weighed = [((2,) + (0,) * (length - 1), Fraction(1))]
+        late = gathered((reflected_path(x, service, 0)[-1], p) for x, p in weighed)
+        early = gathered((max(0, *accumulate(k - service for k in x)), p) for x, p in weighed)
+        return late == early
 
     pathwise = examine(
         "W̃^T = 2λ + max(S^T, S^T − S^1, ..., 0)", _made(context), _paths(context), holds

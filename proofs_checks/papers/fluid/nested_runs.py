@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import comb, prod
+from math import prod
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.exact_laws import binomial_chance, gathered
 from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.papers.fluid.printed import printed_policy_memory
 from proofs_checks.papers.fluid.runs import instance_of, random_setting, reference
@@ -132,18 +133,16 @@ def _transfers_check(context: Context, *, together: bool = False) -> Outcome:
 
     def holds(case: tuple[tuple[int, int], tuple[int, int], tuple[int, ...]]) -> bool:
         outputs, thresholds, times = case
-        law: dict[tuple[int, ...], Fraction] = {}
-        for types in product((0, 1), repeat=len(times)):
+
+        def weighed(types: tuple[int, ...]) -> tuple[tuple[int, ...], Fraction]:
             drawn = (types[0], types[0], *types[2:]) if together else types
             chance = prod((share if j else 1 - share for j in types), start=Fraction(1))
-            moved = _transfers(outputs, drawn, times, thresholds)
-            law[moved] = law.get(moved, Fraction(0)) + chance
+            return _transfers(outputs, drawn, times, thresholds), chance
+
+        law = gathered(map(weighed, product((0, 1), repeat=len(times))))
         n = thresholds[0]
         return all(
-            chance
-            == prod(
-                (comb(n, y) * share**y * (1 - share) ** (n - y) for y in moved), start=Fraction(1)
-            )
+            chance == prod((binomial_chance(n, share, y) for y in moved), start=Fraction(1))
             for moved, chance in law.items()
         )
 

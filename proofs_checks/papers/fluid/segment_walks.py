@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate, product
-from math import comb, exp, prod
+from math import exp, prod
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.exact_laws import ExactLaw, binomial, gathered
 from proofs_checks.papers.fluid.exponents import Triple, triples
 from proofs_checks.papers.fluid.queues import (
     binomial_law,
@@ -156,18 +157,19 @@ def _lemma9_check(context: Context, *, printed: bool = True, corrected: bool = T
 Walk = tuple[int, int, Fraction, int]
 
 
-def laws_of(walk: Walk, *, sums: int) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
+def laws_of(walk: Walk, *, sums: int) -> tuple[ExactLaw, ExactLaw]:
     """Return the laws of ``W̃^{s+1}`` and of ``n_k + max{0, S^1, ..., S^sums}``."""
     before, threshold, share, s = walk
-    weights = [comb(before, y) * share**y * (1 - share) ** (before - y) for y in range(before + 1)]
-    reached: dict[int, Fraction] = {}
-    most: dict[int, Fraction] = {}
-    for moved in product(range(before + 1), repeat=s + 1):
-        chance = prod((weights[y] for y in moved), start=Fraction(1))
-        end = reflected_path(moved, threshold, threshold)[-1]
-        top = threshold + max(0, *accumulate(y - threshold for y in moved[:sums]), 0)
-        reached[end] = reached.get(end, Fraction(0)) + chance
-        most[top] = most.get(top, Fraction(0)) + chance
+    weights = binomial(before, share)
+    weighed = [
+        (moved, prod((weights[y] for y in moved), start=Fraction(1)))
+        for moved in product(weights, repeat=s + 1)
+    ]
+    reached = gathered((reflected_path(x, threshold, threshold)[-1], p) for x, p in weighed)
+    most = gathered(
+        (threshold + max(0, *accumulate(y - threshold for y in x[:sums]), 0), p)
+        for x, p in weighed
+    )
     return reached, most
 
 

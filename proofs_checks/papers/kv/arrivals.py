@@ -4,15 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import comb, exp, log
+from math import exp, log
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
+from proofs_checks.exact_laws import ExactLaw, binomial, gathered, mean, of_sum
 from proofs_checks.papers.kv.model import Jobs, algorithm
 from proofs_checks.search import examine, refute
-
-#: Law of an integer, exactly.
-ExactLaw = dict[int, Fraction]
 
 
 @dataclass(frozen=True)
@@ -39,22 +37,19 @@ class ArrivalWindow:
     def law(self) -> ExactLaw:
         """Law of the number of arrivals that count, by convolution."""
         chance = Fraction(self.below - 1, self.longest)
-        one: ExactLaw = {}
-        for arrivals, short in product(range(self.most + 1), repeat=2):
-            if short <= arrivals:
-                share = comb(arrivals, short) * chance**short * (1 - chance) ** (arrivals - short)
-                one[short] = one.get(short, Fraction(0)) + share / (self.most + 1)
+        one = gathered(
+            (short, share / (self.most + 1))
+            for arrivals in range(self.most + 1)
+            for short, share in binomial(arrivals, chance).items()
+        )
         law: ExactLaw = {0: Fraction(1)}
         for _ in range(self.rounds):
-            grown: ExactLaw = {}
-            for (a, p), (b, q) in product(law.items(), one.items()):
-                grown[a + b] = grown.get(a + b, Fraction(0)) + p * q
-            law = grown
+            law = of_sum(law, one)
         return law
 
     def mean(self) -> Fraction:
         """Mean of that law."""
-        return sum((n * p for n, p in self.law().items()), Fraction(0))
+        return mean(self.law())
 
 
 def _windows(context: Context) -> Iterator[ArrivalWindow]:
@@ -143,16 +138,10 @@ _HORIZONS = (10, 100, 1000)
 _LONGEST = 20
 
 
-def binomial_law(trials: int, tenths: int) -> ExactLaw:
-    """Law of how many of ``trials`` arrivals count, each with probability ``tenths``/10."""
-    p = Fraction(tenths, 10)
-    return {k: comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(trials + 1)}
-
-
 def chances(rounds: int, tenths: int) -> list[Fraction]:
     """Return ``Pr(N ≥ (1 + 1/T)·E N)`` over C rounds for each horizon T."""
-    law, mean = binomial_law(rounds, tenths), Fraction(rounds * tenths, 10)
-    return [tail(law, (1 + Fraction(1, t)) * mean) for t in _HORIZONS]
+    law = binomial(rounds, Fraction(tenths, 10))
+    return [tail(law, (1 + Fraction(1, t)) * mean(law)) for t in _HORIZONS]
 
 
 def verify_tail(data: Data) -> str | None:
@@ -183,7 +172,7 @@ def _tail_check(
         tenths, horizon = case
         p = Fraction(tenths, 10)
         rounds = int(factor * log(horizon) / float(2 * delta**2 * p**2)) + 1
-        return tail(binomial_law(rounds, tenths), (1 + delta) * rounds * p) <= Fraction(1, horizon)
+        return tail(binomial(rounds, p), (1 + delta) * rounds * p) <= Fraction(1, horizon)
 
     printed = refute(
         f"for some C up to {_LONGEST}, Pr(N ≥ (1 + 1/T)·E N) halves from T = 10 to 1000",
@@ -214,14 +203,15 @@ def waiting_law(
     Prompts of 1, outputs uniform on 1..``longest``, ``per_round`` arrivals in each round.
     """
     arrivals = tuple(r for r in range(now + 1) for _ in range(per_round))
-    law: dict[tuple[int, int], Fraction] = {}
     share = Fraction(1, longest ** len(arrivals))
-    for outputs in product(range(1, longest + 1), repeat=len(arrivals)):
+
+    def number_and_shortest(outputs: tuple[int, ...]) -> tuple[int, int]:
         data = Jobs(memory, arrivals, (1,) * len(arrivals), tuple(o + 1 for o in outputs))
         waiting = [o for o, p in zip(outputs, algorithm(data), strict=True) if p >= now]
-        key = len(waiting), min(waiting)
-        law[key] = law.get(key, Fraction(0)) + share
-    return law
+        return len(waiting), min(waiting)
+
+    sequences = product(range(1, longest + 1), repeat=len(arrivals))
+    return gathered((number_and_shortest(outputs), share) for outputs in sequences)
 
 
 def formula_fails(law: dict[tuple[int, int], Fraction], longest: int) -> str | None:

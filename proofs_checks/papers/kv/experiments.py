@@ -10,7 +10,7 @@ from bfio.kvcache.arrival_models import ArrivalModel
 from formulations.hindsight_latency import LatencyProblem, total_latency, violations
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Estimate, Evidence, Outcome, Verdict, accepted
-from proofs_checks.laws import binomial_tail
+from proofs_checks.exact_laws import binomial_tail
 from proofs_checks.papers.kv.model import algorithm, jobs
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import mean_estimate

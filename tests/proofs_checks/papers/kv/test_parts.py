@@ -15,7 +15,8 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.papers.kv.arrivals import ArrivalWindow, binomial_law, waiting_law
+from proofs_checks.exact_laws import binomial
+from proofs_checks.papers.kv.arrivals import ArrivalWindow, waiting_law
 from proofs_checks.papers.kv.equal_streams import (
     EqualRequests,
     mean_wait,
@@ -209,7 +210,7 @@ def test_laws_of_arrivals_are_laws(rounds: int, most: int, longest: int, below: 
     window = ArrivalWindow(rounds, most, longest, min(below, longest))
     assert sum(window.law().values()) == 1
     assert window.mean() == Fraction(most * rounds, 2) * Fraction(window.below - 1, longest)
-    assert sum(binomial_law(rounds, most).values()) == 1
+    assert sum(binomial(rounds, Fraction(most, 10)).values()) == 1
 
 
 def test_the_law_of_the_waiting_by_hand() -> None:

@@ -1,0 +1,58 @@
+"""Laws in fractions: mappings from values to their probabilities, none of which is 0."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from fractions import Fraction
+from itertools import product
+from math import comb
+from typing import TypeVar
+
+V = TypeVar("V", bound=Hashable)
+#: Law of an integer.
+ExactLaw = dict[int, Fraction]
+
+
+def gathered(weighed: Iterable[tuple[V, Fraction]]) -> dict[V, Fraction]:
+    """Return the law of values that come with these chances; those of equal values add up."""
+    law: dict[V, Fraction] = {}
+    for value, chance in weighed:
+        if chance:
+            law[value] = law.get(value, Fraction(0)) + chance
+    return law
+
+
+def uniform(values: Sequence[int]) -> ExactLaw:
+    """Law of one of ``values``."""
+    return {v: Fraction(1, len(values)) for v in values}
+
+
+def binomial(trials: int, chance: Fraction) -> ExactLaw:
+    """Law of how many of ``trials`` succeed."""
+    return gathered((k, binomial_chance(trials, chance, k)) for k in range(trials + 1))
+
+
+def binomial_chance(trials: int, chance: Fraction, successes: int) -> Fraction:
+    """Chance of so many successes among 0..``trials``."""
+    return comb(trials, successes) * chance**successes * (1 - chance) ** (trials - successes)
+
+
+def binomial_tail(trials: int, chance: Fraction, outside: range) -> Fraction:
+    """Return ``P(X not in outside)`` of a binomial; ``outside`` are the values kept."""
+    kept = (binomial_chance(trials, chance, k) for k in outside if 0 <= k <= trials)
+    return 1 - sum(kept, Fraction(0))
+
+
+def of_sum(one: ExactLaw, other: ExactLaw) -> ExactLaw:
+    """Law of the sum of two independent draws."""
+    pairs = product(one.items(), other.items())
+    return gathered((a + b, p * q) for (a, p), (b, q) in pairs)
+
+
+def mean(law: ExactLaw) -> Fraction:
+    """Mean."""
+    return sum((v * chance for v, chance in law.items()), Fraction(0))
+
+
+def variance(law: ExactLaw) -> Fraction:
+    """Variance."""
+    centre = mean(law)
+    return sum(((v - centre) ** 2 * chance for v, chance in law.items()), Fraction(0))
