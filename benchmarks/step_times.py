@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -32,7 +32,6 @@ from formulations.results import BoundKind, Termination
 from formulations.step.certificate import Certificate, certified_bound
 from formulations.step.check import violations
 from formulations.step.problem import StepProblem
-from formulations.step.result import StepResult
 from formulations.step.solver import StepProgram, assess, solve
 
 ARGUMENTS = (
@@ -199,19 +198,10 @@ def _br_0(problem: StepProblem, time_limit: float, seed: int) -> Answer:
     )
 
 
-def _cp_sat(problem: StepProblem, time_limit: float, seed: int) -> Answer:
+def _by_backend(problem: StepProblem, time_limit: float, seed: int, *, backend: str) -> Answer:
     began = time.perf_counter()
-    result = solve(problem, backend="cp-sat", time_limit=time_limit, seed=seed)
-    return _of_backend(result, time.perf_counter() - began)
-
-
-def _highs_challenged(problem: StepProblem, time_limit: float, seed: int) -> Answer:
-    began = time.perf_counter()
-    result = solve(problem, backend="highs", time_limit=time_limit, seed=seed)
-    return _of_backend(result, time.perf_counter() - began)
-
-
-def _of_backend(result: StepResult, whole_s: float) -> Answer:
+    result = solve(problem, backend=backend, time_limit=time_limit, seed=seed)
+    whole_s = time.perf_counter() - began
     # HiGHS and CP-SAT write the word differently; HiGHS's is a claim, not a proof.
     claims = result.is_optimal or str(result.solver.get("status", "")).lower() == "optimal"
     return Answer(
@@ -256,9 +246,9 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
     {
         "exact": _exact,
         "br-0": _br_0,
-        "cp-sat": _cp_sat,
+        "cp-sat": partial(_by_backend, backend="cp-sat"),
         "highs": _highs,
-        "highs-challenged": _highs_challenged,
+        "highs-challenged": partial(_by_backend, backend="highs"),
     }
 )
 

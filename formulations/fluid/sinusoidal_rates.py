@@ -6,6 +6,7 @@ amplitude_j exp(2πi·phase_j)``. Over a window of length D its integral is at m
 (period/π)·|sin(πD/period)|``, for some window exactly so.
 """
 
+from bisect import bisect_left
 from cmath import exp as complex_exp
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -112,14 +113,11 @@ class SinusoidalRates(Validated):
         mean, all_mean = (float(self.mean_rate(s)) for s in (later, (*later, *own)))
         wave, all_wave = self._wave(later), self._wave((*later, *own))
 
-        def is_bound(p: float) -> bool:
+        def is_bound(parts: int) -> bool:
+            p = parts / _FINENESS
             return mean - p * all_mean + abs(wave - p * all_wave) < -_SAFETY * all_mean
 
-        low, high = 0, _FINENESS
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if is_bound(middle / _FINENESS) else (middle, high)
-        return Fraction(high, _FINENESS)
+        return Fraction(bisect_left(range(_FINENESS), True, lo=1, key=is_bound), _FINENESS)
 
     def _angles(self, time: Fraction | float) -> list[float]:
         assert self.phases is not None

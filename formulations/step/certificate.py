@@ -20,6 +20,7 @@ distance of its best that bound and claim leave, and no disjoint choice may exis
 are searched placement by placement where that takes too long.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -155,15 +156,8 @@ class _Core:
 
     def least_peak_for_all(self) -> int:
         """Least peak not excluded by room, or by more requests of some size than places."""
-        low = self.first_peak - 1
-        high = self.first_peak + self.total_size
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._may_hold_all(middle):
-                high = middle
-            else:
-                low = middle
-        return high
+        peaks = range(self.first_peak, self.first_peak + self.total_size)
+        return self.first_peak + bisect_left(peaks, True, key=self._may_hold_all)
 
     def _may_hold_all(self, peak: int) -> bool:
         margins = peak - self.base
@@ -311,18 +305,12 @@ def _beaten_under(
 
 
 def _last_open_peak(core: _Core, target: int) -> int:
-    """Largest peak that the closed form leaves below ``target`` (bisection; it never falls)."""
+    """Largest peak that the closed form leaves below ``target``; that form never falls."""
     low = core.first_peak
     high = low + 1
     while core.closed_form(high) < target:
         low, high = high, 2 * high - core.first_peak + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if core.closed_form(middle) < target:
-            low = middle
-        else:
-            high = middle
-    return low
+    return low + bisect_left(range(low + 1, high), target, key=core.closed_form)
 
 
 def _priced_sums(core: _Core, prices: IntArray, scale: int, limit: int) -> IntArray:

@@ -1,5 +1,6 @@
 """Sections 7 and 8: size of the cache, slopes; the later version: MC-SF and the optimum."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
@@ -169,12 +170,11 @@ def ratios(context: Context, number: int, steps: int, *, own: bool) -> list[Frac
 
 def least_share(successes: int, trials: int) -> float:
     """Return the lower end of the exact two-sided 95 % interval of a share, in thousandths."""
-    low, high = 0, 1000
-    while high - low > 1:
-        middle = (low + high) // 2
-        rare = binomial_tail(trials, Fraction(middle, 1000), range(successes)) <= Fraction(1, 40)
-        low, high = (middle, high) if rare else (low, middle)
-    return low / 1000
+
+    def is_likely(share: int) -> bool:
+        return binomial_tail(trials, Fraction(share, 1000), range(successes)) > Fraction(1, 40)
+
+    return (bisect_left(range(1000), True, lo=1, key=is_likely) - 1) / 1000
 
 
 def _share_beaten(drawn: Sequence[Fraction]) -> Estimate:
