@@ -4,15 +4,15 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from importlib.metadata import entry_points
 
 import proofs_checks.papers
+from bfio.common.plugins import installed, loading
 from formulations.errors import InputError, did_you_mean
 from proofs_checks.claim import Claim
 
 #: Entry-point group through which other packages add claims; each names a `Claim` or several.
 GROUP = "bfio.claims"
+_REMEDY = "mend the module, or remove it"
 
 
 def claims() -> tuple[Claim, ...]:
@@ -65,27 +65,16 @@ def _built_in() -> Iterator[tuple[str, Claim]]:
     package = proofs_checks.papers
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if not module.ispkg:
-            with _of_module(module.name):
+            with loading(f"claims of {module.name}", remedy=_REMEDY):
                 loaded = importlib.import_module(module.name)
             yield from ((module.name, claim) for claim in _flat(getattr(loaded, "CLAIMS", ())))
 
 
 def _installed() -> Iterator[tuple[str, Claim]]:
-    for point in entry_points(group=GROUP):
-        with _of_module(point.value):
+    for point in installed(GROUP).values():
+        with loading(f"claims of {point.value}", remedy=_REMEDY):
             loaded = point.load()
         yield from ((point.value, claim) for claim in _flat(loaded))
-
-
-@contextmanager
-def _of_module(name: str) -> Iterator[None]:
-    """Say in one line whatever a module raises while it is imported: its author's to mend."""
-    try:
-        yield
-    except Exception as error:
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        remedy = "mend the module, or remove it"
-        raise InputError(f"claims of {name}", f"cannot be loaded ({what})", remedy) from error
 
 
 def _flat(loaded: object) -> Iterator[Claim]:

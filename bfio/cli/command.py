@@ -1,11 +1,12 @@
 """What a command is, and where commands come from."""
 
 import argparse
-import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint
+
+from bfio.common.plugins import installed, loading, members
+from formulations.errors import InputError
 
 #: Entry-point group through which other packages add commands; each names a `Command`.
 GROUP = "bfio.commands"
@@ -44,25 +45,21 @@ def commands() -> dict[str, Command]:
     """Return built-in and installed commands by name; built-in names cannot be taken over."""
     import bfio.cli.commands as package
 
-    found: dict[str, Command] = {}
-    for point in entry_points(group=GROUP):
-        found[point.name] = _installed(point.name, point.load)
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        command = importlib.import_module(module.name).COMMAND
-        found[command.name] = command
+    found = {name: _loaded(name, point) for name, point in installed(GROUP).items()}
+    found |= {command.name: command for _, command in members(package, "COMMAND")}
     return dict(sorted(found.items()))
 
 
-def _installed(name: str, load: Callable[[], Command]) -> Command:
+def _loaded(name: str, point: EntryPoint) -> Command:
     """Load an installed command; one that cannot be loaded must not break the others."""
     try:
-        return load()
-    except Exception as error:
-        reason = f"cannot be loaded ({type(error).__name__}: {error})"
+        with loading(f"command {name}"):
+            command: Command = point.load()
+            return command
+    except InputError as error:
+        broken = error
 
     def run(args: argparse.Namespace) -> int:
-        from formulations.errors import InputError
+        raise broken
 
-        raise InputError(f"command {name}", reason, "repair or remove the package that adds it")
-
-    return Command(name, reason, reason, lambda parser: None, run)
+    return Command(name, broken.what, broken.what, lambda parser: None, run)

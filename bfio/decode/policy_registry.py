@@ -1,11 +1,10 @@
 """Names to policies: the built-in ones, installed ones, and a user's own ``module:function``."""
 
-import importlib
-import pkgutil
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 import bfio.decode.policies
+from bfio.common.plugins import installed, loading, members
 from bfio.common.users_code import load_object, make_object
 from bfio.decode.policy import Policy
 from bfio.decode.policy_options import PolicyOptions
@@ -18,7 +17,7 @@ GROUP = "bfio.policies"
 
 def names() -> list[str]:
     """Names of all built-in and installed policies, sorted."""
-    return sorted({*built_in(), *_installed()})
+    return sorted({*built_in(), *installed(GROUP)})
 
 
 def specs() -> list[PolicySpec]:
@@ -39,8 +38,8 @@ def find(name: str) -> PolicySpec:
     """
     if name in built_in():
         return built_in()[name]
-    if name in _installed():
-        return _from_entry_point(_installed()[name])
+    if (point := installed(GROUP).get(name)) is not None:
+        return _from_entry_point(point)
     if name.partition(":")[0] in built_in():
         raise InputError(name, "an option without a value", "write e.g. br-h:horizon=20")
     if ":" in name:
@@ -62,27 +61,12 @@ def build(name: str, options: PolicyOptions | None = None) -> Policy:
 @cache
 def built_in() -> dict[str, PolicySpec]:
     """Return the policies of this project by name, in the order of their modules."""
-    found = {}
-    for module in pkgutil.iter_modules(bfio.decode.policies.__path__, "bfio.decode.policies."):
-        spec = getattr(importlib.import_module(module.name), "SPEC", None)
-        if isinstance(spec, PolicySpec):
-            found[spec.name] = spec
-    return found
-
-
-def _installed() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return {spec.name: spec for _, spec in members(bfio.decode.policies, "SPEC")}
 
 
 def _from_entry_point(point: EntryPoint) -> PolicySpec:
-    try:
+    with loading(point.name, f"the installed policy {point.value}"):
         return _as_spec(point.name, point.load())
-    except (ImportError, AttributeError) as error:
-        raise InputError(
-            point.name,
-            f"the installed policy {point.value} cannot be loaded ({error})",
-            "repair or remove the package that provides it",
-        ) from error
 
 
 def _as_spec(name: str, loaded: object) -> PolicySpec:

@@ -1,11 +1,9 @@
 """Names to predictors: the built-in ones, installed ones, and a user's own ``module:object``."""
 
-import importlib
-import pkgutil
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 
 import bfio.decode.predictors
+from bfio.common.plugins import installed, members
 from bfio.common.users_code import load_object, users_code
 from bfio.decode.predictor import Lengths, PredictionTask, Predictor, PredictorSpec
 from bfio.workloads.workload import Workload
@@ -18,7 +16,7 @@ GROUP = "bfio.predictors"
 
 def names() -> list[str]:
     """Return the names of all built-in and installed predictors, as they are listed to users."""
-    return [*_built_in(), *sorted(set(_installed()) - set(_built_in()))]
+    return [*_built_in(), *(name for name in installed(GROUP) if name not in _built_in())]
 
 
 def find(name: str) -> tuple[PredictorSpec, str]:
@@ -37,8 +35,7 @@ def find(name: str) -> tuple[PredictorSpec, str]:
     base, colon, option = name.partition(":")
     if base in _built_in():
         spec = _built_in()[base]
-    elif base in _installed():
-        point = _installed()[base]
+    elif (point := installed(GROUP).get(base)) is not None:
         spec = _as_spec(base, load_object(point.value, "predictor"))
     elif colon:
         return _as_spec(name, load_object(name, "predictor")), ""
@@ -99,17 +96,7 @@ def lengths_of(predictor: str | Predictor) -> Lengths:
 
 @cache
 def _built_in() -> dict[str, PredictorSpec]:
-    found = {}
-    package = bfio.decode.predictors
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        spec = getattr(importlib.import_module(module.name), "PREDICTOR", None)
-        if isinstance(spec, PredictorSpec):
-            found[spec.name] = spec
-    return found
-
-
-def _installed() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return {spec.name: spec for _, spec in members(bfio.decode.predictors, "PREDICTOR")}
 
 
 def _as_spec(name: str, loaded: object) -> PredictorSpec:

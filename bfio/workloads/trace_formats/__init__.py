@@ -4,11 +4,10 @@ A module that defines ``FORMAT``, a `TraceFormat`, is enough to add one. A packa
 one through an entry point in the group ``bfio.trace_readers`` that names such an object.
 """
 
-import importlib
-import pkgutil
+import sys
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 
+from bfio.common.plugins import installed, loading, members
 from bfio.workloads.trace_format import TraceFormat
 from formulations.errors import InputError
 
@@ -25,7 +24,7 @@ def formats() -> tuple[TraceFormat, ...]:
         If an entry point cannot be loaded, is no `TraceFormat`, or reuses a name.
     """
     found: dict[str, TraceFormat] = {}
-    for origin, candidate in (*_built_in(), *_installed()):
+    for origin, candidate in (*members(sys.modules[__name__], "FORMAT"), *_installed()):
         if not isinstance(candidate, TraceFormat):
             raise InputError(origin, "is not a TraceFormat", "point it at a TraceFormat object")
         if candidate.name in found:
@@ -36,18 +35,9 @@ def formats() -> tuple[TraceFormat, ...]:
     return tuple(found.values())
 
 
-def _built_in() -> Iterator[tuple[str, object]]:
-    for module in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
-        path = f"{__name__}.{module.name}"
-        yield path, importlib.import_module(path).FORMAT
-
-
 def _installed() -> Iterator[tuple[str, object]]:
-    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name):
-        origin = f"entry point {ENTRY_POINT_GROUP}:{entry.name}"
-        try:
-            yield origin, entry.load()
-        except (ImportError, AttributeError) as error:
-            raise InputError(
-                origin, f"cannot be loaded ({error})", "repair or uninstall that package"
-            ) from None
+    for name, point in installed(ENTRY_POINT_GROUP).items():
+        origin = f"entry point {ENTRY_POINT_GROUP}:{name}"
+        with loading(origin):
+            found = point.load()
+        yield origin, found

@@ -182,7 +182,7 @@ def test_installed_policies_join(monkeypatch: pytest.MonkeyPatch) -> None:
         importlib.metadata.EntryPoint("fcfs", "bfio.decode.policies.jsq:SPEC", registry.GROUP),
         importlib.metadata.EntryPoint("gone", "no_such_package_at_all:f", registry.GROUP),
     ]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    monkeypatch.setattr("bfio.common.plugins.entry_points", lambda group: points)
     assert {"mine", "spec", "gone"} < set(names())
     s = state([0, 0], [1, 2], [1])
     assert list(build("mine")(s)) == [1]

@@ -1,0 +1,53 @@
+"""What is added by being there: modules of a folder, entry points of installed packages."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any
+
+from formulations.errors import InputError
+
+
+def members(package: ModuleType, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the modules of a package, by name, each with its object called ``name`` if it has it.
+
+    Parameters
+    ----------
+    package : module
+        The folder.
+    name : str
+        Such as ``"SPEC"``.
+    """
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        found = getattr(importlib.import_module(module.name), name, None)
+        if found is not None:
+            yield module.name, found
+
+
+def installed(group: str) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name, in order of the names."""
+    points = {point.name: point for point in entry_points(group=group)}
+    return dict(sorted(points.items()))
+
+
+@contextmanager
+def loading(
+    where: str, what: str = "", remedy: str = "repair or remove the package that adds it"
+) -> Iterator[None]:
+    """Say in one line whatever somebody else's module raises while it is imported.
+
+    Raises
+    ------
+    InputError
+        At ``where``, that ``what`` cannot be loaded, and why.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(where, f"{what} cannot be loaded ({why})".strip(), remedy) from error
