@@ -1,14 +1,56 @@
-"""What the arguments of ``bfio wait`` may not say together."""
+"""Arguments of ``bfio wait``: how requests arrive, and what may not be said together."""
 
 import argparse
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
+from bfio.common.options import RATIONAL, TEXT, from_namespace, option
 from formulations.errors import InputError
+from formulations.rationals import exact_rational
 
 _PLOT_FORMATS = (".png", ".pdf", ".svg")
 
 
-def check_arguments(args: argparse.Namespace) -> None:
+@dataclass(frozen=True)
+class ArrivalOptions:
+    """How requests arrive.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    horizon: Fraction | None = option(
+        None, RATIONAL, "T", "seconds of arrivals and observation (trace: until done)"
+    )
+    arrivals: str | None = option(
+        None,
+        TEXT,
+        "MODE",
+        "poisson (default), even, or trace (its own times, default with --trace)",
+    )
+    rate: Fraction | None = option(None, RATIONAL, "R", "trace: Poisson arrivals of R requests/s")
+    rate_scale: Fraction | None = option(None, RATIONAL, "X", "trace: multiply the rate by X")
+    scale: Fraction | None = option(
+        None, RATIONAL, "ZETA", "heavy traffic: rates times ZETA, d0 and d1 over it"
+    )
+
+    def __post_init__(self) -> None:
+        """Validate, and read numbers exactly."""
+        if self.arrivals not in (None, "poisson", "even", "trace"):
+            what = f"{self.arrivals!r} is unknown"
+            raise InputError("arrivals", what, "use poisson, even or trace")
+        for name in ("horizon", "rate", "rate_scale", "scale"):
+            if (given := getattr(self, name)) is not None:
+                value = exact_rational(given, name, exponents=True)
+                if value == 0:
+                    raise InputError(name, "0 is out of range", "use a number > 0")
+                object.__setattr__(self, name, value)
+
+
+def checked_arrivals(args: argparse.Namespace) -> ArrivalOptions:
     """Refuse what contradicts itself or cannot be written, before anything is read.
 
     Raises
@@ -19,11 +61,10 @@ def check_arguments(args: argparse.Namespace) -> None:
     wrong = _trace_conflict(args) if args.trace is not None else _class_conflict(args)
     if wrong is not None:
         raise InputError("command line", *wrong)
-    if args.arrivals not in (None, "poisson", "even", "trace"):
-        what = f"{args.arrivals!r} is unknown"
-        raise InputError("--arrivals", what, "use poisson, even or trace")
+    arrivals = from_namespace(ArrivalOptions, args)
     if args.plot is not None:
         _check_plot(Path(args.plot))
+    return arrivals
 
 
 def _trace_conflict(args: argparse.Namespace) -> tuple[str, str] | None:

@@ -70,15 +70,24 @@ def describe(computes: str, name: str) -> Described:
 
 
 def tables() -> dict[str, str]:
-    """Return tables in Markdown by name: values of each built-in kind, and ``requests``.
+    """Return tables in Markdown by name: values of each built-in kind, and some of arguments.
 
-    The latter are the arguments that choose the requests of a row.
+    ``requests`` are those that choose the requests of a row; ``classes``, ``stages`` and
+    ``stage-trace`` those of rows about one engine in stages.
     """
+    from bfio.studies.row_parts.wait_classes import ClassOptions, WantedRate
+    from bfio.studies.row_parts.wait_offer import OfferOptions
+    from bfio.studies.row_parts.wait_policy import StagePolicyOptions
+    from bfio.studies.row_parts.wait_trace import TraceSplit
     from bfio.studies.row_parts.workload_arguments import RequestOptions
+    from bfio.wait.options import ServeOptions
 
     return {
         **{name: find(name).table() for name in names()},
         "requests": options_table(RequestOptions),
+        "classes": options_table(ClassOptions, WantedRate),
+        "stages": options_table(StagePolicyOptions, OfferOptions, ServeOptions),
+        "stage-trace": options_table(TraceSplit),
     }
 
 

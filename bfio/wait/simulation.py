@@ -6,12 +6,14 @@ from functools import partial
 from typing import TypeAlias
 
 from bfio.common.engine_choice import Engine, takes_compiled
+from bfio.common.options import spelled_out
 from bfio.common.users_code import call_check
 from bfio.wait.chains import ThresholdPolicy
 from bfio.wait.engine import run_reference
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.instance import MAX_CLOCK, StageInstance
 from bfio.wait.machine.state import NONE, Ending
+from bfio.wait.options import ServeOptions
 from bfio.wait.policy import StagePolicy
 from bfio.wait.run import StageRun
 from formulations.errors import InputError
@@ -21,16 +23,15 @@ Runner: TypeAlias = Callable[[StageInstance, StagePolicy, str, Ending], StageRun
 _SAVED_S = 2e-6
 
 
+@spelled_out(ServeOptions)
 def serve(
     instance: StageInstance,
     policy: StagePolicy,
     *,
     name: str = "",
-    horizon_s: Fraction | int | None = None,
-    drain: bool | None = None,
-    batches: int = 10**8,
     engine: Engine | str = Engine.AUTO,
     tell: Callable[[int], None] | None = None,
+    options: ServeOptions | None = None,
 ) -> StageRun:
     """Serve requests on one engine and return the run.
 
@@ -42,18 +43,12 @@ def serve(
         From `bfio.wait.registry.build`, or any callable with a `StageState`.
     name : str
         Its name in results; by default that of its type.
-    horizon_s : Fraction or int, optional
-        End of the observation [s]: what completes later does not count. By default the run goes
-        on until nothing is left to do.
-    drain : bool, optional
-        Whether thresholds are ignored after the last arrival, so that nothing is left behind; by
-        default if there is no horizon.
-    batches : int
-        Most batches; then the run is given up with the verdict ``stopped``.
     engine : Engine
         Which engine runs.
     tell : callable, optional
         Told before each decision how many requests have completed; compiled engines tell nothing.
+    options : ServeOptions, optional
+        When the run ends. Each field may be given as a keyword of its own instead.
 
     Raises
     ------
@@ -62,8 +57,9 @@ def serve(
     """
     name = name or type(policy).__name__
     call_check(policy, name, instance)
-    horizon = NONE if horizon_s is None else _clock(instance, horizon_s)
-    ending = Ending(horizon, horizon == NONE if drain is None else bool(drain), batches)
+    asked = options or ServeOptions()
+    horizon = NONE if asked.horizon_s is None else _clock(instance, asked.horizon_s)
+    ending = Ending(horizon, asked.drains, asked.batches)
     run = _runner(engine, policy, instance, tell)
     return run(instance, policy, name, ending)
 

@@ -11,9 +11,9 @@ from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.files import naming, read_problem
 from bfio.cli.options import add_common
 from bfio.cli.output import print_json, progress_bar
-from bfio.cli.wait_arguments import check_arguments
+from bfio.cli.wait_arguments import ArrivalOptions, checked_arrivals
+from bfio.common.options import add_options
 from formulations.errors import InputError
-from formulations.rationals import exact_rational
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -74,25 +74,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="name:option=value:... (default wait); repeat it to compare",
     )
-    parser.add_argument(
-        "--horizon", metavar="T", help="seconds of arrivals and observation (trace: until done)"
-    )
+    add_options(parser, ArrivalOptions)
     parser.add_argument(
         "--drain", action="store_true", help="go on after T until all requests have completed"
-    )
-    parser.add_argument(
-        "--arrivals",
-        metavar="MODE",
-        help="poisson (default), even, or trace (its own times, default with --trace)",
     )
     parser.add_argument("--trace", metavar="TRACE", help="requests of a trace (bfio traces)")
     parser.add_argument(
         "--skip-bad-rows", action="store_true", help="leave damaged trace rows out"
-    )
-    parser.add_argument("--rate", metavar="R", help="trace: Poisson arrivals of R requests/s")
-    parser.add_argument("--rate-scale", metavar="X", help="trace: multiply the rate by X")
-    parser.add_argument(
-        "--scale", metavar="ZETA", help="heavy traffic: rates times ZETA, d0 and d1 over it"
     )
     parser.add_argument(
         "--engine",
@@ -105,12 +93,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    check_arguments(args)
+    arrivals = checked_arrivals(args)
     from bfio.cli.wait_table import fluid_limits
     from bfio.common.users_code import call_check
     from bfio.wait.registry import build
 
-    problem = _problem(args)
+    problem = _problem(args.file, arrivals.scale)
     names = args.policy or ["wait"]
     if len(set(names)) < len(names):
         raise InputError("--policy", "a policy occurs twice", "name each once")
@@ -121,12 +109,12 @@ def _run(args: argparse.Namespace) -> int:
         naming(args.trace or args.file, "requests"),
     ):
         policies = {name: build(name, problem) for name in names}
-        horizon = _positive(args.horizon, "--horizon")
         workload = _workload(args)
-        data = _requests(args, problem, horizon, workload)
+        data = _requests(arrivals, args.seed, problem, workload)
         for name, policy in policies.items():
             call_check(policy, name, data)
-    runs, failures = _serve_all(args, data, policies, horizon)
+    until = None if args.drain else arrivals.horizon
+    runs, failures = _serve_all(args.engine, data, policies, until)
     if not runs:
         raise failures[0]
     _show(args, runs, fluid_limits(problem) if workload is None else None, workload)
@@ -149,16 +137,7 @@ def _plot(runs: "list[StageRun]", path: Path) -> None:
         raise InputError("--plot", f"{path} {error.what}", "name another file") from None
 
 
-def _positive(text: str | None, where: str) -> "Fraction | None":
-    if text is None:
-        return None
-    value = exact_rational(text, where, exponents=True)
-    if value == 0:
-        raise InputError(where, "0 is out of range", "use a number > 0")
-    return value
-
-
-def _problem(args: argparse.Namespace) -> "FluidProblem":
+def _problem(file: str, scale: "Fraction | None") -> "FluidProblem":
     from bfio.wait.arrivals import scaled
     from formulations.fluid import FluidProblem
 
@@ -167,9 +146,8 @@ def _problem(args: argparse.Namespace) -> "FluidProblem":
         problem.single_worker()
         return problem
 
-    problem = read_problem(args.file, parse)
-    factor = _positive(args.scale, "--scale")
-    return problem if factor is None else scaled(problem, factor)
+    problem = read_problem(file, parse)
+    return problem if scale is None else scaled(problem, scale)
 
 
 def _workload(args: argparse.Namespace) -> "Workload | None":
@@ -181,9 +159,9 @@ def _workload(args: argparse.Namespace) -> "Workload | None":
 
 
 def _requests(
-    args: argparse.Namespace,
+    arrivals: ArrivalOptions,
+    seed: int,
     problem: "FluidProblem",
-    horizon: "Fraction | None",
     workload: "Workload | None",
 ) -> "StageInstance":
     from bfio.wait.arrivals import even_instance, poisson_instance, workload_instance
@@ -192,36 +170,33 @@ def _requests(
         return workload_instance(
             workload,
             problem.single_worker(),
-            rate=_positive(args.rate, "--rate"),
-            seed=args.seed,
-            rate_scale=_positive(args.rate_scale, "--rate-scale") or 1,
+            rate=arrivals.rate,
+            seed=seed,
+            rate_scale=arrivals.rate_scale or 1,
         )
-    if args.arrivals == "even":
-        return even_instance(problem, horizon)
-    return poisson_instance(problem, horizon, seed=args.seed)
+    if arrivals.arrivals == "even":
+        return even_instance(problem, arrivals.horizon)
+    return poisson_instance(problem, arrivals.horizon, seed=seed)
 
 
 def _serve_all(
-    args: argparse.Namespace,
+    engine: str,
     data: "StageInstance",
     policies: "dict[str, StagePolicy]",
-    horizon: "Fraction | None",
+    until: "Fraction | None",
 ) -> "tuple[list[StageRun], list[InputError]]":
     """Run the policies under a progress bar; interrupted, or where one fails, keep the others."""
     from bfio.wait.simulation import serve
 
     runs: list[StageRun] = []
     failures: list[InputError] = []
-    until = None if args.drain else horizon
     with progress_bar() as bar:
         tasks = {name: bar.add_task(name, total=len(data)) for name in policies}
         try:
             for name, policy in policies.items():
                 tell = partial(_tell, bar, tasks[name])
                 try:
-                    run = serve(
-                        data, policy, name=name, horizon_s=until, engine=args.engine, tell=tell
-                    )
+                    run = serve(data, policy, name=name, horizon_s=until, engine=engine, tell=tell)
                 except InputError as error:
                     failures.append(error)
                 else:

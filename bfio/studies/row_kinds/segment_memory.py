@@ -6,14 +6,17 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
+from bfio.common.options import from_mapping
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, digest_of
 from bfio.studies.row_parts.wait_classes import (
     CLASS_ARGUMENTS,
+    ClassOptions,
     WantedRate,
     fluid_of,
     multiplied,
+    one_of,
     spread,
 )
 from bfio.studies.row_parts.wait_offer import needed_horizon, probability_of
@@ -60,9 +63,10 @@ VALUES = descriptions(
 def plan_row(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
-    file = fluid_of(given, context)
-    what = given.choice("spread", ("none", "classes"))
-    problem = _problem(file, what == "classes", WantedRate.of(given))
+    classes = from_mapping(ClassOptions, given.given)
+    file = fluid_of(classes, context)
+    what = one_of(classes.spread, "spread", "none", "classes")
+    problem = _problem(file, what == "classes", from_mapping(WantedRate, given.given))
     is_best = given.given.get("segments") == "best"
     if not is_best:
         count = given.whole("segments", len(problem.group.outputs), minimum=1)

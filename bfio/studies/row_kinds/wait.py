@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from bfio.common.options import from_mapping, names_of
 from bfio.common.users_code import call_check
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, planned_kind
@@ -15,8 +16,8 @@ from bfio.studies.row_parts.wait_offer import (
     stage_offer,
 )
 from bfio.studies.row_parts.wait_policy import (
-    POLICY_ARGUMENTS,
     THRESHOLD_VALUES,
+    StagePolicyOptions,
     ThresholdFacts,
     policy_plan,
     threshold_facts,
@@ -28,15 +29,14 @@ from bfio.studies.row_parts.wait_values import (
     run_values,
     unscaled_values,
 )
+from bfio.wait.options import ServeOptions
 from bfio.wait.replay import violations
 from bfio.wait.run import StageRun
 from bfio.wait.simulation import serve
 from formulations.thresholds import WaitProblem
 
 DEFAULT_BATCHES = 10_000_000
-ARGUMENTS = (
-    *OFFER_ARGUMENTS, *POLICY_ARGUMENTS, "drain", "batches", "probability",
-)  # fmt: skip
+ARGUMENTS = (*OFFER_ARGUMENTS, *names_of(StagePolicyOptions, ServeOptions), "probability")
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
@@ -45,9 +45,8 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     offer = stage_offer(given, context)
     policy = policy_plan(given, offer.known)
     call_check(policy.policy, policy.text, offer.samples())
-    horizon = given.exact("horizon_s", positive=True)
-    drain = given.flag("drain") if given.has("drain") else None
     batches = given.whole("batches", DEFAULT_BATCHES, minimum=1)
+    options = from_mapping(ServeOptions, given.given, batches=batches)
     probability = probability_of(given)
 
     def compute() -> RowResult:
@@ -55,9 +54,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
             offer.draw(),
             policy.policy,
             name=policy.text,
-            horizon_s=horizon,
-            drain=drain,
-            batches=batches,
+            options=options,
         )
         facts = threshold_facts(policy)
         return RowResult(

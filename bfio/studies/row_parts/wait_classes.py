@@ -7,69 +7,104 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
+from bfio.common.options import RATIONAL, TEXT, WHOLE, names_of, option
 from bfio.studies.row import RowContext
-from bfio.studies.row_parts.arguments import Arguments
 from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, work_rate
 from formulations.rationals import exact_number
 from formulations.thresholds.prompt_group import prompt_groups
 
-#: What stands in the place of the file's worker.
-WORKER_ARGUMENTS = ("d0", "d1", "memory")
-CLASS_ARGUMENTS = ("fluid", *WORKER_ARGUMENTS, "spread", "rate", "load")
+
+@dataclass(frozen=True)
+class ClassOptions:
+    """The file of classes, its worker, and how its classes are taken.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    fluid: str | None = option(
+        None, TEXT, "FILE", "the file, relative to the study's `data` folder"
+    )
+    d0: Fraction | None = option(None, RATIONAL, "S", "in the place of the file's [s]")
+    d1: Fraction | None = option(None, RATIONAL, "S", "in the place of the file's [s]")
+    memory: int | None = option(None, WHOLE, "C", "in the place of the file's [tokens]")
+    spread: str | None = option(
+        None,
+        TEXT,
+        "HOW",
+        "`none`; `classes`: a class is a bin, outputs are uniform on l'_{j−1}+1 .. l'_j; "
+        "`requests` (`wait` only): the same, but the policy knows the bins only",
+    )
+
+    def __post_init__(self) -> None:
+        """Validate, and read numbers exactly."""
+        if self.d0 is not None:
+            object.__setattr__(self, "d0", exact_number(self.d0, "d0", positive=True))
+        if self.d1 is not None:
+            object.__setattr__(self, "d1", exact_number(self.d1, "d1"))
+        if self.memory is not None:
+            integer(self.memory, "memory", minimum=1)
+
+    def worker(self, default: FluidWorker | None = None) -> FluidWorker:
+        """Return the worker that ``d0``, ``d1`` and ``memory`` describe.
+
+        Parameters
+        ----------
+        default : FluidWorker, optional
+            What is not given; without it all three are needed.
+
+        Raises
+        ------
+        InputError
+            If one is missing.
+        """
+        values = {}
+        for name in ("d0", "d1", "memory"):
+            value = getattr(self, name)
+            if value is None and default is None:
+                what = "a trace says nothing of the worker"
+                raise InputError(f"argument {name}", "missing", what)
+            values[name] = getattr(default, name) if value is None else value
+        return FluidWorker(**values)
 
 
-def fluid_of(given: Arguments, context: RowContext) -> FluidProblem:
-    """Read the file of classes, with the worker that the arguments change.
+def one_of(value: str | None, name: str, *known: str) -> str:
+    """Return an argument that must be one of several words; the first if it is not given.
+
+    Raises
+    ------
+    InputError
+        If it is none of them.
+    """
+    if value is None:
+        return known[0]
+    if value not in known:
+        what = f"{value!r} is unknown"
+        raise InputError(f"argument {name}", what, f"use one of {', '.join(known)}")
+    return value
+
+
+def fluid_of(options: ClassOptions, context: RowContext) -> FluidProblem:
+    """Read the file of classes, with the worker that the options change.
 
     Raises
     ------
     InputError
         If it cannot be read, has several workers, or a value breaks its rule.
     """
-    name = given.optional_text("fluid")
-    if name is None:
+    if options.fluid is None:
         raise InputError("argument fluid", "missing", "name a file as bfio fluid reads it")
     try:
-        found = FluidProblem.from_json(_text(context.folder / name))
+        found = FluidProblem.from_json(_text(context.folder / options.fluid))
         worker = found.single_worker()
     except InputError as error:
-        raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
-    return replace(found, workers=(worker_of(given, worker),))
-
-
-def worker_of(given: Arguments, default: FluidWorker | None = None) -> FluidWorker:
-    """Return the worker that ``d0``, ``d1`` and ``memory`` describe.
-
-    Parameters
-    ----------
-    given : Arguments
-        Those of the row.
-    default : FluidWorker, optional
-        What is not given; without it all three are needed.
-
-    Raises
-    ------
-    InputError
-        If one is missing or breaks its rule.
-    """
-    values: dict[str, Any] = {}
-    for name in WORKER_ARGUMENTS:
-        if given.has(name):
-            is_count = name == "memory"
-            values[name] = given.given[name] if is_count else given.rational(name, "")
-        elif default is None:
-            raise InputError(f"argument {name}", "missing", "a trace says nothing of the worker")
-        else:
-            values[name] = getattr(default, name)
-    return FluidWorker(
-        d0=exact_number(values["d0"], "argument d0", positive=True),
-        d1=exact_number(values["d1"], "argument d1"),
-        memory=integer(values["memory"], "argument memory", minimum=1),
-    )
+        raise InputError(f"{options.fluid}: {error.where}", error.what, error.remedy) from None
+    return replace(found, workers=(options.worker(worker),))
 
 
 @dataclass(frozen=True)
@@ -85,22 +120,25 @@ class WantedRate:
         Of all classes together.
     rate : Fraction, optional
         Of all classes together [1/s].
+
+    Raises
+    ------
+    InputError
+        If both are given, or one is 0.
     """
 
-    load: Fraction | None
-    rate: Fraction | None
+    load: Fraction | None = option(
+        None, RATIONAL, "LOAD", "all rates are multiplied so that together they offer this load"
+    )
+    rate: Fraction | None = option(None, RATIONAL, "R", "or so that together they are this [1/s]")
 
-    @staticmethod
-    def of(given: Arguments) -> "WantedRate":
-        """Read ``load`` or ``rate``.
-
-        Raises
-        ------
-        InputError
-            If both are given, or one is 0.
-        """
-        given.exclude("rate", "load")
-        return WantedRate(given.exact("load", positive=True), given.exact("rate", positive=True))
+    def __post_init__(self) -> None:
+        """Validate, and read numbers exactly."""
+        if self.load is not None and self.rate is not None:
+            raise InputError("load", "rate is given as well", "remove one of the two")
+        for name in ("load", "rate"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, exact_number(value, name, positive=True))
 
     def factor(self, rate: Fraction, load: Fraction) -> Fraction:
         """Return what rates that offer this together are multiplied by."""
@@ -111,6 +149,9 @@ class WantedRate:
     def met_by(self, offered: FluidProblem) -> Fraction:
         """Return what the rates of the classes that arrive are multiplied by."""
         return self.factor(total_rate(offered), offered_load(offered))
+
+
+CLASS_ARGUMENTS = names_of(ClassOptions, WantedRate)
 
 
 def offered_load(problem: FluidProblem) -> Fraction:

@@ -8,15 +8,17 @@ from functools import lru_cache
 
 import numpy as np
 
+from bfio.common.options import RATIONAL, TEXT, WHOLE, from_mapping, names_of, option
 from bfio.studies.row import RowContext
-from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments
 from bfio.studies.row_parts.wait_classes import (
     CLASS_ARGUMENTS,
+    ClassOptions,
     WantedRate,
     fluid_of,
     multiplied,
+    one_of,
     spread,
-    worker_of,
 )
 from bfio.studies.row_parts.wait_trace import (
     TRACE_ARGUMENTS,
@@ -30,11 +32,52 @@ from bfio.studies.row_parts.wait_trace import (
 from bfio.wait.arrivals import even_instance, poisson_instance, scaled, workload_instance
 from bfio.wait.instance import StageClock, StageInstance
 from bfio.workloads.workload import Workload
-from formulations.arrays import IntArray
+from formulations.arrays import IntArray, integer
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, work_rate
+from formulations.rationals import exact_number
 
-OFFER_ARGUMENTS = (*CLASS_ARGUMENTS, *TRACE_ARGUMENTS, "scale", "arrivals", "horizon_s", "seed")
+
+@dataclass(frozen=True)
+class OfferOptions:
+    """How requests arrive.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    arrivals: str = option(
+        "poisson",
+        TEXT,
+        "MODE",
+        "`poisson` (default); `even`: class j every 1/λ_j seconds; of a trace `poisson` or "
+        "`trace`, its own times at one pace",
+    )
+    requests: int | None = option(
+        None,
+        WHOLE,
+        "N",
+        "of a trace: how many are drawn with replacement from the rest; without it all, in their "
+        "order",
+    )
+    scale: Fraction = option(
+        Fraction(1), RATIONAL, "ZETA", "ζ: rates times ζ, d0 and d1 over ζ (1)"
+    )
+    seed: int = option(
+        0, WHOLE, "N", "of arrivals and of drawn requests; two streams that do not touch"
+    )
+
+    def __post_init__(self) -> None:
+        """Validate, and read the scale exactly."""
+        object.__setattr__(self, "scale", exact_number(self.scale, "scale", positive=True))
+        integer(self.seed, "seed", maximum=MAX_WHOLE)
+        if self.requests is not None:
+            integer(self.requests, "requests", minimum=1, maximum=10**7)
+
+
+OFFER_ARGUMENTS = (*CLASS_ARGUMENTS, *TRACE_ARGUMENTS, *names_of(OfferOptions))
 
 
 @dataclass(frozen=True)
@@ -77,13 +120,12 @@ def stage_offer(given: Arguments, context: RowContext) -> StageOffer:
         If they are contradictory, incomplete or out of range.
     """
     given.exclude("fluid", "trace")
-    scale = given.exact("scale", positive=True) or Fraction(1)
     if given.has("trace"):
-        return _of_trace(given, scale, context)
+        return _of_trace(given, context)
     for name in TRACE_ARGUMENTS:
         if given.has(name):
             raise InputError(f"argument {name}", "it needs a trace", "remove it, or give a trace")
-    return _of_classes(given, scale, context)
+    return _of_classes(given, context)
 
 
 def probability_of(given: Arguments) -> Fraction | None:
@@ -103,23 +145,26 @@ def needed_horizon(given: Arguments, remedy: str) -> Fraction:
     return horizon
 
 
-def _of_classes(given: Arguments, scale: Fraction, context: RowContext) -> StageOffer:
-    file = fluid_of(given, context)
+def _of_classes(given: Arguments, context: RowContext) -> StageOffer:
+    classes = from_mapping(ClassOptions, given.given)
+    arrival = from_mapping(OfferOptions, given.given)
+    file = fluid_of(classes, context)
     horizon = needed_horizon(given, "say how long classes arrive")
-    what = given.choice("spread", ("none", "requests", "classes"))
-    known, offered = _class_problems(file, what, WantedRate.of(given), scale)
-    arrivals = given.choice("arrivals", ("poisson", "even"))
-    seed = given.whole("seed", 0)
+    what = one_of(classes.spread, "spread", "none", "requests", "classes")
+    known, offered = _class_problems(
+        file, what, from_mapping(WantedRate, given.given), arrival.scale
+    )
+    is_even = one_of(arrival.arrivals, "arrivals", "poisson", "even") == "even"
 
     def draw() -> StageInstance:
-        if arrivals == "even":
+        if is_even:
             return even_instance(offered, horizon)
-        return poisson_instance(offered, horizon, seed)
+        return poisson_instance(offered, horizon, arrival.seed)
 
     return StageOffer(
         known=known,
         offered=lambda: offered,
-        scale=scale,
+        scale=arrival.scale,
         left_out=0,
         digest=json.dumps(file.to_mapping()),
         draw=draw,
@@ -144,30 +189,32 @@ def _class_problems(
     return known, offered
 
 
-def _of_trace(given: Arguments, scale: Fraction, context: RowContext) -> StageOffer:
-    if given.has("spread"):
+def _of_trace(given: Arguments, context: RowContext) -> StageOffer:
+    classes = from_mapping(ClassOptions, given.given)
+    wanted = from_mapping(WantedRate, given.given)
+    arrival = from_mapping(OfferOptions, given.given)
+    if classes.spread is not None:
         raise InputError("argument spread", "a trace has lengths of its own", "remove it")
-    worker = worker_of(given)
+    worker = classes.worker()
     split = split_of(given, worker.memory, context)
     parts = trace_parts(split)
-    arrivals = given.choice("arrivals", ("poisson", "trace"))
-    wanted = WantedRate.of(given)
-    if arrivals == "poisson" and wanted == WantedRate(None, None):
+    is_drawn = one_of(arrival.arrivals, "arrivals", "poisson", "trace") == "poisson"
+    is_own = wanted == WantedRate()
+    if is_drawn and is_own:
         raise InputError("argument load", "missing", 'give load or rate, or arrivals = "trace"')
-    is_own = wanted == WantedRate(None, None)
     # Shares add up to a rate of 1; a trace that keeps its pace has its own.
     load = _mean_work(without_bins(split)) / worker.capacity
     factor = own_rate(parts.rest) if is_own else wanted.factor(Fraction(1), load)
-    known = scaled(multiplied(FluidProblem(parts.bins, (worker,)), factor), scale)
-    count = given.optional_whole("requests", minimum=1, maximum=10**7)
-    if count is not None and arrivals == "trace":
+    known = scaled(multiplied(FluidProblem(parts.bins, (worker,)), factor), arrival.scale)
+    if arrival.requests is not None and not is_drawn:
         raise InputError("argument requests", "drawn ones have no times", 'use "poisson"')
-    own = own_rate(parts.rest) if arrivals == "trace" else Fraction(1)
-    seed, rate, engine = given.whole("seed", 0), factor * scale, known.single_worker()
+    own = Fraction(1) if is_drawn else own_rate(parts.rest)
+    scale, seed, engine = arrival.scale, arrival.seed, known.single_worker()
+    rate = factor * scale
 
     def draw() -> StageInstance:
-        requests = drawn(parts.rest, count, seed)
-        if arrivals == "poisson":
+        requests = drawn(parts.rest, arrival.requests, seed)
+        if is_drawn:
             return workload_instance(requests, engine, rate=rate, seed=seed)
         return workload_instance(requests, engine, rate_scale=rate / own)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from bfio.common.options import RATIONAL, TEXT, WHOLE, from_mapping, option
 from bfio.studies.row import Value
 from bfio.studies.row_kind import descriptions
 from bfio.studies.row_parts.arguments import Arguments
@@ -13,6 +14,7 @@ from bfio.wait.chains import ThresholdPolicy
 from bfio.wait.policy import StagePolicy
 from bfio.wait.recipes import NoThresholdsError
 from bfio.wait.registry import BUILT_IN, build
+from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem
 from formulations.rationals import exact_number
@@ -26,7 +28,6 @@ from formulations.thresholds import (
     threshold_violations,
 )
 
-POLICY_ARGUMENTS = ("policy", "limit", "design_load")
 THRESHOLD_VALUES = descriptions(
     """
     thresholds | | prompts per stage of each class or segment
@@ -39,6 +40,45 @@ THRESHOLD_VALUES = descriptions(
     exceeds_bound | | whether the peak exceeds that bound
     """
 )
+
+
+@dataclass(frozen=True)
+class StagePolicyOptions:
+    """The policy of a row, and what it is built for.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    policy: str | None = option(
+        None,
+        TEXT,
+        "NAME",
+        "`wait`, `nested-wait`, `new-first`, `ongoing-first`, `fcfs` with options behind colons, "
+        "or `module:function`",
+    )
+    limit: int | None = option(
+        None, WHOLE, "B", "prompts in a batch: the option of that name, as an axis of its own"
+    )
+    design_load: Fraction | None = option(
+        None,
+        RATIONAL,
+        "LOAD",
+        "thresholds are derived for this load if more is offered: at `d1·A >= 1` none exist "
+        "(without it such a row is refused)",
+    )
+
+    def __post_init__(self) -> None:
+        """Validate, and read the load exactly."""
+        if self.limit is not None:
+            integer(self.limit, "limit", minimum=1, maximum=10**9)
+        if self.design_load is not None:
+            load = exact_number(self.design_load, "design_load")
+            object.__setattr__(self, "design_load", load)
+            if load == 0:
+                raise InputError("design_load", "0 is out of range", "use a number > 0")
 
 
 @dataclass(frozen=True)
@@ -78,10 +118,10 @@ def policy_plan(given: Arguments, known: FluidProblem) -> PolicyPlan:
     InputError
         If it does not exist, or no thresholds do.
     """
-    text = _text(given)
-    most = exact_number(given.rational("design_load", "0"), "argument design_load")
-    if given.has("design_load") and most == 0:
-        raise InputError("argument design_load", "0 is out of range", "use a number > 0")
+    asked = from_mapping(StagePolicyOptions, given.given)
+    if asked.policy is None:
+        raise InputError("argument policy", "missing", 'give one, e.g. "wait"')
+    text, most = given.with_options(asked.policy, "limit"), asked.design_load or Fraction(0)
     # Built-in policies have no state, so that rows may share them; a user's own is made anew.
     is_built_in = text.partition(":")[0] in BUILT_IN
     make = _shared if is_built_in else _built
@@ -99,14 +139,6 @@ def _built(text: str, known: FluidProblem, most: Fraction) -> StagePolicy:
 
 
 _shared = lru_cache(maxsize=512)(_built)
-
-
-def _text(given: Arguments) -> str:
-    text = given.optional_text("policy")
-    if text is None:
-        raise InputError("argument policy", "missing", 'give one, e.g. "wait"')
-    given.optional_whole("limit", minimum=1, maximum=10**9)
-    return given.with_options(text, "limit")
 
 
 @dataclass(frozen=True)

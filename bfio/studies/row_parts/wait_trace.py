@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from bfio.common.options import FLAG, RATIONAL, TEXT, WHOLE, from_mapping, names_of, option
 from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.workload_arguments import (
@@ -23,14 +24,11 @@ from bfio.studies.row_parts.workload_arguments import (
 )
 from bfio.workloads.generators import resample
 from bfio.workloads.workload import Workload
-from formulations.arrays import IntArray
+from formulations.arrays import IntArray, integer
 from formulations.errors import InputError
 from formulations.fluid import RequestClass
 from formulations.rationals import exact_number
 
-TRACE_ARGUMENTS = (
-    "trace", "skip_bad_rows", "skip_oversized", "training", "bins", "binning", "requests",
-)  # fmt: skip
 _OF_THE_FILE = ("trace", "skip_bad_rows")
 _BINNINGS = ("width", "count")
 #: Sets the stream that draws requests apart from the one of their times.
@@ -47,22 +45,56 @@ class TraceSplit:
         The file.
     memory : int
         Requests that need more alone are left out [tokens].
-    skip_oversized : bool
-        Whether they may be left out; otherwise they are an error.
     training : Fraction
         Share of the requests, from the first on, that bins come from, in (0, 1).
     bins : int
         How many bins at most; those without a training request are merged into the next.
     binning : str
         ``count``: equally many training requests in each; ``width``: equally many outputs.
+    skip_oversized : bool
+        Whether oversized requests may be left out; otherwise they are an error.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
     """
 
     choice: WorkloadChoice
     memory: int
-    skip_oversized: bool
-    training: Fraction
-    bins: int
-    binning: str
+    training: Fraction = option(Fraction(1, 2), RATIONAL, "SHARE", "share of the rows (1/2)")
+    bins: int = option(
+        10,
+        WHOLE,
+        "N",
+        "how many bins of outputs (10); those without a training request are merged into the next",
+    )
+    binning: str = option(
+        "width",
+        TEXT,
+        "HOW",
+        "of equal `width` (default), or of an equal `count` of training requests",
+    )
+    skip_oversized: bool = option(
+        False,
+        FLAG,
+        "",
+        "leave out and count requests that exceed the memory alone (otherwise an error)",
+    )
+
+    def __post_init__(self) -> None:
+        """Validate, and read the share exactly."""
+        training = exact_number(self.training, "training")
+        object.__setattr__(self, "training", training)
+        if not 0 < training < 1:
+            raise InputError("training", f"{training} is out of range", "use 0 < share < 1")
+        integer(self.bins, "bins", minimum=1, maximum=1000)
+        if self.binning not in _BINNINGS:
+            known = ", ".join(_BINNINGS)
+            raise InputError("binning", f"{self.binning!r} is unknown", f"use one of {known}")
+
+
+TRACE_ARGUMENTS = (*_OF_THE_FILE, *names_of(TraceSplit), "requests")
 
 
 @dataclass(frozen=True)
@@ -96,17 +128,8 @@ def split_of(given: Arguments, memory: int, context: RowContext) -> TraceSplit:
         If one is out of range.
     """
     file = {name: given.given[name] for name in _OF_THE_FILE if given.has(name)}
-    training = exact_number(given.rational("training", "1/2"), "argument training")
-    if not 0 < training < 1:
-        raise InputError("argument training", f"{training} is out of range", "use 0 < share < 1")
-    return TraceSplit(
-        choice=workload_choice(Arguments(file, _OF_THE_FILE), 1, context),
-        memory=memory,
-        skip_oversized=given.flag("skip_oversized"),
-        training=training,
-        bins=given.whole("bins", 10, minimum=1, maximum=1000),
-        binning=given.choice("binning", _BINNINGS),
-    )
+    choice = workload_choice(Arguments(file, _OF_THE_FILE), 1, context)
+    return from_mapping(TraceSplit, given.given, choice=choice, memory=memory)
 
 
 def trace_digest(split: TraceSplit) -> str:
