@@ -49,7 +49,7 @@ from bfio.decode.machine.window import (
     remaining_of,
 )
 from bfio.decode.policy import policy_name
-from bfio.decode.predictor import Lengths, predicted_remaining
+from bfio.decode.predictor import LengthSource, predicted_remaining
 from bfio.decode.state import DecodeState
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
@@ -131,15 +131,15 @@ class _Interpreted:
         policy: Policy,
         cluster: Cluster,
         options: RunOptions,
-        lengths: Lengths,
+        lengths: LengthSource,
         predictor: Predictor,
         chunks: Chunks,
     ) -> None:
         G, H = cluster.workers, options.horizon
         self.policy, self.name = policy, policy_name(policy)
-        self.predictor = predictor if lengths is Lengths.ASKED else None
+        self.predictor = predictor if lengths is LengthSource.ASKED else None
         self.slots, self.horizon, self.rng = cluster.slots, H, options.generator()
-        known = lengths is Lengths.KNOWN
+        known = lengths is LengthSource.KNOWN
         self.state = new_state(workload, cluster, options, horizon=H, known=known)
         self.window = new_window(G, H, 0)
         self.anywhere = np.ones(G, dtype=np.int64)

@@ -27,7 +27,7 @@ MAX_HORIZON = 10**5
 MAX_SEED = 2**63 - 1
 
 
-class Arrivals(StrEnum):
+class ArrivalMode(StrEnum):
     """When requests become visible to the policy."""
 
     POOL = "pool"
@@ -54,7 +54,7 @@ class RunOptions:
 
     Parameters
     ----------
-    arrivals : Arrivals
+    arrivals : ArrivalMode
         ``pool`` reveals in trace order while fewer than ``pool`` requests wait; ``timed`` reveals
         a request at the first step that starts at or after its arrival.
     pool : int
@@ -83,8 +83,8 @@ class RunOptions:
         If a value breaks its rule.
     """
 
-    arrivals: Arrivals = option(
-        Arrivals.POOL,
+    arrivals: ArrivalMode = option(
+        ArrivalMode.POOL,
         TEXT,
         "MODE",
         "pool (default): reveal in trace order up to --pool waiting; timed: at arrival times",
@@ -128,7 +128,7 @@ class RunOptions:
 
         drift = LLM if self.drift is None else self.drift
         checked = {
-            "arrivals": member(Arrivals, self.arrivals, "arrivals"),
+            "arrivals": member(ArrivalMode, self.arrivals, "arrivals"),
             "pool": integer(self.pool, "pool", minimum=1),
             "rate_scale": _rate(self.rate_scale, self.arrivals),
             "dispatch": member(Dispatch, self.dispatch, "dispatch"),
@@ -161,6 +161,6 @@ def _rate(value: Fraction | float | str, arrivals: str) -> Fraction:
         raise InputError("rate_scale", f"{value!r} is no rate", "give a number > 0") from None
     if rate <= 0:
         raise InputError("rate_scale", f"{value} is out of range", "give a number > 0")
-    if rate != 1 and arrivals != Arrivals.TIMED:
+    if rate != 1 and arrivals != ArrivalMode.TIMED:
         raise InputError("rate_scale", "only timed arrivals have a rate", "use arrivals timed")
     return rate

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bfio.decode.options import Dispatch
-from bfio.decode.tally import Key, Order, assign_to_least, in_order
+from bfio.decode.tally import Key, ServingOrder, assign_to_least, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ def stateless(function: Policy) -> Callable[[PolicyOptions], Policy]:
 def greedy_policy(
     name: str,
     key: Key,
-    order: Order = Order.OLDEST,
+    order: ServingOrder = ServingOrder.OLDEST,
     *,
     summary: str,
     source: str,
@@ -78,7 +78,7 @@ def greedy_policy(
     key : callable
         A compilable function of a `WorkerTally`, for interpreted and compiled runs alike; it may
         change only for a worker that has just been assigned. Ties go to the lowest index.
-    order : Order
+    order : ServingOrder
         In which order requests are served.
     """
     from bfio.decode.machine.greedy import greedy_kernel, least_by

@@ -81,7 +81,7 @@ class PredictionTask:
     output_tokens: IntArray | None = None
 
 
-class Lengths(StrEnum):
+class LengthSource(StrEnum):
     """Where the lengths of projections come from."""
 
     #: Nothing ends within the window.
@@ -104,7 +104,7 @@ class PredictorSpec:
         Makes a fresh predictor, for one run.
     knows_future : bool
         Whether it is told the true lengths beforehand, as an oracle is.
-    lengths : Lengths
+    lengths : LengthSource
         How the engine may project without asking it.
     check : callable
         Refuses what follows the name after a colon; by default anything.
@@ -113,7 +113,7 @@ class PredictorSpec:
     name: str
     build: Callable[[PredictionTask], Predictor]
     knows_future: bool = False
-    lengths: Lengths = Lengths.ASKED
+    lengths: LengthSource = LengthSource.ASKED
     check: Callable[[str], object] | None = None
 
 

@@ -5,7 +5,7 @@ from functools import cache
 import bfio.decode.predictors
 from bfio.common.plugins import installed, members
 from bfio.common.users_code import load_object, users_code
-from bfio.decode.predictor import Lengths, PredictionTask, Predictor, PredictorSpec
+from bfio.decode.predictor import LengthSource, PredictionTask, Predictor, PredictorSpec
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError, use_one_of
 
@@ -89,9 +89,9 @@ def made(
     return build(predictor, workload, seed, history) if isinstance(predictor, str) else predictor
 
 
-def lengths_of(predictor: str | Predictor) -> Lengths:
+def lengths_of(predictor: str | Predictor) -> LengthSource:
     """Return how the engine may project without asking a predictor."""
-    return find(predictor)[0].lengths if isinstance(predictor, str) else Lengths.ASKED
+    return find(predictor)[0].lengths if isinstance(predictor, str) else LengthSource.ASKED
 
 
 @cache

@@ -13,7 +13,7 @@ import numpy as np
 from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.options import Arrivals, Dispatch
+from bfio.decode.options import ArrivalMode, Dispatch
 from bfio.decode.run import Run
 from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray
@@ -182,7 +182,7 @@ def _reveal_order(replay: _Replay) -> int:
 def _reveal_target(replay: _Replay) -> int:
     """Check that a pool is filled to exactly R, and less only when the trace has ended."""
     run = replay.run
-    if run.options.arrivals is not Arrivals.POOL:
+    if run.options.arrivals is not ArrivalMode.POOL:
         return 0
     undiscovered = len(replay.workload) - _running_total(run.reveal_step, run.steps)
     waiting, target = replay.waiting_before, run.options.pool
@@ -308,6 +308,6 @@ def _duration(replay: _Replay) -> int:
     hole = np.abs(run.start_s - run.idle_before_s - previous_end)
     tolerance = _ROUNDING * np.maximum(run.start_s, 1e-300)
     wrong += _number((hole > tolerance) | (run.idle_before_s < 0))
-    if run.options.arrivals is Arrivals.POOL:
+    if run.options.arrivals is ArrivalMode.POOL:
         wrong += _number(run.idle_before_s != 0)
     return wrong

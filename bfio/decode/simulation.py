@@ -21,7 +21,7 @@ from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.predictor import Lengths, Predictor
+from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
@@ -112,7 +112,7 @@ def can_compile(
     """Whether there is a kernel for a policy, its predictor and what watches the run."""
     return (
         spec.kernel is not None
-        and predictors.lengths_of(predictor) is not Lengths.ASKED
+        and predictors.lengths_of(predictor) is not LengthSource.ASKED
         and all(isinstance(observer, ProgressObserver) for observer in observers)
     )
 

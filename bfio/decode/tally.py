@@ -1,4 +1,4 @@
-"""What one step has assigned so far, and the greedy rule most baselines share."""
+"""The workers in the middle of a step: who takes a request, and the rule of most baselines."""
 
 import heapq
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from bfio.decode.machine.state import State
 from bfio.decode.state import DecodeState
 
 
-class Order(IntEnum):
+class ServingOrder(IntEnum):
     """In which order waiting requests are served; ties go to the oldest."""
 
     #: By age.
@@ -83,7 +83,7 @@ def worker_tally(state: State, g: int) -> WorkerTally:
     return WorkerTally(g, 1, workers.running[g] + queued, tokens, queued)
 
 
-class Tally:
+class StepTally:
     """The workers, brought up to date as one step assigns requests.
 
     Attributes
@@ -137,7 +137,7 @@ def assign_to_least(state: DecodeState, order: Iterable[int], key: Key) -> list[
     list of (int or None)
         One worker per waiting request; None for those not in ``order``.
     """
-    tally = Tally(state)
+    tally = StepTally(state)
     # Who would not take the smallest request takes none.
     heap = [(key(worker), worker.number) for worker in tally.workers if takes(worker, 0)]
     heapq.heapify(heap)
@@ -163,12 +163,12 @@ def oldest(state: DecodeState) -> range:
     return range(state.num_admissible)
 
 
-def in_order(state: DecodeState, order: Order) -> Iterable[int]:
+def in_order(state: DecodeState, order: ServingOrder) -> Iterable[int]:
     """Return the ``U`` waiting requests that are served first, first to last."""
-    if order is Order.OLDEST:
+    if order is ServingOrder.OLDEST:
         return oldest(state)
-    sizes = state.sizes if order is Order.SMALLEST else -state.sizes
-    if order is Order.LARGEST_OF_OLDEST:
+    sizes = state.sizes if order is ServingOrder.SMALLEST else -state.sizes
+    if order is ServingOrder.LARGEST_OF_OLDEST:
         sizes = sizes[: state.num_admissible]
     by_size: list[int] = np.argsort(sizes, kind="stable")[: state.num_admissible].tolist()
     return by_size

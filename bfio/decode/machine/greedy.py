@@ -16,7 +16,7 @@ from bfio.decode.machine.phases import admit, bind, close_gaps, first_waiting, s
 from bfio.decode.machine.state import ACTIVE, ADMITTED, FIRST, REVEALED, WAITING, State
 from bfio.decode.machine.window import Window
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.tally import Key, Order, takes, worker_tally
+from bfio.decode.tally import Key, ServingOrder, takes, worker_tally
 from formulations.arrays import IntArray
 
 
@@ -28,7 +28,7 @@ class Greedy(NamedTuple):
     rule : int
         Which of the compiled choices is its own.
     order : int
-        An `Order`.
+        A `ServingOrder`.
     numbers : IntArray
         Its own settings and what it remembers; their names stand in the policy's module.
     keys, places : IntArray
@@ -72,7 +72,7 @@ def least_by(key: Key) -> Choose:
 
 def greedy_kernel(
     choose: Choose,
-    order: Order = Order.OLDEST,
+    order: ServingOrder = ServingOrder.OLDEST,
     numbers: Callable[[PolicyOptions], Sequence[int]] = lambda options: (),
     supports: Callable[[Cluster], bool] = lambda cluster: True,
 ) -> Kernel:
@@ -82,7 +82,7 @@ def greedy_kernel(
     ----------
     choose : callable
         The worker of the next request, compilable.
-    order : Order
+    order : ServingOrder
         In which order requests are served.
     numbers : callable
         From the options to `Greedy.numbers`.
@@ -93,7 +93,7 @@ def greedy_kernel(
     def memory(task: KernelTask) -> Greedy | None:
         if not supports(task.cluster):
             return None
-        sorted_requests = 0 if order is Order.OLDEST else len(task.workload)
+        sorted_requests = 0 if order is ServingOrder.OLDEST else len(task.workload)
         keys, places = np.empty((2, sorted_requests), dtype=np.int64)
         return Greedy(
             rule=task.rule,
@@ -154,7 +154,7 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
         first = first_waiting(state)
         for served in range(num_admissible):
             position = first + served
-            if greedy.order != Order.OLDEST:
+            if greedy.order != ServingOrder.OLDEST:
                 position = pop_key(greedy, num_keys)
                 num_keys -= 1
             worker = choose(state, greedy, state.requests.prompt[state.pool[position]])
@@ -171,13 +171,13 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
 @compilable
 def order_by_size(state: State, greedy: Greedy, num_admissible: int) -> int:
     """Make a heap of the requests that compete, by size, then age; return how many there are."""
-    if greedy.order == Order.OLDEST or num_admissible == 0:
+    if greedy.order == ServingOrder.OLDEST or num_admissible == 0:
         return 0
-    num_keys = (
-        num_admissible if greedy.order == Order.LARGEST_OF_OLDEST else int(state.counters[WAITING])
-    )
+    num_keys = int(state.counters[WAITING])
+    if greedy.order == ServingOrder.LARGEST_OF_OLDEST:
+        num_keys = num_admissible
     first = first_waiting(state)
-    sign = 1 if greedy.order == Order.SMALLEST else -1
+    sign = 1 if greedy.order == ServingOrder.SMALLEST else -1
     for k in range(num_keys):
         greedy.keys[k] = sign * state.requests.prompt[state.pool[first + k]]
         greedy.places[k] = first + k

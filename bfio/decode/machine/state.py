@@ -6,7 +6,7 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.options import Arrivals, Dispatch, Projection, RunOptions
+from bfio.decode.options import ArrivalMode, Dispatch, Projection, RunOptions
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
 
@@ -249,7 +249,7 @@ def _filled(count: int, length: int, value: int) -> list[IntArray]:
 def _settings(cluster: Cluster, options: RunOptions, horizon: int, known: bool) -> Settings:
     drift = options.drift
     return Settings(
-        timed=options.arrivals is Arrivals.TIMED,
+        timed=options.arrivals is ArrivalMode.TIMED,
         immediate=options.dispatch is Dispatch.IMMEDIATE,
         pool=options.pool,
         slots=cluster.slots,
@@ -280,7 +280,7 @@ def _arrival_seconds(workload: Workload, options: RunOptions) -> FloatArray:
 
     It may be written, as all arrays for which phases are compiled.
     """
-    if options.arrivals is Arrivals.POOL:
+    if options.arrivals is ArrivalMode.POOL:
         return np.zeros(0)
     # Divide before rounding, so that the scaled times are the nearest floats to the exact ones.
     return workload.exact_arrivals().scaled(1 / options.rate_scale).seconds()

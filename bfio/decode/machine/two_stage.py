@@ -10,7 +10,7 @@ from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import admit, close_gaps, first_waiting
 from bfio.decode.machine.state import ACTIVE, ADMITTED, WAITING, State
 from bfio.decode.machine.window import Window, project
-from bfio.decode.options import Arrivals
+from bfio.decode.options import ArrivalMode
 from bfio.step.two_stage.fscore import ScoreWeights
 from bfio.step.two_stage.kernels.two_stage import DECIDED, order_by_size, two_stage_decide
 from formulations.arrays import IntArray
@@ -47,7 +47,7 @@ class TwoStage(NamedTuple):
 def memory(task: KernelTask) -> TwoStage | None:
     """Return what the kernel keeps, or None if the numbers are too large for it."""
     n, G, policy = len(task.workload), task.cluster.workers, task.policy
-    most = n if task.options.arrivals is Arrivals.TIMED else min(n, task.options.pool)
+    most = n if task.options.arrivals is ArrivalMode.TIMED else min(n, task.options.pool)
     parameters, weights = policy.parameters, policy.weights  # type: ignore[attr-defined]
     beta = Fraction(G) if parameters.beta is None else parameters.beta
     score = ScoreWeights.of(parameters.alpha, beta, weights)

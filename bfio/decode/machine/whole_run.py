@@ -22,11 +22,11 @@ from bfio.decode.machine.records import Chunks, finished_run, step_view
 from bfio.decode.machine.state import Record, State, new_state
 from bfio.decode.machine.window import new_window
 from bfio.decode.observers import ProgressObserver, Watching
-from bfio.decode.options import Arrivals, RunOptions
+from bfio.decode.options import ArrivalMode, RunOptions
 from bfio.decode.policy import policy_name
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.predictor import Lengths
+from bfio.decode.predictor import LengthSource
 from bfio.decode.predictor_registry import lengths_of
 from bfio.decode.run import Run
 from bfio.workloads.workload import Workload
@@ -157,10 +157,10 @@ def _prepared(spec: PolicySpec, task: KernelTask) -> _Prepared | None:
         return None
     workload, cluster, options = task.workload, task.cluster, task.options
     horizon = getattr(task.policy, "horizon", 0) if kernel.reads_window else 0
-    known = lengths_of(options.predictor) is Lengths.KNOWN
+    known = lengths_of(options.predictor) is LengthSource.KNOWN
     state = new_state(workload, cluster, options, horizon=horizon, known=known)
     most = len(workload)
-    if options.arrivals is Arrivals.POOL:
+    if options.arrivals is ArrivalMode.POOL:
         most = min(most, options.pool)
     window = new_window(cluster.workers, horizon, most if kernel.reads_window else 0)
     code = machine_code_of(loop)

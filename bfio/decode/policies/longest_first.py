@@ -6,7 +6,7 @@ starves.
 
 from bfio.common.compilable import compilable
 from bfio.decode.policy_spec import greedy_policy
-from bfio.decode.tally import Order, WorkerTally
+from bfio.decode.tally import ServingOrder, WorkerTally
 
 
 @compilable
@@ -18,7 +18,7 @@ def key(worker: WorkerTally) -> int:
 SPEC = greedy_policy(
     "longest-first",
     key,
-    Order.LARGEST_OF_OLDEST,
+    ServingOrder.LARGEST_OF_OLDEST,
     summary="oldest requests, largest first, each to the least loaded worker",
     source="Graham 1969 (LPT)",
 )

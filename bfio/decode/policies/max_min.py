@@ -7,7 +7,7 @@ The best worker is the least loaded one for every request, so the largest reques
 
 from bfio.common.compilable import compilable
 from bfio.decode.policy_spec import greedy_policy
-from bfio.decode.tally import Order, WorkerTally
+from bfio.decode.tally import ServingOrder, WorkerTally
 
 
 @compilable
@@ -19,7 +19,7 @@ def key(worker: WorkerTally) -> int:
 SPEC = greedy_policy(
     "max-min",
     key,
-    Order.LARGEST,
+    ServingOrder.LARGEST,
     summary="largest request of the pool to the least loaded worker",
     source="BF-IO, appendix A.1.1",
 )

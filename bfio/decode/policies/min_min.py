@@ -7,7 +7,7 @@ worker would add the same ``s_i``, that pair is the smallest request on the leas
 
 from bfio.common.compilable import compilable
 from bfio.decode.policy_spec import greedy_policy
-from bfio.decode.tally import Order, WorkerTally
+from bfio.decode.tally import ServingOrder, WorkerTally
 
 
 @compilable
@@ -19,7 +19,7 @@ def key(worker: WorkerTally) -> int:
 SPEC = greedy_policy(
     "min-min",
     key,
-    Order.SMALLEST,
+    ServingOrder.SMALLEST,
     summary="smallest request of the pool to the least loaded worker",
     source="BF-IO, appendix A.1.1",
 )

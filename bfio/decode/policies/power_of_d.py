@@ -7,7 +7,7 @@ from bfio.decode.machine.state import State
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
-from bfio.decode.tally import Tally, oldest, worker_tally
+from bfio.decode.tally import StepTally, oldest, worker_tally
 
 #: Entry of `Greedy.numbers`: ``d``.
 CHOICES = 0
@@ -27,7 +27,7 @@ class PowerOfChoices:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign the ``U`` oldest requests."""
-        tally = Tally(state)
+        tally = StepTally(state)
         for request in oldest(state):
             workers = tally.open_workers(request)
             if not workers:

@@ -5,7 +5,7 @@ from bfio.decode.machine.greedy import Greedy, greedy_kernel, list_open
 from bfio.decode.machine.state import State
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec, stateless
 from bfio.decode.state import DecodeState
-from bfio.decode.tally import Tally, oldest
+from bfio.decode.tally import StepTally, oldest
 
 
 def assign(state: DecodeState) -> list[int | None]:
@@ -13,7 +13,7 @@ def assign(state: DecodeState) -> list[int | None]:
 
     BalanceRoute, section 6.1 (baseline Random).
     """
-    tally = Tally(state)
+    tally = StepTally(state)
     for request in oldest(state):
         workers = tally.open_workers(request)
         if not workers:

@@ -6,7 +6,7 @@ from bfio.decode.machine.state import State
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
-from bfio.decode.tally import Tally, oldest, takes, worker_tally
+from bfio.decode.tally import StepTally, oldest, takes, worker_tally
 
 #: Entry of `Greedy.numbers`: the next worker of the cycle.
 NEXT = 0
@@ -23,7 +23,7 @@ class RoundRobin:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign the ``U`` oldest requests."""
-        tally = Tally(state)
+        tally = StepTally(state)
         for request in oldest(state):
             for turn in range(state.num_workers):
                 worker = (self._next + turn) % state.num_workers

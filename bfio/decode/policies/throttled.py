@@ -7,7 +7,7 @@ from bfio.decode.machine.state import ACTIVE, ADMITTED, WAITING, State
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
-from bfio.decode.tally import Tally, oldest, takes, worker_tally
+from bfio.decode.tally import StepTally, oldest, takes, worker_tally
 
 # Entries of `Greedy.numbers`: the threshold given, 0 for none, and the threshold of this step.
 (GIVEN, SHARE) = range(2)
@@ -30,7 +30,7 @@ class Throttled:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign oldest first until no open worker is under the threshold."""
-        tally = Tally(state)
+        tally = StepTally(state)
         threshold = self._threshold if self._threshold is not None else fair_share(state)
         idle = not state.running.any()
         for request in oldest(state):

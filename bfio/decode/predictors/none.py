@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bfio.decode.predictor import Lengths, PredictorSpec
+from bfio.decode.predictor import LengthSource, PredictorSpec
 from formulations.arrays import IntArray
 
 
@@ -19,4 +19,4 @@ class NoPredictor:
         """Learn nothing: this predictor keeps no history."""
 
 
-PREDICTOR = PredictorSpec("none", lambda task: NoPredictor(), lengths=Lengths.UNKNOWN)
+PREDICTOR = PredictorSpec("none", lambda task: NoPredictor(), lengths=LengthSource.UNKNOWN)

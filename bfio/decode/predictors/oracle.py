@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bfio.decode.predictor import Lengths, PredictionTask, PredictorSpec
+from bfio.decode.predictor import LengthSource, PredictionTask, PredictorSpec
 from formulations.arrays import IntArray
 
 
@@ -24,4 +24,4 @@ class OraclePredictor:
         """Learn nothing: the oracle knew."""
 
 
-PREDICTOR = PredictorSpec("oracle", OraclePredictor, knows_future=True, lengths=Lengths.KNOWN)
+PREDICTOR = PredictorSpec("oracle", OraclePredictor, knows_future=True, lengths=LengthSource.KNOWN)

@@ -15,7 +15,7 @@ from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
-from bfio.decode.predictor import Lengths
+from bfio.decode.predictor import LengthSource
 from bfio.decode.run import Run
 from bfio.decode.simulation import check_dispatch, simulate
 from bfio.studies.row import RowContext
@@ -87,7 +87,7 @@ class RunPlan:
     def is_seeded(self) -> bool:
         """Whether the seed may change the run: requests, policy or predictor draw."""
         name, _ = parse_policy(self.policy, self.policy_options)
-        asks = predictors.lengths_of(self.options.predictor) is Lengths.ASKED
+        asks = predictors.lengths_of(self.options.predictor) is LengthSource.ASKED
         return self.choice.is_drawn or find(name).draws or asks
 
     def run(

@@ -33,7 +33,7 @@ MODULE = '''
 
 from bfio.common.compilable import compilable
 from bfio.decode.policy_spec import greedy_policy
-from bfio.decode.tally import Order
+from bfio.decode.tally import ServingOrder
 
 
 @compilable
@@ -42,7 +42,7 @@ def key(worker):
     return worker.tokens + 1_000 * worker.requests - 10**9 * (worker.number % 2)
 
 
-SPEC = greedy_policy("odd-first", key, Order.SMALLEST, summary="odd", source="a test")
+SPEC = greedy_policy("odd-first", key, ServingOrder.SMALLEST, summary="odd", source="a test")
 '''
 
 
