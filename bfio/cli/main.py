@@ -91,9 +91,10 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         """Print and leave."""
-        from bfio.common.provenance import versions
+        from bfio.common.provenance import version_and_commit, versions
 
-        print(", ".join(f"{name} {number}" for name, number in versions().items()))
+        others = [f"{name} {number}" for name, number in versions().items() if name != "bfio"]
+        print(", ".join((version_and_commit(), *others)))
         parser.exit()
 
 

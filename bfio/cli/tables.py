@@ -1,5 +1,6 @@
 """Tables of runs from their documents: the columns that metrics ask for."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -11,26 +12,45 @@ Document: TypeAlias = Mapping[str, Any]
 #: Heading and cells of a column.
 Cells: TypeAlias = tuple[str, Sequence[str]]
 
+#: What columns mean that do not say so themselves.
+_LEGEND = {
+    "idle_fraction": "idle: mean over steps of 1 - mean/max load.",
+    "barrier_loss": "barrier: share of worker time spent waiting at the barrier.",
+    "energy_averaged_j": "energy: two-phase reading, then averaged.",
+    "ttft_mean_s": "TTFT: time to the first token.",
+}
+_PROSE_WIDTH = 88
 #: Width that a table with one policy per row needs; below it policies become columns.
 _WIDE = 135
 _NAMES_WIDTH, _COLUMN_WIDTH = 28, 13
 
 
-def print_comparison(documents: Sequence[Document]) -> None:
-    """Print the steady table, if any run has a steady part, and the whole-run table."""
+def print_comparison(documents: Sequence[Document], metrics: Sequence[str] | None = None) -> None:
+    """Print the steady table, if any run has a steady part, and the whole-run table.
+
+    Parameters
+    ----------
+    documents : sequence of mapping
+        One per policy; see `bfio.decode.simulation.describe_run`.
+    metrics : sequence of str, optional
+        What they show; by default the metrics that have a column.
+    """
     steady = [{"policy": d["policy"]} | dict(d["steady"] or {}) for d in documents]
     if any(d["steady"] for d in documents):
         title = "Steady part (from the first full cluster on, while requests wait)"
-        _print_fitting(title, _columns(steady))
+        _print_fitting(title, _columns(steady, metrics))
     proven = ("proven", [percent(d["proven_share"]) for d in documents])
-    _print_fitting("Whole run", [*_columns(documents), proven])
-    first = documents[0]["policy"]
-    print(
-        f"÷: times less imbalance than {first}. idle: mean over steps of 1 - mean/max load.\n"
-        "barrier: share of worker time spent waiting at the barrier. energy: two-phase\n"
-        "reading, then averaged. proven: share of the run's solved steps whose optimum\n"
-        "was proven."
-    )
+    _print_fitting("Whole run", [*_columns(documents, metrics), proven])
+    names = [name for name, _ in METRICS.columns()] if metrics is None else metrics
+    legend = [text for name, text in _LEGEND.items() if name in names]
+    if "avg_imbalance" in names:
+        legend.insert(0, f"÷: times less imbalance than {documents[0]['policy']}.")
+    print_sentences(*legend, "proven: share of the run's solved steps whose optimum was proven.")
+
+
+def print_sentences(*sentences: str) -> None:
+    """Print sentences as one paragraph."""
+    print(textwrap.fill(" ".join(sentences), min(_PROSE_WIDTH, console().width)))
 
 
 def run_cells(name: str, documents: Sequence[Document]) -> Cells:
@@ -38,11 +58,19 @@ def run_cells(name: str, documents: Sequence[Document]) -> Cells:
     return name, [str(document[name]) for document in documents]
 
 
-def metric_cells(table: MetricTable[Any], documents: Sequence[Document]) -> list[Cells]:
+def metric_cells(
+    table: MetricTable[Any],
+    documents: Sequence[Document],
+    metrics: Sequence[str] | None = None,
+) -> list[Cells]:
     """Return the columns of a table of metrics, one line per document of a run."""
+    if metrics is None:
+        columns = table.columns()
+    else:
+        columns = [(name, table.column(name)) for name in metrics]
     return [
         (column.heading, [_cell(column, document.get(name)) for document in documents])
-        for name, column in table.columns()
+        for name, column in columns
     ]
 
 
@@ -52,11 +80,14 @@ def _cell(column: Column, value: float | None) -> str:
     return number(value if value is None or column.factor == 1 else value * column.factor)
 
 
-def _columns(documents: Sequence[Document]) -> list[Cells]:
-    columns = [run_cells("policy", documents), *metric_cells(METRICS, documents)]
+def _columns(documents: Sequence[Document], metrics: Sequence[str] | None) -> list[Cells]:
+    columns = metric_cells(METRICS, documents, metrics)
     imbalances = [document.get("avg_imbalance") for document in documents]
-    columns.insert(2, ("÷", [_ratio(imbalances[0], value) for value in imbalances]))
-    return columns
+    ratios = "÷", [_ratio(imbalances[0], value) for value in imbalances]
+    headings = [heading for heading, _ in columns]
+    if (heading := METRICS.column("avg_imbalance").heading) in headings:
+        columns.insert(headings.index(heading) + 1, ratios)
+    return [run_cells("policy", documents), *columns]
 
 
 def _print_fitting(title: str, columns: Sequence[Cells]) -> None:

@@ -6,7 +6,7 @@ studies, texts of reports, confidence intervals. A metric that is not defined on
 no completed request, no trajectory kept) is None, never 0 or NaN.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeAlias, TypeVar
@@ -15,6 +15,7 @@ import numpy as np
 
 from bfio.common.statistics import half_width
 from formulations.arrays import FloatArray, IntArray
+from formulations.errors import InputError, use_one_of
 
 Value: TypeAlias = int | float | None
 Record = TypeVar("Record")
@@ -216,10 +217,25 @@ class MetricTable(Generic[Record]):
             for name, average in self.averages(record).items()
         }
 
-    def columns(self) -> list[tuple[str, Column]]:
-        """Return names and columns of the metrics that have a column."""
+    def columns(self, more: Sequence[str] = ()) -> list[tuple[str, Column]]:
+        """Return names and columns of the metrics that have a column, and of some ``more``."""
         shown = [(metric.name, metric.column) for metric in self if metric.column is not None]
-        return sorted(shown, key=lambda entry: entry[1].place)
+        extra = [(name, self.column(name)) for name in more if name not in dict(shown)]
+        return [*sorted(shown, key=lambda entry: entry[1].place), *extra]
+
+    def column(self, name: str) -> Column:
+        """Return the column of a metric; one that has none gets its name and unit.
+
+        Raises
+        ------
+        InputError
+            If there is no such metric.
+        """
+        if name not in self._metrics:
+            remedy = use_one_of(name, self._metrics)
+            raise InputError("metrics", f"unknown metric {name!r}", remedy)
+        metric = self._metrics[name]
+        return metric.column or Column(f"{name}\n[{metric.unit}]")
 
     def _add(self, metric: Metric[Record]) -> None:
         if metric.name in self._metrics:

@@ -25,6 +25,15 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
 
 
+def version_and_commit() -> str:
+    """Return the version of this package, with the commit where it is a checkout."""
+    found = commit()
+    if found is None:
+        return f"bfio {_version('bfio')}"
+    changed = ", changed" if is_dirty("formulations", "bfio") else ""
+    return f"bfio {_version('bfio')} (commit {found[:9]}{changed})"
+
+
 def _version(package: str) -> str:
     try:
         return version(package)

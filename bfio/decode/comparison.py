@@ -14,6 +14,7 @@ from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
 from bfio.decode.run import Run
+from bfio.decode.settings import settings
 from bfio.decode.simulation import describe_run, simulate
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
@@ -35,11 +36,22 @@ class Comparison:
         Their records.
     energy_model : EnergyModel
         Constants of the energy metrics.
+    workload : Workload, optional
+        The requests, for what tables and plots say of themselves.
     """
 
     labels: tuple[str, ...]
     runs: tuple[Run, ...]
     energy_model: EnergyModel = field(default_factory=EnergyModel)
+    workload: Workload | None = None
+
+    @property
+    def settings(self) -> str:
+        """One line: requests, machine, arrivals, look-ahead, predictor, seed, version."""
+        if self.workload is None:
+            return ""
+        first = self.runs[0]
+        return settings(self.workload, first.cluster, [run.options for run in self.runs])
 
     def documents(self) -> list[dict[str, Any]]:
         """Return one JSON document per policy; see `bfio.decode.simulation.describe_run`."""
@@ -86,7 +98,7 @@ def compare(
     """
     task = RunTask(workload, cluster, policy_options, engine, options or RunOptions())
     runs = compare_each(task, policies, jobs=jobs, progress=progress)
-    return Comparison(tuple(policies), tuple(runs), energy_model or EnergyModel())
+    return Comparison(tuple(policies), tuple(runs), energy_model or EnergyModel(), workload)
 
 
 @dataclass(frozen=True)

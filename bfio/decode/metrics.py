@@ -77,6 +77,12 @@ class RunPart:
         return self.run.start_s[self.run.start_step[self.completed]] - self._origin_s
 
     @cached_property
+    def first_tokens(self) -> FloatArray:
+        """Time from arrival or reveal to the first token of each completed request [s]."""
+        run, ids = self.run, self.completed
+        return run.end_s()[run.start_step[ids]] - self._origin_s
+
+    @cached_property
     def latencies(self) -> FloatArray:
         """Time from arrival or reveal to the last token of each completed request [s]."""
         return self._finish_s - self._origin_s
@@ -282,6 +288,16 @@ def _delay_mean(part: RunPart) -> Average:
 @METRICS.metric("queueing_delay_p95_s", "s", "95th percentile of that time")
 def _delay_p95(part: RunPart) -> Value:
     return _percentile(part.delays, 95)
+
+
+@METRICS.average("ttft_mean_s", "s", "mean time from arrival or reveal to the first token (TTFT)")
+def _first_token_mean(part: RunPart) -> Average:
+    return Average(part.first_tokens)
+
+
+@METRICS.metric("ttft_p95_s", "s", "95th percentile of that time")
+def _first_token_p95(part: RunPart) -> Value:
+    return _percentile(part.first_tokens, 95)
 
 
 @METRICS.average("latency_mean_s", "s", "mean time from arrival or reveal to the last token")

@@ -1,6 +1,7 @@
 """Plots of runs: load trajectories, idle fractions, regrets; matplotlib without a screen."""
 
 import math
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,7 @@ def trajectory_figure(comparison: "Comparison") -> Figure:
         for panel in panels[num_panels:]:
             panel.set_visible(False)
         figure.suptitle("Load of each worker; black: the fullest, which sets the step's length")
-        figure.supxlabel("step (shaded: steady part)")
+        figure.supxlabel(f"step (shaded: steady part)\n{_small(comparison.settings)}")
         figure.supylabel("load [tokens]")
     return figure
 
@@ -86,6 +87,7 @@ def idle_fraction_figure(comparison: "Comparison") -> Figure:
             100 * (_idle_fractions(run) if part == "whole run" else _idle_fractions(run)[mask])
             for run, mask in zip(comparison.runs, masks, strict=True)
         ]
+        figure.suptitle(_small(comparison.settings), fontsize="small")
         spread.boxplot(idle, tick_labels=comparison.labels, showfliers=False)
         spread.tick_params(axis="x", labelrotation=30)
         spread.set_title(f"{part}: quartiles over steps")
@@ -95,6 +97,11 @@ def idle_fraction_figure(comparison: "Comparison") -> Figure:
         over_time.set_ylim(bottom=0)
         over_time.legend(loc="upper left", ncols=3)
     return figure
+
+
+def _small(settings: str) -> str:
+    """Return the settings in lines that fit below a figure."""
+    return textwrap.fill(settings, 110)
 
 
 def regret_figure(report: "GapReport", label: str) -> Figure:

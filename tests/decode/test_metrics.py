@@ -49,6 +49,9 @@ def test_hand_computed_metrics() -> None:
         "tpot_p99_s": tpot[1] + 0.98 * (tpot[2] - tpot[1]),
         "queueing_delay_mean_s": 5.5 / 3,
         "queueing_delay_p95_s": 0.9 * 5.5,
+        # First steps end at 2.5, 2.5 and 8.5.
+        "ttft_mean_s": 13.5 / 3,
+        "ttft_p95_s": 2.5 + 0.9 * 6,
         "latency_mean_s": (5.5 + 8.5 + 8.5) / 3,
         "latency_p95_s": 8.5,
     }

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from bfio.workloads.workload import Workload
 
 DEFAULT_POLICIES = "fcfs,jsq-tokens,br-0,br-h,bf-io"
+#: What a table shows besides its usual columns if requests come at their arrival times.
+_TIMED_METRICS = ("latency_mean_s", "latency_p95_s", "ttft_mean_s", "queueing_delay_mean_s")
 
 _DESCRIPTION = """\
 Run several policies on the same requests and print the table of BF-IO: imbalance, gap, idle
@@ -37,6 +39,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"policies to compare (default {DEFAULT_POLICIES})",
     )
     parser.add_argument(
+        "--metrics",
+        metavar="A,B,C",
+        help="metrics the table shows, as --json names them (default: those of BF-IO's table; "
+        "with timed arrivals also latency, TTFT and queueing delay)",
+    )
+    parser.add_argument(
         "--output", default="out", metavar="DIR", help="folder of the plots (default out)"
     )
     parser.add_argument("--no-plots", action="store_true", help="write no plots")
@@ -49,6 +57,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def run_and_show(args: argparse.Namespace) -> int:
     """Compare the policies asked for; print the table and write the plots."""
     folder = plot_folder(args)
+    _metrics(args)
     workload = options.workload_from(args)
     policies = [name.strip() for name in args.policies.split(",") if name.strip()]
     comparison, failure = _run_policies(args, workload, policies)
@@ -93,14 +102,16 @@ def _run_policies(
             if not runs:
                 raise
             failure = error
-    return Comparison(tuple(policies[: len(runs)]), tuple(runs), energy_model), failure
+    done = tuple(policies[: len(runs)])
+    return Comparison(done, tuple(runs), energy_model, workload), failure
 
 
 def _show(
     args: argparse.Namespace, workload: "Workload", comparison: "Comparison", plots: list[Path]
 ) -> None:
-    from bfio.cli.tables import print_comparison
+    from bfio.cli.tables import print_comparison, print_sentences
     from bfio.common.provenance import versions
+    from bfio.decode.settings import remarks
 
     documents = comparison.documents()
     if args.json:
@@ -110,9 +121,26 @@ def _show(
             {"policies": documents, "workload": source, "plots": names, "versions": versions()}
         )
         return
-    print_comparison(documents)
+    print_sentences(comparison.settings)
+    print_comparison(documents, _metrics(args))
+    for remark in remarks(workload, comparison.runs):
+        print_sentences(remark)
     for path in plots:
         print(f"plot: {path}")
+
+
+def _metrics(args: argparse.Namespace) -> list[str] | None:
+    """Return the metrics that the table is to show; None for those it always shows."""
+    from bfio.decode.metrics import METRICS
+
+    if args.metrics is not None:
+        names = [name.strip() for name in args.metrics.split(",") if name.strip()]
+        for name in names:
+            METRICS.column(name)
+        return names
+    if args.arrivals == "timed":
+        return [name for name, _ in METRICS.columns(_TIMED_METRICS)]
+    return None
 
 
 def _write_plots(folder: Path, comparison: "Comparison") -> list[Path]:

@@ -115,6 +115,11 @@ def _show(
         tail = {"workload": dict(workload.provenance), "plots": [str(p) for p in plots]}
         print_json(head | document | tail | {"versions": versions()})
         return
+    from bfio.cli.tables import print_sentences
+    from bfio.decode.settings import settings
+
+    run_options = options.run_options_from(args)
+    print_sentences(settings(workload, options.cluster_from(args), [run_options]))
     _print(args.policy, args.gap_horizon, document)
     for path in plots:
         print(f"plot: {path}")

@@ -28,8 +28,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from bfio.cli.tables import print_sentences
     from bfio.common.provenance import versions
     from bfio.decode.observers import ProgressObserver
+    from bfio.decode.settings import remarks, settings
     from bfio.decode.simulation import describe_run, simulate
 
     energy_model = options.energy_from(args)
@@ -52,7 +54,10 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(document | {"workload": dict(workload.provenance), "versions": versions()})
     else:
+        print_sentences(settings(workload, run.cluster, [run.options]))
         _print(document)
+        for remark in remarks(workload, [run]):
+            print_sentences(remark)
     return INTERRUPTED if interrupted else DONE
 
 

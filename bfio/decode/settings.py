@@ -1,0 +1,108 @@
+"""What a table or plot of runs is about, in one line, and what its reader might not expect."""
+
+from collections.abc import Iterator, Sequence
+
+from bfio.common.provenance import version_and_commit
+from bfio.decode.cluster import Cluster
+from bfio.decode.options import Arrivals, Dispatch, RunOptions
+from bfio.decode.run import Run
+from bfio.workloads.workload import Workload
+
+#: Rows of a trace that are no requests of a run, and what is said of them.
+_LEFT_OUT = {"dropped_zero_output": "without output dropped", "skipped_bad_rows": "bad skipped"}
+
+
+def settings(workload: Workload, cluster: Cluster, options: Sequence[RunOptions]) -> str:
+    """Return one line that says what runs on one workload and machine are made of.
+
+    Parameters
+    ----------
+    workload : Workload
+        The requests.
+    cluster : Cluster
+        The machine.
+    options : sequence of RunOptions
+        How each run is made; they differ in the look-ahead only.
+    """
+    first = options[0]
+    parts = [
+        _requests(workload),
+        f"{cluster.workers}x{cluster.slots} (workers x slots)",
+        _arrivals(first),
+        _look_ahead(options),
+        f"predictor {getattr(first.predictor, 'name', first.predictor)}",
+        f"seed {first.seed}",
+        version_and_commit(),
+    ]
+    if first.dispatch is Dispatch.IMMEDIATE:
+        parts.insert(3, "immediate dispatch")
+    if first.steps is not None:
+        parts.insert(3, f"at most {first.steps:,} steps")
+    return ", ".join(parts)
+
+
+def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
+    """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
+    if workload.arrival_times is not None and runs[0].options.arrivals is Arrivals.POOL:
+        yield (
+            "The requests have arrival times, which are not used: a pool refills as requests "
+            "start. --arrivals timed uses them."
+        )
+    for run in runs:
+        reason = no_steady_part(run)
+        if reason is not None:
+            who = "No run has" if all(map(no_steady_part, runs)) else f"{run.policy} has"
+            yield f"{who} a steady part: {reason}."
+            break
+    drains = [drain_share(run) for run in runs if no_steady_part(run) is None]
+    if drains:
+        lowest, highest = (f"{100 * share:.0f}" for share in (min(drains), max(drains)))
+        share = lowest if lowest == highest else f"{lowest} to {highest}"
+        yield (
+            f"The whole run includes its end, {share} % of the steps, in which no request waits "
+            "and slots stay empty: what is left there depends on what a policy kept for last. "
+            "Policies are compared by the steady part."
+        )
+
+
+def no_steady_part(run: Run) -> str | None:
+    """Return why a run has no steady part (`Run.steady_mask`), or None if it has one."""
+    if run.steady_mask() is not None:
+        return None
+    slots = run.cluster.total_slots
+    if run.steps == 0:
+        return "no step was run"
+    if run.num_requests < slots:
+        return f"{run.num_requests:,} requests never fill {slots:,} slots"
+    if run.options.arrivals is Arrivals.TIMED:
+        return "at their arrival times, requests never waited while all slots were full"
+    return "no request waited while all slots were full"
+
+
+def drain_share(run: Run) -> float:
+    """Return the share of a run's steps that come after its steady part, which it has."""
+    steady = run.steady_mask()
+    assert steady is not None
+    return 1 - (int(steady.nonzero()[0][-1]) + 1) / run.steps
+
+
+def _requests(workload: Workload) -> str:
+    text = f"{workload.name}: {len(workload):,} requests"
+    left_out = [
+        f"{count:,} {words}"
+        for key, words in _LEFT_OUT.items()
+        if isinstance(count := workload.provenance.get(key), int) and count
+    ]
+    return f"{text} ({', '.join(left_out)})" if left_out else text
+
+
+def _arrivals(options: RunOptions) -> str:
+    if options.arrivals is Arrivals.POOL:
+        return f"pool of {options.pool:,}"
+    rate = "" if options.rate_scale == 1 else f" at {float(options.rate_scale):g} times their rate"
+    return f"timed arrivals{rate}"
+
+
+def _look_ahead(options: Sequence[RunOptions]) -> str:
+    horizons = sorted({entry.horizon for entry in options})
+    return f"look-ahead {' to '.join(str(h) for h in (horizons[0], *horizons[1:][-1:]))}"

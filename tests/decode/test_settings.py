@@ -1,0 +1,121 @@
+"""The line of settings above tables, and what is said below them."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from bfio.cli.main import main
+from bfio.decode.cluster import Cluster
+from bfio.decode.comparison import compare
+from bfio.decode.metrics import METRICS, measure
+from bfio.decode.options import Arrivals, Dispatch, RunOptions
+from bfio.decode.settings import drain_share, no_steady_part, remarks, settings
+from bfio.decode.simulation import simulate
+from bfio.workloads import Workload, read_trace
+
+LONG = Workload([5] * 12, [1, 4, 2, 3] * 3, name="long")
+TIMED = Workload([5] * 3, [2, 2, 2], tuple(map(Fraction, (0, 100, 200))), name="timed")
+
+
+def test_settings_name_everything(tmp_path: Path) -> None:
+    """Requests and those left out, machine, arrivals, look-ahead, predictor, seed, version."""
+    path = tmp_path / "mine.csv"
+    path.write_text("arrival_time_s,prompt_tokens,output_tokens\n0,5,2\n1,5,0\n2,x,3\n")
+    workload = read_trace(path, skip_bad_rows=True)
+    options = RunOptions(
+        pool=7, seed=3, predictor="oracle", steps=1000, dispatch=Dispatch.IMMEDIATE
+    )
+    line = settings(workload, Cluster(2, 3), [options, RunOptions(horizon=20)])
+    assert line.startswith(
+        "mine: 1 requests (1 without output dropped, 1 bad skipped), 2x3 (workers x slots), "
+        "pool of 7, at most 1,000 steps, immediate dispatch, look-ahead 0 to 20, "
+        "predictor oracle, seed 3, bfio "
+    )
+    timed = settings(
+        workload, Cluster(2, 3), [RunOptions(arrivals=Arrivals.TIMED, rate_scale=Fraction(5, 2))]
+    )
+    assert "timed arrivals at 2.5 times their rate, look-ahead 0, predictor none" in timed
+
+
+@pytest.mark.parametrize(
+    ("workload", "slots", "options", "reason"),
+    [
+        (LONG, 3, RunOptions(), None),
+        (LONG, 13, RunOptions(), "12 requests never fill 26 slots"),
+        (LONG, 6, RunOptions(), "no request waited while all slots were full"),
+        (LONG, 3, RunOptions(steps=0), "no step was run"),
+        (
+            TIMED,
+            1,
+            RunOptions(arrivals=Arrivals.TIMED),
+            "at their arrival times, requests never waited",
+        ),
+    ],
+)
+def test_why_there_is_no_steady_part(
+    workload: Workload, slots: int, options: RunOptions, reason: str | None
+) -> None:
+    """One sentence, true of the run."""
+    run = simulate(workload, "fcfs", Cluster(2, slots), options=options)
+    found = no_steady_part(run)
+    assert (found is None) == (reason is None)
+    if reason is not None:
+        assert reason in str(found)
+        assert any(reason in remark for remark in remarks(workload, [run]))
+
+
+def test_the_drain_is_explained() -> None:
+    """The share of steps after the last one in which a request waits."""
+    runs = compare(LONG, ["fcfs", "br-0"], Cluster(1, 3), pool=4).runs
+    last = max(i for i, waiting in enumerate(runs[0].waiting.tolist()) if waiting)
+    assert drain_share(runs[0]) == pytest.approx(1 - (last + 1) / runs[0].steps)
+    (remark,) = remarks(LONG, runs)
+    assert remark.startswith("The whole run includes its end, ")
+
+
+def test_unused_arrival_times_are_told() -> None:
+    """With the flag that uses them."""
+    pooled = simulate(TIMED, "fcfs", Cluster(1, 1))
+    assert any("--arrivals timed uses them" in remark for remark in remarks(TIMED, [pooled]))
+    timed = simulate(TIMED, "fcfs", Cluster(1, 1), arrivals="timed")
+    assert not any("--arrivals" in remark for remark in remarks(TIMED, [timed]))
+
+
+def test_time_to_first_token() -> None:
+    """It ends with the first step of a request, latency with its last."""
+    run = simulate(
+        TIMED, "fcfs", Cluster(1, 1, step_overhead_s=1.0, token_time_s=0.0), arrivals="timed"
+    )
+    found = measure(run)
+    assert found["ttft_mean_s"] == 1
+    assert found["ttft_p95_s"] == 1
+    assert found["latency_mean_s"] == 2
+    assert found["queueing_delay_mean_s"] == 0
+
+
+def test_chosen_metrics(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only what is asked for is shown; a slip is told before anything runs."""
+    small = ["compare", "--requests", "40", "--workers", "2", "--slots", "4", "--no-plots"]
+    assert main([*small, "--policies", "fcfs,br-0", "--metrics", "ttft_p95_s,max_waiting"]) == 0
+    shown = capsys.readouterr().out
+    assert "ttft_p95_s" in shown
+    assert "AvgImbalance" not in shown
+    assert "÷" not in shown
+    assert main([*small, "--metrics", "latency_meen_s"]) == 2
+    assert (
+        "unknown metric 'latency_meen_s'; did you mean latency_mean_s" in capsys.readouterr().err
+    )
+
+
+def test_timed_arrivals_show_latencies(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Latency, time to first token and queueing delay, without being asked for."""
+    monkeypatch.setenv("COLUMNS", "200")
+    small = ["compare", "--requests", "40", "--workers", "2", "--slots", "4", "--no-plots"]
+    assert main([*small, "--policies", "fcfs", "--arrivals", "timed"]) == 0
+    shown = capsys.readouterr().out
+    for name in ("latency_mean", "ttft_mean", "queueing_delay"):
+        assert name in shown
+    assert {name for name, _ in METRICS.columns()}.isdisjoint({"ttft_mean_s"})
