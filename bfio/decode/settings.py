@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import Cluster
-from bfio.decode.options import Arrivals, Dispatch, RunOptions
+from bfio.decode.options import ArrivalMode, Dispatch, RunOptions
 from bfio.decode.run import Run
 from bfio.workloads.workload import Workload
 
@@ -43,7 +43,7 @@ def settings(workload: Workload, cluster: Cluster, options: Sequence[RunOptions]
 
 def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
     """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
-    if workload.arrival_times is not None and runs[0].options.arrivals is Arrivals.POOL:
+    if workload.arrival_times is not None and runs[0].options.arrivals is ArrivalMode.POOL:
         yield (
             "The requests have arrival times, which are not used: a pool refills as requests "
             "start. --arrivals timed uses them."
@@ -74,7 +74,7 @@ def no_steady_part(run: Run) -> str | None:
         return "no step was run"
     if run.num_requests < slots:
         return f"{run.num_requests:,} requests never fill {slots:,} slots"
-    if run.options.arrivals is Arrivals.TIMED:
+    if run.options.arrivals is ArrivalMode.TIMED:
         return "at their arrival times, requests never waited while all slots were full"
     return "no request waited while all slots were full"
 
@@ -97,7 +97,7 @@ def _requests(workload: Workload) -> str:
 
 
 def _arrivals(options: RunOptions) -> str:
-    if options.arrivals is Arrivals.POOL:
+    if options.arrivals is ArrivalMode.POOL:
         return f"pool of {options.pool:,}"
     rate = "" if options.rate_scale == 1 else f" at {float(options.rate_scale):g} times their rate"
     return f"timed arrivals{rate}"

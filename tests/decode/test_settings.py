@@ -3,19 +3,20 @@
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bfio.cli.main import main
 from bfio.decode.cluster import Cluster
 from bfio.decode.comparison import compare
 from bfio.decode.metrics import METRICS, measure
-from bfio.decode.options import Arrivals, Dispatch, RunOptions
+from bfio.decode.options import ArrivalMode, Dispatch, RunOptions
 from bfio.decode.settings import drain_share, no_steady_part, remarks, settings
 from bfio.decode.simulation import simulate
 from bfio.workloads import Workload, read_trace
 
-LONG = Workload([5] * 12, [1, 4, 2, 3] * 3, name="long")
-TIMED = Workload([5] * 3, [2, 2, 2], tuple(map(Fraction, (0, 100, 200))), name="timed")
+LONG = Workload(np.full(12, 5), np.array([1, 4, 2, 3] * 3), name="long")
+TIMED = Workload(np.full(3, 5), np.full(3, 2), tuple(map(Fraction, (0, 100, 200))), name="timed")
 
 
 def test_settings_name_everything(tmp_path: Path) -> None:
@@ -33,7 +34,9 @@ def test_settings_name_everything(tmp_path: Path) -> None:
         "predictor oracle, seed 3, bfio "
     )
     timed = settings(
-        workload, Cluster(2, 3), [RunOptions(arrivals=Arrivals.TIMED, rate_scale=Fraction(5, 2))]
+        workload,
+        Cluster(2, 3),
+        [RunOptions(arrivals=ArrivalMode.TIMED, rate_scale=Fraction(5, 2))],
     )
     assert "timed arrivals at 2.5 times their rate, look-ahead 0, predictor none" in timed
 
@@ -48,7 +51,7 @@ def test_settings_name_everything(tmp_path: Path) -> None:
         (
             TIMED,
             1,
-            RunOptions(arrivals=Arrivals.TIMED),
+            RunOptions(arrivals=ArrivalMode.TIMED),
             "at their arrival times, requests never waited",
         ),
     ],
