@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Any, Self, TypeVar
 
 from formulations.documents import parse_json, shown
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -44,10 +44,10 @@ def member(kind: type[E], value: object, where: str) -> E:
     Raises
     ------
     InputError
-        If there is none, naming all that there are.
+        If there is none, naming all that there are, and a close one.
     """
     try:
         return kind(value)  # type: ignore[arg-type]
     except ValueError:
-        known = ", ".join(kind)
-        raise InputError(where, f"{shown(value)} is unknown", f"use one of {known}") from None
+        remedy = use_one_of(str(value), kind)
+        raise InputError(where, f"{shown(value)} is unknown", remedy) from None

@@ -15,6 +15,7 @@ from bfio.studies.row import Value
 from bfio.studies.study import Grid, Smoke, Study
 from formulations.arrays import integer
 from formulations.errors import InputError, use_one_of
+from formulations.problem_data import member
 
 _TOP = ("name", "question", "computes", "data", "fixed", "grid", "limits", "smoke", "report")
 _MAX_RANGE = 100_000
@@ -203,14 +204,7 @@ def _tables(value: Any, where: str) -> tuple[Mapping[str, Value], ...]:
 
 
 def _word(kind: type[_Word]) -> Callable[[Any, str], _Word]:
-    def read(value: Any, where: str) -> _Word:
-        try:
-            return kind(_text(value, where))
-        except ValueError:
-            known = ", ".join(word.value for word in kind)
-            raise InputError(where, f"{value!r} is unknown", f"use one of {known}") from None
-
-    return read
+    return lambda value, where: member(kind, _text(value, where), where)
 
 
 def _known(entries: Mapping[str, Any], names: Sequence[str], prefix: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.backends.interface import Outcome, Program, SolveLimits
-from formulations.errors import CapabilityError
+from formulations.errors import CapabilityError, use_one_of
 from formulations.results import BoundKind, Termination
 
 #: Tried in this order when no solver is named; one that is not our HiGHS backend comes first.
@@ -72,9 +72,8 @@ class PyomoSolver:
 
         known = [name for name in SolverFactory if name != "ipopt"]
         if self.solver is not None and self.solver not in known:
-            raise CapabilityError(
-                self.name, "Pyomo knows no such solver", f"use one of {', '.join(known)}"
-            )
+            remedy = use_one_of(self.solver, known)
+            raise CapabilityError(self.name, "Pyomo knows no such solver", remedy)
         for name in (self.solver,) if self.solver else PREFERRED:
             solver = SolverFactory(name)
             if solver is not None and solver.available():

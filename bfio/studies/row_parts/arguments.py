@@ -60,9 +60,8 @@ class Arguments:
         """Return one of several words; the first if not given and there is no other default."""
         value = self.text(name, known[0] if default is None else default)
         if value not in known:
-            raise InputError(
-                f"argument {name}", f"{value!r} is unknown", f"use one of {', '.join(known)}"
-            )
+            remedy = use_one_of(value, known)
+            raise InputError(f"argument {name}", f"{value!r} is unknown", remedy)
         return value
 
     def whole(self, name: str, default: int, *, minimum: int = 0, maximum: int = MAX_WHOLE) -> int:
