@@ -19,7 +19,7 @@ from enum import StrEnum
 
 from bfio.common.memory_fit import refuse_oversized
 from bfio.wait.instance import StageInstance
-from bfio.wait.machine.first_come import BatchLimits, Candidates, choose, num_kept
+from bfio.wait.machine.first_come import BatchLimits, Eligible, choose, num_kept
 from bfio.wait.policy import Decision, StageState
 from formulations.arrays import integer
 from formulations.errors import InputError
@@ -81,7 +81,7 @@ class FirstComeFirstServed:
 
     def __call__(self, state: StageState) -> Decision:
         """Return the next batch and whom to evict before it."""
-        there = Candidates(state.held, state.waiting, state.instance.prompt, state.stage)
+        there = Eligible(state.held, state.waiting, state.instance.prompt, state.stage)
         limits = self.limits(state.instance.memory)
         tokens = sum(int(there.prompt[i] + there.stage[i]) for i in state.held)
         kept, tokens = num_kept(limits, there, tokens)
@@ -90,7 +90,7 @@ class FirstComeFirstServed:
             # Who has just lost everything waits again, before all later arrivals.
             stage = state.stage.copy()
             stage[evicted] = 0
-            there = Candidates(state.held[:kept], [*evicted, *state.waiting], there.prompt, stage)
+            there = Eligible(state.held[:kept], [*evicted, *state.waiting], there.prompt, stage)
         batch = [0] * (len(there.held) + len(there.waiting))
         count = choose(limits, there, tokens, len(evicted) > 0, batch)
         return Decision(batch[:count], evicted[::-1])

@@ -50,7 +50,7 @@ class BatchLimits(NamedTuple):
     memory: int
 
 
-class Candidates(NamedTuple):
+class Eligible(NamedTuple):
     """Who is there, in order of arrival, and for each request its prompt and its next stage."""
 
     held: Row
@@ -60,7 +60,7 @@ class Candidates(NamedTuple):
 
 
 @compilable
-def num_kept(limits: BatchLimits, there: Candidates, tokens: int) -> tuple[int, int]:
+def num_kept(limits: BatchLimits, there: Eligible, tokens: int) -> tuple[int, int]:
     """Return how many of those that hold something can go on together, and their tokens.
 
     The last to have arrived must go.
@@ -80,7 +80,7 @@ def num_kept(limits: BatchLimits, there: Candidates, tokens: int) -> tuple[int, 
 
 
 @compilable
-def num_starts(limits: BatchLimits, there: Candidates, tokens: int) -> int:
+def num_starts(limits: BatchLimits, there: Eligible, tokens: int) -> int:
     """Return how many may start: in order of arrival, up to the first for whom there is no room.
 
     Parameters
@@ -103,7 +103,7 @@ def num_starts(limits: BatchLimits, there: Candidates, tokens: int) -> int:
 
 @compilable
 def choose(
-    limits: BatchLimits, there: Candidates, tokens: int, has_evicted: bool, batch: Filled
+    limits: BatchLimits, there: Eligible, tokens: int, has_evicted: bool, batch: Filled
 ) -> int:
     """Write the next batch to ``batch`` and return how many it has.
 
@@ -135,7 +135,7 @@ def choose(
 @compilable
 def fill(
     limits: BatchLimits,
-    there: Candidates,
+    there: Eligible,
     some: Row,
     most: int,
     begun: tuple[int, int],
@@ -162,23 +162,23 @@ def fill(
 
 
 @compilable
-def candidates(course: Course, presence: Presence) -> Candidates:
+def eligible(course: Course, presence: Presence) -> Eligible:
     """Return who is there."""
     counters, line = course.counters, presence.line
     first, after = counters[COMPLETED], counters[COMPLETED] + counters[HOLDING]
     waiting = line[after : counters[REVEALED]]
-    return Candidates(line[first:after], waiting, course.prompt, presence.stage)
+    return Eligible(line[first:after], waiting, course.prompt, presence.stage)
 
 
 @compilable
 def decide(course: Course, presence: Presence, limits: BatchLimits, batch: Filled) -> int:
     """Evict who must go and write the next batch; return how many it has."""
-    there, counters = candidates(course, presence), course.counters
+    there, counters = eligible(course, presence), course.counters
     kept, tokens = num_kept(limits, there, counters[HELD_TOKENS])
     evicted = len(there.held) - kept
     for k in range(len(there.held) - 1, kept - 1, -1):
         evict(course, presence, there.held[k])
-    return choose(limits, candidates(course, presence), tokens, evicted > 0, batch)
+    return choose(limits, eligible(course, presence), tokens, evicted > 0, batch)
 
 
 def run_first_come(
