@@ -9,31 +9,15 @@ import numpy as np
 from bfio.common.answers import checked_choice
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics, users_code
-from bfio.kvcache.machine.phases import (
-    admit,
-    close_batch,
-    close_gaps,
-    is_over,
-    leave_open,
-    open_batch,
-)
+from bfio.kvcache.machine.phases import admit, close_gaps, run_batches
 from bfio.kvcache.machine.state import (
-    ARRIVAL,
     BATCH,
-    BELIEVED,
     CHANGES,
     CLOCK,
-    END,
-    GOES_ON,
-    LEVEL,
-    NEED,
-    REQUEST,
     RUNNING,
     USED,
     WAITING,
-    State,
-    enlarged,
-    is_full,
+    WorkerState,
     new_record,
     new_state,
     order_of,
@@ -77,17 +61,8 @@ def run_reference(
     """
     settings = settings_of(instance, policy, limits, shortest_first=False)
     state = new_state(instance, believed, settings, interpreted=True)
-    record = new_record()
-    decisions = _Decisions(state, order_of(instance), policy, name, rng)
-    ended = GOES_ON
-    while ended == GOES_ON and not is_over(state):
-        if is_full(record, state):
-            record = enlarged(record, state)
-        ended = open_batch(state, record, rng)
-        if ended == GOES_ON:
-            decisions.start_requests()
-            ended = close_batch(state, record)
-    leave_open(state, record)
+    decisions = _Decisions(order_of(instance), policy, name, rng)
+    ended, record = run_batches(state, new_record(), decisions.start_requests, rng)
     statistics = policy_statistics(policy, name)
     return finished_run(
         instance, name, state, record, ended, engine=Engine.REFERENCE, statistics=statistics
@@ -98,18 +73,12 @@ class _Decisions:
     """What the policy is shown and what it answers."""
 
     def __init__(
-        self,
-        state: State,
-        order: IntArray,
-        policy: CachePolicy,
-        name: str,
-        rng: np.random.Generator,
+        self, order: IntArray, policy: CachePolicy, name: str, rng: np.random.Generator
     ) -> None:
-        self.state, self.order, self.rng = state, order, rng
-        self.policy, self.name = policy, name
+        self.order, self.policy, self.name, self.rng = order, policy, name, rng
         self.seen: tuple[int, Waiting] | None = None
 
-    def start_requests(self) -> None:
+    def start_requests(self, state: WorkerState) -> None:
         """Let the requests start that the policy chooses.
 
         Raises
@@ -117,17 +86,17 @@ class _Decisions:
         InputError
             If the policy raises, or its answer is no choice or does not fit.
         """
-        state, counters = self.state, self.state.counters
+        counters = state.counters
         num_waiting = int(counters[WAITING])
         if num_waiting == 0:
             return
         where = f"policy {self.name}, clock {int(counters[CLOCK])}"
         with users_code(where, remedy="mend the policy"):
-            answer = self.policy(self.shown())
+            answer = self.policy(self.shown(state))
         positions = checked_choice(answer, range(num_waiting), where, "position")
         if not positions:
             return
-        needed = counters[USED] + state.requests[NEED, state.queue[positions]].sum()
+        needed = counters[USED] + state.requests.need[state.queue[positions]].sum()
         if needed > state.settings.memory:
             excess = needed - state.settings.memory
             what = f"the batch would exceed the memory by {excess} tokens"
@@ -136,26 +105,26 @@ class _Decisions:
             admit(state, position)
         close_gaps(state)
 
-    def shown(self) -> CacheState:
+    def shown(self, state: WorkerState) -> CacheState:
         """Return read-only copies, so that nothing a policy does reaches the run."""
-        state, counters = self.state, self.state.counters
-        running = state.active[:, : counters[RUNNING]]
-        running = running[:, np.argsort(running[REQUEST])]
+        counters = state.counters
+        numbers = state.running.request[: counters[RUNNING]]
+        by_arrival = np.argsort(numbers)
         return CacheState(
             clock=int(counters[CLOCK]),
             memory=state.settings.memory,
-            waiting=self.waiting(),
-            running=frozen(self.order[running[REQUEST]]),
-            need=frozen(running[LEVEL] + counters[BATCH]),
-            batches_left=frozen(running[END] - counters[BATCH]),
+            waiting=self.waiting(state),
+            running=frozen(self.order[numbers[by_arrival]]),
+            need=frozen(state.running.level[by_arrival] + counters[BATCH]),
+            batches_left=frozen(state.running.end[by_arrival] - counters[BATCH]),
             rng=self.rng,
         )
 
-    def waiting(self) -> Waiting:
+    def waiting(self, state: WorkerState) -> Waiting:
         """Return those who wait, in order of arrival: the same object until they change."""
-        state, changes = self.state, int(self.state.counters[CHANGES])
+        changes = int(state.counters[CHANGES])
         if self.seen is None or self.seen[0] != changes:
-            requests = state.queue[: state.counters[WAITING]]
-            rows = (self.order, *(state.requests[row] for row in (ARRIVAL, NEED, BELIEVED)))
-            self.seen = changes, Waiting(*(frozen(row[requests]) for row in rows))
+            numbers, requests = state.queue[: state.counters[WAITING]], state.requests
+            rows = (self.order, requests.arrival, requests.need, requests.believed)
+            self.seen = changes, Waiting(*(frozen(row[numbers]) for row in rows))
         return self.seen[1]

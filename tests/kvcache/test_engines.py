@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from bfio.kvcache.feasibility import fits
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.machine.admission import fits as incremental
-from bfio.kvcache.machine.state import END
+from bfio.kvcache.machine.state import RunningRows
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheLimits, CacheRun
 from bfio.kvcache.simulation import serve
-from formulations.arrays import IntArray
 from formulations.errors import InputError
 from tests.kvcache.instances import ALGORITHMS, instances, problem
 
@@ -58,29 +57,25 @@ def test_the_incremental_test_decides_as_equation_1(
     running: list[tuple[int, int]], need: int, length: int, memory: int, batch: int
 ) -> None:
     """One pass over running sums against the sums themselves, wherever the running ones fit."""
-    active = active_table(running, batch)
+    rows = running_rows(running, batch)
     expected = fits([*running, (need, length)], memory)
-    found = incremental(active, len(running), batch, need, length, memory)
+    found = incremental(rows, len(running), batch, need, length, memory)
     # The pass looks only at batches in which the candidate is there.
     assert found == expected or not fits(running, memory)
 
 
 def test_the_incremental_test_with_hand_numbers() -> None:
     """Running: 4 tokens for 2 batches (4, 5). A candidate of 3 for 3 batches needs 7, 9, 5."""
-    active = active_table([(4, 2)], 7)
-    assert incremental(active, 1, 7, 3, 3, 9)
-    assert not incremental(active, 1, 7, 3, 3, 8)
+    rows = running_rows([(4, 2)], 7)
+    assert incremental(rows, 1, 7, 3, 3, 9)
+    assert not incremental(rows, 1, 7, 3, 3, 8)
 
 
-def active_table(running: list[tuple[int, int]], batch: int) -> IntArray:
-    """Return the kernel's table of running requests."""
-    ends = [(batch + left, need - batch) for need, left in running]
+def running_rows(running: list[tuple[int, int]], batch: int) -> RunningRows:
+    """Return the machine's rows of running requests, of (need, batches left) each."""
+    ends = sorted((batch + left, need - batch) for need, left in running)
     columns = [(i, end, end, level) for i, (end, level) in enumerate(ends)]
-    columns.sort(key=lambda column: column[END])
-    # Room for one more, as in the engine.
-    table = np.zeros((4, len(running) + 1), dtype=np.int64)
-    table[:, : len(running)] = np.array(columns, dtype=np.int64).reshape(len(running), 4).T
-    return table
+    return RunningRows(*np.array(columns, dtype=np.int64).reshape(len(columns), 4).T)
 
 
 def test_tables_grow_beyond_their_first_size() -> None:

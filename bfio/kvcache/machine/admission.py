@@ -12,18 +12,14 @@ from bfio.kvcache.look_ahead import LookAhead, Order, Scan
 from bfio.kvcache.machine.phases import admit, close_gaps, waiting_at
 from bfio.kvcache.machine.state import (
     BATCH,
-    BELIEVED,
-    END,
     LEAST_NEED,
-    LEVEL,
-    NEED,
     RUNNING,
     USED,
     WAITING,
-    State,
+    RunningRows,
+    WorkerState,
 )
 from bfio.kvcache.protection import Admission, Protection
-from formulations.arrays import IntArray
 
 
 class StartRule(NamedTuple):
@@ -53,7 +49,7 @@ def is_shortest_first(policy: LookAhead | Protection) -> bool:
 
 
 @compilable
-def start_requests(state: State, rule: StartRule) -> None:
+def start_requests(state: WorkerState, rule: StartRule) -> None:
     """Let requests start, in the order of the queue."""
     counters, memory = state.counters, state.settings.memory
     looks_ahead = rule.limit < 0
@@ -72,7 +68,7 @@ def start_requests(state: State, rule: StartRule) -> None:
         if starts:
             admit(state, position)
             continue
-        least = min(least, state.requests[NEED, request])
+        least = min(least, state.requests.need[request])
         if not rule.keeps_scanning:
             least = 0
             break
@@ -82,35 +78,35 @@ def start_requests(state: State, rule: StartRule) -> None:
 
 
 @compilable
-def is_let_in(state: State, request: int, limit: int, cap: int) -> bool:
+def is_let_in(state: WorkerState, request: int, limit: int, cap: int) -> bool:
     """Whether protection lets a request start."""
     used, running = state.counters[USED], state.counters[RUNNING]
-    has_room = used == 0 or used + state.requests[NEED, request] <= limit
+    has_room = used == 0 or used + state.requests.need[request] <= limit
     return bool(has_room and (cap == 0 or running < cap))
 
 
 @compilable
-def stays_within(state: State, request: int) -> bool:
+def stays_within(state: WorkerState, request: int) -> bool:
     """Whether Equation (1) holds for all time if a request starts."""
     counters, memory = state.counters, state.settings.memory
-    need, length = state.requests[NEED, request], state.requests[BELIEVED, request]
+    need, length = state.requests.need[request], state.requests.believed[request]
     if counters[USED] + need > memory:
         return False
-    return fits(state.active, counters[RUNNING], counters[BATCH], need, length, memory)
+    return fits(state.running, counters[RUNNING], counters[BATCH], need, length, memory)
 
 
 @compilable
-def fits(active: IntArray, running: int, batch: int, need: int, length: int, memory: int) -> bool:
+def fits(running: RunningRows, num: int, batch: int, need: int, length: int, memory: int) -> bool:
     """Test Equation (1) for one more request, from the last completion back to the first."""
     own_last = batch + length - 1
     level, count, own_open = 0, 0, True
-    for j in range(running - 1, -1, -1):
-        last = active[END, j] - 1
+    for j in range(num - 1, -1, -1):
+        last = running.end[j] - 1
         if own_open and last < own_last:
             own_open = False
             if level + count * own_last + need + length - 1 > memory:
                 return False
-        level += active[LEVEL, j]
+        level += running.level[j]
         count += 1
         if last <= own_last and level + count * last + need + last - batch > memory:
             return False

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bfio.common.compilable import compilable
-from formulations.arrays import IntArray
+from formulations.arrays import BoolArray, IntArray
 
 
 def _merge(sorted_keys: IntArray, num: int, new: IntArray) -> None:
@@ -27,45 +27,35 @@ def merge(sorted_keys: IntArray, num: int, new: IntArray) -> None:
         sorted_keys[:together].sort(kind="stable")
 
 
-def _close_up(values: IntArray, num: int, gap: int) -> int:
+def _keep(row: IntArray, num: int, stays: BoolArray) -> int:
     kept = 0
     for k in range(num):
-        if values[k] != gap:
-            values[kept] = values[k]
+        if stays[k]:
+            row[kept] = row[k]
             kept += 1
     return kept
 
 
-@compilable(compiled_as=_close_up)
-def close_up(values: IntArray, num: int, gap: int) -> int:
-    """Move those of the first ``num`` values together that are no gap; return how many."""
-    kept = values[:num][values[:num] != gap]
-    values[: len(kept)] = kept
+@compilable(compiled_as=_keep)
+def keep(row: IntArray, num: int, stays: BoolArray) -> int:
+    """Move those of the first ``num`` values together that stay; return how many."""
+    kept = row[:num][stays]
+    row[: len(kept)] = kept
     return len(kept)
 
 
-def _insert_column(table: IntArray, num: int, place: int) -> None:
-    for row in range(len(table)):
-        for k in range(num, place, -1):
-            table[row, k] = table[row, k - 1]
+def _insert(row: IntArray, num: int, place: int, value: int) -> None:
+    for k in range(num, place, -1):
+        row[k] = row[k - 1]
+    row[place] = value
 
 
-@compilable(compiled_as=_insert_column)
-def insert_column(table: IntArray, num: int, place: int) -> None:
-    """Move columns ``place..num-1`` one to the right."""
-    table[:, place + 1 : num + 1] = table[:, place:num]
-
-
-@compilable(allocates=True)
-def drop_columns(table: IntArray, num: int, marks: IntArray) -> int:
-    """Drop the columns among ``num`` whose first entry is marked; return how many stay."""
-    stay = marks[table[0, :num]] == 0
-    kept = 0
-    for row in range(len(table)):
-        values = table[row, :num][stay]
-        kept = len(values)
-        table[row, :kept] = values
-    return kept
+@compilable(compiled_as=_insert)
+def insert(row: IntArray, num: int, place: int, value: int) -> None:
+    """Put a value at a place of the first ``num``; those from there on move one to the right."""
+    if place < num:
+        row[place + 1 : num + 1] = row[place:num]
+    row[place] = value
 
 
 @compilable(allocates=True)

@@ -1,57 +1,50 @@
-"""The phases of one batch, each stated once for runs that are interpreted and compiled.
+"""The phases of one batch and their loop, stated once for runs that are interpreted and compiled.
 
 Before the decision (`open_batch`): beliefs grow that were outlived, requests are cleared if those
 that run no longer fit, arrivals are revealed. After it (`close_batch`): the batch runs, requests
 complete. Sums over the running requests are kept up to date, so that a batch costs its events.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.kvcache.batch_time import batch_duration
-from bfio.kvcache.machine.arrays import close_up, drop_columns, insert_column, merge
+from bfio.kvcache.machine.arrays import insert, keep, merge
 from bfio.kvcache.machine.state import (
     ARMED,
-    ARRIVAL,
     BATCH,
     BATCHES_LIMIT,
-    BELIEVED,
     CHANGES,
     CLEARINGS,
     CLEARINGS_LIMIT,
     CLOCK,
-    COMPLETION,
     CONTEXT,
     DRAWS,
-    END,
-    FIRST,
     GOES_ON,
     IDLE,
     IDLE_LIMIT,
     LEAST_NEED,
-    LENGTH,
-    LEVEL,
     LOOP,
-    NEED,
     NEW_PROMPT,
     NEXT_END,
     OVERFLOWS,
-    PROMPT,
     RAN_DRY,
-    REQUEST,
     REVEALED,
     RUNNING,
     SAW_ALL,
-    START,
     STAYS,
-    TRUE_END,
     USED,
     WAITING,
-    Record,
-    State,
+    CacheRecord,
+    WorkerState,
+    enlarged,
+    is_full,
 )
 from bfio.kvcache.run import StayEnd
-from formulations.arrays import IntArray
+from formulations.arrays import BoolArray, IntArray
 
 #: In the queue, in the place of the key of a request that has started.
 STARTED = -1
@@ -59,8 +52,29 @@ STARTED = -1
 COMPLETED, CLEARED, OPEN = (int(end) for end in StayEnd)
 
 
+def run_batches(
+    state: WorkerState, record: CacheRecord, rule: Any, rng: np.random.Generator
+) -> tuple[int, CacheRecord]:
+    """Serve everything, or stop; return how the run ends, and its record."""
+    ended = GOES_ON
+    while ended == GOES_ON and not is_over(state):
+        if is_full(record, state):
+            record = enlarged(record, state)
+        ended = open_batch(state, record, rng)
+        if ended == GOES_ON:
+            decide(state, rule)
+            ended = close_batch(state, record)
+    leave_open(state, record)
+    return ended, record
+
+
+def decide(state: WorkerState, rule: Callable[[WorkerState], None]) -> None:
+    """Let requests start; compiled runs have `admission.start_requests` in the place of this."""
+    rule(state)
+
+
 @compilable
-def is_over(state: State) -> bool:
+def is_over(state: WorkerState) -> bool:
     """Whether all requests have completed."""
     counters = state.counters
     return bool(
@@ -71,11 +85,11 @@ def is_over(state: State) -> bool:
 
 
 @compilable
-def open_batch(state: State, record: Record, rng: np.random.Generator) -> int:
+def open_batch(state: WorkerState, record: CacheRecord, rng: np.random.Generator) -> int:
     """Do what precedes the decision; return how the run ends, if it does."""
     counters = state.counters
     if counters[WAITING] == 0 and counters[RUNNING] == 0:
-        arrival = int(state.requests[ARRIVAL, counters[REVEALED]])
+        arrival = int(state.requests.arrival[counters[REVEALED]])
         counters[CLOCK] = max(counters[CLOCK], arrival)
     grow_beliefs(state)
     if counters[USED] > state.settings.memory:
@@ -90,7 +104,7 @@ def open_batch(state: State, record: Record, rng: np.random.Generator) -> int:
 
 
 @compilable
-def close_batch(state: State, record: Record) -> int:
+def close_batch(state: WorkerState, record: CacheRecord) -> int:
     """Do what follows the decision; return how the run ends, if it does."""
     counters, settings = state.counters, state.settings
     if counters[WAITING] == 0:
@@ -107,37 +121,39 @@ def close_batch(state: State, record: Record) -> int:
 
 
 @compilable
-def grow_beliefs(state: State) -> None:
+def grow_beliefs(state: WorkerState) -> None:
     """Believe of every request that has outlived its prediction that it ends with this batch."""
-    counters, active = state.counters, state.active
+    counters, running, requests = state.counters, state.running, state.requests
     after = counters[BATCH] + 1
-    j = 0
-    # Sorted by END, and the outlived ones all end at this batch: the order is kept.
-    while j < counters[RUNNING] and active[END, j] < after:
-        active[END, j] = after
-        request = active[REQUEST, j]
-        state.requests[BELIEVED, request] = after - state.marks[FIRST, request]
+    k = 0
+    # Sorted by end, and the outlived ones all end at this batch: the order is kept.
+    while k < counters[RUNNING] and running.end[k] < after:
+        running.end[k] = after
+        request = running.request[k]
+        requests.believed[request] = after - requests.first[request]
         counters[ARMED] = 0
-        j += 1
+        k += 1
 
 
 @compilable(allocates=True)
-def make_room(state: State, record: Record, rng: np.random.Generator) -> None:
+def make_room(state: WorkerState, record: CacheRecord, rng: np.random.Generator) -> None:
     """Clear running requests, draw by draw, until the others fit."""
     counters, settings = state.counters, state.settings
     counters[OVERFLOWS] += 1
     while True:
         counters[DRAWS] += 1
-        for request in np.sort(state.active[REQUEST, : counters[RUNNING]]):
-            state.leaving[request] = settings.clears_all or rng.random() < settings.chance
-        enqueue(state, leave(state, record, CLEARED))
+        leaves = np.ones(counters[RUNNING], np.bool_)
+        if not settings.clears_all:
+            for k in np.argsort(state.running.request[: len(leaves)]):
+                leaves[k] = rng.random() < settings.chance
+        enqueue(state, leave(state, record, leaves, CLEARED))
         if counters[USED] <= settings.memory:
             return
         counters[CLOCK] += settings.pause
 
 
 @compilable
-def note_overflow(state: State) -> int:
+def note_overflow(state: WorkerState) -> int:
     """Note an overflow and return whether it ends the run: the state has come back, or a limit.
 
     After a full clearing nothing runs, so the state is who waits and what is believed of them.
@@ -159,23 +175,23 @@ def note_overflow(state: State) -> int:
 
 
 @compilable
-def reveal_until(state: State) -> int:
+def reveal_until(state: WorkerState) -> int:
     """Return how many requests have arrived."""
     revealed, clock = int(state.counters[REVEALED]), state.counters[CLOCK]
-    while revealed < len(state.queue) and state.requests[ARRIVAL, revealed] <= clock:
+    while revealed < len(state.queue) and state.requests.arrival[revealed] <= clock:
         revealed += 1
     return revealed
 
 
 @compilable(allocates=True)
-def reveal(state: State, revealed: int) -> None:
+def reveal(state: WorkerState, revealed: int) -> None:
     """Let those wait who have arrived."""
     enqueue(state, np.arange(int(state.counters[REVEALED]), revealed))
     state.counters[REVEALED] = revealed
 
 
 @compilable(allocates=True)
-def enqueue(state: State, requests: IntArray) -> None:
+def enqueue(state: WorkerState, requests: IntArray) -> None:
     """Let requests wait, given in order of arrival.
 
     Their key in the queue is their number, or believed length first and number second.
@@ -184,7 +200,7 @@ def enqueue(state: State, requests: IntArray) -> None:
     if len(requests) == 0:
         return
     if state.settings.is_shortest_first:
-        keys = np.sort(state.requests[BELIEVED][requests] * len(state.queue) + requests)
+        keys = np.sort(state.requests.believed[requests] * len(state.queue) + requests)
     merge(state.queue, counters[WAITING], keys)
     counters[WAITING] += len(requests)
     counters[CHANGES] += 1
@@ -192,47 +208,45 @@ def enqueue(state: State, requests: IntArray) -> None:
 
 
 @compilable
-def waiting_at(state: State, position: int) -> int:
+def waiting_at(state: WorkerState, position: int) -> int:
     """Return the number of the request at a position of the queue."""
     return int(state.queue[position]) % len(state.queue)
 
 
 @compilable
-def admit(state: State, position: int) -> None:
+def admit(state: WorkerState, position: int) -> None:
     """Let the request at a position of the queue start; `close_gaps` follows."""
-    counters, active = state.counters, state.active
-    request = waiting_at(state, position)
-    batch, running = int(counters[BATCH]), int(counters[RUNNING])
-    need = int(state.requests[NEED, request])
-    end = batch + int(state.requests[BELIEVED, request])
-    true_end = batch + int(state.requests[LENGTH, request])
-    place = running
-    while place > 0 and active[END, place - 1] > end:
+    counters, running, requests = state.counters, state.running, state.requests
+    request, batch, num = waiting_at(state, position), counters[BATCH], counters[RUNNING]
+    need = int(requests.need[request])
+    end = batch + int(requests.believed[request])
+    true_end = batch + int(requests.length[request])
+    place = num
+    while place > 0 and running.end[place - 1] > end:
         place -= 1
-    if place < running:
-        insert_column(active, running, place)
-    active[REQUEST, place] = request
-    active[END, place] = end
-    active[TRUE_END, place] = true_end
-    active[LEVEL, place] = need - batch
-    state.marks[FIRST, request] = batch
-    if running == 0 or true_end < counters[NEXT_END]:
+    insert(running.request, num, place, request)
+    insert(running.end, num, place, end)
+    insert(running.true_end, num, place, true_end)
+    insert(running.level, num, place, need - batch)
+    requests.first[request] = batch
+    if num == 0 or true_end < counters[NEXT_END]:
         counters[NEXT_END] = true_end
-    counters[RUNNING] = running + 1
+    counters[RUNNING] += 1
     counters[USED] += need
-    counters[NEW_PROMPT] += int(state.requests[PROMPT, request])
+    counters[NEW_PROMPT] += int(requests.prompt[request])
     state.queue[position] = STARTED
 
 
-@compilable
-def close_gaps(state: State) -> None:
+@compilable(allocates=True)
+def close_gaps(state: WorkerState) -> None:
     """Move those who still wait together."""
-    state.counters[WAITING] = close_up(state.queue, state.counters[WAITING], STARTED)
+    num = state.counters[WAITING]
+    state.counters[WAITING] = keep(state.queue, num, state.queue[:num] != STARTED)
     state.counters[CHANGES] += 1
 
 
 @compilable
-def run_batch(state: State, record: Record) -> None:
+def run_batch(state: WorkerState, record: CacheRecord) -> None:
     """Run a batch and write its row of the record."""
     counters, settings = state.counters, state.settings
     batch, running = counters[BATCH], counters[RUNNING]
@@ -252,50 +266,43 @@ def run_batch(state: State, record: Record) -> None:
 
 
 @compilable(allocates=True)
-def complete(state: State, record: Record) -> None:
+def complete(state: WorkerState, record: CacheRecord) -> None:
     """Let those leave whose last batch this was."""
-    counters, active = state.counters, state.active
-    batch = counters[BATCH]
-    for j in range(counters[RUNNING]):
-        if active[TRUE_END, j] == batch:
-            state.leaving[active[REQUEST, j]] = 1
+    counters, batch = state.counters, state.counters[BATCH]
     now = record.batches[batch - 1, 0] if state.settings.completes_at_start else counters[CLOCK]
-    for request in leave(state, record, COMPLETED):
-        state.marks[COMPLETION, request] = now
+    leaves = state.running.true_end[: counters[RUNNING]] == batch
+    for request in leave(state, record, leaves, COMPLETED):
+        state.requests.completion[request] = now
     counters[CLEARINGS] = 0
     counters[ARMED] = 0
 
 
 @compilable(allocates=True)
-def leave(state: State, record: Record, end: int) -> IntArray:
-    """Take the marked requests from the cache and record their stays; return them by arrival."""
-    counters, active, leaving = state.counters, state.active, state.leaving
-    requests = np.sort(active[REQUEST, : counters[RUNNING]])
-    counters[RUNNING] = drop_columns(active, counters[RUNNING], leaving)
-    num = 0
-    for request in requests:
-        if leaving[request] == 0:
-            continue
-        leaving[request] = 0
-        first = int(state.marks[FIRST, request])
+def leave(state: WorkerState, record: CacheRecord, leaves: BoolArray, end: int) -> IntArray:
+    """Take some of the running requests from the cache, and record their stays.
+
+    Returns them in order of arrival.
+    """
+    counters, running, requests = state.counters, state.running, state.requests
+    gone = np.sort(running.request[: len(leaves)][leaves])
+    for row in running:
+        counters[RUNNING] = keep(row, len(leaves), ~leaves)
+    for request in gone:
+        first = int(requests.first[request])
         done = counters[BATCH] - first
-        row = record.stays[counters[STAYS]]
-        row[0], row[1], row[2], row[3] = request, first, done, end
+        stay = record.stays[counters[STAYS]]
+        stay[0], stay[1], stay[2], stay[3] = request, first, done, end
         if end != CLEARED:
-            state.marks[START, request] = record.batches[first, 0]
+            requests.start[request] = record.batches[first, 0]
         counters[STAYS] += 1
-        counters[USED] -= int(state.requests[NEED, request]) + done
+        counters[USED] -= int(requests.need[request]) + done
         counters[CONTEXT] -= done
-        requests[num] = request
-        num += 1
     if counters[RUNNING] > 0:
-        counters[NEXT_END] = int(active[TRUE_END, : counters[RUNNING]].min())
-    return requests[:num]
+        counters[NEXT_END] = int(running.true_end[: counters[RUNNING]].min())
+    return gone
 
 
 @compilable(allocates=True)
-def leave_open(state: State, record: Record) -> None:
+def leave_open(state: WorkerState, record: CacheRecord) -> None:
     """Record the stays of those who run when the run is over."""
-    for j in range(state.counters[RUNNING]):
-        state.leaving[state.active[REQUEST, j]] = 1
-    leave(state, record, OPEN)
+    leave(state, record, np.ones(state.counters[RUNNING], np.bool_), OPEN)

@@ -1,4 +1,4 @@
-"""The state of a run: flat arrays, and what their rows and entries mean.
+"""The state of a run: flat arrays, and what their entries mean.
 
 Requests are numbered in order of arrival (ties: by index), so that smaller means earlier.
 """
@@ -15,24 +15,12 @@ from bfio.kvcache.run import CacheLimits
 from formulations.arrays import IntArray
 from formulations.hindsight_latency import Convention
 
-# Rows of `State.requests`: fixed but for BELIEVED, the batches a request is believed to occupy,
-# which grows when they are outlived. NEED: tokens in its first batch.
-(ARRIVAL, PROMPT, NEED, LENGTH, BELIEVED) = range(5)
-
-# Rows of `State.marks`, -1 where it has not happened: the batch with which a request last started,
-# and the clock values of start and completion, once it is known that they stand.
-(FIRST, START, COMPLETION) = range(3)
-
-# Rows of `State.active`: number of a running request, the batch after the last one it is believed
-# to be in, the batch after its true last one, and the tokens it would have needed in batch 0.
-(REQUEST, END, TRUE_END, LEVEL) = range(4)
-
-# Entries of `State.counters`. BATCH: batches run. USED: tokens that the running requests need in
-# the coming batch. CONTEXT: batches they have behind them. NEW_PROMPT: prompts that start with the
-# coming batch. NEXT_END: the least TRUE_END. IDLE: decisions in a row that left the worker empty.
-# CHANGES: how often the queue has changed. CLEARINGS to RAN_DRY: see `phases.note_overflow`.
-# LEAST_NEED: of those waiting, 0 if not known; without it, a scan that tries everyone would do so
-# in every batch.
+# Entries of `WorkerState.counters`. BATCH: batches run. USED: tokens that the running requests
+# need in the coming batch. CONTEXT: batches they have behind them. NEW_PROMPT: prompts that start
+# with the coming batch. NEXT_END: when the first of them truly ends. IDLE: decisions in a row that
+# left the worker empty. CHANGES: how often the queue has changed. CLEARINGS to RAN_DRY: see
+# `phases.note_overflow`. LEAST_NEED: of those waiting, 0 if not known; without it, a scan that
+# tries everyone would do so in every batch.
 (
     CLOCK, BATCH, REVEALED, WAITING, RUNNING, STAYS, USED, CONTEXT, NEW_PROMPT, NEXT_END, IDLE,
     CHANGES, OVERFLOWS, DRAWS, CLEARINGS, ARMED, SAW_ALL, RAN_DRY, LEAST_NEED, NUM_COUNTERS,
@@ -42,7 +30,7 @@ from formulations.hindsight_latency import Convention
 GOES_ON, LOOP, CLEARINGS_LIMIT, BATCHES_LIMIT, IDLE_LIMIT = range(5)
 
 
-class Settings(NamedTuple):
+class CacheSettings(NamedTuple):
     """What is fixed for a run: limits of the instance, the policy and the caller.
 
     ``is_shortest_first`` says how the queue is sorted: by believed length, or by arrival.
@@ -65,36 +53,72 @@ class Settings(NamedTuple):
     max_idle: int
 
 
-class State(NamedTuple):
+class CacheRequests(NamedTuple):
+    """One entry per request, each array of shape (n,).
+
+    Parameters
+    ----------
+    arrival, prompt, need, length : IntArray
+        When it arrives, its prompt, the tokens it needs in its first batch, and its batches.
+    believed : IntArray
+        Batches it is believed to occupy, which grows when they are outlived.
+    first : IntArray
+        The batch with which it last started.
+    start, completion : IntArray
+        Clock values, once it is known that they stand; -1 before.
+    """
+
+    arrival: IntArray
+    prompt: IntArray
+    need: IntArray
+    length: IntArray
+    believed: IntArray
+    first: IntArray
+    start: IntArray
+    completion: IntArray
+
+
+class RunningRows(NamedTuple):
+    """One entry per running request, sorted by ``end``, and room for all of them.
+
+    Parameters
+    ----------
+    request : IntArray
+        Its number.
+    end, true_end : IntArray
+        The batch after the last one that it is believed to be in, and that it will be in.
+    level : IntArray
+        The tokens it would have needed in batch 0.
+    """
+
+    request: IntArray
+    end: IntArray
+    true_end: IntArray
+    level: IntArray
+
+
+class WorkerState(NamedTuple):
     """Everything a run changes, and its constants.
 
     Parameters
     ----------
-    settings : Settings
-        The constants.
+    settings, requests, running
+        See there.
     counters : IntArray or list of int
         See the names of its entries above. Interpreted runs have a list, whose entries are read
         several times as fast as those of an array.
-    requests, marks : IntArray
-        Shapes (5, n) and (3, n); see the names of their rows.
-    active : IntArray
-        Shape (4, n): one column per running request, sorted by END; see the names of its rows.
     queue : IntArray
-        Shape (n,): sorted keys of those who wait, see `phases.enqueue`.
-    leaving : IntArray
-        Shape (n,): 1 for those who are about to leave the cache.
+        Shape (n,): sorted keys of those who wait, see `bfio.kvcache.machine.phases.enqueue`.
     """
 
-    settings: Settings
+    settings: CacheSettings
     counters: IntArray | list[int]
-    requests: IntArray
-    marks: IntArray
-    active: IntArray
+    requests: CacheRequests
+    running: RunningRows
     queue: IntArray
-    leaving: IntArray
 
 
-class Record(NamedTuple):
+class CacheRecord(NamedTuple):
     """Rows of `bfio.kvcache.run.CacheBatches` and `Stays`, as they happen, and room for more.
 
     Parameters
@@ -109,10 +133,10 @@ class Record(NamedTuple):
 
 def settings_of(
     instance: CacheInstance, policy: CachePolicy, limits: CacheLimits, *, shortest_first: bool
-) -> Settings:
+) -> CacheSettings:
     """Return the settings of a run."""
     time, clearing = instance.batch_time, clearing_of(policy)
-    return Settings(
+    return CacheSettings(
         memory=instance.memory,
         completes_at_start=instance.convention is Convention.CLOSED,
         base=time.base,
@@ -138,42 +162,44 @@ def order_of(instance: CacheInstance) -> IntArray:
 
 
 def new_state(
-    instance: CacheInstance, believed: IntArray, settings: Settings, *, interpreted: bool = False
-) -> State:
-    """Return the state in which nobody has arrived."""
-    n, counters = len(instance), [0] * NUM_COUNTERS
-    rows = (
+    instance: CacheInstance,
+    believed: IntArray,
+    settings: CacheSettings,
+    *,
+    interpreted: bool = False,
+) -> WorkerState:
+    """Return the state in which nobody has arrived, of a run that is interpreted or compiled."""
+    n, counters, order = len(instance), [0] * NUM_COUNTERS, order_of(instance)
+    given = (
         instance.arrival,
         instance.prompt,
         instance.first_need,
         instance.num_batches,
         believed,
     )
-    return State(
+    return WorkerState(
         settings=settings,
         counters=counters if interpreted else np.array(counters, dtype=np.int64),
-        requests=np.array(rows, dtype=np.int64)[:, order_of(instance)].copy(),
-        marks=np.full((3, n), -1, dtype=np.int64),
-        active=np.empty((4, n), dtype=np.int64),
+        requests=CacheRequests(*(row[order] for row in given), *np.full((3, n), -1)),
+        running=RunningRows(*np.empty((4, n), dtype=np.int64)),
         queue=np.empty(n, dtype=np.int64),
-        leaving=np.zeros(n, dtype=np.int64),
     )
 
 
-def new_record() -> Record:
+def new_record() -> CacheRecord:
     """Return a record without rows, and room for some."""
-    return Record(np.empty((1024, 5), dtype=np.int64), np.empty((1024, 4), dtype=np.int64))
+    return CacheRecord(np.empty((1024, 5), dtype=np.int64), np.empty((1024, 4), dtype=np.int64))
 
 
 @compilable
-def is_full(record: Record, state: State) -> bool:
+def is_full(record: CacheRecord, state: WorkerState) -> bool:
     """Whether a record has no room for one more batch, in which all are cleared and complete."""
     batches, stays = state.counters[BATCH] + 1, state.counters[STAYS] + 2 * len(state.queue)
     return bool(len(record.batches) < batches or len(record.stays) < stays)
 
 
 @compilable(allocates=True)
-def enlarged(record: Record, state: State) -> Record:
+def enlarged(record: CacheRecord, state: WorkerState) -> CacheRecord:
     """Return a record with room for at least as much again."""
     more = len(record.batches) + len(record.stays) + 2 * len(state.queue)
-    return Record(with_rows(record.batches, more), with_rows(record.stays, more))
+    return CacheRecord(with_rows(record.batches, more), with_rows(record.stays, more))

@@ -13,22 +13,12 @@ from bfio.common.kernels import entry_point
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.look_ahead import LookAhead
 from bfio.kvcache.machine.admission import (
-    StartRule,
     is_shortest_first,
     start_requests,
     start_rule,
 )
-from bfio.kvcache.machine.phases import close_batch, is_over, leave_open, open_batch
-from bfio.kvcache.machine.state import (
-    GOES_ON,
-    Record,
-    State,
-    enlarged,
-    is_full,
-    new_record,
-    new_state,
-    settings_of,
-)
+from bfio.kvcache.machine.phases import run_batches
+from bfio.kvcache.machine.state import new_record, new_state, settings_of
 from bfio.kvcache.protection import Protection
 from bfio.kvcache.record import finished_run
 from bfio.kvcache.run import CacheLimits, CacheRun
@@ -38,24 +28,11 @@ if TYPE_CHECKING:
     from formulations.arrays import IntArray
 
 
-def run_batches(
-    state: State, record: Record, rule: StartRule, rng: np.random.Generator
-) -> tuple[int, Record]:
-    """Serve everything, or stop; return how the run ends, and its record."""
-    ended = GOES_ON
-    while ended == GOES_ON and not is_over(state):
-        if is_full(record, state):
-            record = enlarged(record, state)
-        ended = open_batch(state, record, rng)
-        if ended == GOES_ON:
-            start_requests(state, rule)
-            ended = close_batch(state, record)
-    leave_open(state, record)
-    return ended, record
-
-
-#: `run_batches` as machine code, made by its first call and kept on disk.
-compiled_batches = entry_point(linked(run_batches))
+_loop = linked(run_batches, decide=start_requests)
+# It is kept on disk for the sources that a module imports: here, for all that is in it.
+_loop.__module__ = __name__
+#: `run_batches` around the built-in policies as machine code, made by its first call.
+compiled_batches = entry_point(_loop)
 
 
 def compile_kernel() -> None:
