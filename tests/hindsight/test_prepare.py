@@ -33,7 +33,7 @@ rng = np.random.default_rng(0)
 for number in (1, 2):
     # Small enough to reach the search without a time limit.
     model = ArrivalModel(number=number, count=(12, 12), memory=(20, 20))
-    solve_hindsight(model.draw(rng), decodes=100, widths=(300, 3_000))
+    solve_hindsight(model.draw(rng), decodes=100)
 for objective in ("wall-clock", "imbalance", "latency"):
     arrivals, prompts, outputs = (rng.integers(low, 9, 9) for low in (0, 1, 1))
     problem = MakespanProblem(3, 2, arrivals, prompts, outputs, objective=objective)
