@@ -39,10 +39,11 @@ def checked_decision(
             f"returned {len(answer)} entries for {num_waiting} waiting requests",
             "return one worker or None per waiting request",
         )
-    return tuple(
-        None if entry is None else _checked_worker(entry, num_workers, where, i)
-        for i, entry in enumerate(answer)
-    )
+    checked = list(answer)
+    for i, entry in enumerate(checked):
+        if entry is not None:
+            checked[i] = _checked_worker(entry, num_workers, where, i)
+    return tuple(checked)
 
 
 def _checked_worker(entry: object, num_workers: int, where: str, request: int) -> int:

@@ -137,5 +137,5 @@ def predicted_remaining(
             f"return {len(requests)} integers (round an expected length up)",
         )
     # The coming step is certain (remaining >= 1), whatever a learned predictor says.
-    clipped: IntArray = np.clip(predicted, 1, horizon + 1).astype(np.int64)
-    return clipped
+    clipped = np.maximum(np.minimum(predicted, np.int64(horizon + 1)), 1)
+    return clipped.astype(np.int64)

@@ -82,8 +82,9 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
         Shape (n,): remaining steps of those that run; read if they do not all grow alike.
     """
     step, horizon = int(state.counters[STEP]), len(window.level) - 1
-    for h in range(horizon + 1):
-        window.level[h] = gained(state.gains, step + h if state.settings.growing else step)
+    window.level[:] = gained(state.gains, step)
+    if state.settings.growing:
+        window.level[:] = gained_each(state.gains, np.arange(step, step + horizon + 1))
     loads, running = state.workers.load, state.workers.running
     if horizon == 0:
         window.base[:, 0] = loads

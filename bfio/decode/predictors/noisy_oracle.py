@@ -42,7 +42,7 @@ class NoisyOraclePredictor:
 
     def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
         """Return the predicted length less the age, in ``1..H+1``; shape (n,)."""
-        left: IntArray = np.clip(self._predicted[requests] - ages, 1, horizon + 1)
+        left: IntArray = np.minimum(np.maximum(self._predicted[requests] - ages, 1), horizon + 1)
         return left
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
