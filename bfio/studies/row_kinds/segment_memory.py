@@ -16,7 +16,6 @@ from bfio.studies.row_parts.wait_classes import (
     WantedRate,
     fluid_of,
     multiplied,
-    one_of,
     spread,
 )
 from bfio.studies.row_parts.wait_offer import needed_horizon, probability_of
@@ -63,9 +62,8 @@ VALUES = descriptions(
 def plan_row(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
-    classes = from_mapping(ClassOptions, given.given)
-    file = fluid_of(classes, context)
-    what = one_of(classes.spread, "spread", "none", "classes")
+    file = fluid_of(from_mapping(ClassOptions, given.given), context)
+    what = given.choice("spread", ("none", "classes"))
     problem = _problem(file, what == "classes", from_mapping(WantedRate, given.given))
     is_best = given.given.get("segments") == "best"
     if not is_best:

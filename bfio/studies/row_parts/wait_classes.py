@@ -73,22 +73,6 @@ class ClassOptions:
         return FluidWorker(**values)
 
 
-def one_of(value: str | None, name: str, *known: str) -> str:
-    """Return an argument that must be one of several words; the first if it is not given.
-
-    Raises
-    ------
-    InputError
-        If it is none of them.
-    """
-    if value is None:
-        return known[0]
-    if value not in known:
-        what = f"{value!r} is unknown"
-        raise InputError(f"argument {name}", what, f"use one of {', '.join(known)}")
-    return value
-
-
 def fluid_of(options: ClassOptions, context: RowContext) -> FluidProblem:
     """Read the file of classes, with the worker that the options change.
 

@@ -17,7 +17,6 @@ from bfio.studies.row_parts.wait_classes import (
     WantedRate,
     fluid_of,
     multiplied,
-    one_of,
     spread,
 )
 from bfio.studies.row_parts.wait_trace import (
@@ -150,11 +149,11 @@ def _of_classes(given: Arguments, context: RowContext) -> StageOffer:
     arrival = from_mapping(OfferOptions, given.given)
     file = fluid_of(classes, context)
     horizon = needed_horizon(given, "say how long classes arrive")
-    what = one_of(classes.spread, "spread", "none", "requests", "classes")
+    what = given.choice("spread", ("none", "requests", "classes"))
     known, offered = _class_problems(
         file, what, from_mapping(WantedRate, given.given), arrival.scale
     )
-    is_even = one_of(arrival.arrivals, "arrivals", "poisson", "even") == "even"
+    is_even = given.choice("arrivals", ("poisson", "even")) == "even"
 
     def draw() -> StageInstance:
         if is_even:
@@ -198,7 +197,7 @@ def _of_trace(given: Arguments, context: RowContext) -> StageOffer:
     worker = classes.worker()
     split = split_of(given, worker.memory, context)
     parts = trace_parts(split)
-    is_drawn = one_of(arrival.arrivals, "arrivals", "poisson", "trace") == "poisson"
+    is_drawn = given.choice("arrivals", ("poisson", "trace")) == "poisson"
     is_own = wanted == WantedRate()
     if is_drawn and is_own:
         raise InputError("argument load", "missing", 'give load or rate, or arrivals = "trace"')

@@ -8,6 +8,7 @@ the last bin ends. What is served are requests of the rest, with their own promp
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
@@ -27,12 +28,19 @@ from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray, integer
 from formulations.errors import InputError
 from formulations.fluid import RequestClass
+from formulations.problem_data import member
 from formulations.rationals import exact_number
 
 _OF_THE_FILE = ("trace", "skip_bad_rows")
-_BINNINGS = ("width", "count")
 #: Sets the stream that draws requests apart from the one of their times.
 _STREAM = 0x77616974
+
+
+class Binning(StrEnum):
+    """What is equal for all bins: their width, or how many training requests they hold."""
+
+    WIDTH = "width"
+    COUNT = "count"
 
 
 @dataclass(frozen=True)
@@ -49,8 +57,8 @@ class TraceSplit:
         Share of the requests, from the first on, that bins come from, in (0, 1).
     bins : int
         How many bins at most; those without a training request are merged into the next.
-    binning : str
-        ``count``: equally many training requests in each; ``width``: equally many outputs.
+    binning : Binning
+        How wide they are.
     skip_oversized : bool
         Whether oversized requests may be left out; otherwise they are an error.
 
@@ -69,8 +77,8 @@ class TraceSplit:
         "N",
         "how many bins of outputs (10); those without a training request are merged into the next",
     )
-    binning: str = option(
-        "width",
+    binning: Binning = option(
+        Binning.WIDTH,
         TEXT,
         "HOW",
         "of equal `width` (default), or of an equal `count` of training requests",
@@ -89,9 +97,7 @@ class TraceSplit:
         if not 0 < training < 1:
             raise InputError("training", f"{training} is out of range", "use 0 < share < 1")
         integer(self.bins, "bins", minimum=1, maximum=1000)
-        if self.binning not in _BINNINGS:
-            known = ", ".join(_BINNINGS)
-            raise InputError("binning", f"{self.binning!r} is unknown", f"use one of {known}")
+        object.__setattr__(self, "binning", member(Binning, self.binning, "binning"))
 
 
 TRACE_ARGUMENTS = (*_OF_THE_FILE, *names_of(TraceSplit), "requests")
@@ -155,7 +161,7 @@ def trace_parts(split: TraceSplit) -> TraceParts:
 
 def without_bins(split: TraceSplit) -> TraceSplit:
     """Return the same for all splits that differ in their bins alone."""
-    return replace(split, bins=1, binning=_BINNINGS[0])
+    return replace(split, bins=1, binning=Binning.WIDTH)
 
 
 @dataclass(frozen=True)
