@@ -10,10 +10,15 @@ from formulations.lazy import lazy_attributes
 if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster
     from bfio.decode.comparison import Comparison, compare
+    from bfio.decode.energy_model import EnergyModel
     from bfio.decode.gap import GapReport, measure_gap
+    from bfio.decode.options import RunOptions
+    from bfio.decode.policy_options import PolicyOptions
+    from bfio.decode.run import Run
     from bfio.decode.simulation import simulate
     from bfio.decode.state import DecodeState
     from bfio.step.solve import solve_step
+    from bfio.version import __version__
     from bfio.workloads import Workload, read_trace, synthetic
     from formulations.step import StepProblem
 
@@ -21,7 +26,11 @@ _HOMES = {
     "Cluster": "bfio.decode.cluster",
     "Comparison": "bfio.decode.comparison",
     "DecodeState": "bfio.decode.state",
+    "EnergyModel": "bfio.decode.energy_model",
     "GapReport": "bfio.decode.gap",
+    "PolicyOptions": "bfio.decode.policy_options",
+    "Run": "bfio.decode.run",
+    "RunOptions": "bfio.decode.options",
     "StepProblem": "formulations.step",
     "Workload": "bfio.workloads",
     "compare": "bfio.decode.comparison",
@@ -30,15 +39,21 @@ _HOMES = {
     "simulate": "bfio.decode.simulation",
     "solve_step": "bfio.step.solve",
     "synthetic": "bfio.workloads",
+    "__version__": "bfio.version",
 }
 
 __all__ = [
     "Cluster",
     "Comparison",
     "DecodeState",
+    "EnergyModel",
     "GapReport",
+    "PolicyOptions",
+    "Run",
+    "RunOptions",
     "StepProblem",
     "Workload",
+    "__version__",
     "compare",
     "measure_gap",
     "read_trace",
@@ -48,4 +63,4 @@ __all__ = [
 ]
 
 
-__getattr__ = lazy_attributes(__name__, _HOMES)
+__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)

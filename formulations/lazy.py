@@ -1,11 +1,17 @@
 """Names that a package offers without loading their modules until they are used."""
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
+#: What tools look for in any package.
+_OF_ALL = ("__all__", "__doc__", "__file__", "__name__", "__path__", "__spec__")
 
-def lazy_attributes(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """Return a module-level ``__getattr__`` that loads each name from its home.
+
+def lazy_attributes(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package that loads each name from its home.
 
     Parameters
     ----------
@@ -20,4 +26,7 @@ def lazy_attributes(package: str, homes: Mapping[str, str]) -> Callable[[str], o
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(homes[name]), name)
 
-    return load
+    def names() -> list[str]:
+        return sorted({*homes, *vars(sys.modules[package])["__all__"], *_OF_ALL})
+
+    return load, names

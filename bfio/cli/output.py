@@ -120,18 +120,3 @@ def plot_folder(args: argparse.Namespace) -> Path | None:
             "choose another --output",
         ) from None
     return folder
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """Write a number with so many significant digits, thousands separated; a dash for None."""
-    if value is None:
-        return "–"
-    if isinstance(value, int) or abs(value) >= 10**digits:
-        return f"{value:,.0f}"
-    text = f"{value:.{digits}g}"
-    return f"{float(text):,.{digits}g}" if "e" not in text else text
-
-
-def percent(value: float | None) -> str:
-    """Write a share in percent; a dash for None."""
-    return "–" if value is None else f"{100 * value:.1f} %"

@@ -4,8 +4,9 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from bfio.cli.output import console, number, percent, print_table
-from bfio.common.metrics import Column, MetricTable
+from bfio.cli.output import console, print_table
+from bfio.common.metrics import MetricTable
+from bfio.common.number_text import percent
 from bfio.decode.metrics import METRICS
 
 Document: TypeAlias = Mapping[str, Any]
@@ -69,15 +70,9 @@ def metric_cells(
     else:
         columns = [(name, table.column(name)) for name in metrics]
     return [
-        (column.heading, [_cell(column, document.get(name)) for document in documents])
+        (column.heading, [column.text(document.get(name)) for document in documents])
         for name, column in columns
     ]
-
-
-def _cell(column: Column, value: float | None) -> str:
-    if column.is_share:
-        return percent(value)
-    return number(value if value is None or column.factor == 1 else value * column.factor)
 
 
 def _columns(documents: Sequence[Document], metrics: Sequence[str] | None) -> list[Cells]:

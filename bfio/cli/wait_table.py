@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bfio.cli.output import number, percent, print_table
+from bfio.cli.output import print_table
 from bfio.cli.tables import metric_cells, run_cells
+from bfio.common.number_text import number, percent
 from bfio.wait.run import METRICS
 from formulations.fluid import FluidObjective, FluidProblem, equilibrium, knapsack
 from formulations.rationals import plain_number

@@ -13,6 +13,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
+from bfio.common.number_text import number, percent
 from bfio.common.statistics import half_width
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError, use_one_of
@@ -90,6 +91,12 @@ class Column:
     factor: float = 1.0
     is_share: bool = False
     place: int = 0
+
+    def text(self, value: float | None) -> str:
+        """Return a value as the column shows it."""
+        if self.is_share:
+            return percent(value)
+        return number(value if value is None or self.factor == 1 else value * self.factor)
 
 
 @dataclass(frozen=True)
@@ -185,13 +192,13 @@ class MetricTable(Generic[Record]):
                     columns.get("mean"),
                 )
             )
-            for label, (percent, words) in _PERCENTILES.items():
+            for label, (share, words) in _PERCENTILES.items():
                 self._add(
                     Metric(
                         f"{name}_{label}{ending}",
                         unit,
                         f"{words} {description}",
-                        partial(_percentile, values, percent),
+                        partial(_percentile, values, share),
                         columns.get(label),
                     )
                 )

@@ -1,15 +1,21 @@
 """Several policies on the same requests: the main job."""
 
+from __future__ import annotations
+
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from bfio.common.frames import data_frame, html_table
 from bfio.common.options import spelled_out
 from bfio.common.processes import in_processes
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
+from bfio.decode.metrics import METRICS
 from bfio.decode.observers import ProgressObserver, StepView
 from bfio.decode.options import RunOptions
+from bfio.decode.policy import Policy, policy_name
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
@@ -20,11 +26,14 @@ from bfio.workloads.workload import Workload
 from formulations.arrays import integer
 from formulations.errors import InputError
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 #: Called with a policy's label and the number of requests it has completed so far.
 Progress = Callable[[str, int], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """The runs of several policies on one workload, in the order asked for.
 
@@ -45,6 +54,46 @@ class Comparison:
     energy_model: EnergyModel = field(default_factory=EnergyModel)
     workload: Workload | None = None
 
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(self.labels)}: {self.settings}>"
+
+    def to_frame(self) -> Any:
+        """Return every metric as a data frame of pandas: a line per policy and part of the run.
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        lines = []
+        for document in self.documents():
+            parts = {"whole": document, "steady": document["steady"]}
+            for part, values in parts.items():
+                if values is not None:
+                    metrics = {entry.name: values[entry.name] for entry in METRICS}
+                    lines.append({"policy": document["policy"], "part": part} | metrics)
+        return data_frame(lines)
+
+    def plot(self) -> Figure:
+        """Return the load of every worker over the steps, a panel per policy."""
+        from bfio.decode.plots import trajectory_figure
+
+        return trajectory_figure(self)
+
+    def _repr_html_(self) -> str:
+        """Return the table of the steady part, or of the whole run without one, for notebooks."""
+        documents = self.documents()
+        steady = [document["steady"] for document in documents]
+        part = "whole run" if None in steady else "steady part"
+        values = documents if None in steady else steady
+        columns = METRICS.columns()
+        head = [f"policy ({part})", *(column.heading for _, column in columns)]
+        rows = [
+            [label, *(column.text(own[name]) for name, column in columns)]
+            for label, own in zip(self.labels, values, strict=True)
+        ]
+        return html_table(head, rows, self.settings)
+
     @property
     def settings(self) -> str:
         """One line: requests, machine, arrivals, look-ahead, predictor, seed, version."""
@@ -64,7 +113,7 @@ class Comparison:
 @spelled_out(RunOptions)
 def compare(
     workload: Workload,
-    policies: Sequence[str],
+    policies: str | Policy | Sequence[str | Policy],
     cluster: Cluster | None = None,
     *,
     policy_options: PolicyOptions | None = None,
@@ -80,8 +129,8 @@ def compare(
     ----------
     workload : Workload
         The requests.
-    policies : sequence of str
-        Names as `bfio.simulate` takes them, each once.
+    policies : str, callable, or sequence of them
+        Policies as `bfio.simulate` takes them, each once; callables go by their own name.
     cluster, policy_options, engine, options
         As `bfio.simulate` takes them.
     energy_model : EnergyModel, optional
@@ -97,8 +146,15 @@ def compare(
         One run per policy.
     """
     task = RunTask(workload, cluster, policy_options, engine, options or RunOptions())
-    runs = compare_each(task, policies, jobs=jobs, progress=progress)
-    return Comparison(tuple(policies), tuple(runs), energy_model or EnergyModel(), workload)
+    chosen = [policies] if isinstance(policies, str) or callable(policies) else list(policies)
+    runs = tuple(compare_each(task, chosen, jobs=jobs, progress=progress))
+    labels = tuple(map(label_of, chosen))
+    return Comparison(labels, runs, energy_model or EnergyModel(), workload)
+
+
+def label_of(policy: str | Policy) -> str:
+    """Return what a policy is called in tables: its text, options included, or its own name."""
+    return policy if isinstance(policy, str) else policy_name(policy)
 
 
 @dataclass(frozen=True)
@@ -111,14 +167,14 @@ class RunTask:
     engine: str = "auto"
     options: RunOptions = field(default_factory=RunOptions)
 
-    def run(self, label: str, progress: Progress | None = None) -> Run:
+    def run(self, policy: str | Policy, progress: Progress | None = None) -> Run:
         """Simulate one policy."""
         observers = []
         if progress is not None:
-            observers.append(ProgressObserver(_reporter(label, progress)))
+            observers.append(ProgressObserver(_reporter(label_of(policy), progress)))
         return simulate(
             self.workload,
-            label,
+            policy,
             self.cluster,
             policy_options=self.policy_options,
             engine=self.engine,
@@ -128,30 +184,51 @@ class RunTask:
 
 
 def compare_each(
-    task: RunTask, policies: Sequence[str], *, jobs: int = 1, progress: Progress | None = None
+    task: RunTask,
+    policies: Sequence[str | Policy],
+    *,
+    jobs: int = 1,
+    progress: Progress | None = None,
 ) -> Iterator[Run]:
     """Yield the run of each policy as soon as it and those before it are done; see `compare`."""
     _check_names(policies)
     integer(jobs, "jobs", minimum=1, maximum=1024)
     if jobs == 1:
-        for label in policies:
-            yield task.run(label, progress)
+        for policy in policies:
+            yield task.run(policy, progress)
         return
-    for label, run in zip(policies, in_processes(task.run, policies, jobs), strict=True):
+    for policy in policies:
+        _check_pickles(policy)
+    for policy, run in zip(policies, in_processes(task.run, policies, jobs), strict=True):
         if progress is not None:
-            progress(label, run.completed)
+            progress(label_of(policy), run.completed)
         yield run
+
+
+def _check_pickles(policy: str | Policy) -> None:
+    try:
+        pickle.dumps(policy)
+    # Whatever an object raises when it is asked to.
+    except Exception as error:
+        what = f"cannot be sent to another process ({' '.join(str(error).split())[:80]})"
+        remedy = "use jobs=1, or write it in a module of its own"
+        raise InputError(f"policy {label_of(policy)}", what, remedy) from None
 
 
 def _reporter(label: str, progress: Progress) -> Callable[[StepView], None]:
     return lambda view: progress(label, view.completed)
 
 
-def _check_names(policies: Sequence[str]) -> None:
+def _check_names(policies: Sequence[str | Policy]) -> None:
     if not policies:
         raise InputError("policies", "none named", "name at least one, e.g. fcfs,br-0")
-    for label in policies:
-        if policies.count(label) > 1:
+    labels = list(map(label_of, policies))
+    for policy, label in zip(policies, labels, strict=True):
+        if labels.count(label) > 1:
             raise InputError("policies", f"{label} is named twice", "name each policy once")
         # An unknown name is an error now, not after the policies before it have run.
-        find(parse_policy(label, PolicyOptions())[0])
+        if isinstance(policy, str):
+            find(parse_policy(policy, PolicyOptions())[0])
+        elif not callable(policy):
+            what = f"a {type(policy).__name__} is no policy"
+            raise InputError("policies", what, "give a name or a function of the state")

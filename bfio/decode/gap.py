@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from bfio.common.frames import data_frame
 from bfio.common.options import spelled_out
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import Observer, StepView
@@ -162,7 +163,7 @@ class GapObserver:
         return solve_step(problem, method=self._method, time_limit=self._time_limit)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GapReport:
     """The regret of a policy's decisions.
 
@@ -179,6 +180,14 @@ class GapReport:
     rows: tuple[StepRegret, ...]
     num_decisions: int
     scale: int = 1
+
+    def __repr__(self) -> str:
+        proven = len(self.regrets())
+        return f"<GapReport: {proven:,} of {len(self.rows):,} solved steps proven>"
+
+    def to_frame(self) -> Any:
+        """Return the solved steps as a data frame of pandas; objectives are scaled."""
+        return data_frame([asdict(row) | {"regret": row.regret} for row in self.rows])
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the JSON document: counts, distribution of the regret, and the rows.

@@ -11,7 +11,7 @@ from bfio.decode.options import RunOptions
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """One simulated run of K steps over n requests on G workers.
 
@@ -80,6 +80,11 @@ class Run:
     engine: str = "reference"
     wall_s: float = 0.0
     decide_s: float = 0.0
+
+    def __repr__(self) -> str:
+        machine = f"{self.cluster.workers}x{self.cluster.slots}"
+        requests = f"{self.completed:,} of {self.num_requests:,} requests"
+        return f"<Run of {self.policy} on {machine}: {self.steps:,} steps, {requests} completed>"
 
     @property
     def steps(self) -> int:

@@ -11,7 +11,7 @@ from formulations.arrays import BoolArray, FloatArray, IntArray, integer_vector
 from formulations.errors import InputError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Workload:
     """Requests in arrival order.
 
@@ -90,6 +90,10 @@ class Workload:
         from bfio.workloads.frames import frame_fields
 
         return cls(**frame_fields(frame, columns, name, skip_bad_rows))
+
+    def __repr__(self) -> str:
+        timed = "" if self.arrival_times is None else ", timed"
+        return f"<Workload {self.name}: {len(self):,} requests{timed}>"
 
     def __len__(self) -> int:
         return len(self.prompt_tokens)

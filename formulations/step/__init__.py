@@ -39,4 +39,4 @@ __all__ = [
 ]
 
 
-__getattr__ = lazy_attributes(__name__, _HOMES)
+__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from bfio.cli.command import DONE, Command
 from bfio.cli.files import read_problem
 from bfio.cli.options import add_common
-from bfio.cli.output import number, percent, print_json, print_table
+from bfio.cli.output import print_json, print_table
+from bfio.common.number_text import number, percent
 from formulations.errors import CapabilityError, InputError
 
 if TYPE_CHECKING:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from bfio.cli import options
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.output import (
-    number,
-    percent,
     plot_folder,
     print_json,
     print_table,
     progress_bar,
 )
+from bfio.common.number_text import number, percent
 
 if TYPE_CHECKING:
     from bfio.decode.gap import GapObserver, GapReport

@@ -5,7 +5,8 @@ import argparse
 from bfio.cli import options
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.interrupt import orderly_interrupt
-from bfio.cli.output import number, print_json, print_table, progress_bar
+from bfio.cli.output import print_json, print_table, progress_bar
+from bfio.common.number_text import number
 
 _DESCRIPTION = """\
 Simulate one policy on the barrier-synchronised decode engine and print every metric, over the

@@ -6,7 +6,8 @@ from typing import Any
 
 from bfio.cli import options
 from bfio.cli.command import DONE, Command
-from bfio.cli.output import number, print_json, print_table
+from bfio.cli.output import print_json, print_table
+from bfio.common.number_text import number
 
 _DESCRIPTION = """\
 Work with traces of requests.

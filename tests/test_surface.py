@@ -1,0 +1,110 @@
+"""What a person meets in an interpreter: names, help, short texts, tables."""
+
+import inspect
+import re
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+import bfio
+from bfio.decode.state import DecodeState
+from formulations.errors import InputError
+
+WORKLOAD = bfio.synthetic("demo", 60, seed=1)
+MACHINE = bfio.Cluster(workers=2, slots=4)
+
+
+def emptiest(state: DecodeState) -> list[int | None]:
+    """Give each request to the worker with most free slots."""
+    free = list(state.free_slots)
+    answer: list[int | None] = []
+    for _ in range(state.num_waiting):
+        worker = max(range(len(free)), key=lambda g: free[g])
+        answer.append(worker if free[worker] > 0 else None)
+        free[worker] -= 1
+    return answer
+
+
+def test_names_are_listed_and_loaded() -> None:
+    """Completion shows what there is, and only that; each name has a docstring."""
+    names = [name for name in dir(bfio) if not name.startswith("_")]
+    assert set(names) == {name for name in bfio.__all__ if not name.startswith("_")}
+    assert {"compare", "simulate", "read_trace", "Workload", "Cluster", "RunOptions"} <= set(names)
+    for name in names:
+        assert inspect.getdoc(getattr(bfio, name))
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", bfio.__version__)
+
+
+def test_functions_show_their_keywords() -> None:
+    """All options of a run, with defaults; a typo is told with the nearest one."""
+    for function in (bfio.simulate, bfio.compare, bfio.measure_gap):
+        assert {"pool", "arrivals", "seed", "predictor"} <= set(
+            inspect.signature(function).parameters
+        )
+    with pytest.raises(InputError, match=r"no option 'poll'; did you mean pool"):
+        bfio.compare(WORKLOAD, "fcfs", MACHINE, poll=3)
+
+
+def test_compare_takes_callables_and_one_name() -> None:
+    """Functions go by their names; one policy needs no list."""
+    found = bfio.compare(WORKLOAD, ["fcfs", emptiest], MACHINE)
+    assert found.labels == ("fcfs", "emptiest")
+    assert found.runs[1].policy == "emptiest"
+    assert np.array_equal(found.runs[0].worker, found.runs[1].worker)
+    assert bfio.compare(WORKLOAD, emptiest, MACHINE).labels == ("emptiest",)
+    assert bfio.compare(WORKLOAD, "br-0", MACHINE).labels == ("br-0",)
+    two = bfio.compare(WORKLOAD, ["fcfs", emptiest], MACHINE, jobs=2)
+    assert np.array_equal(two.runs[1].worker, found.runs[1].worker)
+
+
+@pytest.mark.parametrize(
+    ("policies", "jobs", "message"),
+    [
+        ([], 1, "none named"),
+        ([emptiest, emptiest], 1, "emptiest is named twice"),
+        ([3], 1, "a int is no policy"),
+        ([lambda state: [0]], 2, "cannot be sent to another process"),
+    ],
+)
+def test_policies_that_cannot_be_compared(policies: object, jobs: int, message: str) -> None:
+    """One line each, before anything runs."""
+    with pytest.raises(InputError, match=re.escape(message)):
+        bfio.compare(WORKLOAD, policies, MACHINE, jobs=jobs)
+
+
+def test_short_texts() -> None:
+    """A result is a line in an interpreter, not its arrays."""
+    found = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE)
+    gap = bfio.measure_gap(WORKLOAD, "br-0", MACHINE)
+    for result in (WORKLOAD, found, found.runs[0], gap):
+        assert len(repr(result)) < 250
+        assert "array(" not in repr(result)
+    assert "60 of 60 requests completed" in repr(found.runs[0])
+
+
+def test_tables_of_notebooks() -> None:
+    """The table says what it is about; names are escaped."""
+    table = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE)._repr_html_()
+    assert "demo: 60 requests, 2x4" in table
+    assert table.count("<tr>") == 3
+    assert "policy (steady part)" in table
+
+
+def test_plots() -> None:
+    """A panel for each policy."""
+    figure = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE).plot()
+    assert [axes.get_title() for axes in figure.axes if axes.get_visible()] == ["fcfs", "br-0"]
+
+
+def test_frames() -> None:
+    """A line per policy and part; without pandas one line says what is missing."""
+    found = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE)
+    if find_spec("pandas") is None:
+        with pytest.raises(InputError, match="pandas is not installed; pip install pandas"):
+            found.to_frame()
+        return
+    frame = found.to_frame()
+    assert list(frame["policy"]) == ["fcfs", "fcfs", "br-0", "br-0"]
+    assert list(frame["part"]) == ["whole", "steady"] * 2
+    assert len(bfio.measure_gap(WORKLOAD, "br-0", MACHINE).to_frame()) > 0
