@@ -17,7 +17,7 @@ from bfio.kvcache.machine.state import (
     RUNNING,
     USED,
     WAITING,
-    WorkerState,
+    MachineState,
     new_record,
     new_state,
     order_of,
@@ -78,7 +78,7 @@ class _Decisions:
         self.order, self.policy, self.name, self.rng = order, policy, name, rng
         self.seen: tuple[int, Waiting] | None = None
 
-    def start_requests(self, state: WorkerState) -> None:
+    def start_requests(self, state: MachineState) -> None:
         """Let the requests start that the policy chooses.
 
         Raises
@@ -105,7 +105,7 @@ class _Decisions:
             admit(state, position)
         close_gaps(state)
 
-    def shown(self, state: WorkerState) -> CacheState:
+    def shown(self, state: MachineState) -> CacheState:
         """Return read-only copies, so that nothing a policy does reaches the run."""
         counters = state.counters
         numbers = state.running.request[: counters[RUNNING]]
@@ -120,7 +120,7 @@ class _Decisions:
             rng=self.rng,
         )
 
-    def waiting(self, state: WorkerState) -> Waiting:
+    def waiting(self, state: MachineState) -> Waiting:
         """Return those who wait, in order of arrival: the same object until they change."""
         changes = int(state.counters[CHANGES])
         if self.seen is None or self.seen[0] != changes:

@@ -15,7 +15,7 @@ from bfio.kvcache.machine.state import (
     OVERFLOWS,
     STAYS,
     CacheRecord,
-    WorkerState,
+    MachineState,
     order_of,
 )
 from bfio.kvcache.run import CacheBatches, CacheRun, CacheVerdict, Stays
@@ -40,7 +40,7 @@ _ENDS = {
 def finished_run(
     instance: CacheInstance,
     name: str,
-    state: WorkerState,
+    state: MachineState,
     record: CacheRecord,
     ended: int,
     *,

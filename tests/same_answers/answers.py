@@ -16,8 +16,8 @@ LIST = Path(__file__).with_name("commands.toml")
 UNSTEADY = frozenset(
     {
         "seconds", "compile_seconds", "wall_s", "decide_s", "solve_s", "max_solve_s",
-        "solve_seconds", "timing.wall_s", "timing.solve_s", "finished_at", "peak_memory_bytes",
-        "cpu_s", "versions", "commit", "code", "key", "machine", "store",
+        "solve_seconds", "timing.wall_s", "timing.decide_s", "timing.solve_s", "finished_at",
+        "peak_memory_bytes", "cpu_s", "versions", "commit", "code", "key", "machine", "store",
     }
 )  # fmt: skip
 

@@ -16,8 +16,8 @@ from bfio.kvcache.machine.state import (
     RUNNING,
     USED,
     WAITING,
+    MachineState,
     RunningRows,
-    WorkerState,
 )
 from bfio.kvcache.protection import Admission, Protection
 
@@ -49,7 +49,7 @@ def is_shortest_first(policy: LookAhead | Protection) -> bool:
 
 
 @compilable
-def start_requests(state: WorkerState, rule: StartRule) -> None:
+def start_requests(state: MachineState, rule: StartRule) -> None:
     """Let requests start, in the order of the queue."""
     counters, memory = state.counters, state.settings.memory
     looks_ahead = rule.limit < 0
@@ -78,7 +78,7 @@ def start_requests(state: WorkerState, rule: StartRule) -> None:
 
 
 @compilable
-def is_let_in(state: WorkerState, request: int, limit: int, cap: int) -> bool:
+def is_let_in(state: MachineState, request: int, limit: int, cap: int) -> bool:
     """Whether protection lets a request start."""
     used, running = state.counters[USED], state.counters[RUNNING]
     has_room = used == 0 or used + state.requests.need[request] <= limit
@@ -86,7 +86,7 @@ def is_let_in(state: WorkerState, request: int, limit: int, cap: int) -> bool:
 
 
 @compilable
-def stays_within(state: WorkerState, request: int) -> bool:
+def stays_within(state: MachineState, request: int) -> bool:
     """Whether Equation (1) holds for all time if a request starts."""
     counters, memory = state.counters, state.settings.memory
     need, length = state.requests.need[request], state.requests.believed[request]

@@ -39,7 +39,7 @@ from bfio.kvcache.machine.state import (
     USED,
     WAITING,
     CacheRecord,
-    WorkerState,
+    MachineState,
     enlarged,
     is_full,
 )
@@ -53,7 +53,7 @@ COMPLETED, CLEARED, OPEN = (int(end) for end in StayEnd)
 
 
 def run_batches(
-    state: WorkerState, record: CacheRecord, rule: Any, rng: np.random.Generator
+    state: MachineState, record: CacheRecord, rule: Any, rng: np.random.Generator
 ) -> tuple[int, CacheRecord]:
     """Serve everything, or stop; return how the run ends, and its record."""
     ended = GOES_ON
@@ -68,13 +68,13 @@ def run_batches(
     return ended, record
 
 
-def decide(state: WorkerState, rule: Callable[[WorkerState], None]) -> None:
+def decide(state: MachineState, rule: Callable[[MachineState], None]) -> None:
     """Let requests start; compiled runs have `admission.start_requests` in the place of this."""
     rule(state)
 
 
 @compilable
-def is_over(state: WorkerState) -> bool:
+def is_over(state: MachineState) -> bool:
     """Whether all requests have completed."""
     counters = state.counters
     return bool(
@@ -85,7 +85,7 @@ def is_over(state: WorkerState) -> bool:
 
 
 @compilable
-def open_batch(state: WorkerState, record: CacheRecord, rng: np.random.Generator) -> int:
+def open_batch(state: MachineState, record: CacheRecord, rng: np.random.Generator) -> int:
     """Do what precedes the decision; return how the run ends, if it does."""
     counters = state.counters
     if counters[WAITING] == 0 and counters[RUNNING] == 0:
@@ -104,7 +104,7 @@ def open_batch(state: WorkerState, record: CacheRecord, rng: np.random.Generator
 
 
 @compilable
-def close_batch(state: WorkerState, record: CacheRecord) -> int:
+def close_batch(state: MachineState, record: CacheRecord) -> int:
     """Do what follows the decision; return how the run ends, if it does."""
     counters, settings = state.counters, state.settings
     if counters[WAITING] == 0:
@@ -121,7 +121,7 @@ def close_batch(state: WorkerState, record: CacheRecord) -> int:
 
 
 @compilable
-def grow_beliefs(state: WorkerState) -> None:
+def grow_beliefs(state: MachineState) -> None:
     """Believe of every request that has outlived its prediction that it ends with this batch."""
     counters, running, requests = state.counters, state.running, state.requests
     after = counters[BATCH] + 1
@@ -136,7 +136,7 @@ def grow_beliefs(state: WorkerState) -> None:
 
 
 @compilable(allocates=True)
-def make_room(state: WorkerState, record: CacheRecord, rng: np.random.Generator) -> None:
+def make_room(state: MachineState, record: CacheRecord, rng: np.random.Generator) -> None:
     """Clear running requests, draw by draw, until the others fit."""
     counters, settings = state.counters, state.settings
     counters[OVERFLOWS] += 1
@@ -153,7 +153,7 @@ def make_room(state: WorkerState, record: CacheRecord, rng: np.random.Generator)
 
 
 @compilable
-def note_overflow(state: WorkerState) -> int:
+def note_overflow(state: MachineState) -> int:
     """Note an overflow and return whether it ends the run: the state has come back, or a limit.
 
     After a full clearing nothing runs, so the state is who waits and what is believed of them.
@@ -175,7 +175,7 @@ def note_overflow(state: WorkerState) -> int:
 
 
 @compilable
-def reveal_until(state: WorkerState) -> int:
+def reveal_until(state: MachineState) -> int:
     """Return how many requests have arrived."""
     revealed, clock = int(state.counters[REVEALED]), state.counters[CLOCK]
     while revealed < len(state.queue) and state.requests.arrival[revealed] <= clock:
@@ -184,14 +184,14 @@ def reveal_until(state: WorkerState) -> int:
 
 
 @compilable(allocates=True)
-def reveal(state: WorkerState, revealed: int) -> None:
+def reveal(state: MachineState, revealed: int) -> None:
     """Let those wait who have arrived."""
     enqueue(state, np.arange(int(state.counters[REVEALED]), revealed))
     state.counters[REVEALED] = revealed
 
 
 @compilable(allocates=True)
-def enqueue(state: WorkerState, requests: IntArray) -> None:
+def enqueue(state: MachineState, requests: IntArray) -> None:
     """Let requests wait, given in order of arrival.
 
     Their key in the queue is their number, or believed length first and number second.
@@ -208,13 +208,13 @@ def enqueue(state: WorkerState, requests: IntArray) -> None:
 
 
 @compilable
-def waiting_at(state: WorkerState, position: int) -> int:
+def waiting_at(state: MachineState, position: int) -> int:
     """Return the number of the request at a position of the queue."""
     return int(state.queue[position]) % len(state.queue)
 
 
 @compilable
-def admit(state: WorkerState, position: int) -> None:
+def admit(state: MachineState, position: int) -> None:
     """Let the request at a position of the queue start; `close_gaps` follows."""
     counters, running, requests = state.counters, state.running, state.requests
     request, batch, num = waiting_at(state, position), counters[BATCH], counters[RUNNING]
@@ -238,7 +238,7 @@ def admit(state: WorkerState, position: int) -> None:
 
 
 @compilable(allocates=True)
-def close_gaps(state: WorkerState) -> None:
+def close_gaps(state: MachineState) -> None:
     """Move those who still wait together."""
     num = state.counters[WAITING]
     state.counters[WAITING] = keep(state.queue, num, state.queue[:num] != STARTED)
@@ -246,7 +246,7 @@ def close_gaps(state: WorkerState) -> None:
 
 
 @compilable
-def run_batch(state: WorkerState, record: CacheRecord) -> None:
+def run_batch(state: MachineState, record: CacheRecord) -> None:
     """Run a batch and write its row of the record."""
     counters, settings = state.counters, state.settings
     batch, running = counters[BATCH], counters[RUNNING]
@@ -266,7 +266,7 @@ def run_batch(state: WorkerState, record: CacheRecord) -> None:
 
 
 @compilable(allocates=True)
-def complete(state: WorkerState, record: CacheRecord) -> None:
+def complete(state: MachineState, record: CacheRecord) -> None:
     """Let those leave whose last batch this was."""
     counters, batch = state.counters, state.counters[BATCH]
     now = record.batches[batch - 1, 0] if state.settings.completes_at_start else counters[CLOCK]
@@ -278,7 +278,7 @@ def complete(state: WorkerState, record: CacheRecord) -> None:
 
 
 @compilable(allocates=True)
-def leave(state: WorkerState, record: CacheRecord, leaves: BoolArray, end: int) -> IntArray:
+def leave(state: MachineState, record: CacheRecord, leaves: BoolArray, end: int) -> IntArray:
     """Take some of the running requests from the cache, and record their stays.
 
     Returns them in order of arrival.
@@ -303,6 +303,6 @@ def leave(state: WorkerState, record: CacheRecord, leaves: BoolArray, end: int) 
 
 
 @compilable(allocates=True)
-def leave_open(state: WorkerState, record: CacheRecord) -> None:
+def leave_open(state: MachineState, record: CacheRecord) -> None:
     """Record the stays of those who run when the run is over."""
     leave(state, record, np.ones(state.counters[RUNNING], np.bool_), OPEN)

@@ -15,7 +15,7 @@ from bfio.kvcache.run import CacheLimits
 from formulations.arrays import IntArray
 from formulations.hindsight_latency import Convention
 
-# Entries of `WorkerState.counters`. BATCH: batches run. USED: tokens that the running requests
+# Entries of `MachineState.counters`. BATCH: batches run. USED: tokens that the running requests
 # need in the coming batch. CONTEXT: batches they have behind them. NEW_PROMPT: prompts that start
 # with the coming batch. NEXT_END: when the first of them truly ends. IDLE: decisions in a row that
 # left the worker empty. CHANGES: how often the queue has changed. CLEARINGS to RAN_DRY: see
@@ -97,7 +97,7 @@ class RunningRows(NamedTuple):
     level: IntArray
 
 
-class WorkerState(NamedTuple):
+class MachineState(NamedTuple):
     """Everything a run changes, and its constants.
 
     Parameters
@@ -167,7 +167,7 @@ def new_state(
     settings: CacheSettings,
     *,
     interpreted: bool = False,
-) -> WorkerState:
+) -> MachineState:
     """Return the state in which nobody has arrived, of a run that is interpreted or compiled."""
     n, counters, order = len(instance), [0] * NUM_COUNTERS, order_of(instance)
     given = (
@@ -177,7 +177,7 @@ def new_state(
         instance.num_batches,
         believed,
     )
-    return WorkerState(
+    return MachineState(
         settings=settings,
         counters=counters if interpreted else np.array(counters, dtype=np.int64),
         requests=CacheRequests(*(row[order] for row in given), *np.full((3, n), -1)),
@@ -192,14 +192,14 @@ def new_record() -> CacheRecord:
 
 
 @compilable
-def is_full(record: CacheRecord, state: WorkerState) -> bool:
+def is_full(record: CacheRecord, state: MachineState) -> bool:
     """Whether a record has no room for one more batch, in which all are cleared and complete."""
     batches, stays = state.counters[BATCH] + 1, state.counters[STAYS] + 2 * len(state.queue)
     return bool(len(record.batches) < batches or len(record.stays) < stays)
 
 
 @compilable(allocates=True)
-def enlarged(record: CacheRecord, state: WorkerState) -> CacheRecord:
+def enlarged(record: CacheRecord, state: MachineState) -> CacheRecord:
     """Return a record with room for at least as much again."""
     more = len(record.batches) + len(record.stays) + 2 * len(state.queue)
     return CacheRecord(with_rows(record.batches, more), with_rows(record.stays, more))
