@@ -27,6 +27,7 @@ refuted is refuted by a counterexample that the run finds for itself and makes m
   bfio check                           all claims, a few minutes
   bfio check balance.lemma1 --json     one, with all its evidence
   bfio check balance route             those of two papers
+  bfio check '*theorem*' --verdict refuted --list
   bfio check --list                    ids, titles and modules, without checking
 
 Verdicts are compared with those on record, and stored counterexamples are verified again. Exit
@@ -37,7 +38,17 @@ the readable form.
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "claims", nargs="*", metavar="CLAIM", help="ids or papers (default: all claims)"
+        "claims",
+        nargs="*",
+        metavar="CLAIM",
+        help="ids, patterns such as '*theorem*', or papers (default: all claims)",
+    )
+    parser.add_argument("--paper", metavar="P", help="only claims of this paper, e.g. balance")
+    parser.add_argument(
+        "--verdict",
+        metavar="V",
+        help="only claims with this verdict on record, as printed: holds, refuted, supported or "
+        "not-checkable",
     )
     parser.add_argument("--list", action="store_true", help="list claims and check none")
     effort = parser.add_mutually_exclusive_group()
@@ -53,12 +64,11 @@ def _run(args: argparse.Namespace) -> int:
     from formulations.arrays import integer
     from formulations.problem_data import member
     from proofs_checks.claim import Effort
-    from proofs_checks.registry import named
 
     effort = member(Effort, "deep" if args.deep else args.effort, "--effort")
     seed = integer(args.seed, "--seed", maximum=2**63 - 1)
     jobs = integer(args.jobs, "--jobs", minimum=1, maximum=_MOST_JOBS)
-    claims = named(args.claims)
+    claims = _chosen(args)
     if args.list:
         return _list(claims, args.json)
     reports: list[ClaimReport] = []
@@ -80,6 +90,26 @@ def _run(args: argparse.Namespace) -> int:
     if status == DONE and not all(report.reproduced for report in reports):
         return NOT_REPRODUCED
     return status
+
+
+def _chosen(args: argparse.Namespace) -> "tuple[Claim, ...]":
+    """Return the claims that all of the arguments admit."""
+    from formulations.problem_data import member
+    from proofs_checks.evidence import Verdict
+    from proofs_checks.registry import named
+    from proofs_checks.store import recorded_verdicts
+
+    claims = named(args.claims)
+    if args.paper is not None:
+        of_paper = {claim.id for claim in named([args.paper])}
+        claims = tuple(claim for claim in claims if claim.id in of_paper)
+    if args.verdict is not None:
+        verdict = member(Verdict, args.verdict, "--verdict")
+        on_record = {claim.id: recorded_verdicts(claim.id) for claim in claims}
+        claims = tuple(c for c in claims if (on_record[c.id] or ("", ""))[0] == verdict)
+    if not claims:
+        raise InputError("bfio check", "no claim is all of that", "ask for less")
+    return claims
 
 
 def _reports(

@@ -1,5 +1,6 @@
 """Where claims come from: every module under ``proofs_checks.papers``, and installed packages."""
 
+import fnmatch
 import importlib
 import pkgutil
 import re
@@ -32,7 +33,7 @@ def modules() -> dict[str, str]:
 
 
 def named(names: Sequence[str]) -> tuple[Claim, ...]:
-    """Return the claims of these ids, or of these papers (``balance``); all if none is named.
+    """Return the claims of these ids, patterns (``*theorem*``) or papers; all if none is named.
 
     Raises
     ------
@@ -45,10 +46,14 @@ def named(names: Sequence[str]) -> tuple[Claim, ...]:
     ids = {claim.id for claim in known}
     papers = {claim_id.split(".")[0] for claim_id in ids}
     for name in names:
-        if name not in ids | papers:
+        if name not in ids | papers and not fnmatch.filter(ids, name):
             hint = did_you_mean(name, sorted(ids | papers))
             raise InputError(f"claim {name}", "unknown", f"{hint}bfio check --list names them")
-    return tuple(c for c in known if c.id in names or c.id.split(".")[0] in names)
+    return tuple(claim for claim in known if any(_is_named(claim.id, name) for name in names))
+
+
+def _is_named(claim_id: str, name: str) -> bool:
+    return claim_id.split(".")[0] == name or fnmatch.fnmatchcase(claim_id, name)
 
 
 def _all() -> list[tuple[str, Claim]]:

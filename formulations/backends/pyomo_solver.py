@@ -70,17 +70,37 @@ class PyomoSolver:
     def _opened(self) -> Any:
         from pyomo.contrib.solver.common.factory import SolverFactory
 
-        known = [name for name in SolverFactory if name != "ipopt"]
-        if self.solver is not None and self.solver not in known:
-            remedy = use_one_of(self.solver, known)
+        if self.solver is not None and self.solver not in _known():
+            remedy = f"{use_one_of(self.solver, _known())}; installed: {_installed_names()}"
             raise CapabilityError(self.name, "Pyomo knows no such solver", remedy)
         for name in (self.solver,) if self.solver else PREFERRED:
             solver = SolverFactory(name)
             if solver is not None and solver.available():
                 return solver
         raise CapabilityError(
-            self.name, "the solver is not installed", "install one, e.g. pip install pyscipopt"
+            self.name,
+            "the solver is not installed",
+            f"use one that is ({_installed_names()}), or e.g. pip install pyscipopt",
         )
+
+
+def installed_solvers() -> dict[str, bool]:
+    """Return Pyomo's names of solvers, and whether each is installed here."""
+    from pyomo.contrib.solver.common.factory import SolverFactory
+
+    return {name: bool(SolverFactory(name).available()) for name in _known()}
+
+
+def _known() -> list[str]:
+    # It registers the solvers.
+    import pyomo.environ  # noqa: F401
+    from pyomo.contrib.solver.common.factory import SolverFactory
+
+    return [name for name in SolverFactory if name != "ipopt"]
+
+
+def _installed_names() -> str:
+    return ", ".join(name for name, is_there in installed_solvers().items() if is_there) or "none"
 
 
 _TERMINATIONS = {

@@ -1,0 +1,134 @@
+"""``bfio doctor``: what is installed, what works, and what would make it faster."""
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from bfio.cli import options
+from bfio.cli.command import DONE, Command
+from bfio.cli.output import print_json, print_table
+
+_DESCRIPTION = """\
+Show versions and commit, the machine, solvers, threads and compiled kernels, and solve, run and
+check something small with each part (kernels are compiled for it if need be). Exit status 1 if a
+part does not work. What it prints belongs into the report of an error.
+"""
+#: Exit status if a part does not work.
+_SOMETHING_IS_BROKEN = 1
+_OK, _ABSENT, _BROKEN = "ok", "not installed", "BROKEN"
+#: A step whose optimum is known: 9 + 1 and 8 + 3 tokens, so that one token is missing.
+_STEP: dict[str, Any] = {
+    "capacity": [2, 2],
+    "base": [[0], [0]],
+    "contribution": [[9], [8], [3], [1]],
+}
+_OPTIMUM = 1
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One part: how it is, and what is to be known of it."""
+
+    part: str
+    state: str
+    detail: str
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_common(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from bfio.common.provenance import machine, version_and_commit, versions
+
+    findings = [*_solvers(), *_engines(), _kernels(), _threads()]
+    about = {"version": version_and_commit(), "versions": versions(), "machine": machine()}
+    if args.json:
+        print_json(about | {"findings": [asdict(finding) for finding in findings]})
+    else:
+        others = {name: text for name, text in versions().items() if name != "bfio"}
+        print(version_and_commit())
+        print(", ".join(f"{name} {text}" for name, text in others.items()))
+        print(", ".join(f"{name} {value}" for name, value in machine().items()))
+        rows = [(finding.part, finding.state, finding.detail) for finding in findings]
+        print_table("", ("part", "state", ""), rows)
+    return _SOMETHING_IS_BROKEN if any(f.state == _BROKEN for f in findings) else DONE
+
+
+def _solvers() -> Iterator[Finding]:
+    """Yield every method of a step, asked for an optimum that is known."""
+    from formulations.backends.pyomo_solver import installed_solvers
+
+    for method in ("exact", "highs", "cp-sat", "brute-force"):
+        yield _finding(f"solve --method {method}", partial(_solved, method))
+    for name, is_there in installed_solvers().items():
+        method = f"pyomo:{name}"
+        if is_there:
+            yield _finding(f"solve --method {method}", partial(_solved, method))
+        else:
+            yield Finding(f"solve --method {method}", _ABSENT, "")
+
+
+def _solved(method: str) -> str:
+    from bfio.step.solve import solve_step
+    from formulations.step import StepProblem
+
+    result = solve_step(StepProblem(**_STEP), method=method, time_limit=60)
+    if result.objective != _OPTIMUM:
+        raise RuntimeError(f"the optimum is {_OPTIMUM}, not {result.objective}")
+    return f"{result.termination}, optimum {result.objective}"
+
+
+def _engines() -> Iterator[Finding]:
+    for engine in ("reference", "compiled"):
+        yield _finding(f"engine {engine}", partial(_replayed, engine))
+
+
+def _replayed(engine: str) -> str:
+    import bfio
+    from bfio.decode.replay import run_violations
+
+    workload, cluster = bfio.synthetic("demo", 50, seed=0), bfio.Cluster(2, 4)
+    run = bfio.simulate(workload, "fcfs", cluster, engine=engine)
+    violations = run_violations(run, workload, cluster)
+    if violations:
+        raise RuntimeError(f"the replay found {violations}")
+    return f"{run.steps} steps, replayed"
+
+
+def _kernels() -> Finding:
+    from bfio.common.kernel_groups import groups
+    from bfio.common.kernels import cache_folders
+
+    counts = [group.num_compiled() for group in groups().values()]
+    done, of = (sum(column) for column in zip(*counts, strict=True))
+    advice = "" if done == of else "; bfio prepare compiles the others"
+    return Finding("kernels", _OK, f"{done} of {of} compiled in {cache_folders()[0]}{advice}")
+
+
+def _threads() -> Finding:
+    from bfio.common.provenance import THREAD_VARIABLES
+
+    cores = len(os.sched_getaffinity(0))
+    given = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
+    return Finding("threads", _OK, ", ".join([f"{cores} cores may be used", *given]))
+
+
+def _finding(part: str, try_it: Callable[[], str]) -> Finding:
+    try:
+        return Finding(part, _OK, try_it())
+    # Whatever a broken installation raises is what is to be shown.
+    except Exception as error:
+        return Finding(part, _BROKEN, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+COMMAND = Command(
+    name="doctor",
+    summary="versions, solvers, kernels, and whether each part works",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)
