@@ -12,8 +12,7 @@ from functools import cache
 from types import CellType, FunctionType
 from typing import Any, TypeVar, overload
 
-#: Only machine code calls an inner function: it needs no wrapper for Python, slow to compile.
-_INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
+from bfio.common.kernels import inlined
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,12 +59,8 @@ def compilable(
 @cache
 def machine_code(function: F) -> F:
     """Return the compiled twin of a compilable function, for other compiled functions to call."""
-    from numba import njit
-
     recipe: _Recipe = function.__recipe__  # type: ignore[attr-defined]
-    # Stated for every function: it would otherwise take over what its first caller says.
-    compiled_by = njit(_nrt=recipe.allocates, **_INNER)
-    twin: F = compiled_by(linked(recipe.compiled_as or function))
+    twin: F = inlined(linked(recipe.compiled_as or function), allocates=recipe.allocates)
     return twin
 
 

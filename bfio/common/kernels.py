@@ -41,8 +41,8 @@ _SUFFIX = ".kernel"
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Return ``function`` compiled into whatever kernel calls it."""
-    machine_code: Callable[P, R] = _njit()(**_INNER)(function)
-    return machine_code
+    # Stated for every function: it would otherwise take over what its first caller says.
+    return _dispatcher(function, _nrt=True, **_INNER)
 
 
 def in_place(function: Callable[P, R]) -> Callable[P, R]:
@@ -51,17 +51,15 @@ def in_place(function: Callable[P, R]) -> Callable[P, R]:
     Without allocations no array needs its references counted, which takes several times as long
     to compile and to run as a small function itself.
     """
-    machine_code: Callable[P, R] = _njit()(_nrt=False, **_INNER)(function)
-    return machine_code
+    return _dispatcher(function, _nrt=False, **_INNER)
 
 
-def inlined(function: Callable[P, R]) -> Callable[P, R]:
+def inlined(function: Callable[P, R], *, allocates: bool = False) -> Callable[P, R]:
     """Return ``function`` as `in_place` does, written into its caller whatever its size.
 
     It takes longer to compile; worth it in loops over states that spend their time in calls.
     """
-    machine_code: Callable[P, R] = _njit()(_nrt=False, forceinline=True, **_INNER)(function)
-    return machine_code
+    return _dispatcher(function, _nrt=allocates, forceinline=True, **_INNER)
 
 
 def entry_point(function: Callable[P, R]) -> Callable[P, R]:
@@ -70,7 +68,7 @@ def entry_point(function: Callable[P, R]) -> Callable[P, R]:
     It runs without the interpreter's lock, so threads may run kernels side by side. Of a function
     that depends on variables of an enclosing one nothing is kept: sources do not tell them.
     """
-    machine_code: Any = _njit()(nogil=True, no_cfunc_wrapper=True)(function)
+    machine_code: Any = _dispatcher(function, nogil=True, no_cfunc_wrapper=True)
     if hasattr(machine_code, "py_func") and not function.__closure__:
         machine_code._cache = _DiskCache(function)  # noqa: SLF001
     compiled: Callable[P, R] = machine_code
@@ -180,6 +178,24 @@ def _processor() -> str:
 
 def _tells_features(line: str) -> bool:
     return line.startswith(("model name", "flags", "Features", "CPU part"))
+
+
+def _dispatcher(function: Callable[P, R], **options: bool) -> Callable[P, R]:
+    """Return a function that Numba compiles for types of arguments when it meets them.
+
+    For types only: it would compile anew for every number that a caller writes down.
+    """
+    machine_code: Any = _njit()(**options)(function)
+    if hasattr(machine_code, "py_func"):
+        from numba.core.types import unliteral
+
+        template = machine_code.get_call_template
+        machine_code.get_call_template = lambda args, named: template(
+            [unliteral(kind) for kind in args],
+            {name: unliteral(kind) for name, kind in named.items()},
+        )
+    compiled: Callable[P, R] = machine_code
+    return compiled
 
 
 @cache
