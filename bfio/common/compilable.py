@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dis import get_instructions
 from functools import cache
 from types import CellType, FunctionType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 from bfio.common.kernels import inlined
 
@@ -60,8 +60,8 @@ def compilable(
 def machine_code(function: F) -> F:
     """Return the compiled twin of a compilable function, for other compiled functions to call."""
     recipe: _Recipe = function.__recipe__  # type: ignore[attr-defined]
-    twin: F = inlined(linked(recipe.compiled_as or function), allocates=recipe.allocates)
-    return twin
+    plain = linked(recipe.compiled_as or function)
+    return cast(F, inlined(plain, allocates=recipe.allocates))
 
 
 def linked(function: Callable[..., Any], **replaced: Callable[..., Any]) -> Any:

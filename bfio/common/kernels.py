@@ -187,7 +187,7 @@ def _dispatcher(function: Callable[P, R], **options: bool) -> Callable[P, R]:
     """
     machine_code: Any = _njit()(**options)(function)
     if hasattr(machine_code, "py_func"):
-        from numba.core.types import unliteral
+        from numba.types import unliteral
 
         template = machine_code.get_call_template
         machine_code.get_call_template = lambda args, named: template(

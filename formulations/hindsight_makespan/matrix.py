@@ -12,7 +12,6 @@ from formulations.errors import CapabilityError
 from formulations.form_writer import FormWriter
 from formulations.hindsight_makespan.kinds import lanes
 from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
-from formulations.hindsight_makespan.program import largest_load
 from formulations.request_table import RequestKind
 from formulations.standard_form import EXACT_LIMIT, StandardForm
 
@@ -128,7 +127,7 @@ def _add_lane_rows(
     capacity, busy = lanes(problem)[1], None
     if per_token:
         peak = writer.columns(
-            (f"peak[{k}]" for k in steps.tolist()), upper=largest_load(problem), cost=per_token
+            (f"peak[{k}]" for k in steps.tolist()), upper=problem.largest_load, cost=per_token
         )
     first = writer.rows((f"slots[{label}]" for label in labels), upper=0 if per_step else capacity)
     writer.add(first + row, starts.column, 1)

@@ -117,6 +117,12 @@ class MakespanProblem(ProblemData):
         return sum(o * s + o * (o - 1) // 2 for s, o in rows)
 
     @property
+    def largest_load(self) -> int:
+        """A load that no worker exceeds [tokens]: all slots full of requests of highest peak."""
+        peaks = sorted((self.prompt + self.output - 1).tolist(), reverse=True)
+        return sum(peaks[: self.slots])
+
+    @property
     def scale(self) -> int:
         """How many units of the integer objective make one unit of the real one."""
         if self.objective is not MakespanObjective.WALL_CLOCK:

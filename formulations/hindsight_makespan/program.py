@@ -65,7 +65,7 @@ def build(problem: MakespanProblem, *, aggregate: bool = True) -> Any:
     model.peak = pyo.Var(
         steps if per_token else [],
         domain=pyo.NonNegativeIntegers,
-        bounds=(0, largest_load(problem)),
+        bounds=(0, problem.largest_load),
     )
     _slots(model, problem, running)
     if per_token:
@@ -76,12 +76,6 @@ def build(problem: MakespanProblem, *, aggregate: bool = True) -> Any:
         _gapless(model, steps)
     model.objective = pyo.Objective(expr=_cost(model, problem), sense=pyo.minimize)
     return model
-
-
-def largest_load(problem: MakespanProblem) -> int:
-    """Return a load that no worker exceeds: its slots full of the requests of highest peak."""
-    peaks = sorted((problem.prompt + problem.output - 1).tolist(), reverse=True)
-    return sum(peaks[: problem.slots])
 
 
 def _starts(model: Any, groups: tuple[RequestKind, ...]) -> None:
