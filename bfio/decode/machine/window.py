@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.arrays import add_each, take_in_turn, while_active
+from bfio.decode.machine.arrays import add_each, copy_to, take_in_turn, while_active
 from bfio.decode.machine.phases import first_waiting, gained, gained_each
 from bfio.decode.machine.state import ACTIVE, REVEALED, STEP, State
 from formulations.arrays import IntArray
@@ -87,7 +87,7 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
         window.level[:] = gained_each(state.gains, np.arange(step, step + horizon + 1))
     loads, running = state.workers.load, state.workers.running
     if horizon == 0:
-        window.base[:, 0] = loads
+        copy_to(window.base[:, 0], loads)
     elif state.settings.by_age:
         project_by_age(state, window, remaining)
     else:
@@ -96,7 +96,8 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
             window.base, loads - running * window.level[0], state.ending_load, step % horizon
         )
         take_in_turn(window.running, running, state.ending_count, step % horizon)
-        window.base[:] += window.running * window.level
+        base = window.base
+        base += window.running * window.level
 
 
 @compilable(allocates=True)

@@ -17,6 +17,7 @@ import math
 
 import numpy as np
 
+from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, in_place, kernel
 from bfio.hindsight.latency.cells import Cells
 from formulations.arrays import BoolArray, FloatArray, IntArray
@@ -84,17 +85,23 @@ def around(price: IntArray, cells: Cells, before: IntArray, after: IntArray) -> 
     """
     value = empty_sets(cells)
     for cell in range(len(price)):
-        before[cell] = value
+        _copy_table(before[cell], value)
         for _ in range(cells.copies[cell] if price[cell] > 0 else 0):
             offer(price[cell], cell, cells, value)
     behind = np.zeros(value.shape, np.int64)
     for cell in range(len(price) - 1, -1, -1):
         for _ in range(cells.copies[cell] - 1 if price[cell] > 0 else 0):
             _precede(price[cell], cell, cells, behind)
-        after[cell] = behind
+        _copy_table(after[cell], behind)
         if price[cell] > 0:
             _precede(price[cell], cell, cells, behind)
     return value.max()  # type: ignore[no-any-return]
+
+
+@in_place
+def _copy_table(target: IntArray, values: IntArray) -> None:
+    for c in range(len(values)):
+        copy_to(target[c], values[c])
 
 
 @in_place

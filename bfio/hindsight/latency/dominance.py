@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, inlined
 from bfio.hindsight.latency.states import States
 from bfio.hindsight.latency.tables import Tables
@@ -95,7 +96,7 @@ def undominated(
             continue
         keep[position] = True
         if kept < compared:
-            profiles[kept] = profile
+            copy_to(profiles[kept], profile)
             areas[kept] = area
             kept += 1
     return keep

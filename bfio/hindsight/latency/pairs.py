@@ -92,7 +92,8 @@ def _fill_pairs(price: IntArray, cells: Cells, loss: NDArray[np.int32]) -> None:
         value[:] = UNREACHABLE
         for c in range(most_others(first, cells) + 1):
             low, high = span(first, c, cells)
-            value[c + 1, low + m : high + m] = before[first, c, low:high] + gain
+            for s in range(low, high):
+                value[c + 1, s + m] = before[first, c, s] + gain
         for _ in range(cells.copies[first] - 1):
             offer(gain, first, cells, value)
         for second in range(first + 1, num_cells):

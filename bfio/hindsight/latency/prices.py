@@ -237,5 +237,6 @@ def _soft_rounds(
             for i in range(len(duration)):
                 for age in range(min(duration[i], now + 1)):
                     slope[block, cells.of_age[i, age]] += chance[i, now - age]
-        slope[block] -= (last - first) * expected
+        for cell in range(len(expected)):
+            slope[block, cell] -= (last - first) * expected[cell]
     return value

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point
 from bfio.hindsight.in_hand import is_over
 from bfio.hindsight.latency.normal_form import NormalForm
@@ -183,7 +184,7 @@ def search_orders(
     trial = order.copy()
     for step in range(begin, begin + count):
         temperature = hottest * (1.0 - (step % period) / period) ** 2 + 1e-6
-        trial[:] = order
+        copy_to(trial, order)
         source = int(generator.random() * n)
         reach = 6 if generator.random() < 0.5 else n
         target = min(n - 1, max(0, source - reach + int(generator.random() * (2 * reach + 1))))
@@ -200,8 +201,8 @@ def search_orders(
         value, _ = place_in_order(trial, form, used, starts)
         if value <= current or generator.random() < math.exp((current - value) / temperature):
             current = value
-            order[:] = trial
+            copy_to(order, trial)
             if value < best:
                 best = value
-                best_starts[:] = starts
+                copy_to(best_starts, starts)
     return current, best

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import in_place, kernel
 from bfio.hindsight.makespan.kernel import (
     HEAD,
@@ -88,8 +89,8 @@ def advance(
     store.cost[new], store.reach[new], store.when[new] = cost, reach, step
     store.parent[new] = parent.state
     store.action[new] = -1
-    store.action[new, :depth] = added[:depth]
-    store.order[new] = order
+    copy_to(store.action[new], added[:depth])
+    copy_to(store.order[new], order)
     if count == 0 and row[HEAD] == 0:
         counters[BEST], counters[BEST_STATE] = cost, new
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, in_place, kernel
 from bfio.hindsight.makespan.kernel import find
 from formulations.arrays import IntArray
@@ -67,7 +68,7 @@ def place_of(row: IntArray, cost: int, reach: int, step: int, layer: int, store:
         return -1
     counters[HASHED] += known < 0
     store.table[place] = new
-    store.rows[new] = row
+    copy_to(store.rows[new], row)
     store.status[new] = OPEN
     store.after[new] = store.head[layer]
     store.head[layer] = new

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, kernel
+from bfio.common.array_kernels import copy_to
+from bfio.common.kernels import entry_point, in_place, kernel
 from bfio.common.words import Words
 from bfio.step.exact.open_workers import OpenWorkers
 from bfio.step.exact.subsets import PricedTable, largest_value
@@ -82,7 +83,7 @@ def _bits(columns: Columns, num_requests: int) -> Words:
     return bits
 
 
-@kernel
+@in_place
 def _keep_compatible(
     columns: Columns, bits: Words, picked: int, budget: int, alive: IntArray, kept: IntArray
 ) -> int:
@@ -140,7 +141,7 @@ def _serves(columns: Columns, j: int, target: int, num_workers: int) -> bool:
     return bool((columns.members[j] == target - num_workers).any())
 
 
-@kernel
+@in_place
 def _give(columns: Columns, j: int, worker: int, is_open: BoolArray, owner: IntArray) -> None:
     """Give the requests of a column to its worker, or to nobody (-1)."""
     is_open[columns.worker[j]] = worker < 0
@@ -203,7 +204,7 @@ def cover_workers(
     picked = np.full(W + 1, -1, np.int64)
     left = np.empty(W + 1, np.int64)
     is_open = np.ones(W, np.bool_)
-    alive[0] = np.arange(len(columns.worker))
+    copy_to(alive[0], np.arange(len(columns.worker)))
     count[0] = len(columns.worker)
     left[0] = budget
     target[0] = _rarest(columns, prices, budget, alive[0], is_open, owner)

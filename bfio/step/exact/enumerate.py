@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, kernel
+from bfio.common.array_kernels import copy_to
+from bfio.common.kernels import entry_point, in_place
 from bfio.step.exact.open_workers import OpenWorkers
 from formulations.arrays import IntArray
 
 
-@kernel
+@in_place
 def _bound_below(
     num_workers: int,
     total_base: int,
@@ -60,7 +61,7 @@ def enumerate_placements(
     slots = capacity.sum()
     admitted = min(N, slots)
     below = np.zeros(N + 1, np.int64)
-    below[1:] = np.cumsum(sizes)
+    copy_to(below[1:], np.cumsum(sizes))
     loads = base.copy()
     free = capacity.copy()
     choice = np.full(N, -1, np.int64)

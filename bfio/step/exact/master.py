@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, kernel
+from bfio.common.array_kernels import copy_to
+from bfio.common.kernels import entry_point, in_place
 from formulations.arrays import FloatArray, IntArray
 
 #: Reduced costs and pivots below this count as zero.
@@ -108,7 +109,7 @@ def start_basis(
                 primal[num_workers + i] -= 1.0
 
 
-@kernel
+@in_place
 def _entering(num_workers: int, pool: Pool, dual: FloatArray) -> tuple[int, float]:
     """Return the column (or slack, as ``-1 - r``) of the largest reduced cost, and that cost."""
     best = _TOLERANCE
@@ -128,15 +129,15 @@ def _entering(num_workers: int, pool: Pool, dual: FloatArray) -> tuple[int, floa
     return entering, best
 
 
-@kernel
+@in_place
 def _direction(
     num_workers: int, entering: int, pool: Pool, inverse: FloatArray, direction: FloatArray
 ) -> None:
     """Write the entering column in terms of the basis."""
     if entering < 0:
-        direction[:] = inverse[-1 - entering]
+        copy_to(direction, inverse[-1 - entering])
         return
-    direction[:] = inverse[pool.worker[entering]]
+    copy_to(direction, inverse[pool.worker[entering]])
     for i in pool.members[entering]:
         if i >= 0:
             direction += inverse[num_workers + i]
@@ -158,7 +159,7 @@ def _leaving(direction: FloatArray, primal: FloatArray) -> int:
     return leaving
 
 
-@kernel
+@in_place
 def _subtract(row: FloatArray, factor: float, direction: FloatArray) -> None:
     for r in range(len(row)):
         row[r] -= factor * direction[r]

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, kernel
+from bfio.common.array_kernels import copy_to
+from bfio.common.kernels import entry_point, in_place, kernel
 from bfio.common.words import RandomState, Words
 from bfio.step.exact.place import random_below
 from formulations.arrays import BoolArray, IntArray
@@ -33,12 +34,12 @@ def spread(base: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray)
     return loads
 
 
-@kernel
+@in_place
 def _has_bit(bits: Words, row: int, x: int) -> bool:
     return bool((bits[row, x >> 6] >> np.uint64(x & 63)) & np.uint64(1))
 
 
-@kernel
+@in_place
 def _largest_first(
     items: IntArray, sizes: IntArray, limit: int, bits: Words, first: BoolArray, state: RandomState
 ) -> int:
@@ -50,7 +51,7 @@ def _largest_first(
     bits[: len(items) + 1, :words] = np.uint64(0)
     bits[0, 0] = np.uint64(1)
     for k in range(len(items)):
-        bits[k + 1, :words] = bits[k, :words]
+        copy_to(bits[k + 1], bits[k, :words])
         skip = sizes[items[k]] >> 6
         up = np.uint64(sizes[items[k]] & 63)
         down = np.uint64(63 - (sizes[items[k]] & 63))
@@ -73,7 +74,7 @@ def _largest_first(
     return total
 
 
-@kernel
+@in_place
 def _shuffle(workers: IntArray, state: RandomState) -> None:
     for k in range(len(workers) - 1):
         j = k + random_below(state, len(workers) - k)
@@ -108,7 +109,7 @@ def _fill_in_turn(
     return spare
 
 
-@kernel
+@in_place
 def _draw_crowd(
     peak: int, loads: IntArray, fewest: int, most: int, workers: IntArray, state: RandomState
 ) -> int:
@@ -181,7 +182,7 @@ def refill(
         fewest = _FEWEST_REFILLED + random_below(state, 5)
         count = _draw_crowd(peak, loads, fewest, 2 * _FEWEST_REFILLED, workers, state)
         spare = 0
-        trial[:] = owner
+        copy_to(trial, owner)
         for g in workers[:count]:
             spare += peak - loads[g]
             trial[owner == g] = -1
@@ -189,8 +190,8 @@ def refill(
             continue
         left = _fill_in_turn(workers[:count], margins, capacity, sizes, spare, bits, trial, state)
         if left >= 0 and (trial >= 0).all():
-            owner[:] = trial
-            loads[:] = base
+            copy_to(owner, trial)
+            copy_to(loads, base)
             for i in range(len(owner)):
                 loads[owner[i]] += sizes[i]
     return bool(loads.max() <= peak)

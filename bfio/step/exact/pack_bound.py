@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, kernel
+from bfio.common.array_kernels import copy_to
+from bfio.common.kernels import entry_point, in_place
 from bfio.step.exact.columns import PRICE_SCALE
 from bfio.step.exact.fill import FillProblem
 from formulations.arrays import BoolArray, FloatArray, IntArray
@@ -30,7 +31,7 @@ _LEAST_WEIGHT = 1e-6
 _LEAST_GAIN = 1e-4
 
 
-@kernel
+@in_place
 def _add_request(row: IntArray, below: IntArray, value: int, raised: BoolArray) -> None:
     # Without branches, so that the loop is vectorised.
     for x in range(len(row)):
@@ -57,7 +58,7 @@ def _priced_sums(
             continue
         for c in range(rows - 1, -1 if rows == 1 else 0, -1):
             if rows == 1:
-                before[:] = best[0, : limit + 1]
+                copy_to(before, best[0, : limit + 1])
             below = before if rows == 1 else best[c - 1]
             row = best[c, size : limit + 1]
             _add_request(row, below[: len(row)], values[i], taken[i, c, size : limit + 1])

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, kernel
 from bfio.step.exact.cover import IMPOSSIBLE
 from bfio.step.exact.open_workers import OpenWorkers
@@ -98,7 +99,7 @@ def peak_bounds(
     """
     base, capacity = workers.base, workers.capacity
     smallest = np.zeros(len(sizes) + 1, np.int64)
-    smallest[1:] = np.cumsum(sizes)
+    copy_to(smallest[1:], np.cumsum(sizes))
     limit = table.shape[1] - 1
     bounds = np.empty(count, np.int64)
     reach = np.empty(len(base), np.int64)

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, kernel
+from bfio.common.array_kernels import copy_to
+from bfio.common.kernels import entry_point, in_place
 from bfio.common.words import RandomState
 from formulations.arrays import IntArray
 
@@ -14,7 +15,7 @@ _WORTHLESS = -(1 << 60)
 _SUBSET_TRIES = 16
 
 
-@kernel
+@in_place
 def next_random(x: np.uint64) -> np.uint64:
     """Return what follows ``x`` in a pseudo-random sequence (xorshift64, never 0)."""
     x ^= x << np.uint64(13)
@@ -23,14 +24,14 @@ def next_random(x: np.uint64) -> np.uint64:
     return x
 
 
-@kernel
+@in_place
 def random_below(state: RandomState, bound: int) -> int:
     """Return the next of the pseudo-random numbers 0..bound-1; ``state`` moves on."""
     state[0] = next_random(state[0])
     return int(np.int64(state[0] % np.uint64(bound)))
 
 
-@kernel
+@in_place
 def _extreme_sum(sizes: IntArray, owner: IntArray, count: int, largest: bool) -> int:
     """Sum of the ``count`` smallest (largest) free sizes; -1 if fewer are free."""
     total = 0
@@ -44,7 +45,7 @@ def _extreme_sum(sizes: IntArray, owner: IntArray, count: int, largest: bool) ->
     return total if count == 0 else -1
 
 
-@kernel
+@in_place
 def _largest_free(sizes: IntArray, owner: IntArray, limit: int) -> int:
     """Position of the largest free size <= limit, or -1."""
     i = int(np.searchsorted(sizes, limit, side="right")) - 1
@@ -53,7 +54,7 @@ def _largest_free(sizes: IntArray, owner: IntArray, limit: int) -> int:
     return i
 
 
-@kernel
+@in_place
 def _random_free(
     sizes: IntArray, owner: IntArray, least: int, limit: int, state: RandomState
 ) -> int:
@@ -72,7 +73,7 @@ def _random_free(
     return _largest_free(sizes, owner, limit)
 
 
-@kernel
+@in_place
 def _best_pair(sizes: IntArray, owner: IntArray, limit: int, subset: IntArray, at: int) -> int:
     """Write the two free sizes with the largest sum <= limit; return the sum, -1 if none."""
     i = 0
@@ -94,7 +95,7 @@ def _best_pair(sizes: IntArray, owner: IntArray, limit: int, subset: IntArray, a
     return best
 
 
-@kernel
+@in_place
 def _worthiest(
     sizes: IntArray, prices: IntArray, owner: IntArray, limit: int, subset: IntArray, at: int
 ) -> int:
@@ -111,7 +112,7 @@ def _worthiest(
     return -1 if subset[at] < 0 else int(sizes[subset[at]])
 
 
-@kernel
+@in_place
 def _worthiest_pair(
     sizes: IntArray, prices: IntArray, owner: IntArray, limit: int, subset: IntArray, at: int
 ) -> int:
@@ -134,7 +135,7 @@ def _worthiest_pair(
     return best
 
 
-@kernel
+@in_place
 def _begin_subset(
     sizes: IntArray,
     owner: IntArray,
@@ -166,7 +167,7 @@ def _begin_subset(
     return total
 
 
-@kernel
+@in_place
 def fill_worker(
     sizes: IntArray,
     prices: IntArray,
@@ -206,7 +207,7 @@ def fill_worker(
             if worth > most_worth:
                 most_worth = worth
                 best = begun + pair
-                subset[:count] = scratch[:count]
+                copy_to(subset, scratch[:count])
         for k in range(count - 2):
             owner[scratch[k]] = -1
         if best == limit and not priced:
@@ -252,7 +253,7 @@ def _place(
     return total
 
 
-@kernel
+@in_place
 def _smallest_free(sizes: IntArray, owner: IntArray, count: int, subset: IntArray) -> int:
     """Write the ``count`` smallest free positions; return their sum."""
     total = 0
@@ -267,12 +268,12 @@ def _smallest_free(sizes: IntArray, owner: IntArray, count: int, subset: IntArra
     return total
 
 
-@kernel
+@in_place
 def _score(reached: int, margin: int) -> int:
     return reached - _OVERFLOW_PENALTY * max(0, reached - margin)
 
 
-@kernel
+@in_place
 def _empty(workers: IntArray, owner: IntArray) -> None:
     """Take all requests of some workers out of a placement."""
     for i in range(len(owner)):
@@ -333,7 +334,7 @@ def place_under_peak(
     best = -1
     if (reached <= margins).all():
         best = score
-        owner[:] = current
+        copy_to(owner, current)
     saved_owner = current.copy()
     saved_reached = reached.copy()
     pool = np.arange(W)
@@ -360,12 +361,12 @@ def place_under_peak(
         tolerance = max(0, target - score) * (rounds - step) // (4 * rounds)
         if after >= before - random_below(state, tolerance + 1):
             score += after - before
-            saved_owner[:] = current
-            saved_reached[:] = reached
+            copy_to(saved_owner, current)
+            copy_to(saved_reached, reached)
         else:
-            current[:] = saved_owner
-            reached[:] = saved_reached
+            copy_to(current, saved_owner)
+            copy_to(reached, saved_reached)
         if score > best and (reached <= margins).all():
             best = score
-            owner[:] = current
+            copy_to(owner, current)
     return best

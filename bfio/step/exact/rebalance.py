@@ -9,7 +9,8 @@ work does not depend on how many tokens a request has.
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, kernel
+from bfio.common.array_kernels import copy_to
+from bfio.common.kernels import entry_point, in_place, kernel
 from bfio.common.words import RandomState
 from bfio.step.exact.place import random_below
 from formulations.arrays import IntArray
@@ -23,7 +24,7 @@ _MOST_SCANS = 4000
 _FIRST_SUBSETS = 6
 
 
-@kernel
+@in_place
 def _ordered_sums(items: IntArray, sizes: IntArray, sums: IntArray, members: IntArray) -> int:
     """Write the sums of all subsets of ``items`` in ascending order, and the subsets as bits.
 
@@ -47,12 +48,12 @@ def _ordered_sums(items: IntArray, sizes: IntArray, sums: IntArray, members: Int
                 members[1, at] = members[0, j] | (1 << k)
                 j += 1
         count *= 2
-        sums[0, :count] = sums[1, :count]
-        members[0, :count] = members[1, :count]
+        copy_to(sums[0], sums[1, :count])
+        copy_to(members[0], members[1, :count])
     return count
 
 
-@kernel
+@in_place
 def _number_of_bits(word: int) -> int:
     count = 0
     while word:
@@ -108,7 +109,7 @@ def find_split(
     return -1
 
 
-@kernel
+@in_place
 def _take_subset(items: IntArray, count: int, subset: int) -> int:
     """Move the items of ``subset`` behind the others; return how many are left before them."""
     left = 0
@@ -119,7 +120,7 @@ def _take_subset(items: IntArray, count: int, subset: int) -> int:
     return left
 
 
-@kernel
+@in_place
 def _sample(
     owner: IntArray, worker: int, quota: int, items: IntArray, count: int, state: RandomState
 ) -> int:
@@ -294,7 +295,7 @@ def rebalance(
     return _pick_above(loads, peak, state) < 0
 
 
-@kernel
+@in_place
 def _pick_above(loads: IntArray, peak: int, state: RandomState) -> int:
     """Return a random worker above the peak, or -1."""
     offset = random_below(state, len(loads))
@@ -344,7 +345,7 @@ def exchange_with_waiting(
     # Waiting requests belong to one worker more, that any load suits.
     free = np.zeros(W + 1, np.int64)
     all_loads = np.zeros(W + 1, np.int64)
-    all_loads[:W] = loads
+    copy_to(all_loads, loads)
     all_owner = np.where(owner < 0, W, owner)
     buffers = np.empty((4, 2, 1 << (_MOST_ITEMS // 2)), np.int64)
     groups = np.empty(3, np.int64)
@@ -371,6 +372,7 @@ def exchange_with_waiting(
         for g in group[: size - 1]:
             before -= abs(peak - all_loads[g])
         distance -= before
-    loads[:] = all_loads[:W]
-    owner[:] = np.where(all_owner == W, -1, all_owner)
+    copy_to(loads, all_loads[:W])
+    for i in range(len(owner)):
+        owner[i] = -1 if all_owner[i] == W else all_owner[i]
     return int(distance)

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bfio.common.kernels import entry_point, kernel
+from bfio.common.array_kernels import copy_to
+from bfio.common.kernels import entry_point, in_place
 from bfio.step.exact.sums import UNREACHABLE
 from formulations.arrays import IntArray
 
@@ -61,7 +62,7 @@ class PricedRequests(NamedTuple):
     table: PricedTable
 
 
-@kernel
+@in_place
 def _add_request(row: Table, below: Table, value: np.signedinteger[Any]) -> None:
     for x in range(len(row)):
         # The cast keeps 32-bit sums in 32 bits, so that the loop is vectorised.
@@ -192,7 +193,7 @@ def collect_subsets(
         if rest == 0:
             if total == len(found):
                 return total, False
-            found[total, :count] = chosen[:count]
+            copy_to(found[total], chosen[:count])
             total += 1
             continue
         fitting = min(i, np.searchsorted(sizes, left, side="right"))
@@ -226,7 +227,7 @@ def best_subsets(
     for g in range(len(capacity)):
         count = capacity[g]
         if margins[g] >= requests.table.top_sum[count]:
-            subsets[g, :count] = requests.order[:count]
+            copy_to(subsets[g], requests.order[:count])
         else:
             collect_subsets(requests, count, margins[g], best[g], scans, subsets[g : g + 1])
     return subsets

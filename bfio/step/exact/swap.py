@@ -7,7 +7,8 @@ find that sooner than filling whole workers anew.
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, kernel
+from bfio.common.array_kernels import copy_to
+from bfio.common.kernels import entry_point, in_place
 from bfio.common.words import RandomState
 from bfio.step.exact.place import next_random
 from formulations.arrays import IntArray
@@ -45,7 +46,7 @@ def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner
         The total; -1 if some margin is exceeded.
     """
     smallest = np.zeros(len(sizes) + 1, np.int64)
-    smallest[1:] = np.cumsum(sizes)
+    copy_to(smallest[1:], np.cumsum(sizes))
     room = margins.copy()
     left = capacity.copy()
     slots = capacity.sum()
@@ -72,7 +73,7 @@ def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner
     return total if room.min() >= 0 else -1
 
 
-@kernel
+@in_place
 def _slots_of(owner: IntArray, held: IntArray, worker: IntArray, slot_of: IntArray) -> int:
     """Write the request and worker of each slot, the slot of each request; return how many."""
     slots = 0
@@ -92,7 +93,7 @@ def _part(random: np.uint64, shift: int, count: int) -> int:
     return int((np.int64((random >> np.uint64(shift)) & _MASK) * count) >> _BITS)
 
 
-@kernel
+@in_place
 def _partner(i: int, count: int, random: np.uint64) -> int:
     """Choose any request, or one of nearly the same size."""
     if random >> np.uint64(63):
@@ -101,13 +102,13 @@ def _partner(i: int, count: int, random: np.uint64) -> int:
     return min(max(near, 0), count - 1)
 
 
-@kernel
+@in_place
 def _overflow_change(room: int, more: int) -> int:
     """Tokens above the margin that a load with this room gains if it grows by ``more``."""
     return max(0, more - room) - max(0, -room)
 
 
-@kernel
+@in_place
 def _exchange(
     k: int,
     j: int,
@@ -203,6 +204,7 @@ def swap_requests(
         if above == 0 and total > best:
             best = total
             owner[:] = -1
-            owner[held[:slots]] = worker[:slots]
+            for k in range(slots):
+                owner[held[k]] = worker[k]
     state[0] = x
     return best

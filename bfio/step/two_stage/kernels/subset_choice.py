@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import in_place, kernel
 from bfio.common.words import Words
 from bfio.step.two_stage.kernels.fscore import NO_LIMIT, Score, peak_end, score_at
@@ -96,7 +97,7 @@ def best_by_sums(
         if totals[c] == best and score_at(score, c, best) == value:
             _members(candidates, masks, c, best, other)
             if count == 0 or _takes_older(other[:c], chosen[:count]):
-                chosen[:c] = other[:c]
+                copy_to(chosen, other[:c])
                 count = c
     return count, value
 
@@ -229,7 +230,7 @@ def _members(
     """Write the oldest requests whose sizes sum to a reachable total, in increasing order."""
     ids, sizes, c = candidates.ids, candidates.sizes, cardinality
     if total == sizes[:c].sum():
-        members[:c] = ids[:c]
+        copy_to(members, ids[:c])
         members[:c].sort()
     elif total == sizes[len(sizes) - c :].sum():
         _smallest_members(candidates, c, members)
@@ -252,8 +253,8 @@ def _smallest_members(candidates: Candidates, cardinality: int, members: IntArra
     tied = _first_at_most(sizes, last_place)
     smaller = _first_at_most(sizes, last_place - 1)
     num_smaller = len(sizes) - smaller
-    members[:num_smaller] = ids[smaller:]
-    members[num_smaller:cardinality] = ids[tied : tied + cardinality - num_smaller]
+    copy_to(members, ids[smaller:])
+    copy_to(members[num_smaller:], ids[tied : tied + cardinality - num_smaller])
     members[:cardinality].sort()
 
 

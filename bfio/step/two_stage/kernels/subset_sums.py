@@ -7,6 +7,7 @@ before each item are kept, so that a subset behind a sum can be read back.
 
 import numpy as np
 
+from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import in_place, kernel
 from bfio.common.words import Words
 from formulations.arrays import IntArray
@@ -38,7 +39,7 @@ def reachable_masks(sizes: IntArray, most: int, words: int) -> Words:
     masks[len(sizes), 0, 0] = 1
     # Newest first, so that reading back meets the oldest items first.
     for k in range(len(sizes) - 1, -1, -1):
-        masks[k, 0] = masks[k + 1, 0]
+        copy_to(masks[k, 0], masks[k + 1, 0])
         for c in range(1, most + 1):
             _shift_or(masks[k + 1, c], masks[k + 1, c - 1], sizes[k], masks[k, c])
     return masks
