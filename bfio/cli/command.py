@@ -46,7 +46,8 @@ def commands() -> dict[str, Command]:
     import bfio.cli.commands as package
 
     found = {name: _loaded(name, point) for name, point in installed(GROUP).items()}
-    found |= {command.name: command for _, command in members(package, "COMMAND")}
+    ours = members(package.__name__, package.__path__, "COMMAND")
+    found |= {command.name: command for _, command in ours}
     return dict(sorted(found.items()))
 
 

@@ -2,26 +2,28 @@
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
-from types import ModuleType
 from typing import Any
 
 from formulations.errors import InputError
 
 
-def members(package: ModuleType, name: str) -> Iterator[tuple[str, Any]]:
+def members(package: str, path: Iterable[str], name: str) -> Iterator[tuple[str, Any]]:
     """Yield the modules of a package, by name, each with its object called ``name`` if it has it.
 
     Parameters
     ----------
-    package : module
-        The folder.
+    package : str
+        Name of the package.
+    path : iterable of str
+        Its ``__path__``. That the caller writes this word tells `bfio.common.import_closure` that
+        it depends on all modules of the folder.
     name : str
         Such as ``"SPEC"``.
     """
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+    for module in pkgutil.iter_modules(path, f"{package}."):
         found = getattr(importlib.import_module(module.name), name, None)
         if found is not None:
             yield module.name, found

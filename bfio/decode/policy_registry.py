@@ -61,7 +61,8 @@ def build(name: str, options: PolicyOptions | None = None) -> Policy:
 @cache
 def built_in() -> dict[str, PolicySpec]:
     """Return the policies of this project by name, in the order of their modules."""
-    return {spec.name: spec for _, spec in members(bfio.decode.policies, "SPEC")}
+    package = bfio.decode.policies
+    return {spec.name: spec for _, spec in members(package.__name__, package.__path__, "SPEC")}
 
 
 def _from_entry_point(point: EntryPoint) -> PolicySpec:

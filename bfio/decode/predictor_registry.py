@@ -96,7 +96,9 @@ def lengths_of(predictor: str | Predictor) -> LengthSource:
 
 @cache
 def _built_in() -> dict[str, PredictorSpec]:
-    return {spec.name: spec for _, spec in members(bfio.decode.predictors, "PREDICTOR")}
+    package = bfio.decode.predictors
+    found = members(package.__name__, package.__path__, "PREDICTOR")
+    return {spec.name: spec for _, spec in found}
 
 
 def _as_spec(name: str, loaded: object) -> PredictorSpec:

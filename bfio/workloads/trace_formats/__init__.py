@@ -4,7 +4,6 @@ A module that defines ``FORMAT``, a `TraceFormat`, is enough to add one. A packa
 one through an entry point in the group ``bfio.trace_readers`` that names such an object.
 """
 
-import sys
 from collections.abc import Iterator
 
 from bfio.common.plugins import installed, loading, members
@@ -24,7 +23,7 @@ def formats() -> tuple[TraceFormat, ...]:
         If an entry point cannot be loaded, is no `TraceFormat`, or reuses a name.
     """
     found: dict[str, TraceFormat] = {}
-    for origin, candidate in (*members(sys.modules[__name__], "FORMAT"), *_installed()):
+    for origin, candidate in (*members(__name__, __path__, "FORMAT"), *_installed()):
         if not isinstance(candidate, TraceFormat):
             raise InputError(origin, "is not a TraceFormat", "point it at a TraceFormat object")
         if candidate.name in found:
