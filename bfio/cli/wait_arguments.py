@@ -88,8 +88,9 @@ def _class_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
         if getattr(args, name) is not None:
             option = f"--{name.replace('_', '-')}"
             return f"{option} without --trace", "change the rates in FILE, or use --scale"
-    if args.skip_bad_rows:
-        return "--skip-bad-rows without --trace", "add --trace, or leave it out"
+    for option, given in (("--skip-bad-rows", args.skip_bad_rows), ("--columns", args.columns)):
+        if given:
+            return f"{option} without --trace", "add --trace, or leave it out"
     if args.horizon is None:
         return "no --horizon", "say for how many seconds requests arrive"
     return None

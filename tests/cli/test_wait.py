@@ -155,6 +155,18 @@ def test_damaged_rows_may_be_left_out(bfio: Bfio, tmp_path: Path) -> None:
     assert answer["workload"]["skipped_bad_rows"] == 1
 
 
+def test_a_trace_with_columns_of_its_own(bfio: Bfio, tmp_path: Path) -> None:
+    """The same requests under other names give the same answer."""
+    name, trace = _write(tmp_path), _trace(tmp_path, TRACE)
+    other = tmp_path / "other.csv"
+    rows = TRACE.partition("\n")[2].replace(",", ";")
+    other.write_text(f"sent;in;out\n{rows}")
+    columns = ("--columns", "arrival=sent,prompt=in,output=out")
+    first = bfio("wait", name, "--trace", trace, "--json").json
+    second = bfio("wait", name, "--trace", str(other), *columns, "--json").json
+    assert first["runs"] == second["runs"]
+
+
 def test_progress_is_what_completed_in_time(bfio: Bfio, tmp_path: Path) -> None:
     """A batch that ends after T completes nothing that counts.
 

@@ -127,6 +127,7 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--plot", "folder.png"), "--plot: folder.png cannot be written"),
         ((*HORIZON, "--plot", "a\0b.png"), "cannot be written"),
         ((*HORIZON, "--skip-bad-rows"), "--skip-bad-rows without --trace"),
+        ((*HORIZON, "--columns", "prompt=a,output=b"), "--columns without --trace"),
         ((*HORIZON, "--policy", "wait:thresholds=99999999999999999999,1"), "is too large"),
         ((*HORIZON, "--policy", "wiat"), "did you mean wait?"),
         ((*HORIZON, "--policy", ""), "unknown policy"),

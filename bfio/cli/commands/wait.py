@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.files import naming, read_problem
-from bfio.cli.options import add_common
+from bfio.cli.options import add_common, add_reading
 from bfio.cli.output import print_json, progress_bar
 from bfio.cli.wait_arguments import ArrivalOptions, checked_arrivals
 from bfio.common.options import add_options
@@ -79,9 +79,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--drain", action="store_true", help="go on after T until all requests have completed"
     )
     parser.add_argument("--trace", metavar="TRACE", help="requests of a trace (bfio traces)")
-    parser.add_argument(
-        "--skip-bad-rows", action="store_true", help="leave damaged trace rows out"
-    )
+    add_reading(parser)
     parser.add_argument(
         "--engine",
         default="auto",
@@ -155,7 +153,7 @@ def _workload(args: argparse.Namespace) -> "Workload | None":
 
     if args.trace is None:
         return None
-    return read_trace(args.trace, skip_bad_rows=args.skip_bad_rows)
+    return read_trace(args.trace, columns=args.columns, skip_bad_rows=args.skip_bad_rows)
 
 
 def _requests(

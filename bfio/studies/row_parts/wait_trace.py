@@ -31,7 +31,7 @@ from formulations.fluid import RequestClass
 from formulations.problem_data import member
 from formulations.rationals import exact_number
 
-_OF_THE_FILE = ("trace", "skip_bad_rows")
+_OF_THE_FILE = ("trace", "columns", "skip_bad_rows")
 #: Sets the stream that draws requests apart from the one of their times.
 _STREAM = 0x77616974
 
