@@ -17,9 +17,13 @@ import importlib.util
 import os
 import pickle
 import platform
+import re
+import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -37,6 +41,9 @@ _MAKERS = ("numba", "llvmlite", "numpy")
 #: Variables for Numba that do not.
 _HARMLESS = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")
 _SUFFIX = ".kernel"
+#: A folder of machine code that nobody has used for so long is removed [s].
+_KEPT_S = 30 * 86_400
+_FOLDER = re.compile(r"[0-9a-f]{32}")
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -280,6 +287,7 @@ class _DiskCache:
         for place in _places(self._function.__module__):
             payload = _checked_payload(place / name)
             if payload is not None:
+                note_use(place)
                 return CompileResult._rebuild(target, *pickle.loads(payload))  # noqa: SLF001
         return None
 
@@ -313,6 +321,26 @@ class _DiskCache:
         """Forget nothing: what is kept is valid."""
 
 
+@cache
+def note_use(folder: Path) -> None:
+    """Keep a folder from being removed, once in a process."""
+    with suppress(OSError):
+        os.utime(folder)
+
+
+def remove_unused(root: Path) -> None:
+    """Remove folders of machine code that nobody has used for a month.
+
+    They are of other sources, which compile again if they ever come back. Other processes may do
+    the same at the same time.
+    """
+    with suppress(OSError):
+        for folder in list(root.iterdir()):
+            is_ours = _FOLDER.fullmatch(folder.name) and folder.is_dir()
+            if is_ours and time.time() - folder.stat().st_mtime > _KEPT_S:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 def _checked_payload(file: Path) -> bytes | None:
     try:
         content = file.read_bytes()
@@ -324,6 +352,8 @@ def _checked_payload(file: Path) -> bytes | None:
 
 def _is_written(file: Path, content: bytes) -> bool:
     """Write a file at once, so that another process finds all of it or none; say if it worked."""
+    if not file.parent.exists():
+        remove_unused(file.parent.parent)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as partial:

@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from bfio.common.kernels import cache_folders, is_compiled
+from bfio.common.kernels import note_use, cache_folders, is_compiled, remove_unused
 
 _CALLER = """\
 import sys
@@ -132,6 +133,21 @@ def test_an_edit_elsewhere_leaves_machine_code_valid(folder: Path) -> None:
     assert result(folder, use) == "6 False"
     (folder / "callee.py").write_text(_CALLEE.format(50), encoding="utf-8")
     assert result(folder, use) == "6 True"
+
+
+def test_folders_that_nobody_uses_are_removed(folder: Path) -> None:
+    """After a month; what was used meanwhile stays, and so does whatever else lies there."""
+    root = folder / "cache" / "bfio" / "kernels"
+    old, used, foreign = (root / name for name in ("0" * 32, "1" * 32, "notes"))
+    month_ago = time.time() - 31 * 86_400
+    for place in (old, used, foreign):
+        place.mkdir(parents=True)
+        (place / "file").touch()
+        os.utime(place, (month_ago, month_ago))
+    note_use(used)
+    remove_unused(root)
+    assert (old.exists(), used.exists(), foreign.exists()) == (False, True, True)
+    remove_unused(root / "nowhere")
 
 
 def test_compiled_is_told_without_numba(folder: Path) -> None:
