@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bfio.common.kernels import note_use, cache_folders, is_compiled, remove_unused
+from bfio.common.kernels import cache_folders, is_compiled, note_use, remove_unused
 
 _CALLER = """\
 import sys
