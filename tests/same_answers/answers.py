@@ -17,7 +17,8 @@ UNSTEADY = frozenset(
     {
         "seconds", "compile_seconds", "wall_s", "decide_s", "solve_s", "max_solve_s",
         "solve_seconds", "timing.wall_s", "timing.decide_s", "timing.solve_s", "finished_at",
-        "peak_memory_bytes", "cpu_s", "versions", "commit", "code", "key", "machine", "store",
+        "peak_memory_bytes", "cpu_s", "versions", "commit", "environment", "code", "key",
+        "machine", "store",
     }
 )  # fmt: skip
 
