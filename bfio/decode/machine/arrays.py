@@ -31,6 +31,17 @@ def copy_to(target: IntArray, values: IntArray) -> None:
     target[:] = values
 
 
+def _gather(target: IntArray, values: IntArray, places: IntArray) -> None:
+    for k in range(len(places)):
+        target[k] = values[places[k]]
+
+
+@compilable(compiled_as=_gather)
+def gather(target: IntArray, values: IntArray, places: IntArray) -> None:
+    """Write ``values[places[k]]`` to ``target[k]`` for each k."""
+    target[:] = values[places]
+
+
 def _add_times(target: IntArray, values: IntArray, factor: int) -> None:
     for k in range(len(values)):
         target[k] += factor * values[k]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.arrays import add_each, copy_to, take_in_turn, while_active
+from bfio.decode.machine.arrays import add_each, copy_to, gather, take_in_turn, while_active
 from bfio.decode.machine.phases import first_waiting, gained, gained_each
 from bfio.decode.machine.state import ACTIVE, REVEALED, STEP, State
 from formulations.arrays import IntArray
@@ -54,10 +54,14 @@ def project(state: State, window: Window) -> None:
     step = state.counters[STEP]
     active = state.lists.running[: state.counters[ACTIVE]]
     waiting = state.pool[first_waiting(state) : state.counters[REVEALED]]
-    remaining = active
-    if state.settings.by_age:
+    remaining, horizon = active, len(window.level) - 1
+    if state.settings.by_age and horizon > 0:
         remaining = remaining_of(state, state.marks.last[active] - step + 1)
     project_loads(state, window, remaining)
+    if horizon == 0:
+        # Nobody ends and nothing grows within the window.
+        gather(window.contribution[: len(waiting), 0], state.requests.prompt, waiting)
+        return
     remaining = remaining_of(state, state.requests.output[waiting])
     project_contributions(state, window, waiting, remaining)
 
