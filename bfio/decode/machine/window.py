@@ -51,19 +51,26 @@ def new_window(num_workers: int, horizon: int, most_waiting: int) -> Window:
 @compilable(allocates=True)
 def project(state: State, window: Window) -> None:
     """Compute projected loads and contributions of this step, with lengths known or not at all."""
+    if len(window.level) == 1:
+        project_now(state, window)
+        return
     step = state.counters[STEP]
     active = state.lists.running[: state.counters[ACTIVE]]
     waiting = state.pool[first_waiting(state) : state.counters[REVEALED]]
-    remaining, horizon = active, len(window.level) - 1
-    if state.settings.by_age and horizon > 0:
+    remaining = active
+    if state.settings.by_age:
         remaining = remaining_of(state, state.marks.last[active] - step + 1)
     project_loads(state, window, remaining)
-    if horizon == 0:
-        # Nobody ends and nothing grows within the window.
-        gather(window.contribution[: len(waiting), 0], state.requests.prompt, waiting)
-        return
     remaining = remaining_of(state, state.requests.output[waiting])
     project_contributions(state, window, waiting, remaining)
+
+
+@compilable
+def project_now(state: State, window: Window) -> None:
+    """Write loads and sizes as they are: without look-ahead nobody ends and nothing grows."""
+    waiting = state.pool[first_waiting(state) : state.counters[REVEALED]]
+    copy_to(window.base[:, 0], state.workers.load)
+    gather(window.contribution[: len(waiting), 0], state.requests.prompt, waiting)
 
 
 @compilable(allocates=True)
