@@ -7,13 +7,13 @@ GROUPS = (
         "baselines",
         ("bfio.decode.policy_registry:run_greedy",),
         "bfio.decode.kernel_groups:warm_up_greedy",
-        12,
+        5,
     ),
     KernelGroup(
         "two-stage",
         ("bfio.step.two_stage.kernels", "bfio.decode.machine.two_stage:run"),
         "bfio.decode.kernel_groups:warm_up_two_stage",
-        30,
+        16,
     ),
 )
 

@@ -7,12 +7,12 @@ GROUPS = (
         "hindsight",
         ("bfio.hindsight.latency",),
         "bfio.hindsight.latency.prepare:prepare",
-        27,
+        10,
     ),
     KernelGroup(
         "makespan",
         ("bfio.hindsight.makespan",),
         "bfio.hindsight.makespan.prepare:prepare",
-        15,
+        5,
     ),
 )

@@ -7,6 +7,6 @@ GROUPS = (
         "kv-cache",
         ("bfio.kvcache.machine.whole_run:run_batches",),
         "bfio.kvcache.machine.whole_run:compile_kernel",
-        8,
+        5,
     ),
 )

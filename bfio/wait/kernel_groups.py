@@ -10,6 +10,6 @@ GROUPS = (
             "bfio.wait.machine.first_come:run_first_come",
         ),
         "bfio.wait.compiled:compile_kernels",
-        8,
+        4,
     ),
 )

@@ -8,7 +8,7 @@ from bfio.cli.command import DONE, Command
 from bfio.cli.output import print_json
 
 _DESCRIPTION = """\
-Compile all kernels that are not compiled yet, and keep them on disk: about a minute, once per
+Compile all kernels that are not compiled yet, and keep them on disk: half a minute, once per
 installation. Without it each is compiled when it is first needed, and small runs use plain Python.
 """
 

@@ -2,4 +2,4 @@
 
 from bfio.common.kernel_groups import KernelGroup
 
-GROUPS = (KernelGroup("exact", ("bfio.step.exact",), "bfio.step.exact.prepare:prepare", 45),)
+GROUPS = (KernelGroup("exact", ("bfio.step.exact",), "bfio.step.exact.prepare:prepare", 16),)
