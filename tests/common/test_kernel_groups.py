@@ -127,17 +127,17 @@ def test_nothing_to_compile_takes_no_process(monkeypatch: pytest.MonkeyPatch) ->
 def test_kernels_are_loaded_for_long_runs_and_compiled_for_very_long_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Compiling takes 8 s, loading 1 s; what runs would have saved before counts."""
-    ready = False
+    """Loading takes 1 s; what runs would have saved before counts."""
+    ready, seconds = False, groups()["wait"].seconds
     monkeypatch.setattr(KernelGroup, "is_ready", lambda group: ready)
 
     def answers(*saved_s: float) -> list[bool]:
         monkeypatch.setattr(engine_choice, "_saveable_s", {})
         return [is_worthwhile("wait", saved) for saved in saved_s]
 
-    assert answers(0.9) == answers(7.9) == [False]
-    assert answers(8.1) == [True]
-    assert answers(4, 3.9, 0.2, 0.1) == [False, False, True, True]
+    assert answers(0.9) == answers(seconds - 0.1) == [False]
+    assert answers(seconds + 0.1) == [True]
+    assert answers(seconds / 2, seconds / 2 - 0.1, 0.2, 0.1) == [False, False, True, True]
     ready = True
     assert answers(0.9) == [False]
     assert answers(1.1) == [True]
