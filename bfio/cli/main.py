@@ -1,6 +1,7 @@
 """Parse the command line, run the command, and turn every foreseen failure into one line."""
 
 import argparse
+import io
 import os
 import signal
 import sys
@@ -99,13 +100,20 @@ class _Version(argparse.Action):
 
 
 def _open_streams() -> None:
-    """Replace streams that the caller has closed; Python leaves None in their place."""
+    """Make streams usable: those that the caller has closed, and those of few characters.
+
+    Python leaves None in the place of a closed one.
+    """
     if sys.stdin is None:
         sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        # Where ÷ or θ cannot be written a question mark stands; nothing else is lost.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _check_formulations() -> None:

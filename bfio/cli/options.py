@@ -10,6 +10,8 @@ from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import PolicyOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from bfio.workloads.workload import Workload
 
 #: Part of help texts; written out, because asking the registry would import numpy.
@@ -126,6 +128,15 @@ def energy_from(args: argparse.Namespace) -> EnergyModel:
 def policy_options_from(args: argparse.Namespace) -> PolicyOptions:
     """Return the options of all policies."""
     return from_namespace(PolicyOptions, args)
+
+
+def check_policies(
+    args: argparse.Namespace, policies: "Sequence[str]", others: "Iterable[str]" = ()
+) -> None:
+    """Refuse options of policies that change nothing, before anything runs."""
+    from bfio.decode.policy_parsing import check_options_are_read
+
+    check_options_are_read(policies, policy_options_from(args), others)
 
 
 def run_options_from(args: argparse.Namespace) -> RunOptions:

@@ -76,6 +76,7 @@ def run_interpreted(
     options: RunOptions,
     watching: Watching,
     history: Workload | None = None,
+    name: str = "",
 ) -> Run:
     """Run any policy step by step; `bfio.decode.simulation.simulate` states arguments and errors.
 
@@ -83,6 +84,8 @@ def run_interpreted(
     ----------
     workload, policy, cluster, options, watching, history
         What is run, and how; the policy is no name but what it stands for.
+    name : str
+        What it is called; its own name by default.
     """
     began = perf_counter()
     asked = run_options(policy, options)
@@ -92,6 +95,7 @@ def run_interpreted(
     check_run(workload, cluster, checked)
     chunks = Chunks(cluster.workers, watching.keep_trajectory)
     run = _Interpreted(workload, policy, cluster, checked, lengths, predictor, chunks)
+    run.name = name or run.name
     while not is_over(run.state) and not watching.is_stopped():
         if run.advance() and watching.observers:
             view = step_view(run.state, run.record, run.row, run.seen, run.decision)

@@ -1,7 +1,15 @@
 """Policy names with options of their own: ``bf-io:horizon=20:backend=cp-sat``."""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+
 from bfio.common.options import from_texts, split_options
 from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_registry import built_in, find
+from bfio.decode.policy_spec import PolicySpec
+from formulations.errors import InputError
+
+_NAMES = tuple(entry.name for entry in fields(PolicyOptions))
 
 
 def parse_policy(text: str, defaults: PolicyOptions) -> tuple[str, PolicyOptions]:
@@ -17,3 +25,64 @@ def parse_policy(text: str, defaults: PolicyOptions) -> tuple[str, PolicyOptions
     """
     name, options = split_options(text)
     return name, from_texts(defaults, options, f"policy {text}")
+
+
+def check_options_are_read(
+    policies: Sequence[str], given: PolicyOptions, others: Iterable[str] = ()
+) -> None:
+    """Refuse options that change nothing: those of all policies that none of them reads.
+
+    Parameters
+    ----------
+    policies : sequence of str
+        Policies, perhaps with options of their own.
+    given : PolicyOptions
+        Options of all of them.
+    others : iterable of str
+        Options that something else reads.
+
+    Raises
+    ------
+    InputError
+        Naming the option, and policies that read it.
+    """
+    read = set(others)
+    for text in policies:
+        name, options = split_options(text)
+        spec = find(name)
+        if name not in built_in() and ":" not in name:
+            # What an installed policy reads, and when, only its authors know.
+            return
+        own = options_read(spec, parse_policy(text, given)[1])
+        for option in (key.replace("-", "_") for key in options):
+            if option not in own:
+                readers = f"it reads {', '.join(sorted(own))}" if own else "it has none"
+                raise InputError(f"policy {text}", f"{name} reads no {option}", readers)
+        read |= own
+    plain = PolicyOptions()
+    for name in _NAMES:
+        if getattr(given, name) != getattr(plain, name) and name not in read:
+            specs = built_in().values()
+            able = [spec.name for spec in specs if name in options_read(spec, given)]
+            raise InputError(
+                f"--{name.replace('_', '-')}",
+                f"{', '.join(policies)} read no such option",
+                f"leave it out, or run one that does: {', '.join(able)}",
+            )
+
+
+def options_read(spec: PolicySpec, options: PolicyOptions) -> frozenset[str]:
+    """Return the options that a built-in policy reads when it is made from these."""
+    seen = {"horizon"} if spec.uses_horizon else set()
+
+    class Watched(PolicyOptions):
+        def __getattribute__(self, name: str) -> object:
+            if name in _NAMES:
+                seen.add(name)
+            return super().__getattribute__(name)
+
+    watched = object.__new__(Watched)
+    for name in _NAMES:
+        object.__setattr__(watched, name, getattr(options, name))
+    spec.factory(watched)
+    return frozenset(seen)

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import ArrivalMode, Dispatch, RunOptions
@@ -41,28 +43,44 @@ def settings(workload: Workload, cluster: Cluster, options: Sequence[RunOptions]
     return ", ".join(parts)
 
 
-def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
-    """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
-    if workload.arrival_times is not None and runs[0].options.arrivals is ArrivalMode.POOL:
+def unused_arrivals(workload: Workload, options: RunOptions) -> Iterator[str]:
+    """Yield that arrival times are not used, if that is so."""
+    if workload.arrival_times is not None and options.arrivals is ArrivalMode.POOL:
         yield (
             "The requests have arrival times, which are not used: a pool refills as requests "
             "start. --arrivals timed uses them."
         )
-    for run in runs:
-        reason = no_steady_part(run)
-        if reason is not None:
-            who = "No run has" if all(map(no_steady_part, runs)) else f"{run.policy} has"
-            yield f"{who} a steady part: {reason}."
-            break
-    drains = [drain_share(run) for run in runs if no_steady_part(run) is None]
-    if drains:
-        lowest, highest = (f"{100 * share:.0f}" for share in (min(drains), max(drains)))
-        share = lowest if lowest == highest else f"{lowest} to {highest}"
+
+
+def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
+    """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
+    yield from unused_arrivals(workload, runs[0].options)
+    without = [run for run in runs if run.steady_mask() is None]
+    if without:
+        who = "No run has" if len(without) == len(runs) else f"{without[0].policy} has no"
+        part = "a steady part" if len(without) == len(runs) else "steady part"
+        yield f"{who} {part}: {no_steady_part(without[0])}."
+    steady = [run for run in runs if run.steady_mask() is not None]
+    if runs[0].options.arrivals is ArrivalMode.TIMED:
+        if steady:
+            share = _percents([steady_share(run) for run in steady])
+            yield (
+                f"The steady part is where requests wait though all slots are full, {share} % of "
+                "the steps here; times of all requests are those of the whole run."
+            )
+        return
+    drained = [run for run in steady if run.is_drained]
+    if drained:
         yield (
-            f"The whole run includes its end, {share} % of the steps, in which no request waits "
-            "and slots stay empty: what is left there depends on what a policy kept for last. "
-            "Policies are compared by the steady part."
+            f"The whole run includes its end, {_percents(list(map(drain_share, drained)))} % of "
+            "the steps, in which no request waits: what is left there depends on what a policy "
+            "kept for last. Policies are compared by the steady part."
         )
+
+
+def _percents(shares: Sequence[float]) -> str:
+    lowest, highest = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+    return lowest if lowest == highest else f"{lowest} to {highest}"
 
 
 def no_steady_part(run: Run) -> str | None:
@@ -77,6 +95,12 @@ def no_steady_part(run: Run) -> str | None:
     if run.options.arrivals is ArrivalMode.TIMED:
         return "at their arrival times, requests never waited while all slots were full"
     return "no request waited while all slots were full"
+
+
+def steady_share(run: Run) -> float:
+    """Return the share of a run's steps that are steady."""
+    steady = run.steady_mask()
+    return 0.0 if steady is None else float(np.mean(steady))
 
 
 def drain_share(run: Run) -> float:

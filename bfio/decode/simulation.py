@@ -103,7 +103,8 @@ def simulate(
         return run
     if engine == "compiled":
         raise _not_compiled(f"policy {name} with these options")
-    return run_interpreted(workload, spec.factory(chosen), machine, asked, watching, history)
+    made = spec.factory(chosen)
+    return run_interpreted(workload, made, machine, asked, watching, history, name)
 
 
 def can_compile(

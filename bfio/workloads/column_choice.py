@@ -1,6 +1,7 @@
 """Traces of no published format: columns that the user names, or whose names leave no doubt."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from bfio.workloads.cells import has_offset, is_timestamp
@@ -72,6 +73,8 @@ def named_format(
         If a role is unknown, missing or given twice, or a column does not exist.
     """
     for role, name in columns.items():
+        if not isinstance(name, str):
+            raise InputError("--columns", f"{name!r} is no name of a column", _EXAMPLE)
         if role not in ROLES:
             raise InputError("--columns", f"unknown role {role!r}", use_one_of(role, ROLES))
         if name not in header:
@@ -79,6 +82,9 @@ def named_format(
     for role in ("prompt", "output"):
         if role not in columns:
             raise InputError("--columns", f"no column for {role}", _EXAMPLE)
+    repeated = [name for name, count in Counter(columns.values()).items() if count > 1]
+    if repeated:
+        raise InputError("--columns", f"column {repeated[0]!r} in two roles", _EXAMPLE)
     arrivals = [role for role in ARRIVALS if role in columns]
     if len(arrivals) > 1:
         raise InputError("--columns", f"{arrivals[0]} and {arrivals[1]}", "give one of them")

@@ -43,6 +43,9 @@ def detected_format(
     """
     if isinstance(columns, str):
         columns = parse_columns(columns)
+    if columns is not None and not isinstance(columns, Mapping):
+        what = f"a {type(columns).__name__} is no mapping of roles to columns"
+        raise InputError("columns", what, 'write {"prompt": "in", "output": "out"}')
     if columns is not None:
         return named_format(columns, table.layout, table.header, table.first_row)
     matching = [f for f in formats() if f.matches(table.layout, table.header, table.first_row)]

@@ -1,6 +1,8 @@
 """Requests of data frames: tables of texts, which both readers of traces take."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -46,13 +48,30 @@ def _frame_texts(frame: Any, name: str) -> pa.Table:
     InputError
         If it cannot be understood as a table.
     """
+    if isinstance(frame, Mapping):
+        for column, cells in frame.items():
+            _check_one_convention(cells, f"{name} column {column!r}")
     try:
         table = pa.table(dict(frame) if isinstance(frame, Mapping) else frame)
-    except (TypeError, ValueError, pa.ArrowException) as error:
+    except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         what = " ".join(str(error).split())[:100]
         raise InputError(name, f"no table: {what}", _FRAME) from None
-    columns = {column: _texts(table[column]) for column in table.column_names}
-    return pa.table(columns)
+    repeated = [column for column, count in Counter(table.column_names).items() if count > 1]
+    if repeated:
+        raise InputError(name, f"column {repeated[0]!r} occurs twice", "rename one of them")
+    names = table.column_names
+    return pa.table(
+        {column: _texts(table[column], f"{name} column {column!r}") for column in names}
+    )
+
+
+def _check_one_convention(cells: object, where: str) -> None:
+    """Refuse dates of which some have a UTC offset and some have none: they cannot be compared."""
+    if isinstance(cells, list | tuple):
+        aware = {cell.tzinfo is not None for cell in cells if isinstance(cell, datetime)}
+        if len(aware) > 1:
+            what = "some dates have a UTC offset and some have none"
+            raise InputError(where, what, "give every date one, or none")
 
 
 def _frame_table(texts: pa.Table) -> Table:
@@ -66,11 +85,14 @@ def _rows(texts: pa.Table) -> Iterator[Record]:
     yield from enumerate(texts.to_pylist(), start=1)
 
 
-def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _texts(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     kind = column.type
+    if pa.types.is_duration(kind):
+        # As texts they would be bare numbers of whatever unit they are kept in.
+        raise InputError(where, f"durations ({kind})", "give numbers of seconds, or dates")
     if pa.types.is_timestamp(kind):
         # Written in universal time if it has a zone, and without one otherwise.
-        column = pc.cast(column, pa.timestamp("ns", "UTC" if kind.tz else None))
+        column = pc.cast(column, pa.timestamp(kind.unit, "UTC" if kind.tz else None))
     try:
         texts = pc.cast(column, pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

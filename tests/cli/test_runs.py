@@ -1,6 +1,7 @@
 """``bfio simulate``, ``compare``, ``gap``, ``traces``, ``demo`` and the help texts."""
 
 import json
+import os
 import re
 import resource
 import subprocess
@@ -247,3 +248,19 @@ def test_prepare_compiles_every_kernel(bfio: Bfio) -> None:
     assert all(group.is_ready() for group in groups().values())
     assert is_ready(find("fcfs"))
     assert is_ready(find("br-h"))
+
+
+@pytest.mark.parametrize("words", [("compare", "--policies", "fcfs,br-0", *SMALL, "--no-plots"),
+                                   ("compare", "--help")])  # fmt: skip
+def test_streams_of_few_characters(words: tuple[str, ...]) -> None:
+    """What they cannot write is a question mark, not a traceback."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bfio", *words],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "?" in done.stdout
+    assert "Traceback" not in done.stderr

@@ -77,6 +77,28 @@ def test_the_drain_is_explained() -> None:
     assert remark.startswith("The whole run includes its end, ")
 
 
+def test_a_run_that_is_cut_has_no_end() -> None:
+    """Nothing is said of an end that was not reached."""
+    run = simulate(LONG, "fcfs", Cluster(1, 3), pool=4, steps=3)
+    assert run.steady_mask() is not None
+    assert list(remarks(LONG, [run])) == []
+
+
+def test_timed_runs_are_told_what_their_steady_part_is() -> None:
+    """It is the congested part: times of all requests are those of the whole run."""
+    times = tuple(map(Fraction, [0] * 6 + list(range(100, 104))))
+    workload = Workload(np.full(10, 5), np.full(10, 4), times, name="burst")
+    run = simulate(workload, "fcfs", Cluster(1, 2), arrivals="timed")
+    (remark,) = remarks(workload, [run])
+    assert "times of all requests are those of the whole run" in remark
+
+
+def test_a_run_goes_by_the_name_of_its_policy() -> None:
+    """In both engines."""
+    for engine in ("reference", "compiled"):
+        assert simulate(LONG, "br-0", Cluster(1, 3), engine=engine).policy == "br-0"
+
+
 def test_unused_arrival_times_are_told() -> None:
     """With the flag that uses them."""
     pooled = simulate(TIMED, "fcfs", Cluster(1, 1))

@@ -100,15 +100,21 @@ def test_it_is_said_at_plan_time(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "note: 3 of 8 rows repeat another one but for the seed" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "fixed", ["resample = true", 'predictor = "noisy-oracle:0.5"\nhorizon = 3']
-)
-def test_what_draws_is_no_repetition(tmp_path: Path, fixed: str) -> None:
-    """Requests drawn anew, or a predictor that draws, make replicates."""
-    results = _results(_study(tmp_path, fixed))
+def test_requests_that_are_drawn_are_replicates(tmp_path: Path) -> None:
+    """Each seed draws others."""
+    results = _results(_study(tmp_path, "resample = true"))
     assert results.repeated == 0
+    assert "lower" in _records(results)["fcfs"]
+
+
+def test_a_predictor_that_draws_makes_replicates_of_who_asks_it(tmp_path: Path) -> None:
+    """BR-H looks ahead, fcfs does not."""
+    fixed = 'predictor = "noisy-oracle:0.5"\nhorizon = 3'
+    results = _results(_study(tmp_path, fixed, policies='["fcfs", "br-h"]'))
+    assert results.repeated == 3
     records = _records(results)
-    assert ("lower" in records["fcfs"]) is True
+    assert "lower" not in records["fcfs"]
+    assert "lower" in records["br-h"]
 
 
 def test_ones_own_policy_may_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,15 +105,31 @@ def test_the_printed_command_reads_the_file(
         ("promt=a,output=b", "unknown role 'promt'; did you mean prompt"),
         ("prompt=a,output=z", "no column 'z'"),
         ("prompt=a", "no column for output"),
-        ("arrival=a,arrival_ms=b,prompt=a,output=b", "arrival and arrival_ms"),
+        ("arrival=c,arrival_ms=d,prompt=a,output=b", "arrival and arrival_ms"),
+        ("prompt=a,output=a", "column 'a' in two roles"),
     ],
 )
 def test_bad_choices(tmp_path: Path, columns: str, message: str) -> None:
     """Each is one line that says what to write."""
-    path = _file(tmp_path, "a,b\n1,2\n")
+    path = _file(tmp_path, "a,b,c,d\n1,2,3,4\n")
     with pytest.raises(InputError) as caught:
         read_trace(path, columns=columns)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("columns", [["a", "b"], {"prompt": 1, "output": "b"}])
+def test_columns_of_another_type(tmp_path: Path, columns: Any) -> None:
+    """Neither is a traceback."""
+    with pytest.raises(InputError):
+        read_trace(_file(tmp_path, "a,b\n1,2\n"), columns=columns)
+
+
+def test_other_units_in_the_columns_of_a_published_format(tmp_path: Path) -> None:
+    """Mooncake counts whole milliseconds; fractions are doubted."""
+    path = tmp_path / "f.jsonl"
+    path.write_text('{"timestamp": 1.5, "input_length": 3, "output_length": 4}\n')
+    with pytest.raises(InputError, match="arrival=timestamp,prompt=input_length"):
+        read_trace(path)
 
 
 def test_columns_without_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,6 +139,7 @@ def test_columns_without_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 UTC = datetime.UTC
+TWICE = pa.table([[1], [2], [3]], names=["isl", "isl", "osl"])
 DAY = datetime.datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -160,6 +177,19 @@ def test_frames(arrival: Any, role: str) -> None:
         ({"input_tokens": [], "osl": []}, "mine: no requests"),
         ({"input_tokens": [[1]], "osl": [1]}, "mine row 1 column 'input_tokens'"),
         ({"input_tokens": [1], "osl": [1, 2]}, "mine: no table"),
+        ({"input_tokens": [10**30], "osl": [1]}, "mine: no table"),
+        (
+            pa.table([[1], [2], [3]], names=["isl", "isl", "osl"]),
+            "mine: column 'isl' occurs twice",
+        ),
+        (
+            {"arrival_s": [datetime.timedelta(seconds=1)], "isl": [1], "osl": [2]},
+            "mine column 'arrival_s': durations",
+        ),
+        (
+            {"arrival_s": [DAY, DAY.replace(tzinfo=None)], "isl": [1, 1], "osl": [2, 2]},
+            "some dates have a UTC offset and some have none",
+        ),
     ],
 )
 def test_bad_frames(frame: object, message: str) -> None:

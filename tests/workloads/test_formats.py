@@ -92,11 +92,11 @@ def test_columns_are_read_by_name(name: str, tmp_path: Path) -> None:
 
 def test_json_key_order(tmp_path: Path) -> None:
     """Keys of JSON Lines may come in any order, with others beside them."""
-    path = _write(tmp_path, b'{"output_length":2,"x":null,"timestamp":1.5,"input_length":3}\n')
+    path = _write(tmp_path, b'{"output_length":2,"x":null,"timestamp":1500,"input_length":3}\n')
     workload = read_trace(path)
     assert (workload.prompt_tokens.tolist(), workload.output_tokens.tolist()) == ([3], [2])
-    # 1.5 ms, the earliest row, is the origin.
-    assert workload.provenance["time_origin_s"] == "0.0015"
+    # 1500 ms, the earliest row, is the origin.
+    assert workload.provenance["time_origin_s"] == "1.5"
 
 
 def test_vidur_with_total_columns_keeps_its_times(tmp_path: Path) -> None:

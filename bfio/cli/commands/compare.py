@@ -60,6 +60,7 @@ def run_and_show(args: argparse.Namespace) -> int:
     _metrics(args)
     workload = options.workload_from(args)
     policies = [name.strip() for name in args.policies.split(",") if name.strip()]
+    options.check_policies(args, policies)
     comparison, failure = _run_policies(args, workload, policies)
     plots = [] if folder is None else _write_plots(folder, comparison)
     _show(args, workload, comparison, plots)
@@ -135,9 +136,11 @@ def _metrics(args: argparse.Namespace) -> list[str] | None:
 
     if args.metrics is not None:
         names = [name.strip() for name in args.metrics.split(",") if name.strip()]
+        if not names:
+            raise InputError("--metrics", "none named", "name at least one, e.g. avg_imbalance")
         for name in names:
             METRICS.column(name)
-        return names
+        return list(dict.fromkeys(names))
     if args.arrivals == "timed":
         return [name for name, _ in METRICS.columns(_TIMED_METRICS)]
     return None

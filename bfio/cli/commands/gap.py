@@ -50,6 +50,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     folder = plot_folder(args)
+    # The gap is taken with the objective and the discount of these options.
+    options.check_policies(args, [args.policy], ("gamma", "objective", "time_limit"))
     workload = options.workload_from(args)
     observer = _observer(args)
     status = DONE
@@ -115,11 +117,17 @@ def _show(
         print_json(head | document | tail | {"versions": versions()})
         return
     from bfio.cli.tables import print_sentences
-    from bfio.decode.settings import settings
+    from bfio.decode.engine import run_options
+    from bfio.decode.policy_parsing import parse_policy
+    from bfio.decode.policy_registry import build
+    from bfio.decode.settings import settings, unused_arrivals
 
-    run_options = options.run_options_from(args)
-    print_sentences(settings(workload, options.cluster_from(args), [run_options]))
+    name, chosen = parse_policy(args.policy, options.policy_options_from(args))
+    made = run_options(build(name, chosen), options.run_options_from(args))
+    print_sentences(settings(workload, options.cluster_from(args), [made]))
     _print(args.policy, args.gap_horizon, document)
+    for remark in unused_arrivals(workload, made):
+        print_sentences(remark)
     for path in plots:
         print(f"plot: {path}")
 

@@ -35,6 +35,7 @@ def _run(args: argparse.Namespace) -> int:
     from bfio.decode.settings import remarks, settings
     from bfio.decode.simulation import describe_run, simulate
 
+    options.check_policies(args, [args.policy])
     energy_model = options.energy_from(args)
     workload = options.workload_from(args)
     with progress_bar() as bar, orderly_interrupt() as stop:

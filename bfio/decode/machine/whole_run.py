@@ -23,7 +23,6 @@ from bfio.decode.machine.state import Record, State, new_state
 from bfio.decode.machine.window import new_window
 from bfio.decode.observers import ProgressObserver, Watching
 from bfio.decode.options import ArrivalMode, RunOptions
-from bfio.decode.policy import policy_name
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.predictor import LengthSource
@@ -207,7 +206,7 @@ def run_compiled(
     if not _run_chunks(prepared, chunks, watching):
         return None
     return finished_run(
-        policy=policy_name(policy),
+        policy=spec.name,
         engine=Engine.COMPILED,
         cluster=cluster,
         options=options,

@@ -87,8 +87,11 @@ class RunPlan:
     def is_seeded(self) -> bool:
         """Whether the seed may change the run: requests, policy or predictor draw."""
         name, _ = parse_policy(self.policy, self.policy_options)
-        asks = predictors.lengths_of(self.options.predictor) is LengthSource.ASKED
-        return self.choice.is_drawn or find(name).draws or asks
+        spec = find(name)
+        draws = spec.draws or self.choice.is_drawn
+        # Nobody asks a predictor for a policy that does not look ahead.
+        predicts = predictors.lengths_of(self.options.predictor) is LengthSource.ASKED
+        return draws or (predicts and spec.uses_horizon)
 
     def run(
         self,

@@ -12,4 +12,6 @@ FORMAT = TraceFormat(
         "input_length", "output_length", TimeColumn("timestamp", per_second=1000)
     ),
     layout=Layout.JSON_LINES,
+    # Fractions are times of another unit under the same name.
+    accepts=lambda row: isinstance(row.get("timestamp"), int),
 )

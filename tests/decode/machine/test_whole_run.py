@@ -165,7 +165,7 @@ def test_engines_of_simulate() -> None:
 
 def test_stop_before_the_first_step() -> None:
     """A run that is stopped at once is a run of no steps, as in the reference."""
-    reference = simulate(REQUESTS, build("fcfs", PolicyOptions()), SMALL, stop=lambda: True)
+    reference = simulate(REQUESTS, "fcfs", SMALL, stop=lambda: True, engine="reference")
     assert differences(compiled(stop=lambda: True), reference) == []
 
 

@@ -1,0 +1,75 @@
+"""Options that change nothing are refused; each policy's own are read."""
+
+import pytest
+
+from bfio.cli.main import main
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_parsing import check_options_are_read, options_read
+from bfio.decode.policy_registry import built_in
+from formulations.errors import InputError
+
+SMALL = ["--requests", "30", "--workers", "2", "--slots", "4"]
+
+
+def test_what_each_policy_reads() -> None:
+    """As docs/policies.md says; every option is read by some policy."""
+    read = {name: options_read(spec, PolicyOptions()) for name, spec in built_in().items()}
+    assert read["fcfs"] == set()
+    assert read["power-of-2"] == {"choices"}
+    assert read["throttled"] == {"cap_threshold"}
+    assert read["br-0"] == {"threshold", "candidates", "alpha", "beta", "key"}
+    assert read["br-h"] == read["br-0"] | {"gamma", "horizon"}
+    assert {"backend", "objective", "time_limit", "horizon", "gamma"} <= read["bf-io"]
+    assert set().union(*read.values()) == set(vars(PolicyOptions()))
+
+
+@pytest.mark.parametrize(
+    ("policies", "given", "message"),
+    [
+        (
+            ["fcfs"],
+            {"gamma": "1/2"},
+            r"--gamma: fcfs read no such option; .*bf-io, br-h",
+        ),
+        (["fcfs", "jsq"], {"cap_threshold": 9}, "run one that does: throttled"),
+        (["fcfs:gamma=1/2"], {}, r"policy fcfs:gamma=1/2: fcfs reads no gamma; it has none"),
+        (["power-of-2:horizon=3"], {}, "power-of-2 reads no horizon; it reads choices"),
+        (["br-0:cap-threshold=3"], {}, "br-0 reads no cap_threshold"),
+    ],
+)
+def test_without_effect(policies: list[str], given: dict[str, object], message: str) -> None:
+    """The option and who would read it are named."""
+    with pytest.raises(InputError, match=message):
+        check_options_are_read(policies, PolicyOptions(**given))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("policies", "given"),
+    [
+        (["fcfs", "br-h"], {"gamma": "1/2", "horizon": 3}),
+        (["throttled:cap-threshold=9"], {}),
+        (["bf-io:objective=gap:gamma=1/2:horizon=2"], {}),
+        (["fcfs"], {"threshold": 7}),
+    ],
+)
+def test_with_effect(policies: list[str], given: dict[str, object]) -> None:
+    """One policy that reads an option is enough; a default asks for nothing."""
+    check_options_are_read(policies, PolicyOptions(**given))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "--policies", "fcfs", "--gamma", "0.5", "--no-plots"], "--gamma: fcfs"),
+        (["simulate", "--policy", "jsq", "--choices", "3"], "--choices: jsq"),
+        (["simulate", "--policy", "jsq:choices=3"], "jsq reads no choices"),
+        (["gap", "--policy", "fcfs", "--cap-threshold", "3", "--no-plots"], "--cap-threshold"),
+    ],
+)
+def test_commands(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    """Before anything runs, in one line."""
+    assert main([*arguments, *SMALL]) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
