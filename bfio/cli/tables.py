@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from bfio.cli.output import console, print_table
-from bfio.common.metrics import MetricTable
 from bfio.common.number_text import percent
 from bfio.decode.metrics import METRICS
 
@@ -59,24 +58,8 @@ def run_cells(name: str, documents: Sequence[Document]) -> Cells:
     return name, [str(document[name]) for document in documents]
 
 
-def metric_cells(
-    table: MetricTable[Any],
-    documents: Sequence[Document],
-    metrics: Sequence[str] | None = None,
-) -> list[Cells]:
-    """Return the columns of a table of metrics, one line per document of a run."""
-    if metrics is None:
-        columns = table.columns()
-    else:
-        columns = [(name, table.column(name)) for name in metrics]
-    return [
-        (column.heading, [column.text(document.get(name)) for document in documents])
-        for name, column in columns
-    ]
-
-
 def _columns(documents: Sequence[Document], metrics: Sequence[str] | None) -> list[Cells]:
-    columns = metric_cells(METRICS, documents, metrics)
+    columns = METRICS.cells(documents, metrics)
     imbalances = [document.get("avg_imbalance") for document in documents]
     ratios = "÷", [_ratio(imbalances[0], value) for value in imbalances]
     headings = [heading for heading, _ in columns]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bfio.cli.output import print_table
-from bfio.cli.tables import metric_cells, run_cells
+from bfio.cli.tables import run_cells
 from bfio.common.number_text import number, percent
 from bfio.wait.run import METRICS
 from formulations.fluid import FluidObjective, FluidProblem, equilibrium, knapsack
@@ -34,7 +34,7 @@ def fluid_limits(problem: FluidProblem) -> dict[str, Any]:
 def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] | None) -> None:
     """Print one row per run, the fluid limits below, if there are any."""
     shares = [_share(document, fluid) for document in documents]
-    columns = [run_cells("policy", documents), *metric_cells(METRICS, documents)]
+    columns = [run_cells("policy", documents), *METRICS.cells(documents)]
     columns.insert(2, ("of fluid", [percent(share) for share in shares]))
     columns.append(run_cells("verdict", documents))
     above = any((share or 0) > 1 for share in shares)

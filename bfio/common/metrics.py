@@ -9,7 +9,7 @@ no completed request, no trajectory kept) is None, never 0 or NaN.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -229,6 +229,29 @@ class MetricTable(Generic[Record]):
         shown = [(metric.name, metric.column) for metric in self if metric.column is not None]
         extra = [(name, self.column(name)) for name in more if name not in dict(shown)]
         return [*sorted(shown, key=lambda entry: entry[1].place), *extra]
+
+    def cells(
+        self,
+        documents: Sequence[Mapping[str, Any]],
+        metrics: Sequence[str] | None = None,
+    ) -> list[tuple[str, list[str]]]:
+        """Return heading and texts of each column of a table, a line per document of a run.
+
+        Parameters
+        ----------
+        documents : sequence of mapping
+            Values by the names of metrics; what is missing is a dash.
+        metrics : sequence of str, optional
+            What is shown; by default the metrics that have a column.
+        """
+        if metrics is None:
+            columns = self.columns()
+        else:
+            columns = [(name, self.column(name)) for name in metrics]
+        return [
+            (column.heading, [column.text(document.get(name)) for document in documents])
+            for name, column in columns
+        ]
 
     def column(self, name: str) -> Column:
         """Return the column of a metric; one that has none gets its name and unit.

@@ -25,8 +25,9 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
 
 
+@cache
 def version_and_commit() -> str:
-    """Return the version of this package, with the commit where it is a checkout."""
+    """Return the version of this package, with the commit where it is a checkout; read once."""
     found = commit()
     if found is None:
         return f"bfio {_version('bfio')}"

@@ -86,13 +86,9 @@ class Comparison:
         steady = [document["steady"] for document in documents]
         part = "whole run" if None in steady else "steady part"
         values = documents if None in steady else steady
-        columns = METRICS.columns()
-        head = [f"policy ({part})", *(column.heading for _, column in columns)]
-        rows = [
-            [label, *(column.text(own[name]) for name, column in columns)]
-            for label, own in zip(self.labels, values, strict=True)
-        ]
-        return html_table(head, rows, self.settings)
+        headings, cells = zip(*METRICS.cells(values), strict=True)
+        rows = list(zip(self.labels, *cells, strict=True))
+        return html_table([f"policy ({part})", *headings], rows, self.settings)
 
     @property
     def settings(self) -> str:

@@ -55,12 +55,13 @@ def unused_arrivals(workload: Workload, options: RunOptions) -> Iterator[str]:
 def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
     """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
     yield from unused_arrivals(workload, runs[0].options)
-    without = [run for run in runs if run.steady_mask() is None]
+    reasons = [no_steady_part(run) for run in runs]
+    steady = [run for run, reason in zip(runs, reasons, strict=True) if reason is None]
+    without = [(run, reason) for run, reason in zip(runs, reasons, strict=True) if reason]
     if without:
-        who = "No run has" if len(without) == len(runs) else f"{without[0].policy} has no"
-        part = "a steady part" if len(without) == len(runs) else "steady part"
-        yield f"{who} {part}: {no_steady_part(without[0])}."
-    steady = [run for run in runs if run.steady_mask() is not None]
+        run, reason = without[0]
+        who = f"{run.policy} has no" if steady else "No run has a"
+        yield f"{who} steady part: {reason}."
     if runs[0].options.arrivals is ArrivalMode.TIMED:
         if steady:
             share = _percents([steady_share(run) for run in steady])
@@ -69,12 +70,12 @@ def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
                 "the steps here; times of all requests are those of the whole run."
             )
         return
-    drained = [run for run in steady if run.is_drained]
-    if drained:
+    ends = [drain_share(run) for run in steady if run.is_drained]
+    if ends:
         yield (
-            f"The whole run includes its end, {_percents(list(map(drain_share, drained)))} % of "
-            "the steps, in which no request waits: what is left there depends on what a policy "
-            "kept for last. Policies are compared by the steady part."
+            f"The whole run includes its end, {_percents(ends)} % of the steps, in which no "
+            "request waits: what is left there depends on what a policy kept for last. Policies "
+            "are compared by the steady part."
         )
 
 

@@ -57,13 +57,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def run_and_show(args: argparse.Namespace) -> int:
     """Compare the policies asked for; print the table and write the plots."""
     folder = plot_folder(args)
-    _metrics(args)
+    metrics = _metrics(args)
     workload = options.workload_from(args)
     policies = [name.strip() for name in args.policies.split(",") if name.strip()]
     options.check_policies(args, policies)
     comparison, failure = _run_policies(args, workload, policies)
     plots = [] if folder is None else _write_plots(folder, comparison)
-    _show(args, workload, comparison, plots)
+    _show(args, workload, comparison, plots, metrics)
     if failure is not None:
         raise failure
     return DONE if len(comparison.runs) == len(policies) else INTERRUPTED
@@ -108,7 +108,11 @@ def _run_policies(
 
 
 def _show(
-    args: argparse.Namespace, workload: "Workload", comparison: "Comparison", plots: list[Path]
+    args: argparse.Namespace,
+    workload: "Workload",
+    comparison: "Comparison",
+    plots: list[Path],
+    metrics: list[str] | None,
 ) -> None:
     from bfio.cli.tables import print_comparison, print_sentences
     from bfio.common.provenance import versions
@@ -123,7 +127,7 @@ def _show(
         )
         return
     print_sentences(comparison.settings)
-    print_comparison(documents, _metrics(args))
+    print_comparison(documents, metrics)
     for remark in remarks(workload, comparison.runs):
         print_sentences(remark)
     for path in plots:

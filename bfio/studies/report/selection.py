@@ -80,9 +80,17 @@ def distinct(rows: Sequence[Row], name: str) -> list[Row]:
     """
     first: dict[Hashable, Row] = {}
     for row in rows:
-        is_repeatable = name in row.values and not row.is_seeded
-        first.setdefault(but_for_the_seed(row.task) if is_repeatable else row.task.key, row)
+        first.setdefault(_told_apart_by(row) if name in row.values else row.task.key, row)
     return list(first.values())
+
+
+def num_repeated(rows: Sequence[Row]) -> int:
+    """Return how many of the rows repeat another one."""
+    return len(rows) - len(set(map(_told_apart_by, rows)))
+
+
+def _told_apart_by(row: Row) -> Hashable:
+    return row.task.key if row.is_seeded else but_for_the_seed(row.task)
 
 
 def keys_of(items: Iterable[Task | Row]) -> str:

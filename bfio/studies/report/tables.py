@@ -15,6 +15,7 @@ from bfio.studies.report.selection import (
     keys_of,
     label,
     matches,
+    num_repeated,
     number_of,
     value_of,
     varying,
@@ -36,7 +37,7 @@ from bfio.studies.report.traced import (
     written,
 )
 from bfio.studies.report_plan import Statistic, Table
-from bfio.studies.results import SEED_CHANGES_NOTHING, Results, but_for_the_seed
+from bfio.studies.results import SEED_CHANGES_NOTHING, Results
 from bfio.studies.row import Row, Task, Value
 
 #: Distinct words a cell lists; more say nothing.
@@ -192,8 +193,7 @@ def _rows_cell(entry: _Entry) -> Cell:
     lines: list[Phrase] = [(counted(keys_of(entry.done), "done"),)]
     if len(entry.done) < len(entry.group.items):
         lines.append(("of\u00a0", counted(keys_of(entry.group.items), "planned"), "\u00a0planned"))
-    repeated = len(entry.done) - len(_different(entry.done))
-    if repeated:
+    if repeated := num_repeated(entry.done):
         lines.append((f"{repeated}\u00a0repeated",))
     unproven = [row for row in entry.done if row.unproven]
     if unproven:
@@ -204,10 +204,6 @@ def _rows_cell(entry: _Entry) -> Cell:
             (counted(keys_of(stopped), "stopped-by-clock"), "\u00a0by\u00a0the\u00a0clock")
         )
     return lines
-
-
-def _different(rows: Sequence[Row]) -> set[Hashable]:
-    return {row.task.key if row.is_seeded else but_for_the_seed(row.task) for row in rows}
 
 
 def _value_cell(entry: _Entry, name: str, record: dict[str, Value]) -> Cell:
@@ -319,7 +315,7 @@ def _notes(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
     averaged = varying([t for e in entries for t in e.group.items], plan.rows)
     over = f" The rows of a line differ in {', '.join(averaged)}." if averaged else ""
     yield (f"{_METHODS[plan.statistic]}{over}",)
-    if any(len(_different(entry.done)) < len(entry.done) for entry in entries):
+    if any(num_repeated(entry.done) for entry in entries):
         yield (f"Repeated rows count once: {SEED_CHANGES_NOTHING}.",)
     if plan.statistic is Statistic.MEDIAN:
         yield from _coverages(plan, entries)
