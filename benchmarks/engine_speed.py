@@ -121,7 +121,7 @@ KIND = planned_kind(
         decide_s | s | time in the policy, where it can be told
         steps_per_s | steps/s | steps over the time of the run
         requests_per_s | requests/s | requests served over the time of the run
-        steady_steps_per_s | steps/s | from the first full step to the last with requests waiting
+        steady_steps_per_s | steps/s | over the steady part
         steady_requests_per_s | requests/s | requests started per second in that part
         memory_before_bytes | bytes | largest resident memory before the run
         memory_bytes | bytes | largest resident memory after it

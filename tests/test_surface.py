@@ -85,7 +85,7 @@ def test_short_texts() -> None:
 
 def test_tables_of_notebooks() -> None:
     """The table says what it is about; names are escaped."""
-    table = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE)._repr_html_()
+    table = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE, pool=16)._repr_html_()
     assert "demo: 60 requests, 2x4" in table
     assert table.count("<tr>") == 3
     assert "policy (steady part)" in table
@@ -99,7 +99,7 @@ def test_plots() -> None:
 
 def test_frames() -> None:
     """A line per policy and part; without pandas one line says what is missing."""
-    found = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE)
+    found = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE, pool=16)
     if find_spec("pandas") is None:
         with pytest.raises(InputError, match="pandas is not installed; pip install pandas"):
             found.to_frame()

@@ -37,7 +37,7 @@ def print_comparison(documents: Sequence[Document], metrics: Sequence[str] | Non
     """
     steady = [{"policy": d["policy"]} | dict(d["steady"] or {}) for d in documents]
     if any(d["steady"] for d in documents):
-        title = "Steady part (from the first full cluster on, while requests wait)"
+        title = "Steady part (from the first full cluster to the pool's last refill)"
         _print_fitting(title, _columns(steady, metrics))
     proven = ("proven", [percent(d["proven_share"]) for d in documents])
     _print_fitting("Whole run", [*_columns(documents, metrics), proven])

@@ -106,9 +106,11 @@ def measure(run: Run, energy_model: EnergyModel | None = None) -> dict[str, Valu
     return METRICS.measure(_part(run, np.arange(run.steps), energy_model))
 
 
-def measure_steady(run: Run, energy_model: EnergyModel | None = None) -> dict[str, Value] | None:
-    """Return every metric over the steady steps, or None if the run has none."""
-    return measure_steps(run, run.steady_mask(), energy_model)
+def measure_steady(
+    run: Run, energy_model: EnergyModel | None = None, warm_up: int = 0
+) -> dict[str, Value] | None:
+    """Return every metric over the steady steps (`Run.steady_mask`), or None without any."""
+    return measure_steps(run, run.steady_mask(warm_up), energy_model)
 
 
 def measure_steps(

@@ -120,15 +120,33 @@ class Run:
         """When each step ends, shape (K,) [s]."""
         return self.start_s + self.duration_s
 
-    def steady_mask(self) -> BoolArray | None:
+    def steady_mask(self, warm_up: int = 0) -> BoolArray | None:
         """Return which steps are steady, shape (K,), or None if no step is.
 
         Steady steps are those with requests still waiting after admission, from the first such
-        step at which every slot is full.
+        step at which every slot is full, to the step at which the last request of the workload is
+        revealed (to the end if the run ended before that). A run whose requests are all revealed
+        at once has none.
+
+        Parameters
+        ----------
+        warm_up : int
+            Steps at the beginning that do not count. A run starts empty, and how well its first
+            requests were placed shows for as long as they live.
+
+        Notes
+        -----
+        Once the last request is revealed nothing refills the pool, and a policy that chooses among
+        waiting requests is left with those it has passed over so far, the largest or the smallest.
+        With a pool that is large beside the slots these steps would dominate the means.
         """
         waits = self.waiting > 0
         full = np.flatnonzero(waits & (self.active == self.cluster.total_slots))
         if len(full) == 0:
             return None
-        steady: BoolArray = waits & (np.arange(self.steps) >= full[0])
-        return steady
+        step = np.arange(self.steps)
+        steady: BoolArray = waits & (step >= max(int(full[0]), warm_up))
+        first, last = int(self.reveal_step.min()), int(self.reveal_step.max())
+        if first >= 0:
+            steady &= (step <= last) & (first < last)
+        return steady if steady.any() else None

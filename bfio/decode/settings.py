@@ -66,16 +66,17 @@ def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
         if steady:
             share = _percents([steady_share(run) for run in steady])
             yield (
-                f"The steady part is where requests wait though all slots are full, {share} % of "
-                "the steps here; times of all requests are those of the whole run."
+                "The steady part is where requests wait though all slots are full, up to the last "
+                f"arrival, {share} % of the steps here; times of all requests are those of the "
+                "whole run."
             )
         return
     ends = [drain_share(run) for run in steady if run.is_drained]
     if ends:
         yield (
-            f"The whole run includes its end, {_percents(ends)} % of the steps, in which no "
-            "request waits: what is left there depends on what a policy kept for last. Policies "
-            "are compared by the steady part."
+            f"The whole run includes its end, {_percents(ends)} % of the steps, in which nothing "
+            "refills the pool: what is left there depends on what a policy kept for last. "
+            "Policies are compared by the steady part."
         )
 
 
@@ -93,9 +94,14 @@ def no_steady_part(run: Run) -> str | None:
         return "no step was run"
     if run.num_requests < slots:
         return f"{run.num_requests:,} requests never fill {slots:,} slots"
+    if len(np.unique(run.reveal_step)) == 1:
+        return (
+            f"all {run.num_requests:,} requests were there at once, so that nothing refilled the "
+            "pool; a smaller --pool is refilled"
+        )
     if run.options.arrivals is ArrivalMode.TIMED:
         return "at their arrival times, requests never waited while all slots were full"
-    return "no request waited while all slots were full"
+    return "no request waited while all slots were full and the pool was refilled"
 
 
 def steady_share(run: Run) -> float:

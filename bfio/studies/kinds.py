@@ -61,6 +61,18 @@ def module_of(name: str) -> str:
     return f"{bfio.studies.row_kinds.__name__}.{name.replace('-', '_')}"
 
 
+#: Prefixes that values of built-in kinds once had, and what took their place.
+_FORMER = {"saturated.": "steady."}
+
+
+def present_name(computes: str, name: str) -> str:
+    """Return what a value is called now, by its present or former name."""
+    for former, present in _FORMER.items():
+        if name.startswith(former) and ":" not in computes:
+            return present + name.removeprefix(former)
+    return name
+
+
 def describe(computes: str, name: str) -> Described:
     """Return unit and text of a value of a kind; empty if the kind or the value is unknown."""
     try:
@@ -97,4 +109,13 @@ def with_unit(computes: str, name: str) -> str:
     return f"{name} [{unit}]" if unit not in ("", "1") else name
 
 
-__all__ = ["RowKind", "describe", "find", "module_of", "names", "tables", "with_unit"]
+__all__ = [
+    "RowKind",
+    "describe",
+    "find",
+    "module_of",
+    "names",
+    "present_name",
+    "tables",
+    "with_unit",
+]

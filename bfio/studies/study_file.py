@@ -3,12 +3,14 @@
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from bfio.common.users_code import load_object
+from bfio.studies.kinds import present_name
 from bfio.studies.limits import Limits
 from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Shown, Statistic, Table
 from bfio.studies.row import Value
@@ -69,8 +71,6 @@ def _study(document: Mapping[str, Any], folder: Path) -> Study:
         if name not in document:
             form = "[[grid]]" if name == "grid" else f'{name} = "..."'
             raise InputError(name, "missing", f"write {form}")
-    report = _mapping(document.get("report", {}), "report")
-    _known(report, ("tables", "figures"), "report.")
     smoke = _mapping(document.get("smoke", {}), "smoke")
     _known(smoke, ("fixed", "grid"), "smoke.")
     fixed = _fixed(document.get("fixed", {}), "fixed")
@@ -82,21 +82,38 @@ def _study(document: Mapping[str, Any], folder: Path) -> Study:
         grids=tuple(Grid(_axes(grid, f"grid[{i}]")) for i, grid in enumerate(grids)),
         fixed=fixed,
         limits=_section(Limits, document.get("limits", {}), "limits", {}),
-        report=ReportPlan(
-            tables=tuple(
-                _section(Table, entry, f"report.tables[{i}]", _TABLE_READERS)
-                for i, entry in enumerate(_sections(report, "tables"))
-            ),
-            figures=tuple(
-                _section(Figure, entry, f"report.figures[{i}]", _FIGURE_READERS)
-                for i, entry in enumerate(_sections(report, "figures"))
-            ),
-        ),
+        report=_report(document.get("report", {}), partial(present_name, document["computes"])),
         smoke=Smoke(
             _fixed(smoke.get("fixed", {}), "smoke.fixed"),
             _axes(_mapping(smoke.get("grid", {}), "smoke.grid"), "smoke.grid"),
         ),
         folder=folder / _text(document.get("data", "."), "data"),
+    )
+
+
+def _report(entries: Any, present: Callable[[str], str]) -> ReportPlan:
+    """Read tables and figures, the names of their values as they are now."""
+    report = _mapping(entries, "report")
+    _known(report, ("tables", "figures"), "report.")
+    tables = [
+        _section(Table, entry, f"report.tables[{i}]", _TABLE_READERS)
+        for i, entry in enumerate(_sections(report, "tables"))
+    ]
+    figures = [
+        _section(Figure, entry, f"report.figures[{i}]", _FIGURE_READERS)
+        for i, entry in enumerate(_sections(report, "figures"))
+    ]
+    return ReportPlan(
+        tuple(
+            replace(
+                table,
+                values=tuple(map(present, table.values)),
+                published=tuple({present(n): v for n, v in p.items()} for p in table.published),
+                labels={present(name): text for name, text in table.labels.items()},
+            )
+            for table in tables
+        ),
+        tuple(replace(figure, y=present(figure.y)) for figure in figures),
     )
 
 

@@ -412,28 +412,31 @@ def test_observers_see_each_step() -> None:
         views[0].loads[0] = 9
 
 
-def test_steady_starts_when_every_slot_is_full_and_ends_with_the_waiting() -> None:
-    """Hand trace: full with r2 waiting at steps 0 and 1, nobody waits at step 2."""
-    steady = simulate(HAND, first_come, EXACT).steady_mask()
+def test_steady_starts_when_every_slot_is_full() -> None:
+    """One request more than the hand trace, shown at step 1: full and waiting at steps 0 and 1."""
+    requests = workload([3, 1, 4, 2], [2, 3, 1, 1])
+    steady = simulate(requests, first_come, EXACT, pool=3).steady_mask()
     assert steady is not None
-    assert steady.tolist() == [True, True, False]
+    assert steady.tolist() == [True, True, False, False]
 
 
 def test_steady_keeps_later_steps_that_are_not_full() -> None:
     """Once steady, a step with waiting requests counts even if a slot stays empty.
 
     Both slots start with r0 and r1; from then on the policy admits only into an empty cluster.
-    r0 leaves after step 0, r1 after step 1: step 1 is not full, r2 waits: steady.
+    r0 leaves after step 0, r1 after step 1: step 1 is not full, r2 waits: steady. It also reveals
+    the last request.
     """
 
     def only_when_empty(state: DecodeState) -> list[int | None]:
         return nobody(state) if state.running.any() else first_come(state)
 
-    run = simulate(workload([1, 1, 1], [1, 2, 1]), only_when_empty, EXACT)
+    requests = workload([1] * 5, [1, 2, 1, 1, 1])
+    run = simulate(requests, only_when_empty, EXACT, pool=3)
     steady = run.steady_mask()
-    assert run.active.tolist() == [2, 1, 1]
+    assert run.active.tolist() == [2, 1, 2, 1]
     assert steady is not None
-    assert steady.tolist() == [True, True, False]
+    assert steady.tolist() == [True, True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,12 @@ def test_hand_computed_metrics() -> None:
 
 
 def test_steady_metrics_count_steady_steps_and_requests() -> None:
-    """Steady are steps 0 and 1, and the requests that started there: r0 and r1."""
-    found = measure_steady(simulate(HAND, first_come, EXACT))
+    """Steady are steps 0 and 1, and the requests that started there: r0 and r1.
+
+    These are the steps of the hand trace; a fourth request is shown at step 1 and starts later.
+    """
+    four = workload([3, 1, 4, 2], [2, 3, 1, 1])
+    found = measure_steady(simulate(four, first_come, EXACT, pool=3))
     assert found is not None
     assert (found["steps"], found["tokens"], found["work"], found["completed"]) == (2, 4, 10, 2)
     assert found["total_time_s"] == 5.5

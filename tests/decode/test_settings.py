@@ -44,9 +44,10 @@ def test_settings_name_everything(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("workload", "slots", "options", "reason"),
     [
-        (LONG, 3, RunOptions(), None),
+        (LONG, 3, RunOptions(pool=8), None),
+        (LONG, 3, RunOptions(), "all 12 requests were there at once"),
         (LONG, 13, RunOptions(), "12 requests never fill 26 slots"),
-        (LONG, 6, RunOptions(), "no request waited while all slots were full"),
+        (LONG, 6, RunOptions(pool=6), "no request waited while all slots were full"),
         (LONG, 3, RunOptions(steps=0), "no step was run"),
         (
             TIMED,
@@ -69,9 +70,9 @@ def test_why_there_is_no_steady_part(
 
 
 def test_the_drain_is_explained() -> None:
-    """The share of steps after the last one in which a request waits."""
+    """The share of steps after the last request was shown."""
     runs = compare(LONG, ["fcfs", "br-0"], Cluster(1, 3), pool=4).runs
-    last = max(i for i, waiting in enumerate(runs[0].waiting.tolist()) if waiting)
+    last = int(runs[0].reveal_step.max())
     assert drain_share(runs[0]) == pytest.approx(1 - (last + 1) / runs[0].steps)
     (remark,) = remarks(LONG, runs)
     assert remark.startswith("The whole run includes its end, ")

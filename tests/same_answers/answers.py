@@ -34,8 +34,8 @@ class CommandList:
     commands : sequence of mapping
         ``words`` of a command, perhaps ``then`` another one, and ``reads`` the folder it writes.
     renamed : mapping
-        New names of fields, by their old ones; an empty name for one that is gone, and an empty
-        old one for a list of those that are new.
+        New names of fields, by their old ones, or of prefixes that end in a point; an empty name
+        for what is gone, and an empty old one for a list of fields that are new.
     """
 
     files: Mapping[str, str]
@@ -122,8 +122,15 @@ def _renamed(value: Any, renamed: Mapping[str, Any]) -> Any:
         return [_renamed(item, renamed) for item in value]
     if not isinstance(value, dict):
         return value
-    names = {key: renamed.get(key, key) for key in value}
+    names = {key: _new_name(key, renamed) for key in value}
     return {name: _renamed(value[key], renamed) for key, name in names.items() if name}
+
+
+def _new_name(key: str, renamed: Mapping[str, Any]) -> str:
+    for old, new in renamed.items():
+        if old.endswith(".") and key.startswith(old):
+            return f"{new}{key.removeprefix(old)}" if new else ""
+    return str(renamed.get(key, key))
 
 
 def _compare(before: Any, after: Any, place: str, renamed: Mapping[str, Any]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.studies.limits import Limits
+from bfio.studies.report.markdown import markdown_tables
 from bfio.studies.report_plan import FigureKind, Statistic
 from bfio.studies.runner import plan
 from bfio.studies.study import Grid, Smoke, Study
@@ -301,3 +302,31 @@ def test_rows_are_the_union_of_the_grids(grids: list[dict[str, list[int]]]) -> N
 
 
 STUDY = Study("s", "?", "k", [Grid({"a": [1]})], smoke=Smoke({}, {"a": [2]}))
+
+
+def test_former_names_of_values_are_read(tmp_path: Path) -> None:
+    """What rows called saturated is now the steady part, in study files and tables of results."""
+    text = """
+        name = "former"
+        question = "?"
+        computes = "simulate"
+        [[grid]]
+        policy = ["fcfs", "br-0"]
+        [[report.tables]]
+        title = "t"
+        rows = ["policy"]
+        values = ["saturated.avg_imbalance"]
+        published = [{ policy = "fcfs", "saturated.avg_imbalance" = 3, source = "a paper" }]
+        [[report.figures]]
+        title = "f"
+        kind = "lines"
+        x = "policy"
+        y = "saturated.idle_fraction"
+    """
+    study = _read(tmp_path, text)
+    assert study.report.tables[0].values == ("steady.avg_imbalance",)
+    assert study.report.tables[0].published[0]["steady.avg_imbalance"] == 3
+    assert study.report.figures[0].y == "steady.idle_fraction"
+    kept = [{"table": "t", "argument.policy": "br-0", "value": "saturated.avg_imbalance"}]
+    (table,) = markdown_tables(study, kept).values()
+    assert "steady.avg_imbalance [tokens]" in table

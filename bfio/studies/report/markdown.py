@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bfio.studies.kinds import describe
+from bfio.studies.kinds import describe, present_name
 from bfio.studies.report.files import csv_text, write_text
 from bfio.studies.report.selection import DASH, label
 from bfio.studies.report.statistics import Estimate, Interval
@@ -110,8 +110,9 @@ def read_records(path: Path) -> list[Record]:
 
 def markdown_tables(study: Study, records: Sequence[Record]) -> dict[str, str]:
     """Return each table of a study as Markdown, by the name that marks it."""
+    present = [{**r, "value": present_name(study.computes, r["value"])} for r in records]
     return {
-        plan.key: _table(plan, [r for r in records if r["table"] == plan.key], study.computes)
+        plan.key: _table(plan, [r for r in present if r["table"] == plan.key], study.computes)
         for plan in kept_tables(study)
     }
 

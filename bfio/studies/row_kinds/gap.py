@@ -13,7 +13,8 @@ from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
-from bfio.studies.row_parts.run_values import TIMINGS, run_solves
+from bfio.studies.row_parts.run_values import PARTS, TIMINGS, run_solves
+from formulations.arrays import BoolArray
 from formulations.rationals import exact_rational
 
 #: Largest look-ahead of the program.
@@ -60,7 +61,7 @@ def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:
     report, own = observer.report(), run_solves(run)
     unproven = sum(row.optimum is None for row in report.rows)
     return RowResult(
-        values=gap_values(report, plan.warm_up),
+        values=gap_values(report, run.steady_mask(plan.warm_up)),
         series={"regrets": [regret / report.scale for regret in report.regrets()]},
         timings={"wall_s": run.wall_s, "solve_s": sum(row.seconds for row in report.rows)},
         solves=len(report.rows) + own.asked,
@@ -71,27 +72,27 @@ def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:
     )
 
 
-def gap_values(report: GapReport, warm_up: int = 0) -> dict[str, Value]:
+def gap_values(report: GapReport, steady_steps: BoolArray | None = None) -> dict[str, Value]:
     """Return counts and distributions of the regret.
 
     Parameters
     ----------
     report : GapReport
         Every solved decision of a run.
-    warm_up : int
-        Steps at the beginning that do not count as steady.
+    steady_steps : BoolArray, optional
+        Shape (K,): which steps of the run are steady, `Run.steady_mask`; None for none.
 
     Returns
     -------
     dict
         ``decisions``, ``solved``, ``proven``, ``unproven``, ``proven_share``; the first decision,
         when all slots are free, apart under ``cold.``; the distribution over all later decisions
-        under plain names, over those after which requests still waited (so that every slot that
-        could be filled was) under ``steady.``. Regrets and optima are in tokens.
+        under plain names, over those of steady steps under ``steady.``. Regrets and optima are in
+        tokens.
     """
     first = report.rows[:1]
     later = [row for row in report.rows[1:] if row.optimum is not None]
-    steady = [row for row in later if row.admitted < row.waiting and row.step >= warm_up]
+    steady = [row for row in later if steady_steps is not None and steady_steps[row.step]]
     proven = len(report.regrets())
     return {
         "decisions": report.num_decisions,
@@ -163,7 +164,7 @@ KIND = planned_kind(
     plan,
     [*VALUES, *TIMINGS],
     {
-        "steady.": "over decisions after which requests still waited",
+        **PARTS,
         "cold.": "for the first decision, with all slots free",
     },
 )

@@ -9,7 +9,6 @@ from bfio.common.metrics import Value
 from bfio.decode.metrics import half_widths, measure, measure_steady
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
-from bfio.decode.saturated import measure_saturated, saturated_mask
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
@@ -69,23 +68,22 @@ def _compute(plans: Mapping[str, RunPlan]) -> RowResult:
 
 
 def ratio_values(baseline: Run, policy: Run, warm_up: int = 0) -> dict[str, Value]:
-    """Return the improvement ratio IIR of two runs, whole and in parts, against ``√(B log G)``.
+    """Return the improvement ratio IIR of two runs, whole and steady, against ``√(B log G)``.
 
     Parameters
     ----------
     baseline, policy : Run
         Runs on the same requests and machine.
     warm_up : int
-        Steps at the beginning that the saturated part leaves out.
+        Steps at the beginning that the steady part leaves out.
 
     Returns
     -------
     dict
-        ``sqrt_b_log_g``, and for the whole run and under ``steady.`` and ``saturated.``:
-        ``iir`` (AvgImbalance of the baseline over that of the policy, BF-IO, section 5; None if
-        the latter is 0 or missing), ``iir_over_sqrt_b_log_g``, its inverse
-        ``relative_imbalance``, 0 for perfect balance, and both imbalances [tokens]; for the parts
-        also ``iir.half_width``.
+        ``sqrt_b_log_g``, and for the whole run and under ``steady.``: ``iir`` (AvgImbalance of the
+        baseline over that of the policy, BF-IO, section 5; None if the latter is 0 or missing),
+        ``iir_over_sqrt_b_log_g``, its inverse ``relative_imbalance``, 0 for perfect balance, and
+        both imbalances [tokens]; for the part also ``iir.half_width``.
     """
     scale = math.sqrt(policy.cluster.slots * math.log(policy.cluster.workers))
     values: dict[str, Value] = {"sqrt_b_log_g": scale}
@@ -108,10 +106,9 @@ def _parts(warm_up: int) -> Mapping[str, tuple[Measure, Mask | None]]:
     """Return the parts of a run by prefix of their values: how to measure and to find them."""
     return {
         "": (measure, None),
-        "steady.": (measure_steady, Run.steady_mask),
-        "saturated.": (
-            partial(measure_saturated, warm_up=warm_up),
-            partial(saturated_mask, warm_up=warm_up),
+        "steady.": (
+            partial(measure_steady, warm_up=warm_up),
+            partial(Run.steady_mask, warm_up=warm_up),
         ),
     }
 

@@ -59,7 +59,7 @@ class RunPlan:
     energy : EnergyModel
         Constants of the energy metrics.
     warm_up : int
-        Steps at the beginning that the saturated part leaves out.
+        Steps at the beginning that the steady part leaves out.
     choice : WorkloadChoice
         The requests.
     """

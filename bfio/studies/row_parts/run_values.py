@@ -1,6 +1,5 @@
 """What a row keeps of a run: values, series, timings, and what its solver left unproven."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,16 +8,12 @@ from bfio.common.statistics import batch_means
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import METRICS, half_widths, measure, measure_steady
 from bfio.decode.run import Run
-from bfio.decode.saturated import measure_saturated, saturated_mask
 from bfio.studies.row import MAX_POINTS, Value
 from bfio.studies.row_kind import described_metrics, descriptions
 
 #: The metrics of a run, and the parts of it that they are also measured over.
 RUN_VALUES = described_metrics(METRICS)
-PARTS = {
-    "steady.": "over the steady part of the run",
-    "saturated.": "over the part of the run in which the pool was refilled",
-}
+PARTS = {"steady.": "over the steady part of the run"}
 TIMINGS = descriptions(
     """
     decide_s | s | wall-clock time of the decisions, a timing
@@ -36,7 +31,7 @@ class Solves:
 
 
 def run_values(run: Run, energy: EnergyModel, warm_up: int = 0) -> dict[str, Value]:
-    """Return every metric of the whole run and of two parts of it, with intervals of the latter.
+    """Return every metric of the whole run and of its steady part, with intervals of the latter.
 
     Parameters
     ----------
@@ -45,33 +40,23 @@ def run_values(run: Run, energy: EnergyModel, warm_up: int = 0) -> dict[str, Val
     energy : EnergyModel
         Constants of the energy metrics.
     warm_up : int
-        Steps at the beginning that the saturated part leaves out.
+        Steps at the beginning that the steady part leaves out.
 
     Returns
     -------
     dict
-        ``NAME``; ``steady.NAME`` and ``saturated.NAME``, None without such a part;
-        ``steady.NAME.half_width`` of a 95 % interval by batch means, and the same for saturated;
-        ``is_drained``; ``proven_share`` of the steps solved.
+        ``NAME``; ``steady.NAME``, None without such a part; ``steady.NAME.half_width`` of a 95 %
+        interval by batch means; ``is_drained``; ``proven_share`` of the steps solved.
     """
     solves = run_solves(run)
-    saturated = measure_saturated(run, energy, warm_up)
+    steady = measure_steady(run, energy, warm_up) or {entry.name: None for entry in METRICS}
+    widths = half_widths(run, run.steady_mask(warm_up))
     return {
         **measure(run, energy),
-        **_part_values("steady", measure_steady(run, energy), half_widths(run, run.steady_mask())),
-        **_part_values("saturated", saturated, half_widths(run, saturated_mask(run, warm_up))),
+        **{f"steady.{name}": value for name, value in steady.items()},
+        **{f"steady.{name}.half_width": width for name, width in widths.items()},
         "is_drained": run.is_drained,
         "proven_share": 1 - solves.unproven / solves.asked if solves.asked else None,
-    }
-
-
-def _part_values(
-    part: str, measured: Mapping[str, Value] | None, widths: Mapping[str, float | None]
-) -> dict[str, Value]:
-    present = measured or {entry.name: None for entry in METRICS}
-    return {
-        **{f"{part}.{name}": value for name, value in present.items()},
-        **{f"{part}.{name}.half_width": width for name, width in widths.items()},
     }
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
+from bfio.decode.metrics import measure_steady
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.saturated import measure_saturated
 from bfio.decode.simulation import simulate
 from bfio.workloads.generators import generate
 from bfio.workloads.lengths import Empirical, Geometric
@@ -145,7 +145,7 @@ def _imbalances(context: Context, horizons: Sequence[int], predictor: str) -> Fl
                 workload, "br-h", Cluster(G, B), pool=G * B, predictor=predictor,
                 projection="growing", policy_options=options,
             )  # fmt: skip
-            values = measure_saturated(run, warm_up=20) or {}
+            values = measure_steady(run, warm_up=20) or {}
             row.append(values["avg_imbalance"])
         rows.append(row)
     return np.array(rows, dtype=np.float64)

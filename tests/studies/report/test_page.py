@@ -294,7 +294,7 @@ def test_descriptions_of_values() -> None:
     """Metrics by their table, the part of the run said; what a user's own function says."""
     assert with_unit("simulate", "avg_imbalance") == "avg_imbalance [tokens]"
     assert "steady part" in describe("simulate", "steady.avg_imbalance").text
-    half = describe("simulate", "saturated.avg_imbalance.half_width")
+    half = describe("simulate", "steady.avg_imbalance.half_width")
     assert half.unit == "tokens"
     assert half.text.startswith("half a 95 % interval by batch means of: mean over steps")
     assert describe("simulate", "steady.nobody_knows.half_width").text == ""

@@ -10,8 +10,7 @@ import pytest
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.gap import GapReport, StepRegret, measure_gap
-from bfio.decode.metrics import METRICS, measure
-from bfio.decode.saturated import measure_saturated
+from bfio.decode.metrics import METRICS, measure, measure_steady
 from bfio.decode.simulation import simulate
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
@@ -54,13 +53,13 @@ def test_there_are_these_kinds_and_each_says_what_it_is() -> None:
 
 @pytest.mark.parametrize("policy", ["fcfs", "br-0", "br-h:horizon=5", "bf-io"])
 def test_a_simulated_row_holds_the_metrics_of_the_run(policy: str) -> None:
-    """Each under its name, and those of the steady and saturated parts under theirs."""
+    """Each under its name, and those of the steady part under theirs."""
     row = compute("simulate", policy=policy, **SMALL)
     run = simulate(synthetic("demo", 300, 0), policy, Cluster(3, 8), pool=12)
     assert {name: row.values[name] for name in measure(run)} == measure(run)
-    saturated = measure_saturated(run)
-    assert saturated is not None
-    assert {name: row.values[f"saturated.{name}"] for name in saturated} == saturated
+    steady = measure_steady(run)
+    assert steady is not None
+    assert {name: row.values[f"steady.{name}"] for name in steady} == steady
     assert row.values["is_drained"] is True
     assert row.violations == {}
     assert set(row.timings) >= {"wall_s", "decide_s"}
@@ -71,7 +70,6 @@ def test_a_run_without_a_steady_part_has_none_for_it() -> None:
     row = compute("simulate", policy="fcfs", **{**SMALL, "requests": 1})
     names = [entry.name for entry in METRICS]
     assert all(row.values[f"steady.{name}"] is None for name in names)
-    assert all(row.values[f"saturated.{name}"] is None for name in names)
     assert row.values["steady.avg_imbalance.half_width"] is None
     assert row.values["completed"] == 1
 
@@ -128,10 +126,9 @@ def test_a_log_is_kept_if_one_is_wanted() -> None:
 
 
 def test_gap_values_by_hand() -> None:
-    """Four decisions, scale 2: the first apart, one of the others unproven, one in the drain.
+    """Four decisions, scale 2: the first apart, one of the others unproven, one not steady.
 
-    Later proven regrets: (14 - 10)/2 = 2 and (6 - 6)/2 = 0; optima 5 and 3. Only the former is
-    steady: 2 of 5 admitted, so 3 still wait.
+    Later proven regrets: (14 - 10)/2 = 2 and (6 - 6)/2 = 0; optima 5 and 3.
     """
     rows = (
         StepRegret(0, 9, 9, 30, 20, 20, 20, 0.1),
@@ -139,7 +136,7 @@ def test_gap_values_by_hand() -> None:
         StepRegret(2, 5, 2, 8, None, 4, None, 0.1),
         StepRegret(3, 1, 1, 6, 6, 6, 6, 0.1),
     )
-    found = gap_values(GapReport(rows, 8, 2))
+    found = gap_values(GapReport(rows, 8, 2), np.array([True, True, True, False]))
     expected: dict[str, object] = {
         "decisions": 8, "solved": 4, "proven": 3, "unproven": 1, "proven_share": 0.75,
         "proven_decisions": 2, "share_optimal": 0.5, "regret_mean": 1.0, "regret_median": 1.0,
@@ -150,7 +147,7 @@ def test_gap_values_by_hand() -> None:
         "cold.objective": 15.0,
     }  # fmt: skip
     assert {name: found[name] for name in expected} == expected
-    late = gap_values(GapReport(rows, 8, 2), warm_up=2)
+    late = gap_values(GapReport(rows, 8, 2), np.array([False, False, True, False]))
     assert late["proven_decisions"] == 2
     assert late["steady.proven_decisions"] == 0
 
@@ -201,7 +198,7 @@ def test_the_ratio_is_that_of_two_simulated_rows() -> None:
         compute("simulate", policy=name, **SMALL).values for name in ("br-0", "jsq-tokens")
     )
     assert row.values["sqrt_b_log_g"] == pytest.approx(math.sqrt(8 * math.log(3)))
-    for part in ("", "steady.", "saturated."):
+    for part in ("", "steady."):
         before, after = (run[f"{part}avg_imbalance"] for run in (baseline, policy))
         assert isinstance(before, float)
         assert isinstance(after, float)
@@ -219,16 +216,16 @@ def test_the_ratio_is_that_of_two_simulated_rows() -> None:
     assert row.violations == {}
 
 
-def test_a_warm_up_is_left_out_of_the_saturated_part() -> None:
-    """In both kinds that have one; the steady part and the whole run stay as they are."""
+def test_a_warm_up_is_left_out_of_the_steady_part() -> None:
+    """In both kinds that have one; the whole run stays as it is."""
     row = compute("simulate", policy="br-0", warm_up=60, **SMALL)
     run = simulate(synthetic("demo", 300, 0), "br-0", Cluster(3, 8), pool=12)
-    late = measure_saturated(run, warm_up=60)
+    late = measure_steady(run, warm_up=60)
     assert late is not None
-    assert row.values["saturated.avg_imbalance"] == late["avg_imbalance"]
+    assert row.values["steady.avg_imbalance"] == late["avg_imbalance"]
     assert row.values["avg_imbalance"] == measure(run)["avg_imbalance"]
     ratio = compute("improvement-ratio", policy="br-0", warm_up=60, **SMALL)
-    assert ratio.values["saturated.policy.avg_imbalance"] == late["avg_imbalance"]
+    assert ratio.values["steady.policy.avg_imbalance"] == late["avg_imbalance"]
     assert ratio.values["policy.avg_imbalance"] == measure(run)["avg_imbalance"]
 
 
