@@ -4,17 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.tested
+DOCUMENTED := $(VENV)/.documented
+SITE := out/site
 # Without --no-compile pip compiles what is never imported.
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check
 # Dozens of processes are started below; each would compile numpy's and scipy's sources anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-deep quality lock clean
+.PHONY: help demo test test-deep docs test-docs quality lock clean
 
 help:
 	@echo "make demo        the main job on an embedded default "
 	@echo "make test        the test suite"
 	@echo "make test-deep   thousands of instances per property, by the hour"
+	@echo "make docs        the documentation site, in $(SITE)"
+	@echo "make test-docs   the site in a real browser"
 	@echo "make quality     ruff and mypy --strict"
 	@echo "make lock        pin the newest versions that pyproject.toml allows"
 
@@ -37,10 +41,22 @@ demo: $(READY)
 
 test: $(TESTED)
 	$(BIN)/bfio prepare
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not deep"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not deep and not site"
 
 test-deep: $(TESTED)
 	BFIO_TEST_PROFILE=deep $(BIN)/python -m pytest -n 2 --timeout 7200
+
+# What only the site needs, so that the tests wait for none of it.
+$(DOCUMENTED): $(READY) docs/requirements.lock
+	$(PIP) -r docs/requirements.lock
+	@touch $(DOCUMENTED)
+
+docs: $(DOCUMENTED)
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -c docs/site . $(SITE)
+	@echo "the site is $(SITE)/index.html"
+
+test-docs: docs $(TESTED)
+	$(BIN)/python -m pytest -m site tests/site
 
 quality: $(TESTED)
 	$(BIN)/ruff check
@@ -50,6 +66,8 @@ quality: $(TESTED)
 lock: $(TESTED)
 	$(BIN)/uv pip compile pyproject.toml --extra test --extra quality --universal --upgrade \
 	  --python-version 3.11 --no-header --no-emit-index-url --quiet -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra docs --constraint requirements.lock --universal --upgrade \
+	  --python-version 3.11 --no-header --no-emit-index-url --quiet -o docs/requirements.lock
 
 clean:
 	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,58 +1,21 @@
 """The page in a real browser: nothing fails, everything is seen, nothing is fetched."""
 
 import base64
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.browser import WIDTHS, asked_for, chromium, console, opened
 from tests.studies.report.pages import Written
-
-webdriver = pytest.importorskip(
-    "selenium.webdriver", reason="selenium is not installed: no browser can be driven"
-)
-
-_FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-#: A desktop and a telephone [pixels].
-_WIDTHS = (1280, 400)
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Start Debian's chromium without a screen."""
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("no chromium or no chromedriver here (Debian: chromium, chromium-driver)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in _FLAGS:
-        options.add_argument(flag)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    try:
+    """Start a browser for all tests of the page."""
+    with chromium(tmp_path_factory.mktemp("chromium")) as started:
         yield started
-    finally:
-        started.quit()
-
-
-def opened(browser: Any, page: Path, width: int) -> None:
-    """Open a page in a window so wide, all its data tables unfolded."""
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    browser.get(page.as_uri())
-    browser.execute_script("document.querySelectorAll('details').forEach(d => { d.open = true; })")
 
 
 def boxes(browser: Any, selector: str) -> list[dict[str, float]]:
@@ -66,7 +29,7 @@ def boxes(browser: Any, selector: str) -> list[dict[str, float]]:
     return found
 
 
-@pytest.mark.parametrize("width", _WIDTHS)
+@pytest.mark.parametrize("width", WIDTHS)
 def test_every_table_and_figure_is_seen(browser: Any, written: Written, width: int) -> None:
     """Displayed, not empty, inside the page; the page is not wider than the window."""
     opened(browser, written.page, width)
@@ -87,12 +50,11 @@ def test_every_table_and_figure_is_seen(browser: Any, written: Written, width: i
 
 def test_nothing_fails_and_nothing_is_fetched(browser: Any, written: Written) -> None:
     """No line in the console; the only address asked for is the page's own."""
-    browser.get_log("browser"), browser.get_log("performance")
-    for width in _WIDTHS:
+    console(browser), asked_for(browser)
+    for width in WIDTHS:
         opened(browser, written.page, width)
-    assert browser.get_log("browser") == []
-    requests = [entry["message"] for entry in browser.get_log("performance")]
-    asked = [text for text in requests if '"Network.requestWillBeSent"' in text]
+    assert console(browser) == []
+    asked = asked_for(browser)
     assert asked
     assert all(written.page.as_uri() in text or '"url":"data:,"' in text for text in asked)
 
@@ -104,9 +66,9 @@ def test_a_fetch_would_be_noticed(browser: Any, written: Written, tmp_path: Path
     spoiled.write_text(
         text.replace("</main>", "<img src='other.png'><script>1</script></main>"), encoding="utf-8"
     )
-    browser.get_log("browser")
+    console(browser)
     opened(browser, spoiled, 1280)
-    messages = " ".join(entry["message"] for entry in browser.get_log("browser"))
+    messages = " ".join(console(browser))
     assert "other.png" in messages
     assert "script-src" in messages
 

@@ -1,0 +1,63 @@
+"""A real browser for pages: started without a screen, its console and its requests read."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: A desktop and a telephone [pixels].
+WIDTHS = (1280, 400)
+_FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@contextmanager
+def chromium(profile: Path) -> Iterator[Any]:
+    """Start Debian's chromium; skip where there is none."""
+    webdriver = pytest.importorskip(
+        "selenium.webdriver", reason="selenium is not installed: no browser can be driven"
+    )
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if program is None or driver is None:
+        pytest.skip("no chromium or no chromedriver here (Debian: chromium, chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for flag in _FLAGS:
+        options.add_argument(flag)
+    options.add_argument(f"--user-data-dir={profile}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    try:
+        yield started
+    finally:
+        started.quit()
+
+
+def opened(browser: Any, page: Path, width: int, query: str = "") -> None:
+    """Open a page in a window so wide, all that it folds unfolded."""
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(page.as_uri() + query)
+    browser.execute_script("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+
+
+def console(browser: Any) -> list[str]:
+    """Return what the console says since it was last asked."""
+    return [entry["message"] for entry in browser.get_log("browser")]
+
+
+def asked_for(browser: Any) -> list[str]:
+    """Return the messages of all requests since they were last asked for."""
+    messages = [str(entry["message"]) for entry in browser.get_log("performance")]
+    return [text for text in messages if '"Network.requestWillBeSent"' in text]

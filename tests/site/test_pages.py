@@ -1,0 +1,119 @@
+"""Every page of the site in a real browser: wide and narrow, offline, for everybody."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser import WIDTHS, asked_for, console, opened
+
+pytestmark = [pytest.mark.site, pytest.mark.timeout(1800)]
+
+#: Kinds of accessibility errors that keep somebody from reading.
+_GRAVE = ("serious", "critical")
+#: A page of each kind: prose, formulas, reference, study, search.
+_KINDS = (
+    "README.html",
+    "docs/step.html",
+    "docs/api/bfio.html",
+    "benchmarks/studies/01-paper-table/README.html",
+    "search.html",
+)
+#: The checker looks at every element; pages of thousands take their time [s].
+_PATIENCE = 200
+
+
+def pages(site: Path) -> list[Path]:
+    """Return all pages, but the one that only sends on."""
+    return sorted(page for page in site.rglob("*.html") if page != site / "index.html")
+
+
+def axe_script() -> str:
+    """Return the checker."""
+    found = find_spec("axe_core_python")
+    if found is None or found.origin is None:
+        pytest.skip("axe-core-python is not installed: make docs")
+    return (Path(found.origin).parent / "axe.min.js").read_text(encoding="utf-8")
+
+
+def grave_errors(browser: Any) -> list[str]:
+    """Return the grave accessibility errors of the page that is open."""
+    browser.set_script_timeout(_PATIENCE)
+    browser.execute_script(axe_script())
+    found = browser.execute_async_script(
+        "const done = arguments[0];"
+        " axe.run({resultTypes: ['violations']}).then(r => done(r.violations));"
+    )
+    return [
+        f"{error['id']}: {node['target']}"
+        for error in found
+        if error["impact"] in _GRAVE
+        for node in error["nodes"][:3]
+    ]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_page_fits_and_is_silent(browser: Any, site: Path, width: int) -> None:
+    """No page is wider than the window, or says a word; only files of the site are asked for."""
+    console(browser), asked_for(browser)
+    wide = {}
+    for page in pages(site):
+        opened(browser, page, width)
+        needed = browser.execute_script("return document.documentElement.scrollWidth")
+        if needed > width:
+            wide[str(page.relative_to(site))] = needed
+    assert wide == {}
+    assert console(browser) == []
+    addresses = {
+        json.loads(text)["message"]["params"]["request"]["url"] for text in asked_for(browser)
+    }
+    assert addresses
+    # The browser loads pages of its own when it starts.
+    assert [a for a in addresses if not a.startswith((site.as_uri(), "data:", "chrome:"))] == []
+
+
+def test_no_page_keeps_anybody_out(browser: Any, site: Path) -> None:
+    """No serious or critical error on any page, nor on a narrow one of each kind."""
+    errors = {}
+    looked_at = [(page, WIDTHS[0]) for page in pages(site)]
+    looked_at += [(site / page, WIDTHS[1]) for page in _KINDS]
+    for page, width in looked_at:
+        opened(browser, page, width)
+        if found := grave_errors(browser):
+            errors[str(page.relative_to(site))] = found
+    assert errors == {}
+
+
+def test_the_checker_would_notice(browser: Any, site: Path, tmp_path: Path) -> None:
+    """An image without a text and pale words are errors."""
+    page = tmp_path / "bad.html"
+    page.write_text(
+        "<html lang='en'><title>Bad</title><main><h1>Bad</h1><img src='data:,'>"
+        "<p style='color: #ddd; background: #fff'>pale</p></main>",
+        encoding="utf-8",
+    )
+    opened(browser, page, 1280)
+    assert {error.split(":")[0] for error in grave_errors(browser)} == {
+        "color-contrast",
+        "image-alt",
+    }
+
+
+def test_the_search_works_without_a_server(browser: Any, site: Path) -> None:
+    """A page opened as a file finds pages and names; what nobody wrote is not found."""
+    wait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
+    for words, target in (
+        ("certificate", "docs/exact.html"),
+        ("measure_gap", "docs/api/bfio.html"),
+        ("MC-SF", "docs/kvcache.html"),
+    ):
+        console(browser)
+        opened(browser, site / "search.html", 1280, f"?q={words}")
+        wait(browser, 20).until(
+            lambda b, t=target: b.find_elements("css selector", f"#search-results a[href*='{t}']")
+        )
+        assert console(browser) == []
+    opened(browser, site / "search.html", 1280, "?q=qwertzuiop")
+    wait(browser, 20).until(lambda b: "did not match" in b.find_element("tag name", "body").text)
