@@ -1,7 +1,7 @@
 """The documentation site: ``make docs`` builds it, with every warning an error.
 
-Its sources are the pages as they stand in the checkout (README, ``docs/``, the READMEs of studies),
-so that a link means the same on a code host and here. What is shown lies beside the page: no
+Its sources are the pages as they stand in the checkout (README, ``docs/``, READMEs of studies), so
+that a link means the same on a code host and here. What is shown lies beside the page: no
 script, style, font or image comes from elsewhere, and the search works on pages opened as files.
 """
 

@@ -11,8 +11,8 @@ for every peak ``M`` that could beat the claim. For every price vector λ ≥ 0 
     T(M) ≤ Σ_i λ_i + Σ_g max { Σ_{i ∈ S} (s_i − λ_i) : |S| = cap_g, Σ_{i ∈ S} s_i ≤ M − b_g },
 
 since adding Σ_i λ_i (1 − times i is used) ≥ 0 to the total relaxes "at most once". With λ = 0 this
-is the sum of the largest reachable sums. If every request is admitted (then ``|S| ≤ cap_g``), ``T`` is
-known, and a peak is excluded where less than ``T`` fits.
+is the sum of the largest reachable sums. If every request is admitted (then ``|S| ≤ cap_g``),
+``T`` is known, and a peak is excluded where less than ``T`` fits.
 
 A certificate of kind ``"enumeration"`` leaves peaks that such bounds do not close. The verifier
 then searches by itself (`formulations.step.exhaustion`): each worker's subsets must be within the
