@@ -9,7 +9,7 @@ Beside them may stand ``matrix.py`` (the statement written as arrays, for speed)
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -19,9 +19,10 @@ import numpy as np
 from formulations.arrays import FloatArray, integer
 from formulations.backends import SolveLimits, WrittenProgram, backend, check_method, run_backend
 from formulations.errors import CapabilityError
-from formulations.results import BoundKind, ProgramResult, Termination
+from formulations.results import BoundKind, ProgramResult, Termination, own_solver
 from formulations.standard_form import StandardForm, compile_model
-from formulations.trust import is_proven, trusted_bound, trusted_termination
+from formulations.trust import is_proven, proof_of, trusted_bound, trusted_termination
+from formulations.words import Words
 
 #: Problem, solution and result of a formulation.
 P = TypeVar("P")
@@ -29,6 +30,8 @@ S = TypeVar("S")
 R = TypeVar("R", bound=ProgramResult[Any])
 
 NO_LIMITS = SolveLimits()
+#: Terminations that rest on a proof.
+_PROVEN = (Termination.OPTIMAL, Termination.INFEASIBLE)
 
 
 class Formulation(ABC, Generic[P, S, R]):
@@ -44,6 +47,8 @@ class Formulation(ABC, Generic[P, S, R]):
     result: type[R]
     #: Whether every problem has a solution, so that "infeasible" is an error.
     always_feasible = False
+    #: What it says in words.
+    words = Words()
 
     def __init__(self, problem: P) -> None:
         self.problem = problem
@@ -94,6 +99,10 @@ class Formulation(ABC, Generic[P, S, R]):
     def details(self) -> dict[str, Any]:
         """Return further fields of each result."""
         return {}
+
+    def groups(self) -> Sequence[str]:
+        """Return which requests each kind stands for, in words, if requests are grouped."""
+        return ()
 
     # What follows.
 
@@ -152,13 +161,15 @@ class Formulation(ABC, Generic[P, S, R]):
     ) -> R:
         """Solve this program with a backend; see `solve`."""
         if (answer := self.settled(method)) is not None:
-            return answer
+            proven = "there being nothing to choose" if answer.termination in _PROVEN else None
+            return replace(answer, solver=own_solver(), proof=proven)
         outcome, compile_seconds = run_backend(
             backend(method), self, limits, lambda: None if hint is None else self.point_of(hint)
         )
         solution = None if outcome.values is None else self.solution_at(outcome.values)
         objective = None if solution is None else self.objective_value(solution)
-        bound, kind = trusted_bound(outcome, self.lower_bound(), objective)
+        own = self.lower_bound()
+        bound, kind = trusted_bound(outcome, own, objective)
         return self.answer(
             solution,
             outcome.termination,
@@ -169,6 +180,7 @@ class Formulation(ABC, Generic[P, S, R]):
             seconds=outcome.seconds,
             compile_seconds=compile_seconds,
             solver=outcome.details,
+            proof=proof_of(outcome, bound, own),
         )
 
     @classmethod
@@ -218,6 +230,7 @@ class Formulation(ABC, Generic[P, S, R]):
         began = time.perf_counter()
         best = program.brute_force()
         report: dict[str, Any] = {"method": "brute-force", "seconds": time.perf_counter() - began}
+        report |= {"solver": own_solver(), "proof": "enumeration of all solutions"}
         if best is None:
             return program.answer(None, Termination.INFEASIBLE, None, **report)
         objective, solution = best
@@ -233,6 +246,7 @@ class Formulation(ABC, Generic[P, S, R]):
         kind: BoundKind = BoundKind.INTEGER,
         *,
         objective: int | None = None,
+        proof: str | None = None,
         **report: Any,
     ) -> R:
         """Return the result of a solution from anywhere, judged by the checker.
@@ -249,6 +263,8 @@ class Formulation(ABC, Generic[P, S, R]):
             Whether integers prove it.
         objective : int, optional
             Claimed objective, which the checker compares; by default it is recomputed.
+        proof : str, optional
+            What proves the bound, or that there is no solution.
         report
             Other fields of the result: ``method``, and how the solve went.
 
@@ -274,6 +290,7 @@ class Formulation(ABC, Generic[P, S, R]):
             bound=None if termination is Termination.INFEASIBLE else bound,
             bound_kind=kind,
             violations=violations,
+            proof=proof if termination in _PROVEN else None,
             **self.result.fields_of(solution),
             **(self.details() | report),
         )

@@ -1,5 +1,7 @@
 """What problem data share: they are read from documents, validated and frozen."""
 
+import hashlib
+import json
 from enum import StrEnum
 from typing import Any, Self, TypeVar
 
@@ -31,6 +33,15 @@ class ProblemData(Validated):
             If a key is unknown or missing, or a value breaks its rule.
         """
         raise NotImplementedError
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the JSON document that `from_mapping` reads."""
+        raise NotImplementedError
+
+    def digest(self) -> str:
+        """Return 16 hexadecimal digits that tell this problem from all others."""
+        text = json.dumps(self.to_mapping(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @classmethod
     def from_json(cls, text: str) -> Self:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.metadata import version
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from formulations.errors import InputError
@@ -46,6 +47,17 @@ class TieRule(StrEnum):
 S = TypeVar("S")
 
 
+def own_solver(**details: object) -> dict[str, object]:
+    """Return the solver of a result that one of our own methods found."""
+    return {"name": "bfio", "version": version("bfio"), **details}
+
+
+def origin(solver: Mapping[str, object], proof: str | None) -> str:
+    """Return in a line which solver ran, and what proves its answer."""
+    ran = " ".join(str(solver[key]) for key in ("name", "version") if solver.get(key))
+    return f"solver {ran or 'unknown'}; {f'proven by {proof}' if proof else 'nothing proven'}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Solved:
     """How a solve went, whatever was solved.
@@ -62,6 +74,8 @@ class Solved:
         Wall-clock time to write the program in the solver's form.
     solver : mapping
         Name, version, raw status and options.
+    proof : str, optional
+        What proves that the solution is optimal, or that there is none; None if nothing does.
     """
 
     method: str
@@ -69,6 +83,11 @@ class Solved:
     seconds: float = 0.0
     compile_seconds: float = 0.0
     solver: Mapping[str, object] = field(default_factory=dict)
+    proof: str | None = None
+
+    def origin(self) -> str:
+        """Return in a line which solver ran, and what proves its answer."""
+        return origin(self.solver, self.proof)
 
     @property
     def is_optimal(self) -> bool:
@@ -164,6 +183,7 @@ class ProgramResult(Solved, Generic[S]):
             lines.append(f"objective {self.objective}, bound {self.bound} ({self.bound_kind})")
         if self.scale != 1:
             lines.append(f"objective and bound are scaled by {self.scale}")
+        lines.append(self.origin())
         if self.solution is not None:
             lines.append(self.solution_text())
         lines += [f"violated: {name} by {amount}" for name, amount in self.violations.items()]
@@ -185,6 +205,7 @@ class ProgramResult(Solved, Generic[S]):
             "seconds": self.seconds,
             "compile_seconds": self.compile_seconds,
             "solver": dict(self.solver),
+            "proof": self.proof,
             **{
                 name: None if (part := getattr(self, name)) is None else list(part)
                 for name in self.solution_fields

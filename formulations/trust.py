@@ -5,6 +5,9 @@ import math
 from formulations.backends import Outcome
 from formulations.results import BoundKind, Termination
 
+#: What a `lower_bound` of ours is called where it proves an answer.
+COMBINATORIAL = "a combinatorial bound, derived in integers"
+
 
 def trusted_bound(outcome: Outcome, own: int, objective: int | None) -> tuple[int, BoundKind]:
     """Return the best lower bound in hand.
@@ -34,6 +37,26 @@ def trusted_bound(outcome: Outcome, own: int, objective: int | None) -> tuple[in
     if claimed <= own:
         return own, BoundKind.INTEGER
     return claimed, BoundKind.FLOAT
+
+
+def proof_of(outcome: Outcome, bound: int, own: int) -> str:
+    """Return what proves an answer: a backend's bound, or one of ours that is as good.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        What the backend said.
+    bound : int
+        The best bound in hand, see `trusted_bound`.
+    own : int
+        Our bound.
+    """
+    name = f"{outcome.details.get('name')} {outcome.details.get('version')}"
+    if outcome.termination is Termination.INFEASIBLE:
+        return f"{name}, which finds no solution"
+    if bound == own:
+        return COMBINATORIAL
+    return f"the bound of {name}, derived in integers"
 
 
 def is_proven(objective: int | None, bound: int, kind: BoundKind) -> bool:

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
+from bfio.cli.exchange import add_exchange, exchange, is_exchange
 from bfio.cli.files import read_problem
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json
@@ -21,6 +22,7 @@ def problem_command(
     *,
     problem: str,
     solve: str,
+    program: str = "",
     file: str = "problem (.json)",
     method: str = "exact",
     methods: str = METHODS,
@@ -39,6 +41,9 @@ def problem_command(
         A `formulations.problem_data.ProblemData`, and a function of it with the keywords
         ``method``, ``time_limit`` and ``seed``, such as `Formulation.solve_by`: each as
         ``module:name``, loaded when the command runs.
+    program : str
+        Its `formulations.formulation.Formulation` likewise, if files for other solvers are to be
+        written and their solutions read.
     file : str
         What the file holds, for the help.
     method, methods : str
@@ -55,16 +60,21 @@ def problem_command(
 
     def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("file", metavar="FILE", help=file)
-        parser.add_argument("--method", default=method, metavar="NAME", help=methods)
+        parser.add_argument("--method", metavar="NAME", help=methods)
         more_arguments(parser)
         add_time_limit(parser)
+        if program:
+            add_exchange(parser)
         add_common(parser)
 
     def run(args: argparse.Namespace) -> int:
         given = {key: value for key in overrides if (value := getattr(args, key)) is not None}
         data = read_problem(args.file, lambda text: _parsed(text, problem, given))
-        options = {"method": args.method, "time_limit": args.time_limit, "seed": args.seed}
-        result = _loaded(solve)(data, **options)
+        if program and is_exchange(args):
+            return exchange(args, _loaded(program)(data), name, details(data))
+        result = _loaded(solve)(
+            data, method=args.method or method, time_limit=args.time_limit, seed=args.seed
+        )
         if args.json:
             print_json(result.to_mapping() | details(data))
         else:

@@ -72,6 +72,8 @@ def fluid_answer(
         "exact": {name: None if value is None else str(value) for name, value in exact.items()},
         "method": admission.method,
         "termination": admission.termination.value,
+        "solver": dict(admission.solver),
+        "proof": admission.proof,
         "violations": {name: str(amount) for name, amount in admission.violations.items()},
     }
 

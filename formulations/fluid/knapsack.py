@@ -12,6 +12,7 @@ from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem
 from formulations.fluid.proof import admission_result
 from formulations.fluid.result import AdmissionResult
+from formulations.results import own_solver
 
 _ZERO = Fraction(0)
 
@@ -54,4 +55,5 @@ def knapsack(
         tuple(max(_ZERO, objective.worth(k) - k.work * above) for k in problem.classes),
         work_prices_below=(below,) * everywhere,
         method="knapsack",
+        solver=own_solver(),
     )

@@ -19,6 +19,8 @@ from formulations.fluid.problem import FluidProblem
 from formulations.fluid.result import AdmissionResult, MarginResult
 from formulations.results import Termination
 
+#: What proves these answers.
+DUALITY = "linear-programming duality, in fractions"
 Rates = tuple[tuple[Fraction, ...], ...]
 Prices = tuple[Fraction, ...]
 
@@ -53,8 +55,10 @@ def admission_result(
     bound = admission_bound(problem, work_prices, rate_prices)
     violated = admission_violations(problem, routing, stated_value, objective)
     violated |= admission_price_violations(problem, work_prices, rate_prices, objective)
+    termination = _termination(value, bound, violated)
     return AdmissionResult(
-        termination=_termination(value, bound, violated),
+        termination=termination,
+        proof=DUALITY if termination is Termination.OPTIMAL else None,
         value=value,
         bound=bound,
         violations=violated,
@@ -73,8 +77,10 @@ def margin_result(
     """Return the answer of the margin program, with the margin ``value``; see above."""
     bound = margin_bound(problem, work_prices)
     violated = margin_violations(problem, routing, value)
+    termination = _termination(value, bound, violated)
     return MarginResult(
-        termination=_termination(value, bound, violated),
+        termination=termination,
+        proof=DUALITY if termination is Termination.OPTIMAL else None,
         value=value,
         bound=bound,
         violations=violated,

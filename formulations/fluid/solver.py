@@ -5,11 +5,11 @@ from fractions import Fraction
 from formulations.backends import SolveLimits
 from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem
-from formulations.fluid.proof import admission_result, margin_result
+from formulations.fluid.proof import DUALITY, admission_result, margin_result
 from formulations.fluid.result import AdmissionResult, EquilibriumResult, MarginResult
 from formulations.linear.linear_solve import LinearSolve, solve_linear
 from formulations.linear.simplex import is_optimal_pair
-from formulations.results import Termination
+from formulations.results import Termination, own_solver
 
 _ZERO = Fraction(0)
 
@@ -61,6 +61,7 @@ def solve_equilibrium(
             **solve.report(backend),
             termination=Termination.INFEASIBLE if proven else Termination.FAILED,
             farkas=solve.prices,
+            proof="a Farkas certificate, in fractions" if proven else None,
         )
     proven = is_optimal_pair(linear, vertex.point, vertex.prices)
     values = solve.values
@@ -73,6 +74,7 @@ def solve_equilibrium(
         violations=linear.primal_violations(vertex.point),
         per_stage=tuple(values[f"count[{j}]"] for j in range(len(problem.classes))),
         iteration_time=values["time"],
+        proof=DUALITY if proven else None,
     )
 
 
@@ -173,7 +175,9 @@ def _pooled_margin(problem: FluidProblem) -> MarginResult:
     routing = tuple(tuple(kind.rate * f for f in factors) for kind in problem.classes)
     prices = (1 / problem.work_rate,) * len(problem.workers)
     margin = total / problem.work_rate
-    return margin_result(problem, routing, prices, margin, method="closed-form")
+    return margin_result(
+        problem, routing, prices, margin, method="closed-form", solver=own_solver()
+    )
 
 
 def _claimed(solve: LinearSolve, sign: int) -> float | None:

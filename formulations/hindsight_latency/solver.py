@@ -14,9 +14,11 @@ from formulations.hindsight_latency.kinds import kinds
 from formulations.hindsight_latency.matrix import build_standard_form
 from formulations.hindsight_latency.problem import LatencyProblem
 from formulations.hindsight_latency.result import LatencyResult, Starts
+from formulations.hindsight_latency.words import WORDS
 from formulations.request_table import RequestKind
 from formulations.results import Termination
 from formulations.standard_form import StandardForm
+from formulations.words import listed
 
 
 class LatencyProgram(Formulation[LatencyProblem, Starts, LatencyResult]):
@@ -31,6 +33,7 @@ class LatencyProgram(Formulation[LatencyProblem, Starts, LatencyResult]):
     """
 
     result = LatencyResult
+    words = WORDS
     # One request after the other is always feasible.
     always_feasible = True
 
@@ -75,6 +78,10 @@ class LatencyProgram(Formulation[LatencyProblem, Starts, LatencyResult]):
         if self.problem.num_requests:
             return None
         return self.answer((), Termination.OPTIMAL, 0, method=method)
+
+    def groups(self) -> list[str]:
+        """Return the requests of each kind, in words."""
+        return [listed(kind.members) for kind in self.kinds]
 
     def solution_at(self, values: FloatArray) -> Starts:
         """Read starts off a point; members of a kind start in order."""

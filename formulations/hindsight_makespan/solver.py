@@ -13,9 +13,11 @@ from formulations.hindsight_makespan.matrix import build_standard_form
 from formulations.hindsight_makespan.points import point_of, schedule_of
 from formulations.hindsight_makespan.problem import MakespanProblem
 from formulations.hindsight_makespan.result import MakespanResult, Schedule
+from formulations.hindsight_makespan.words import WORDS
 from formulations.request_table import RequestKind
 from formulations.results import Termination
 from formulations.standard_form import StandardForm
+from formulations.words import listed
 
 
 class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
@@ -30,6 +32,7 @@ class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
     """
 
     result = MakespanResult
+    words = WORDS
     # A list schedule is always feasible.
     always_feasible = True
 
@@ -78,6 +81,10 @@ class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
     def details(self) -> dict[str, Any]:
         """Return the scale of the objective."""
         return {"scale": self.problem.scale}
+
+    def groups(self) -> list[str]:
+        """Return the requests of each kind, in words."""
+        return [listed(kind.members) for kind in self.kinds]
 
     def solution_at(self, values: FloatArray) -> Schedule:
         """Read starts and workers off a point; members of a kind start in order."""

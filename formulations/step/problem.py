@@ -181,9 +181,9 @@ class StepProblem(ProblemData):
             admit=fields.get("admit"),
         )
 
-    def to_mapping(self) -> dict[str, object]:
+    def to_mapping(self) -> dict[str, Any]:
         """Return the JSON document `from_mapping` reads."""
-        document: dict[str, object] = {
+        document: dict[str, Any] = {
             "capacity": self.capacity.tolist(),
             "base": self.base.tolist(),
             "contribution": self.contribution.tolist(),

@@ -10,7 +10,7 @@ import numpy as np
 from formulations.arrays import FloatArray
 from formulations.backends import SolveLimits
 from formulations.formulation import NO_LIMITS, Formulation
-from formulations.results import Termination, TieRule
+from formulations.results import Termination, TieRule, own_solver
 from formulations.standard_form import StandardForm
 from formulations.step.bound import lower_bound
 from formulations.step.brute_force import brute_force
@@ -18,12 +18,15 @@ from formulations.step.check import violations
 from formulations.step.matrix import build_standard_form
 from formulations.step.problem import Objective, StepProblem
 from formulations.step.result import Assignment, StepResult
+from formulations.step.words import WORDS
+from formulations.trust import COMBINATORIAL
 
 
 class StepProgram(Formulation[StepProblem, Sequence[int | None], StepResult]):
     """The program of one `StepProblem`."""
 
     result = StepResult
+    words = WORDS
 
     def state(self) -> Any:
         """Return the Pyomo statement."""
@@ -142,6 +145,8 @@ def assess(
         method=method,
         seconds=seconds,
         tie_rule=tie_rule,
+        solver=own_solver(),
+        proof=COMBINATORIAL,
     )
 
 

@@ -5,7 +5,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
+from bfio.cli.exchange import add_exchange, is_exchange
 from bfio.cli.files import read_problem
+from bfio.cli.fluid_exchange import exchange_fluid
 from bfio.cli.options import add_common
 from bfio.cli.output import print_json, print_table
 from bfio.common.number_text import number, percent
@@ -63,6 +65,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--probability", metavar="P", help="of exceeding that memory once in the horizon"
     )
+    add_exchange(parser)
+    parser.add_argument(
+        "--program",
+        metavar="NAME",
+        help="which program to write or check: throughput (default), margin or equilibrium",
+    )
     add_common(parser)
 
 
@@ -74,6 +82,12 @@ def _run(args: argparse.Namespace) -> int:
 
     problem = read_problem(args.file, FluidProblem.from_json)
     objective = member(FluidObjective, args.objective, "--objective")
+    if is_exchange(args):
+        if _nested_wanted(args):
+            raise InputError("--nested", "no program is written for it", "leave it out")
+        return exchange_fluid(args, problem, objective)
+    if args.program is not None:
+        raise InputError("--program", "there is no file to write or check", "add --write FILE")
     answer = fluid_answer(problem, objective) | wait_answer(problem)
     if _nested_wanted(args):
         answer["nested"] = _nested(args, problem)
@@ -124,6 +138,8 @@ def _merged(nested: "NestedProblem", text: str) -> "NestedProblem":
 
 def _print(answer: dict[str, Any], problem: "FluidProblem") -> None:
     """Print what a person reads."""
+    from formulations.results import origin
+
     longest = " (the longest)" if len(problem.workers) > 1 else ""
     print(
         f"{answer['verdict']}: memory {number(answer['memory'])} of "
@@ -152,6 +168,7 @@ def _print(answer: dict[str, Any], problem: "FluidProblem") -> None:
     columns = ["class", "rate\n[1/s]", "prompt", "output", "admitted", "threshold", "strict"]
     print_table("", [*columns, "worth of\none more/s"], rows)
     print(f"One token more adds {_price(answer)}.")
+    print(origin(answer["solver"], answer["proof"]))
     _print_thresholds(answer, problem)
     for note in _first(answer["notes"]):
         print(f"note: {note}")

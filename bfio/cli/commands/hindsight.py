@@ -4,6 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
+from bfio.cli.exchange import add_exchange, exchange, is_exchange
 from bfio.cli.files import read_problem
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json
@@ -53,19 +54,24 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="exact (default), cp-sat, highs, pyomo[:SOLVER], brute-force",
     )
     add_time_limit(parser)
+    add_exchange(parser)
     add_common(parser)
 
 
 def _run(args: argparse.Namespace) -> int:
-    if args.algorithm is not None and (args.method or args.time_limit):
+    is_exchanged = is_exchange(args)
+    if args.algorithm is not None and (args.method or args.time_limit or is_exchanged):
         raise InputError(
             "command line",
-            "--algorithm runs online; --method and --time-limit are for solving",
+            "--algorithm runs online; --method, --time-limit and files are for solving",
             "leave one of them out",
         )
-    from formulations.hindsight_latency import LatencyProblem
+    from formulations.hindsight_latency import LatencyProblem, LatencyProgram
 
     problem = read_problem(args.file, LatencyProblem.from_json)
+    if is_exchanged:
+        details = {"convention": problem.convention.value}
+        return exchange(args, LatencyProgram(problem), "hindsight", details)
     answer = _solve(problem, args) if args.algorithm is None else _simulate(problem, args)
     if args.json:
         print_json(answer)
@@ -113,6 +119,8 @@ def _simulate(problem: "LatencyProblem", args: argparse.Namespace) -> dict[str, 
 
 def _lines(answer: dict[str, Any]) -> list[str]:
     """Return what a person reads."""
+    from formulations.results import origin
+
     if answer["objective"] is None:
         why = answer.get("reason") or answer["termination"]
         return [f"{answer['method']}: no schedule ({why})"]
@@ -125,6 +133,8 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     shown = ", ".join(f"{i}@{start}" for i, start in enumerate(starts[:_SHOWN_STARTS]))
     more = f" and {len(starts) - _SHOWN_STARTS} more" if len(starts) > _SHOWN_STARTS else ""
     lines = [head, f"request@start: {shown or 'none'}{more}"]
+    if "proof" in answer:
+        lines.insert(1, origin(answer["solver"], answer["proof"]))
     if answer.get("cleared"):
         lines.append(f"{answer['cleared']} starts cleared in {answer['overflows']} overflows")
     return lines

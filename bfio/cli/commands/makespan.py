@@ -64,6 +64,7 @@ def _lines(problem: "MakespanProblem", result: "MakespanResult") -> list[str]:
     return [
         f"{result.method}: {result.termination}, {problem.objective} {objective}, "
         f"bound {bound} ({result.bound_kind})",
+        result.origin(),
         f"request->worker@step: {shown or 'none'}{more}",
         *_drawing(problem, result.starts, result.workers),
     ]
@@ -106,6 +107,7 @@ COMMAND = problem_command(
     "the best schedule of barrier-synchronised workers in hindsight, with its bound",
     _DESCRIPTION,
     problem="formulations.hindsight_makespan:MakespanProblem",
+    program="formulations.hindsight_makespan:MakespanProgram",
     solve="bfio.hindsight.makespan:solve_makespan",
     file="machine and requests (.json)",
     more_arguments=_add_objective,

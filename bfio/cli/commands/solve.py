@@ -5,13 +5,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import BAD_INPUT, DONE, NOTHING_FOUND, Command
+from bfio.cli.exchange import add_exchange, exchange, is_exchange
 from bfio.cli.files import naming, read_text
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from formulations.step import StepResult
+    from formulations.step import StepProblem, StepResult
 
 _DESCRIPTION = """\
 Solve one step: which waiting request goes to which worker, so that the imbalance (or the maximum
@@ -40,17 +41,22 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="step problem (.json, or .jsonl for many)")
     parser.add_argument(
         "--method",
-        default="exact",
         metavar="NAME",
         help="exact (default), two-stage, cp-sat, highs, pyomo[:SOLVER], brute-force",
     )
     add_time_limit(parser)
+    add_exchange(parser)
     add_common(parser)
 
 
 def _run(args: argparse.Namespace) -> int:
+    is_exchanged, is_many = is_exchange(args), args.file.endswith(".jsonl")
+    if is_exchanged and is_many:
+        raise InputError(args.file, "holds many problems", "give a .json file with one of them")
     text = read_text(args.file)
-    if args.file.endswith(".jsonl"):
+    if is_exchanged:
+        return _exchange(text, args)
+    if is_many:
         return _solve_lines(text, args)
     result = _solve(text, args.file, args)
     if args.json:
@@ -60,13 +66,25 @@ def _run(args: argparse.Namespace) -> int:
     return _status(result)
 
 
+def _exchange(text: str, args: argparse.Namespace) -> int:
+    from formulations.step import StepProgram
+
+    return exchange(args, StepProgram(_problem(text, args.file)), "solve", {})
+
+
 def _solve(text: str, where: str, args: argparse.Namespace) -> "StepResult":
     from bfio.step.solve import solve_step
+
+    method = args.method or "exact"
+    problem = _problem(text, where)
+    return solve_step(problem, method=method, time_limit=args.time_limit, seed=args.seed)
+
+
+def _problem(text: str, where: str) -> "StepProblem":
     from formulations.step import StepProblem
 
     with naming(where):
-        problem = StepProblem.from_json(text)
-    return solve_step(problem, method=args.method, time_limit=args.time_limit, seed=args.seed)
+        return StepProblem.from_json(text)
 
 
 def _solve_lines(text: str, args: argparse.Namespace) -> int:

@@ -4,7 +4,14 @@ from dataclasses import dataclass
 
 from bfio.hindsight.latency.certificate import PriceCertificate
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram, LatencyResult
-from formulations.results import Termination
+from formulations.results import Termination, own_solver
+
+#: What each bound of the exact method proves by.
+_PROOFS = {
+    "area": "the bound by areas, derived in integers",
+    "prices": "prices of rounds, from which a certificate re-derives the bound in integers",
+    "search": "a search to its end, in integers",
+}
 
 
 @dataclass(frozen=True)
@@ -84,5 +91,6 @@ class HindsightResult:
             objective=self.objective,
             method="exact",
             seconds=self.seconds.total,
-            solver={"proof": self.method, "states": self.states, "priced": self.priced},
+            solver=own_solver(proof=self.method, states=self.states, priced=self.priced),
+            proof=_PROOFS[self.method],
         )

@@ -25,10 +25,16 @@ from formulations.hindsight_makespan import (
 )
 from formulations.hindsight_makespan.segments import part, segments
 from formulations.rationals import MAX_RATIONAL
-from formulations.results import BoundKind, Termination
+from formulations.results import BoundKind, Termination, own_solver
 
 #: Widths of successive searches, and most successors of a state.
 STAGES = ((100, 5_000), (3_000, 50_000), (100_000, 1_000_000), (1_000_000, 100_000_000))
+#: What each bound proves by.
+_PROOFS = {
+    "bound": "a combinatorial bound, derived in integers",
+    "cp-sat": "the bound of CP-SAT, derived in integers",
+    "search": "a search to its end, in integers",
+}
 #: Share of the time limit for the search: where a step has few successors, and where many.
 _FEW, _MANY = 0.9, 0.5
 
@@ -105,17 +111,17 @@ def _result(
 ) -> MakespanResult:
     seconds = time.perf_counter() - began
     late = seconds >= limit
+    proofs = sorted({hand.proof for hand in hands})
     return MakespanProgram(problem).answer(
         schedule,
         Termination.TIME_LIMIT if late else Termination.FEASIBLE,
         sum(hand.bound for hand in hands),
         method="exact",
         seconds=seconds,
-        solver={
-            "proofs": sorted({hand.proof for hand in hands}),
-            "parts": len(hands),
-            "states": sum(hand.states for hand in hands),
-        },
+        solver=own_solver(
+            proofs=proofs, parts=len(hands), states=sum(hand.states for hand in hands)
+        ),
+        proof=" and ".join(_PROOFS[proof] for proof in proofs),
     )
 
 

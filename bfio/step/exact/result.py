@@ -2,11 +2,20 @@
 
 from dataclasses import dataclass
 
-from formulations.results import BoundKind, Termination, TieRule
+from formulations.results import BoundKind, Termination, TieRule, own_solver
 from formulations.step.certificate import Certificate
 from formulations.step.check import violations
 from formulations.step.problem import StepProblem
 from formulations.step.result import StepResult
+
+#: What each method of the exact solver proves by.
+_PROOFS = {
+    "closed-form": "a closed-form bound",
+    "bound": "reachable or priced sums",
+    "columns": "a search to its end",
+    "enumeration": "a search to its end",
+    "cp-sat": "the bound of CP-SAT",
+}
 
 
 @dataclass(frozen=True)
@@ -83,8 +92,16 @@ class ExactResult:
             compile_seconds=self.seconds.compile,
             tie_rule=self.tie_rule,
             scale=problem.scale,
-            solver={"proof": self.method, "nodes": self.nodes},
+            solver=own_solver(proof=self.method, nodes=self.nodes),
+            proof=self._proof(),
         )
+
+    def _proof(self) -> str | None:
+        """Return what proves the assignment optimal, or that there is none."""
+        if not (self.proven or self.infeasible):
+            return None
+        certified = "" if self.certificate is None else ", which a certificate re-derives"
+        return f"{_PROOFS.get(self.method, self.method)}, in integers{certified}"
 
     def _termination(self) -> Termination:
         if self.proven:

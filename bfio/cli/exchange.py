@@ -1,0 +1,214 @@
+"""``--write`` and ``--read-solution``: programs for other solvers, and their answers back."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bfio.cli.command import DONE, NOTHING_FOUND
+from bfio.cli.files import naming, read_text
+from bfio.cli.output import print_json
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from formulations.exchange import ExactProgram, SolutionFile
+    from formulations.formulation import Formulation
+    from formulations.words import Words
+
+
+def add_exchange(parser: argparse.ArgumentParser) -> None:
+    """Add ``--write``, ``--overwrite`` and ``--read-solution``."""
+    group = parser.add_argument_group("other solvers (docs/exchange.md)")
+    either = group.add_mutually_exclusive_group()
+    either.add_argument(
+        "--write", metavar="FILE", help="write the program, .lp or .mps, instead of solving it"
+    )
+    either.add_argument(
+        "--read-solution",
+        metavar="FILE",
+        help="check another solver's solution: Gurobi, CPLEX, SCIP, HiGHS, CBC, name and value",
+    )
+    group.add_argument("--overwrite", action="store_true", help="replace an existing --write FILE")
+
+
+def is_exchange(args: argparse.Namespace) -> bool:
+    """Return whether a file is to be written or read; refuse options that would do nothing.
+
+    Raises
+    ------
+    InputError
+        If such an option is given.
+    """
+    asked = args.write is not None or args.read_solution is not None
+    if args.overwrite and args.write is None:
+        raise InputError("--overwrite", "there is nothing to write", "add --write FILE")
+    for name in ("method", "time_limit") if asked else ():
+        if getattr(args, name, None) is not None:
+            option, other = f"--{name.replace('_', '-')}", "--write and --read-solution"
+            raise InputError(option, f"{other} solve nothing", "leave it out")
+    return asked
+
+
+def exchange(
+    args: argparse.Namespace,
+    program: "Formulation[Any, Any, Any]",
+    command: str,
+    details: Mapping[str, object],
+) -> int:
+    """Write an integer program, or judge a solution of it; return the exit status."""
+    from formulations.exchange.judge import exact_program
+
+    if args.read_solution is not None:
+        return _read(args, program, details)
+    return write_program(
+        args,
+        exact_program(program),
+        program.words,
+        command,
+        program.problem.digest(),
+        criterion=str(getattr(program.problem, "objective", "")),
+        groups=program.groups(),
+    )
+
+
+def write_program(
+    args: argparse.Namespace,
+    program: "ExactProgram",
+    words: "Words",
+    command: str,
+    digest: str,
+    *,
+    criterion: str = "",
+    groups: Sequence[str] = (),
+    prices: Sequence[str] = (),
+    options: str = "",
+) -> int:
+    """Write a program in the format that its file's name asks for, and say what was written."""
+    from bfio.common.provenance import version_and_commit
+    from bfio.workloads.files import atomic_file
+    from formulations.exchange import FORMATS, program_text
+    from formulations.exchange.head import head
+
+    path = Path(args.write)
+    format_ = path.suffix[1:].lower()
+    if format_ not in FORMATS:
+        raise InputError(args.write, "no format that is written", "end its name in .lp or .mps")
+    version = version_and_commit()
+    back = f"bfio {command} {Path(args.file).name}{options} --read-solution SOLUTION"
+    comments = head(
+        program,
+        words,
+        digest=digest,
+        version=version,
+        back=back,
+        criterion=criterion,
+        groups=groups,
+        prices=prices,
+    )
+    with atomic_file(path, overwrite=args.overwrite) as (stream, _):
+        for line in program_text(program, format_, comments):
+            stream.write(f"{line}\n".encode("ascii", "replace"))
+    answer = {
+        "written": str(path),
+        "format": format_,
+        "program": words.title,
+        "source": words.source,
+        "digest": digest,
+        "columns": len(program.column_names),
+        "rows": len(program.row_names),
+        "entries": program.num_entries,
+        "multiplier": str(program.multiplier),
+        "constant": program.constant,
+        "version": version,
+    }
+    if args.json:
+        print_json(answer)
+        return DONE
+    print(
+        f"{words.title}: {answer['columns']:,} columns, {answer['rows']:,} rows, "
+        f"{answer['entries']:,} entries, written to {path}\n"
+        f"value of the model = {program.multiplier} * objective of the file\n"
+        f"bring a solution back: {back}"
+    )
+    return DONE
+
+
+def read_solution(name: str) -> "SolutionFile":
+    """Return what a solution file says; errors name the file."""
+    from formulations.exchange import parse_solution
+
+    text = read_text(name)
+    with naming(name):
+        return parse_solution(text)
+
+
+def _read(
+    args: argparse.Namespace,
+    program: "Formulation[Any, Any, Any]",
+    details: Mapping[str, object],
+) -> int:
+    from formulations.exchange.judge import judge
+    from formulations.results import own_solver
+
+    file = read_solution(args.read_solution)
+    with naming(args.read_solution):
+        judged = judge(program, file)
+    result = judged.result
+    is_feasible = result.objective is not None and not judged.in_words
+    status = _status(is_feasible=is_feasible, is_optimal=result.is_optimal)
+    answer = result.to_mapping() | dict(details)
+    answer |= {
+        "status": status,
+        "solver": own_solver(checked=True),
+        "read": said_by(args.read_solution, file) | {"objective": str(judged.file_objective)},
+        "violated": list(judged.in_words.values()),
+        "notes": list(judged.notes),
+    }
+    if args.json:
+        print_json(answer)
+    else:
+        print("\n".join(_lines(args.read_solution, file, answer, result)))
+    return DONE if is_feasible else NOTHING_FOUND
+
+
+def said_by(name: str, file: "SolutionFile") -> dict[str, object]:
+    """Return what a file says of itself; nothing of it is believed."""
+    return {
+        "file": name,
+        "format": file.format,
+        "claimed_objective": file.claimed,
+        "claimed_status": file.status,
+    }
+
+
+def _status(*, is_feasible: bool, is_optimal: bool) -> str:
+    if not is_feasible:
+        return "infeasible"
+    return "optimal" if is_optimal else "feasible, unproven"
+
+
+def _lines(name: str, file: "SolutionFile", answer: Mapping[str, Any], result: Any) -> list[str]:
+    """Return what a person reads."""
+    lines = [f"{name} ({file.format}): {answer['status']}"]
+    if answer["status"] == "infeasible":
+        lines += violated_lines(answer["violated"])
+    else:
+        scaled = "" if result.scale == 1 else f", both scaled by {result.scale}"
+        lines.append(f"objective {result.objective}, bound {result.bound}{scaled}")
+        lines.append(
+            f"checked in integers; proven by {result.proof}"
+            if result.proof
+            else "checked in integers; a solution proves nothing, and no bound of ours is as high"
+        )
+        lines.append(result.solution_text())
+    return lines + [f"note: {note}" for note in answer["notes"]]
+
+
+#: Most violations that the text shows.
+_MOST = 10
+
+
+def violated_lines(told: Sequence[str]) -> list[str]:
+    """Return violations as a person reads them; the JSON has all."""
+    more = [f"{len(told) - _MOST} more, see --json"] if len(told) > _MOST else []
+    return [f"violated: {sentence}" for sentence in told[:_MOST]] + more
