@@ -8,6 +8,7 @@ no completed request, no trajectory kept) is None, never 0 or NaN.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -71,6 +72,20 @@ class Average:
         return total / float(self.denominator.sum())
 
 
+class Domain(StrEnum):
+    """The numbers that a quantity can be, as documents write them."""
+
+    REAL = "any number"
+    NON_NEGATIVE = "0 or more"
+    SHARE = "0 to 1"
+
+    def holds(self, value: float) -> bool:
+        """Return whether a number is in it."""
+        if self is Domain.REAL:
+            return True
+        return value >= 0 and (value <= 1 or self is Domain.NON_NEGATIVE)
+
+
 @dataclass(frozen=True)
 class Column:
     """How a metric is shown as a column of a table of runs.
@@ -113,6 +128,8 @@ class Metric(Generic[Record]):
         Its column in tables of runs; None to leave it out of them.
     average : callable, optional
         From a record to what is averaged; None if it is no average over observations.
+    domain : Domain
+        What values it can have; intervals over rows of a study stay within.
     """
 
     name: str
@@ -121,6 +138,7 @@ class Metric(Generic[Record]):
     compute: Callable[[Record], Value]
     column: Column | None = None
     average: Callable[[Record], Average] | None = None
+    domain: Domain = Domain.NON_NEGATIVE
 
 
 class MetricTable(Generic[Record]):
@@ -136,23 +154,33 @@ class MetricTable(Generic[Record]):
         return self._metrics[name]
 
     def metric(
-        self, name: str, unit: str, description: str, column: Column | None = None
+        self,
+        name: str,
+        unit: str,
+        description: str,
+        column: Column | None = None,
+        domain: Domain = Domain.NON_NEGATIVE,
     ) -> Callable[[Callable[[Record], Value]], Callable[[Record], Value]]:
         """Register the decorated function of a record as a metric; arguments as of `Metric`."""
 
         def register(compute: Callable[[Record], Value]) -> Callable[[Record], Value]:
-            self._add(Metric(name, unit, description, compute, column))
+            self._add(Metric(name, unit, description, compute, column, domain=domain))
             return compute
 
         return register
 
     def average(
-        self, name: str, unit: str, description: str, column: Column | None = None
+        self,
+        name: str,
+        unit: str,
+        description: str,
+        column: Column | None = None,
+        domain: Domain = Domain.NON_NEGATIVE,
     ) -> Callable[[Callable[[Record], Average]], Callable[[Record], Average]]:
         """Register a function that returns what is averaged: a metric with an interval."""
 
         def register(average: Callable[[Record], Average]) -> Callable[[Record], Average]:
-            self._add(_averaging(name, unit, description, average, column))
+            self._add(_averaging(name, unit, description, average, column, domain))
             return average
 
         return register
@@ -279,8 +307,11 @@ def _averaging(
     description: str,
     average: Callable[[Record], Average],
     column: Column | None,
+    domain: Domain = Domain.NON_NEGATIVE,
 ) -> Metric[Record]:
-    return Metric(name, unit, description, lambda record: average(record).value, column, average)
+    return Metric(
+        name, unit, description, lambda record: average(record).value, column, average, domain
+    )
 
 
 def _percentile(

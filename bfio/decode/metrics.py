@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bfio.common.metrics import Average, Column, MetricTable, Value, exact_sum
+from bfio.common.metrics import Average, Column, Domain, MetricTable, Value, exact_sum
 from bfio.decode.energy import EnergyReading, energy_account
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.run import Run
@@ -211,12 +211,18 @@ def _avg_gap(part: RunPart) -> Average:
     "1",
     "mean over steps of 1 - mean load / max load",
     Column("idle", is_share=True),
+    Domain.SHARE,
 )
 def _idle_fraction(part: RunPart) -> Average:
     return Average(part.idle_fractions)
 
 
-@METRICS.metric("idle_fraction_median", "1", "median over steps of 1 - mean load / max load")
+@METRICS.metric(
+    "idle_fraction_median",
+    "1",
+    "median over steps of 1 - mean load / max load",
+    domain=Domain.SHARE,
+)
 def _idle_fraction_median(part: RunPart) -> Value:
     return _percentile(part.idle_fractions, 50)
 
@@ -226,6 +232,7 @@ def _idle_fraction_median(part: RunPart) -> Value:
     "1",
     "share of worker time in steps that is spent waiting at the barrier",
     Column("barrier", is_share=True),
+    Domain.SHARE,
 )
 def _barrier_loss(part: RunPart) -> Value:
     if len(part.steps) == 0:

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
+from functools import cache
 from typing import Any, cast
 
 import bfio.studies.row_kinds
@@ -29,10 +30,9 @@ def find(name: str) -> RowKind:
     InputError
         If there is no such kind.
     """
-    if ":" in name:
-        loaded = load_object(name, "row function")
-    else:
-        loaded = importlib.import_module(module_of(name)).KIND
+    if ":" not in name:
+        return _built_in(name)
+    loaded = load_object(name, "row function")
     if isinstance(loaded, RowKind):
         return loaded
     if not callable(loaded):
@@ -40,6 +40,12 @@ def find(name: str) -> RowKind:
     summary = (inspect.getdoc(loaded) or "a user's own").splitlines()[0]
     values = getattr(loaded, "row_values", ())
     return RowKind(name, summary, cast("Callable[..., Any]", loaded), values=values)
+
+
+@cache
+def _built_in(name: str) -> RowKind:
+    kind: RowKind = importlib.import_module(module_of(name)).KIND
+    return kind
 
 
 def module_of(name: str) -> str:

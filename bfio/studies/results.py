@@ -5,21 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bfio.studies.canonical import canonical
 from bfio.studies.row import Row, Status, Task
 from bfio.studies.study import Study
 
 #: What is said of rows that repeat another one.
 SEED_CHANGES_NOTHING = (
-    "the seed changes nothing there: requests are fixed, and neither policy nor predictor draws; "
-    "for replicates set resample = true, or windows"
+    "the seed changes nothing there: every seed gives the same requests, and neither policy nor "
+    "predictor draws; for replicates of a trace set resample = true, or windows"
 )
-
-
-def but_for_the_seed(task: Task) -> tuple[str, str]:
-    """Return what tells a row apart from those that differ in more than the seed."""
-    arguments = {name: value for name, value in task.arguments.items() if name != "seed"}
-    return canonical(arguments), task.instance
 
 
 @dataclass(frozen=True)
@@ -40,8 +33,6 @@ class Results:
         The command that computes them again.
     stored : int
         Rows in the store, those of other code, data or arguments included.
-    unseeded : frozenset of str
-        Keys of the rows that a seed cannot change.
     """
 
     study: Study
@@ -50,7 +41,6 @@ class Results:
     store: Path
     command: str = ""
     stored: int = 0
-    unseeded: frozenset[str] = frozenset()
 
     @property
     def done(self) -> list[Row]:
@@ -70,8 +60,7 @@ class Results:
     @property
     def repeated(self) -> int:
         """Planned rows that repeat another one: only their seed differs, and nothing draws."""
-        unseeded = [task for task in self.tasks if task.key in self.unseeded]
-        return len(unseeded) - len({but_for_the_seed(task) for task in unseeded})
+        return len(self.tasks) - len({task.identity for task in self.tasks})
 
     def counts(self) -> dict[Status, int]:
         """Return how many rows ended in each way, zeros included."""

@@ -1,10 +1,12 @@
 """What a row is: the task, what computing it returns, and what is kept of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from bfio.studies.canonical import canonical
 
 #: Points of a series at most, as a figure can show them.
 MAX_POINTS = 400
@@ -108,6 +110,9 @@ class Task:
         Digest of the data they stand for.
     code : str
         Version of the code.
+    draws : bool
+        Whether computing it draws anything from the argument ``seed`` besides that data; known to
+        the plan, and not kept by the store.
     """
 
     key: str
@@ -115,6 +120,15 @@ class Task:
     arguments: Mapping[str, Value]
     instance: str
     code: str
+    draws: bool = True
+
+    @property
+    def identity(self) -> Hashable:
+        """What tells it from tasks of another result: without draws the seed does not."""
+        if self.draws:
+            return self.key
+        told = {name: value for name, value in self.arguments.items() if name != "seed"}
+        return canonical(told), self.instance
 
 
 @dataclass(frozen=True)
@@ -139,8 +153,6 @@ class Row:
         Machine, package versions, commit.
     finished_at : str
         Date and time, UTC.
-    is_seeded : bool
-        Whether the argument ``seed`` may change it; the plan knows, the store does not keep it.
     """
 
     task: Task
@@ -160,7 +172,6 @@ class Row:
     attempts: int = 1
     environment: Mapping[str, Any] = field(default_factory=dict)
     finished_at: str = ""
-    is_seeded: bool = True
 
     @property
     def is_done(self) -> bool:
@@ -173,11 +184,11 @@ class Row:
         Rows that a time limit decided (`stopped_by_clock`) may differ all the same.
         """
         own = {name: value for name, value in vars(self).items() if name not in _OF_THE_RUN}
-        return own | vars(self.task)
+        return own | {n: value for n, value in vars(self.task).items() if n not in _OF_THE_RUN}
 
 
 #: What a row holds besides what two runs of a study share.
 _OF_THE_RUN = (
     "task", "timings", "log", "wall_s", "cpu_s", "peak_memory_bytes", "attempts", "environment",
-    "finished_at", "is_seeded",
+    "finished_at", "draws",
 )  # fmt: skip

@@ -1,10 +1,10 @@
 """What a kind of row is: what it computes from its arguments, and what its values mean."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from bfio.common.metrics import MetricTable
+from bfio.common.metrics import Domain, MetricTable
 from bfio.studies.row import Compute, Instance, RowContext, RowResult, Value
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -14,22 +14,12 @@ _HALF_WIDTH = ".half_width"
 
 @dataclass(frozen=True)
 class Described:
-    """What a value, series or timing of rows is: unit and one line; empty where unknown."""
+    """What a value, series or timing of rows is: unit, one line, and the numbers it can be."""
 
     name: str
     unit: str = ""
     text: str = ""
-
-
-#: What is measured of every row, whatever computes it.
-MEASURED = (
-    Described("wall_s", "s", "wall-clock time of the run, or of the whole row if it times no run"),
-    Described("cpu_s", "s", "processor time of the row"),
-    Described("peak_memory_bytes", "bytes", "largest resident memory of the row's process"),
-    Described("solves", "", "optima asked for"),
-    Described("unproven", "", "optima asked for that stayed unproven"),
-    Described("attempts", "", "how often the row was begun"),
-)
+    domain: Domain = Domain.REAL
 
 
 @dataclass(frozen=True)
@@ -42,13 +32,14 @@ class Planned:
         Digest of the data that the arguments stand for.
     compute : callable
         Computes the row.
-    is_seeded : bool
-        Whether the argument ``seed`` may change the row: False only where nothing draws.
+    draws : bool
+        Whether computing it draws anything from the argument ``seed`` besides those data: False
+        only if it is known not to.
     """
 
     instance: str
     compute: Callable[[], RowResult | Mapping[str, Value]]
-    is_seeded: bool = True
+    draws: bool = True
 
 
 def _no_instance(arguments: Mapping[str, Any], context: RowContext) -> str:
@@ -112,7 +103,7 @@ class RowKind:
         lines = [("value", "unit", "meaning"), ("---", "---", "---")]
         if self.metrics:
             lines.append(("metrics of the run", "", "every one of its table"))
-        lines += [(f"`{entry.name}`", entry.unit, entry.text) for entry in self.values]
+        lines += [(f"`{v.name}`", _unit_and_domain(v), v.text) for v in self.values]
         lines += [(f"`{part}` and these names", "", text) for part, text in self.parts.items()]
         return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
@@ -163,16 +154,41 @@ def described(*values: Described) -> Callable[[F], F]:
 
 
 def descriptions(text: str) -> list[Described]:
-    """Return what a text describes, one value per line: ``name | unit | what it is``."""
-    lines = (line.split("|", 2) for line in text.strip().splitlines())
-    return [Described(name.strip(), unit.strip(), what.strip()) for name, unit, what in lines]
+    """Return what a text describes, one value per line: ``name | unit | what it is``.
+
+    Values are 0 or more; the unit of those between 0 and 1 is ``share``.
+    """
+    lines = (map(str.strip, line.split("|", 2)) for line in text.strip().splitlines())
+    return [
+        Described(name, "1", what, Domain.SHARE)
+        if unit == "share"
+        else Described(name, unit, what, Domain.NON_NEGATIVE)
+        for name, unit, what in lines
+    ]
 
 
 def described_metrics(table: MetricTable[Any]) -> list[Described]:
     """Return what the metrics of a simulator are."""
-    return [Described(entry.name, entry.unit, entry.description) for entry in table]
+    return [Described(entry.name, entry.unit, entry.description, entry.domain) for entry in table]
+
+
+def _unit_and_domain(value: Described) -> str:
+    return f"{value.unit} ({value.domain})" if value.domain is Domain.SHARE else value.unit
 
 
 def _within(name: str, inner: Described, sentence: str) -> Described:
     text = sentence.format(inner.text) if inner.text else ""
-    return Described(name, inner.unit, text)
+    return replace(inner, name=name, text=text)
+
+
+#: What is measured of every row, whatever computes it.
+MEASURED = descriptions(
+    """
+    wall_s | s | wall-clock time of the run, or of the whole row if it times no run
+    cpu_s | s | processor time of the row
+    peak_memory_bytes | bytes | largest resident memory of the row's process
+    solves | | optima asked for
+    unproven | | optima asked for that stayed unproven
+    attempts | | how often the row was begun
+    """
+)

@@ -61,24 +61,17 @@ def plan(study: Study) -> list[Task]:
     InputError
         If there is no such kind of row, or a row has arguments that its kind refuses.
     """
-    return _planned(study)[0]
-
-
-def _planned(study: Study) -> tuple[list[Task], frozenset[str]]:
-    """Return the rows of a study, and the keys of those that a seed cannot change."""
     kind, code = find(study.computes), code_version(study.computes)
     context = RowContext(study.folder)
-    tasks, unseeded = [], set()
+    tasks = []
     for arguments in study.rows():
         try:
             planned = kind.planned(arguments, context)
         except InputError as error:
             raise InputError(f"{study.name}: {error.where}", error.what, error.remedy) from None
         key = row_key(study.computes, arguments, planned.instance, code)
-        tasks.append(Task(key, study.computes, arguments, planned.instance, code))
-        if not planned.is_seeded:
-            unseeded.add(key)
-    return tasks, frozenset(unseeded)
+        tasks.append(Task(key, study.computes, arguments, planned.instance, code, planned.draws))
+    return tasks
 
 
 def run_study(
@@ -116,9 +109,9 @@ def run_study(
         If the study, the store or the cluster cannot be used; rows kept before stay kept.
     """
     chosen = options or StudyRunOptions()
-    tasks, unseeded = _planned(study)
+    tasks = plan(study)
     with open_for_writing(store) as opened:
-        on_start(_results(study, tasks, unseeded, opened, chosen.command))
+        on_start(_results(study, tasks, opened, chosen.command))
         orders = [
             Order(task, str(study.folder.resolve()), chosen.want_logs)
             for task in _missing(tasks, opened, retry=chosen.retry)
@@ -130,7 +123,7 @@ def run_study(
                 on_row(row)
         finally:
             rows.close()
-        return _results(study, tasks, unseeded, opened, chosen.command)
+        return _results(study, tasks, opened, chosen.command)
 
 
 def stored_results(study: Study, store: Path, command: str = "") -> Results:
@@ -141,9 +134,9 @@ def stored_results(study: Study, store: Path, command: str = "") -> Results:
     InputError
         If there is no such store, or it cannot be read.
     """
-    tasks, unseeded = _planned(study)
+    tasks = plan(study)
     with open_for_reading(store) as opened:
-        return _results(study, tasks, unseeded, opened, command)
+        return _results(study, tasks, opened, command)
 
 
 def _missing(tasks: list[Task], store: Store, *, retry: bool) -> list[Task]:
@@ -162,11 +155,8 @@ def _computed(
     return compute_on_cluster(orders, study.limits, options.cluster, stop)
 
 
-def _results(
-    study: Study, tasks: list[Task], unseeded: frozenset[str], store: Store, command: str
-) -> Results:
-    rows = {
-        key: replace(row, is_seeded=False) if key in unseeded else row
-        for key, row in store.rows(task.key for task in tasks).items()
-    }
-    return Results(study, tasks, rows, store.path, command, store.count(), unseeded)
+def _results(study: Study, tasks: list[Task], store: Store, command: str) -> Results:
+    stored = store.rows(task.key for task in tasks)
+    # As planned: the store does not know what draws.
+    rows = {t.key: replace(stored[t.key], task=t) for t in tasks if t.key in stored}
+    return Results(study, tasks, rows, store.path, command, store.count())

@@ -302,5 +302,5 @@ def _row(record: tuple[Any, ...]) -> Row:
     cell |= {name: json.loads(cell[name]) for name in _JSON}
     cell["status"], cell["verdict"] = Status(cell["status"]), RowVerdict(cell["verdict"])
     cell["stopped_by_clock"] = bool(cell["stopped_by_clock"])
-    task = Task(**{field.name: cell.pop(field.name) for field in fields(Task)})
+    task = Task(**{f.name: cell.pop(f.name) for f in fields(Task) if f.name in cell})
     return Row(task, **cell, environment=json.loads(environment))

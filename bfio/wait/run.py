@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from bfio.common.engine_choice import Engine
-from bfio.common.metrics import Average, Column, MetricTable, Value
+from bfio.common.metrics import Average, Column, Domain, MetricTable, Value
 from bfio.wait.instance import StageInstance
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
@@ -356,7 +356,9 @@ def _mean_batch(run: StageRun) -> Value:
     return None if mean is None else run.instance.clock.seconds(mean)
 
 
-@METRICS.metric("busy_share", "1", "share of the time observed in which a batch ran")
+@METRICS.metric(
+    "busy_share", "1", "share of the time observed in which a batch ran", domain=Domain.SHARE
+)
 def _busy_share(run: StageRun) -> Value:
     batches = run.batches
     busy = int(np.minimum(batches.end, run.observed).sum() - batches.start.sum())

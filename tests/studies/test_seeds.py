@@ -152,3 +152,28 @@ group = ["policy"]
     for curve in grouped(results.done, ["policy"]):
         (point,) = points(figure, curve, Places.of(results.done, "workers"))
         assert (point.estimate.interval is None) == (curve.values == ("fcfs",))
+
+
+def test_a_seed_that_draws_equal_requests(tmp_path: Path) -> None:
+    """Laws of one length: known at plan time by the digest of the requests."""
+    path = _study(tmp_path, policies='["fcfs"]')
+    laws = 'prompts = "homogeneous:value=7"\noutputs = "homogeneous:value=3"\nrequests = 60'
+    path.write_text(path.read_text().replace('trace = "trace.csv"', laws))
+    results = _results(path)
+    assert results.repeated == 3
+    assert "lower" not in _records(results)["fcfs"]
+
+
+def test_equal_values_of_different_seeds(tmp_path: Path) -> None:
+    """Two choices of two workers are no choice: a policy that draws, and values that agree."""
+    fixed = 'prompts = "homogeneous:value=7"\noutputs = "homogeneous:value=3"\nrequests = 60'
+    path = _study(tmp_path, policies='["power-of-2"]')
+    text = path.read_text().replace('trace = "trace.csv"', fixed)
+    path.write_text(text.replace('baseline = { policy = "fcfs" }', ""))
+    results = _results(path)
+    assert results.repeated == 0
+    (record,) = _records(results).values()
+    assert "lower" not in record
+    assert record["no_interval"] == "all rows equal"
+    (table,) = markdown_tables(results.study, parsed_records(records_csv(results))).values()
+    assert "(all rows equal)" in table

@@ -251,7 +251,8 @@ def _estimated(record: Record, *names: str) -> str:
     if value is None:
         return DASH
     if lower is None or upper is None:
-        return written(value)
+        why = record.get("no_interval" if names[0] == "estimate" else "no_ratio_interval")
+        return f"{written(value)} ({why})" if why else written(value)
     decimals = decimals_of(Estimate(value, Interval(float(lower), float(upper)), 2))
     ends = f"{written(lower, decimals)} to {written(upper, decimals)}"
     return f"{written(value, decimals)} ({ends})"

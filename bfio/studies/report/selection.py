@@ -4,13 +4,15 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from bfio.common.metrics import Domain
+from bfio.studies import kinds, row_kind
 from bfio.studies.matching import fulfils, identity
-from bfio.studies.report.statistics import Number, as_number
-from bfio.studies.results import but_for_the_seed
+from bfio.studies.report.statistics import Estimate, Number, as_number, summarize
+from bfio.studies.report_plan import Statistic
 from bfio.studies.row import Row, Task, Value
 
 #: What every row has besides the values that its kind computes.
-MEASURED = ("wall_s", "cpu_s", "peak_memory_bytes", "solves", "unproven", "attempts")
+MEASURED = tuple(entry.name for entry in row_kind.MEASURED)
 #: What stands for an argument or a number that is not there.
 DASH = "–"
 
@@ -72,25 +74,50 @@ def number_of(row: Row, name: str) -> Number | None:
     return as_number(value_of(row, name))
 
 
+def domain_of(rows: Sequence[Row], name: str, *, log: bool = False) -> Domain:
+    """Return what a value of rows can be, as its kind says; truth values average to a share.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        Rows of one kind.
+    name : str
+        The value, timing or series.
+    log : bool
+        Whether it is shown on a logarithmic axis, which takes it as positive if its kind says
+        nothing.
+    """
+    known = [value for row in rows if (value := value_of(row, name)) is not None]
+    if known and all(isinstance(value, bool) for value in known):
+        return Domain.SHARE
+    domain = kinds.describe(rows[0].task.computes, name).domain if rows else Domain.REAL
+    return Domain.NON_NEGATIVE if log and domain is Domain.REAL else domain
+
+
+def estimate_of(
+    rows: Sequence[Row], name: str, statistic: Statistic, *, log: bool = False
+) -> Estimate:
+    """Return a statistic of a value over rows, its interval within what the value can be."""
+    values = [number_of(row, name) for row in rows]
+    return summarize(values, statistic, domain_of(rows, name, log=log))
+
+
 def distinct(rows: Sequence[Row], name: str) -> list[Row]:
     """Return the rows without those that repeat another one: nothing draws by their seed.
 
-    Counted as replicates they would give an interval of width 0. What a clock measured is left
-    as it is.
+    Counted as replicates they would make intervals too narrow. What a clock measured is left as it
+    is.
     """
     first: dict[Hashable, Row] = {}
     for row in rows:
-        first.setdefault(_told_apart_by(row) if name in row.values else row.task.key, row)
+        is_measured = name in row.timings or name in MEASURED
+        first.setdefault(row.task.key if is_measured else row.task.identity, row)
     return list(first.values())
 
 
 def num_repeated(rows: Sequence[Row]) -> int:
     """Return how many of the rows repeat another one."""
-    return len(rows) - len(set(map(_told_apart_by, rows)))
-
-
-def _told_apart_by(row: Row) -> Hashable:
-    return row.task.key if row.is_seeded else but_for_the_seed(row.task)
+    return len(rows) - len({row.task.identity for row in rows})
 
 
 def keys_of(items: Iterable[Task | Row]) -> str:

@@ -1,7 +1,11 @@
 """Many rows into one number: means, medians and ratios with intervals, and power laws.
 
-Intervals have confidence level 95 %. Nothing here knows of rows; a value that is undefined is
-counted, never averaged over.
+Intervals have confidence level 95 % and stay in the domain of what is measured: that of a mean is
+Student's t interval on the scale on which the domain is the whole line (identity, logarithm for
+what is 0 or more, log odds for shares), carried over by the delta method (W. Meeker, G. Hahn and
+L. Escobar, Statistical Intervals). Values that are all equal say nothing of their spread: there is
+no interval then, and the reason takes its place. Nothing here knows of rows; a value that is
+undefined is counted, never averaged over.
 """
 
 import math
@@ -11,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from bfio.common.metrics import Domain
 from bfio.common.statistics import CONFIDENCE, fit_line, student_t
 from bfio.studies.report_plan import Statistic
 from bfio.studies.row import Value
@@ -19,6 +24,10 @@ Number: TypeAlias = int | float
 
 #: Larger magnitudes count as undefined: no measured quantity has them, and squares would overflow.
 LARGEST = 1e150
+#: Relative distance below which numbers are equal but for rounding.
+ROUNDING = 1e-12
+#: Half widths of exponents below which points lie on the line.
+_ON_THE_LINE = 1e-9
 #: Beyond it powers of e are no doubles.
 _LARGEST_LOGARITHM = math.log(sys.float_info.max)
 
@@ -41,17 +50,20 @@ class Estimate:
     value : int or float, optional
         The number; None if no value was defined.
     interval : Interval, optional
-        Its interval; None where there is none (one value, or a sum).
+        Its interval; None where there is none (one value, a sum, or values that are equal).
     count : int
         Values it was made of.
     undefined : int
         Values left out because they are none.
+    why_none : str
+        Why there is no interval although there are several values, in words for a cell of a table.
     """
 
     value: Number | None
     interval: Interval | None
     count: int
     undefined: int = 0
+    why_none: str = ""
 
 
 def as_number(value: Value) -> Number | None:
@@ -63,7 +75,9 @@ def as_number(value: Value) -> Number | None:
     return None
 
 
-def summarize(values: Sequence[Number | None], statistic: Statistic) -> Estimate:
+def summarize(
+    values: Sequence[Number | None], statistic: Statistic, domain: Domain = Domain.REAL
+) -> Estimate:
     """Return the statistic of the values that are defined, with an interval where it has one.
 
     Parameters
@@ -73,15 +87,18 @@ def summarize(values: Sequence[Number | None], statistic: Statistic) -> Estimate
     statistic : Statistic
         `Statistic.MEAN` gets a Student-t interval, `Statistic.MEDIAN` one between order
         statistics, which holds for every continuous distribution; the others none.
+    domain : Domain
+        What the values can be.
     """
     defined = sorted(value for value in values if value is not None)
     undefined = len(values) - len(defined)
     if not defined:
         return Estimate(None, None, 0, undefined)
     if statistic is Statistic.MEAN:
-        return Estimate(mean(defined), mean_interval(defined), len(defined), undefined)
+        interval = mean_interval(defined, domain)
+        return _estimate(mean(defined), interval, defined, undefined)
     if statistic is Statistic.MEDIAN:
-        return Estimate(median(defined), median_interval(defined), len(defined), undefined)
+        return _estimate(median(defined), median_interval(defined), defined, undefined)
     single = {
         Statistic.MINIMUM: defined[0],
         # The next higher value that was observed.
@@ -90,6 +107,23 @@ def summarize(values: Sequence[Number | None], statistic: Statistic) -> Estimate
         Statistic.SUM: total(defined),
     }
     return Estimate(single[statistic], None, len(defined), undefined)
+
+
+def _estimate(
+    value: Number, interval: Interval | None, ordered: Sequence[Number], undefined: int = 0
+) -> Estimate:
+    """Return an estimate; an interval without width gives way to the reason for it."""
+    why = ""
+    if are_equal(ordered[0], ordered[-1]):
+        interval, why = None, "all rows equal" if len(ordered) > 1 else ""
+    elif interval is not None and are_equal(interval.lower, interval.upper):
+        interval, why = None, "most rows equal"
+    return Estimate(value, interval, len(ordered), undefined, why)
+
+
+def are_equal(low: Number, high: Number) -> bool:
+    """Return whether two numbers are equal but for rounding."""
+    return abs(high - low) <= ROUNDING * max(abs(low), abs(high))
 
 
 def total(values: Sequence[Number]) -> Number:
@@ -104,12 +138,30 @@ def mean(values: Sequence[Number]) -> float:
     return total(values) / len(values)
 
 
-def mean_interval(values: Sequence[Number]) -> Interval | None:
-    """Return mean ± t·s/√n with n - 1 degrees of freedom; None for fewer than two values."""
+def mean_interval(values: Sequence[Number], domain: Domain = Domain.REAL) -> Interval | None:
+    """Return the t interval of a mean, n - 1 degrees of freedom; None for fewer than two values.
+
+    With ``h = t·s/√n``: ``m ± h``; for what is 0 or more ``m·exp(±h/m)``; for shares the log odds
+    of m, ``± h/(m·(1 - m))``. If a value is outside of the domain, the first.
+    """
     if len(values) < 2:
         return None
     centre = mean(values)
     half = student_t(len(values) - 1) * _deviation(values, centre) / math.sqrt(len(values))
+    if not all(map(domain.holds, values)):
+        domain = Domain.REAL
+    return interval_within(centre, half, domain)
+
+
+def interval_within(centre: float, half: float, domain: Domain) -> Interval:
+    """Return the interval around a mean with this half width on the scale of its domain."""
+    if domain is Domain.NON_NEGATIVE and centre > 0:
+        factor = _power(half / centre)
+        return Interval(centre / factor, centre * factor)
+    if domain is Domain.SHARE and 0 < centre < 1:
+        factor = _power(half / (centre * (1 - centre)))
+        odds = centre / (1 - centre)
+        return Interval(odds / (factor + odds), 1 - 1 / (1 + odds * factor))
     return Interval(centre - half, centre + half)
 
 
@@ -179,7 +231,8 @@ def geometric_mean(numerators: Sequence[Number], denominators: Sequence[Number])
     interval = mean_interval(logs)
     if interval is not None:
         interval = Interval(_power(interval.lower), _power(interval.upper))
-    return Estimate(_power(mean(logs)), interval, len(logs))
+    ratios = sorted(map(_power, logs))
+    return _estimate(_power(mean(logs)), interval, ratios)
 
 
 def _power(logarithm: float) -> float:
@@ -195,7 +248,7 @@ class PowerLaw:
     exponent, scale : float
         The fit.
     interval : Interval, optional
-        Student-t interval of the exponent; None for two points.
+        Student-t interval of the exponent; None for two points, or if all lie on the line.
     count : int
         Points fitted.
     """
@@ -212,6 +265,7 @@ def power_law(x: Sequence[Number], y: Sequence[Number]) -> PowerLaw | None:
         return None
     line = fit_line([math.log(value) for value in x], [math.log(value) for value in y])
     interval = None
-    if line.half_width is not None:
+    # Logarithms of points on a curve lie on a line but for rounding.
+    if line.half_width is not None and line.half_width > _ON_THE_LINE:
         interval = Interval(line.slope - line.half_width, line.slope + line.half_width)
     return PowerLaw(line.slope, _power(line.intercept), interval, line.count)

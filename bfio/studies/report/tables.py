@@ -11,16 +11,16 @@ from bfio.studies.report.selection import (
     DASH,
     Group,
     distinct,
+    estimate_of,
     grouped,
     keys_of,
     label,
     matches,
     num_repeated,
-    number_of,
     value_of,
     varying,
 )
-from bfio.studies.report.statistics import as_number, summarize
+from bfio.studies.report.statistics import as_number
 from bfio.studies.report.traced import (
     EMPTY,
     Body,
@@ -213,8 +213,10 @@ def _value_cell(entry: _Entry, name: str, record: dict[str, Value]) -> Cell:
         cell = _words(rows, name)
         record["words"] = ", ".join(f"{word}{number.text}" for word, number in cell)
         return cell
-    estimate = summarize([as_number(value) for value in values], entry.plan.statistic)
+    estimate = estimate_of(rows, name, entry.plan.statistic)
     record["estimate"], record["undefined"] = estimate.value, estimate.undefined
+    if estimate.why_none:
+        record["no_interval"] = estimate.why_none
     if estimate.interval is not None:
         record["lower"], record["upper"] = estimate.interval.lower, estimate.interval.upper
         record["coverage"] = estimate.interval.coverage
@@ -249,6 +251,8 @@ def _ratio_cell(entry: _Entry, name: str, record: dict[str, Value]) -> Cell:
         return (("baseline",),)
     found = entry.ratios[name]
     record["ratio"], record["pairs"] = found.estimate.value, len(found.pairs)
+    if found.estimate.why_none:
+        record["no_ratio_interval"] = found.estimate.why_none
     if found.estimate.interval is not None:
         interval = found.estimate.interval
         record["ratio_lower"], record["ratio_upper"] = interval.lower, interval.upper
@@ -334,8 +338,13 @@ def _notes(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
 
 
 _METHODS = {
-    Statistic.MEAN: "Mean, below it its 95 % Student-t interval.",
-    Statistic.MEDIAN: "Median, below it the interval between two order statistics.",
+    Statistic.MEAN: (
+        "Mean, below it its 95 % Student-t interval (of logarithms for what is 0 or more, of log "
+        "odds for shares); none where all rows are equal."
+    ),
+    Statistic.MEDIAN: (
+        "Median, below it the interval between two order statistics; none where they are equal."
+    ),
     Statistic.MINIMUM: "Smallest value.",
     Statistic.P99: "The 99th percentile, as a value that was observed.",
     Statistic.MAXIMUM: "Largest value.",
@@ -349,7 +358,7 @@ def _coverages(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
     for entry in entries:
         for name in plan.values:
             rows = distinct(entry.done, name)
-            estimate = summarize([number_of(row, name) for row in rows], Statistic.MEDIAN)
+            estimate = estimate_of(rows, name, Statistic.MEDIAN)
             if estimate.interval is None or estimate.count in seen:
                 continue
             marks = origin(keys_of(rows), name)

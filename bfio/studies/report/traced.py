@@ -120,13 +120,13 @@ def counted(keys: str, value: str, statistic: str = "count", **more: str) -> Tra
 def estimated(
     estimate: Estimate, statistic: str, attributes: Mapping[str, str] = _NOTHING
 ) -> Cell:
-    """Return a cell with an estimate and, below it, its interval."""
+    """Return a cell with an estimate and, below it, its interval or why there is none."""
     if estimate.value is None:
         return EMPTY
     decimals = decimals_of(estimate)
     main = traced(estimate.value, statistic, attributes, decimals)
     if estimate.interval is None:
-        return ((main,),)
+        return ((main,), (estimate.why_none,)) if estimate.why_none else ((main,),)
     lower = traced(estimate.interval.lower, f"{statistic}-lower", attributes, decimals)
     upper = traced(estimate.interval.upper, f"{statistic}-upper", attributes, decimals)
     return (main,), (lower, " to ", upper)
@@ -134,8 +134,8 @@ def estimated(
 
 def split(cell: Cell) -> tuple[Cell, Cell, Cell]:
     """Return the estimate and the two ends of its interval as three cells."""
-    if len(cell) < 2:
-        return cell, EMPTY, EMPTY
+    if len(cell) < 2 or len(cell[1]) < 2:
+        return (cell[0],), EMPTY, EMPTY
     lower, _, upper = cell[1]
     return (cell[0],), ((lower,),), ((upper,),)
 

@@ -25,9 +25,9 @@ VALUES = descriptions(
     solved | decisions | decisions solved
     proven | decisions | decisions solved with a proof
     unproven | decisions | decisions solved without a proof
-    proven_share | 1 | share of the solved decisions whose optimum was proven
+    proven_share | share | share of the solved decisions whose optimum was proven
     proven_decisions | decisions | proven decisions but the first, which the next values are over
-    share_optimal | 1 | share of proven decisions that were optimal
+    share_optimal | share | share of proven decisions that were optimal
     regret_mean | tokens | mean of objective minus the optimum over as many admitted requests
     regret_median | tokens | median of objective minus optimum
     regret_p99 | tokens | 99th percentile of objective minus optimum
@@ -49,9 +49,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     run = run_plan(given, context)
     make = partial(_observer, given, run)
     make()
-    return Planned(
-        runs_digest(run), lambda: _compute(run, make(), context.want_log), run.is_seeded
-    )
+    return Planned(runs_digest(run), lambda: _compute(run, make(), context.want_log), run.draws)
 
 
 def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:

@@ -32,8 +32,8 @@ VALUES = descriptions(
     {OF_RATIOS.strip()}
     mc_sf_latency | rounds | total latency of MC-SF
     incumbent | rounds | total latency of the schedule that the method found; None: none
-    own_gap | 1 | (schedule that the method found - bound) over the former
-    below_mc_sf | 1 | (MC-SF - bound) over MC-SF
+    own_gap | share | (schedule that the method found - bound) over the former
+    below_mc_sf | share | (MC-SF - bound) over MC-SF
     closed | | whether the method's bound meets its schedule, in floats perhaps
     relaxation | rounds | value of the linear relaxation, as a float solver has it
     beats_relaxation | | whether the bound lies above the linear relaxation

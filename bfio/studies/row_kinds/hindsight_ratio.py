@@ -25,7 +25,7 @@ OF_RATIOS = """
     memory_limit | tokens | memory M of the instance
     optimum_at_least | rounds | lower bound on the least total latency, derived in integers
     optimum_at_most | rounds | total latency of the best schedule in hand
-    optimum_gap | 1 | (best schedule in hand - bound) over the former
+    optimum_gap | share | (best schedule in hand - bound) over the former
     proven | | whether integers prove the optimum
 """
 VALUES = descriptions(

@@ -40,8 +40,8 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     if policy.cluster.workers < 2:
         raise InputError("argument workers", "one worker is always balanced", "use 2 or more")
     plans = {"baseline": baseline, "policy": policy}
-    is_seeded = baseline.is_seeded or policy.is_seeded
-    return Planned(runs_digest(baseline, policy), partial(_compute, plans), is_seeded)
+    draws = baseline.draws or policy.draws
+    return Planned(runs_digest(baseline, policy), partial(_compute, plans), draws)
 
 
 def _compute(plans: Mapping[str, RunPlan]) -> RowResult:

@@ -58,8 +58,8 @@ VALUES = [
     is_loop | | whether the state came back without a completion
     is_stopped | | whether the run was given up at a limit
     rate_per_s | 1/s | arrivals per second that offer the load
-    peak_memory_share | 1 | tokens in the fullest batch over the memory
-    mean_memory_share | 1 | mean tokens in the cache over M, while batches ran
+    peak_memory_share | share | tokens in the fullest batch over the memory
+    mean_memory_share | share | mean tokens in the cache over M, while batches ran
     memory | tokens | tokens in the cache, mean of each interval of time, a series
     waiting | requests | requests known but not running, mean of each interval of time, a series
     """

@@ -41,15 +41,15 @@ VALUES = descriptions(
     attained | | what the run costs (under each criterion, as what follows)
     best_known | | what the best schedule in hand costs, the run if need be
     bound | | lower bound on what any schedule costs
-    optimum_gap | 1 | (best schedule in hand - bound) over the former
+    optimum_gap | share | (best schedule in hand - bound) over the former
     is_proven | | whether the optimum was proven
     price_at_least | 1 | cost of the run over that of the best schedule in hand; 1 if both are 0
     price_at_most | 1 | cost of the run over the lower bound; None if only the latter is 0
     has_no_limit | | whether the bound is 0 and the run costs something
     surely_optimal | | whether the run meets the lower bound
     possibly_optimal | | whether nothing better than the run is known
-    avoidable_idle_at_least | 1 | (run - best schedule in hand) over G times the run's peaks
-    avoidable_idle_at_most | 1 | (run - lower bound) over G times the run's peaks
+    avoidable_idle_at_least | share | (run - best schedule in hand) over G times the run's peaks
+    avoidable_idle_at_most | share | (run - lower bound) over G times the run's peaks
     excess | 1 | price against the best schedule in hand, minus 1, a series of one entry
     hindsight_s | s | wall-clock time of all hindsight optima of the row, a timing
     """

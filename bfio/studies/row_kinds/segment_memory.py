@@ -44,7 +44,7 @@ _OF_PLANS = descriptions(
     deviation_memory | tokens | deviations, the third part of (12)
     total_memory | tokens | memory that suffices with the asked probability
     total_memory_share | 1 | that memory over what there is
-    batch_share | 1 | full batch over that memory
+    batch_share | share | full batch over that memory
     printed_batch_memory | tokens | full batch as printed in (14); None unless equally wide
     printed_total_memory | tokens | memory with the full batch as printed
     printed_over_exact | 1 | full batch as printed over the exact one

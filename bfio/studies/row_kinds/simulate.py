@@ -23,7 +23,7 @@ from bfio.studies.row_parts.run_values import (
 VALUES = descriptions(
     """
     is_drained | | whether every request completed
-    proven_share | 1 | share of the solved steps whose optimum was proven; None if none was solved
+    proven_share | share | share of the solved steps whose optimum was proven; None: no solve
     imbalance | tokens | G·max load - total load of each step (BF-IO eq. 2), a series
     max_load | tokens | load of the fullest worker in each step, a series
     mean_load | tokens | mean load of the workers in each step, a series
@@ -34,7 +34,7 @@ VALUES = descriptions(
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     run = run_plan(Arguments(arguments, ARGUMENTS), context)
-    return Planned(runs_digest(run), partial(_compute, run, context.want_log), run.is_seeded)
+    return Planned(runs_digest(run), partial(_compute, run, context.want_log), run.draws)
 
 
 def _compute(plan: RunPlan, want_log: bool) -> RowResult:

@@ -84,14 +84,13 @@ class RunPlan:
         return self.options.arrivals == "timed"
 
     @property
-    def is_seeded(self) -> bool:
-        """Whether the seed may change the run: requests, policy or predictor draw."""
+    def draws(self) -> bool:
+        """Whether policy or predictor may draw from the seed; the requests are another matter."""
         name, _ = parse_policy(self.policy, self.policy_options)
         spec = find(name)
-        draws = spec.draws or self.choice.is_drawn
         # Nobody asks a predictor for a policy that does not look ahead.
         predicts = predictors.lengths_of(self.options.predictor) is LengthSource.ASKED
-        return draws or (predicts and spec.uses_horizon)
+        return spec.draws or (predicts and spec.uses_horizon)
 
     def run(
         self,

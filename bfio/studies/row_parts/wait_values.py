@@ -15,12 +15,12 @@ from formulations.fluid import FluidObjective, FluidProblem, equilibrium, knapsa
 RUN_VALUES = described_metrics(METRICS) + descriptions(
     """
     verdict | | how the run ended
-    open_share | 1 | share of the arrived requests that did not complete in time
+    open_share | share | share of the arrived requests that did not complete in time
     left_out | requests | requests that exceed the memory alone and were left out
     observed_s | s | length of the observation
     peak_memory_share | 1 | that over the memory; above 1 could not take place
     mean_memory_share | 1 | mean tokens in the cache over the memory, while batches ran
-    overflow_share | 1 | share of the batches that needed more than the memory
+    overflow_share | share | share of the batches that needed more than the memory
     is_within_memory | | whether no batch needed more than the memory
     unscaled_gap | 1/s | gap on the clock without scaling
     unscaled_latency_mean_s | s | mean latency on the clock without scaling

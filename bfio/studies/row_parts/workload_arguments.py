@@ -151,11 +151,6 @@ class WorkloadChoice:
     file: Path | None
     stamp: tuple[int, int]
 
-    @property
-    def is_drawn(self) -> bool:
-        """Whether the requests depend on the seed."""
-        return self.file is None or self.options.resample
-
 
 def workload_choice(arguments: Arguments, total_slots: int, context: RowContext) -> WorkloadChoice:
     """Read the arguments that choose requests.

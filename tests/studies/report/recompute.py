@@ -33,6 +33,19 @@ def _t_interval(sample: Sequence[float]) -> tuple[float, float]:
     return float(low), float(high)
 
 
+#: Means on linear axes of which the kind of row says nothing: they may be negative.
+SIGNED = frozenset({"gap"})
+
+
+def _mean_interval(number: Number, sample: Sequence[float]) -> tuple[float, float]:
+    """Return the t interval of a mean, of its logarithm where values are 0 or more."""
+    low, high = _t_interval(sample)
+    centre = statistics.fmean(sample)
+    if number.attributes["data-value"] in SIGNED:
+        return low, high
+    return centre * math.exp((low - centre) / centre), centre * math.exp((high - centre) / centre)
+
+
 def _median_place(count: int) -> int:
     """Return how many values are cut off at each end."""
     places = [
@@ -194,8 +207,9 @@ STATISTICS: Mapping[str, Callable[[Number, Rows], float]] = {
     "undefined": _undefined,
     "defined": lambda n, r: len(values(n, r)),
     "mean": lambda n, r: statistics.fmean(values(n, r)),
-    "mean-lower": lambda n, r: _t_interval(values(n, r))[0],
-    "mean-upper": lambda n, r: _t_interval(values(n, r))[1],
+    "mean-lower": lambda n, r: _mean_interval(n, values(n, r))[0],
+    "mean-upper": lambda n, r: _mean_interval(n, values(n, r))[1],
+    "no-interval": lambda n, r: len(n.row_keys()),
     "median": lambda n, r: statistics.median(values(n, r)),
     "median-lower": lambda n, r: _median_interval(values(n, r))[0],
     "median-upper": lambda n, r: _median_interval(values(n, r))[1],
@@ -213,8 +227,8 @@ STATISTICS: Mapping[str, Callable[[Number, Rows], float]] = {
     "not-positive": _not_positive,
     "not-drawn": lambda n, r: len(n.row_keys()),
     "series-mean": lambda n, r: statistics.fmean(_blocks(n, r)),
-    "series-mean-lower": lambda n, r: _t_interval(_blocks(n, r))[0],
-    "series-mean-upper": lambda n, r: _t_interval(_blocks(n, r))[1],
+    "series-mean-lower": lambda n, r: _mean_interval(n, _blocks(n, r))[0],
+    "series-mean-upper": lambda n, r: _mean_interval(n, _blocks(n, r))[1],
     "series-rows": lambda n, r: len(_blocks(n, r)),
     "entries": lambda n, r: _entries(n, r)[0],
     "entries-percent": lambda n, r: 100 * _entries(n, r)[0] / _entries(n, r)[1],

@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
+from bfio.common.metrics import Domain
 from bfio.studies.report.statistics import (
     LARGEST,
     Estimate,
@@ -104,15 +105,14 @@ def test_a_power_law_by_hand() -> None:
     st.floats(0.01, 100),
 )
 def test_an_exact_power_law_is_found(x: list[float], exponent: float, scale: float) -> None:
-    """Points on a curve give its exponent; its interval is as narrow as rounding."""
+    """Points on a curve give its exponent; an interval as narrow as rounding is none."""
     logs = [math.log(value) for value in x]
     if max(logs) - min(logs) < 0.1:
         return
     law = power_law(x, [scale * value**exponent for value in x])
     assert law is not None
-    assert law.interval is not None
     assert law.exponent == pytest.approx(exponent, abs=1e-9)
-    assert law.interval.upper - law.interval.lower < 1e-8
+    assert law.interval is None or law.interval.upper - law.interval.lower < 1e-8
 
 
 def test_what_is_undefined_is_counted() -> None:
@@ -163,9 +163,10 @@ def test_intervals_hold_their_estimate(values: list[float]) -> None:
     for statistic in (Statistic.MEAN, Statistic.MEDIAN):
         estimate = summarize(values, statistic)
         assert estimate.value is not None
-        assert estimate.interval is not None
-        assert estimate.interval.lower <= estimate.value + slack
-        assert estimate.value <= estimate.interval.upper + slack
+        assert (estimate.interval is None) == bool(estimate.why_none)
+        if estimate.interval is not None:
+            assert estimate.interval.lower <= estimate.value + slack
+            assert estimate.value <= estimate.interval.upper + slack
         assert min(values) - slack <= estimate.value <= max(values) + slack
 
 
@@ -199,8 +200,49 @@ def test_ratios_turn_over(pairs: list[tuple[float, float]]) -> None:
 
 @given(st.lists(positive, min_size=2, max_size=20))
 def test_equal_pairs_have_ratio_one(values: list[float]) -> None:
-    """Exactly, with an interval of no width."""
-    assert geometric_mean(values, values) == Estimate(1.0, Interval(1.0, 1.0), len(values))
+    """Exactly, and the reason in place of an interval of no width."""
+    found = geometric_mean(values, values)
+    assert found == Estimate(1.0, None, len(values), why_none="all rows equal")
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=20))
+def test_intervals_stay_in_their_domain(values: list[float]) -> None:
+    """Shares between 0 and 1, what is 0 or more above 0, and around the mean."""
+    for domain in (Domain.SHARE, Domain.NON_NEGATIVE):
+        found = summarize(values, Statistic.MEAN, domain)
+        assert found.value is not None
+        if found.interval is not None:
+            assert domain.holds(found.interval.lower)
+            assert domain.holds(found.interval.upper)
+            assert found.interval.lower <= found.value <= found.interval.upper
+
+
+def test_intervals_by_hand() -> None:
+    """Of 0.2 and 0.4: mean 0.3, h = t(1)·0.1; odds 3/7 times or over exp(h/0.21)."""
+    half = 12.7062047 * 0.1
+    plain = mean_interval([0.2, 0.4])
+    assert plain is not None
+    assert (plain.lower, plain.upper) == pytest.approx((0.3 - half, 0.3 + half))
+    above = mean_interval([0.2, 0.4], Domain.NON_NEGATIVE)
+    assert above is not None
+    factor = math.exp(half / 0.3)
+    assert (above.lower, above.upper) == pytest.approx((0.3 / factor, 0.3 * factor))
+    share = mean_interval([0.2, 0.4], Domain.SHARE)
+    assert share is not None
+    odds = [3 / 7 / math.exp(half / 0.21), 3 / 7 * math.exp(half / 0.21)]
+    assert (share.lower, share.upper) == pytest.approx([x / (1 + x) for x in odds])
+    # Who declares a domain that the values leave gets the plain one.
+    assert mean_interval([-0.2, 0.4], Domain.SHARE) == mean_interval([-0.2, 0.4])
+
+
+def test_equal_values_have_no_interval() -> None:
+    """But for rounding; one value needs no reason."""
+    for statistic in (Statistic.MEAN, Statistic.MEDIAN):
+        equal = summarize([0.1 + 0.2, 0.3, 0.3], statistic)
+        assert (equal.interval, equal.why_none) == (None, "all rows equal")
+        assert summarize([3], statistic).why_none == ""
+    most = summarize([1, *[2] * 9], Statistic.MEDIAN)
+    assert (most.interval, most.why_none) == (None, "most rows equal")
 
 
 def coverage(kind: str, count: int, repetitions: int = 4000) -> float:
@@ -208,7 +250,12 @@ def coverage(kind: str, count: int, repetitions: int = 4000) -> float:
     rng = np.random.default_rng(7)
     held = 0
     for _ in range(repetitions):
-        if kind == "mean":
+        if kind == "share":
+            interval, truth = mean_interval(rng.beta(8, 2, count).tolist(), Domain.SHARE), 0.8
+        elif kind == "positive":
+            sample = rng.gamma(4, 1, count).tolist()
+            interval, truth = mean_interval(sample, Domain.NON_NEGATIVE), 4.0
+        elif kind == "mean":
             interval, truth = mean_interval(rng.normal(3, 2, count).tolist()), 3.0
         elif kind == "median":
             sample = sorted(rng.exponential(1, count).tolist())
@@ -229,7 +276,7 @@ def coverage(kind: str, count: int, repetitions: int = 4000) -> float:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("count", [3, 10, 30])
-@pytest.mark.parametrize("kind", ["mean", "median", "ratio", "exponent"])
+@pytest.mark.parametrize("kind", ["mean", "positive", "share", "median", "ratio", "exponent"])
 def test_intervals_cover_what_they_say(kind: str, count: int) -> None:
     """4,000 repetitions: within four standard errors of the coverage stated."""
     stated = median_rank(count)[1] if kind == "median" else 0.95

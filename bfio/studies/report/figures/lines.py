@@ -24,6 +24,7 @@ from bfio.studies.report.figures.points import (
     has_values,
     line,
     points,
+    without_interval,
 )
 from bfio.studies.report.selection import keys_of
 from bfio.studies.report.traced import Body, DataTable, Phrase, counted
@@ -56,7 +57,7 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
             places.label(axes, plan.x, log="x" in plan.log)
         value_axes(grid, drawn_value(plan, done), log="y" in plan.log)
     caption = f"{drawn_value(plan, done)} against {plan.x}{per_panel(plan)}. {MEANS}."
-    notes = _said(plan, found_points, places)
+    notes = [*_said(plan, found_points, places), *without_interval(plan, found_points)]
     return Drawing(figure, DataTable(columns(plan, done), [Body(lines)]), caption, notes)
 
 

@@ -12,16 +12,25 @@ from bfio.studies.report.figures.common import (
     key_columns,
     marks,
 )
-from bfio.studies.report.selection import Group, distinct, label, number_of
-from bfio.studies.report.statistics import Estimate, summarize
+from bfio.studies.report.selection import (
+    Group,
+    distinct,
+    estimate_of,
+    keys_of,
+    label,
+    number_of,
+)
+from bfio.studies.report.statistics import Estimate
 from bfio.studies.report.traced import (
     Column,
     Line,
+    Phrase,
+    counted,
     estimated,
     split,
     traced,
 )
-from bfio.studies.report_plan import Figure, Statistic
+from bfio.studies.report_plan import Figure, FigureKind, Statistic
 from bfio.studies.row import Row, Value
 
 if TYPE_CHECKING:
@@ -30,7 +39,10 @@ if TYPE_CHECKING:
 #: Means, and the lengths of their error bars below and above.
 Bars: TypeAlias = tuple[list[float], list[list[float]]]
 #: What intervals of means are, for captions.
-MEANS = "Means over the rows of a point, with 95 % Student-t intervals"
+MEANS = (
+    "Means over the rows of a point, with 95 % Student-t intervals (of logarithms for what is 0 or"
+    " more, of log odds for shares) where the rows differ"
+)
 
 
 @dataclass(frozen=True)
@@ -46,8 +58,8 @@ def points(plan: Figure, curve: Group[Row], places: Places) -> Iterator[Point]:
     """Yield the points of a curve along x; one whose values are all undefined has no mean."""
     for cell in places.cells(curve.items, plan.x):
         rows = distinct(cell.items, plan.y)
-        values = [number_of(row, plan.y) for row in rows]
-        yield Point(cell.values[0], rows, summarize(values, Statistic.MEAN))
+        is_log = "y" in plan.log or plan.kind is FigureKind.SCALING
+        yield Point(cell.values[0], rows, estimate_of(rows, plan.y, Statistic.MEAN, log=is_log))
 
 
 def columns(plan: Figure, rows: Sequence[Row]) -> list[Column]:
@@ -94,6 +106,16 @@ def draw_bars(
         elinewidth=1,
         label=name,
     )
+
+
+def without_interval(plan: Figure, found: Sequence[Point]) -> list[Phrase]:
+    """Return what is to be said of points of several rows that have no interval."""
+    equal = [point for point in found if point.estimate.why_none]
+    if not equal:
+        return []
+    keys = keys_of(row for point in equal for row in point.rows)
+    count = counted(keys, plan.y, "no-interval")
+    return [("Rows of points without an interval, all of them being equal: ", count, ".")]
 
 
 def bars(drawn: Sequence[Point]) -> Bars:

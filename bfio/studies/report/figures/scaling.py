@@ -28,6 +28,7 @@ from bfio.studies.report.figures.points import (
     has_values,
     line,
     points,
+    without_interval,
 )
 from bfio.studies.report.selection import Group, keys_of, number_of
 from bfio.studies.report.statistics import Estimate, PowerLaw, as_number, power_law
@@ -78,6 +79,7 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
                 _draw_curve(axes, found, places, fit, Look.of(index), name)
                 lines += [line(plan, point) for point in found]
                 notes += _said(plan, panel.label, curve, fit)
+                notes += without_interval(plan, found)
             places.label(axes, plan.x, log=True)
             value_axes([(axes, panel)], drawn_value(plan, done), log=True)
     caption = (
@@ -145,5 +147,7 @@ def _exponent(plan: Figure, law: PowerLaw, keys: str) -> list[str | Traced]:
     found: list[str | Traced] = ["exponent ", *cell[0]]
     if len(cell) > 1:
         found += [" (", *cell[1], ")"]
+    elif law.count > 2:
+        found.append(" (no interval: all on one line)")
     scale = traced(law.scale, "scale", attributes)
     return [*found, ", factor ", scale, ", ", counted(keys, plan.y, "defined"), " rows"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bfio.common.metrics import Domain
 from bfio.common.statistics import student_t
 from bfio.studies.report.drawing import Drawing
 from bfio.studies.report.figures.common import (
@@ -24,8 +25,8 @@ from bfio.studies.report.figures.common import (
     value_axes,
 )
 from bfio.studies.report.figures.points import mean_columns
-from bfio.studies.report.selection import Group
-from bfio.studies.report.statistics import Estimate, Interval
+from bfio.studies.report.selection import Group, distinct, domain_of
+from bfio.studies.report.statistics import ROUNDING, Estimate, Interval, interval_within
 from bfio.studies.report.traced import (
     Body,
     DataTable,
@@ -71,7 +72,9 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
         for axes, panel in grid:
             for index, group in enumerate(panel.curves):
                 if group.items:
-                    curve = _curve(_block_means(group.items, plan.y, edges))
+                    own = distinct(group.items, plan.y)
+                    domain = domain_of(own, plan.y, log="y" in plan.log)
+                    curve = _curve(_block_means(own, plan.y, edges), domain)
                     _draw_curve(axes, edges, curve, Look.of(index), curve_label(group))
                     lowest = min(lowest, float(np.nanmin(curve.mean, initial=np.inf)))
                     bodies.append(_body(plan, group, edges, curve))
@@ -107,8 +110,11 @@ def _block_means(rows: Sequence[Row], name: str, edges: IntArray) -> FloatArray:
     return means
 
 
-def _curve(means: FloatArray) -> _Curve:
-    """Return mean and t interval down the rows, which are NaN where a series has ended."""
+def _curve(means: FloatArray, domain: Domain) -> _Curve:
+    """Return mean and t interval down the rows, which are NaN where a series has ended.
+
+    Intervals are NaN where all rows are equal.
+    """
     known = np.isfinite(means)
     count = known.sum(axis=0)
     some = np.maximum(count, 1)
@@ -116,9 +122,16 @@ def _curve(means: FloatArray) -> _Curve:
     squares = np.where(known, (means - mean) ** 2, 0.0).sum(axis=0)
     several = np.maximum(count - 1, 1)
     quantiles = np.array([student_t(int(n)) for n in several])
-    half = np.where(count > 1, quantiles * np.sqrt(squares / several / some), np.nan)
+    half = quantiles * np.sqrt(squares / several / some)
+    differ = (count > 1) & (half > ROUNDING * np.abs(mean))
+    if not domain.holds(float(means[known].min())) or not domain.holds(float(means[known].max())):
+        domain = Domain.REAL
+    ends = np.full((2, len(mean)), np.nan)
+    for k in np.flatnonzero(differ):
+        interval = interval_within(float(mean[k]), float(half[k]), domain)
+        ends[:, k] = interval.lower, interval.upper
     mean = np.where(count > 0, mean, np.nan)
-    return _Curve(mean, mean - half, mean + half, count.astype(np.int64))
+    return _Curve(mean, ends[0], ends[1], count.astype(np.int64))
 
 
 def _draw_curve(axes: "Axes", edges: IntArray, curve: _Curve, style: Look, name: str) -> None:
@@ -144,14 +157,14 @@ def _body(plan: Figure, group: Group[Row], edges: IntArray, curve: _Curve) -> Bo
         if curve.count[block] == 0:
             continue
         interval = None
-        if curve.count[block] > 1:
+        if np.isfinite(curve.lower[block]):
             interval = Interval(float(curve.lower[block]), float(curve.upper[block]))
         estimate = Estimate(float(curve.mean[block]), interval, int(curve.count[block]))
         place = f"{first}" if end == first + 1 else f"{first} to {end - 1}"
         cells = [*keys, ((place,),), *split(estimated(estimate, "series-mean"))]
         cells.append(((traced(estimate.count, "series-rows"),),))
         lines.append(Line(cells, {"data-from": str(first), "data-to": str(end)}))
-    return Body(lines, marks(group.items, value=plan.y))
+    return Body(lines, marks(distinct(group.items, plan.y), value=plan.y))
 
 
 def _caption(plan: Figure, rows: Sequence[Row], edges: IntArray) -> str:
@@ -161,6 +174,6 @@ def _caption(plan: Figure, rows: Sequence[Row], edges: IntArray) -> str:
     )
     return (
         f"{drawn_value(plan, rows)} over {index}{per_panel(plan)}. Mean over rows, each as far as"
-        f" its series reaches; band: its 95 % Student-t interval, where"
-        f" three rows or more have one.{blocks}"
+        f" its series reaches; band: its 95 % Student-t interval (of logarithms for what is 0 or"
+        f" more, of log odds for shares), where three rows or more differ.{blocks}"
     )
