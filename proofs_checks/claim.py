@@ -125,6 +125,9 @@ class Claim:
         How the statement was read where its source leaves a choice.
     verify : callable, optional
         Verifier of counterexamples, needed if the claim is refuted as printed.
+    named_as : str
+        ``module:NAME`` or ``FILE.py:NAME`` of a claim from elsewhere, as the registry found it;
+        its record lies beside that file.
 
     Raises
     ------
@@ -147,6 +150,7 @@ class Claim:
     defect: Defect | None = None
     reading: str | None = None
     verify: Verifier | None = None
+    named_as: str = ""
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -166,4 +170,4 @@ class Claim:
     @property
     def command(self) -> str:
         """The command that checks it."""
-        return f"bfio check {self.id}"
+        return f"bfio check {self.named_as or self.id}"

@@ -29,6 +29,8 @@ refuted is refuted by a counterexample that the run finds for itself and makes m
   bfio check balance route             those of two papers
   bfio check '*theorem*' --verdict refuted --list
   bfio check --list                    ids, titles and modules, without checking
+  bfio check my_claims.py              your own: CLAIMS, or my_claims.py:NAME, or module:NAME
+  bfio check my_claims.py --record     and keep verdicts and counterexamples beside that file
 
 Verdicts are compared with those on record, and stored counterexamples are verified again. Exit
 status 1 if either fails; a claim that is refuted, as on record, is no failure. docs/claims.md is
@@ -41,7 +43,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "claims",
         nargs="*",
         metavar="CLAIM",
-        help="ids, patterns such as '*theorem*', or papers (default: all claims)",
+        help="ids, patterns such as '*theorem*', papers, or FILE.py of your own (default: all)",
     )
     parser.add_argument("--paper", metavar="P", help="only claims of this paper, e.g. balance")
     parser.add_argument(
@@ -51,6 +53,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "not-checkable",
     )
     parser.add_argument("--list", action="store_true", help="list claims and check none")
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help="check claims of your own at quick effort, their mutations too, and keep what comes "
+        "out beside their file",
+    )
     effort = parser.add_mutually_exclusive_group()
     effort.add_argument(
         "--effort", default="normal", metavar="E", help="quick, normal (default) or deep"
@@ -71,6 +79,8 @@ def _run(args: argparse.Namespace) -> int:
     claims = _chosen(args)
     if args.list:
         return _list(claims, args.json)
+    if args.record:
+        _record(claims)
     reports: list[ClaimReport] = []
     status, failure = DONE, None
     try:
@@ -105,11 +115,23 @@ def _chosen(args: argparse.Namespace) -> "tuple[Claim, ...]":
         claims = tuple(claim for claim in claims if claim.id in of_paper)
     if args.verdict is not None:
         verdict = member(Verdict, args.verdict, "--verdict")
-        on_record = {claim.id: recorded_verdicts(claim.id) for claim in claims}
+        on_record = {claim.id: recorded_verdicts(claim) for claim in claims}
         claims = tuple(c for c in claims if (on_record[c.id] or ("", ""))[0] == verdict)
     if not claims:
         raise InputError("bfio check", "no claim is all of that", "ask for less")
     return claims
+
+
+def _record(claims: "tuple[Claim, ...]") -> None:
+    from formulations.named_objects import users_code
+    from proofs_checks.record import record_claims
+
+    for claim in claims:
+        if not claim.named_as:
+            what = f"{claim.id} is a claim of this project"
+            raise InputError("--record", what, "use python -m proofs_checks.record in a checkout")
+    with users_code("--record", "a check ", remedy="mend it"):
+        record_claims(claims)
 
 
 def _reports(
@@ -127,8 +149,8 @@ def _reports(
 def _list(claims: "tuple[Claim, ...]", as_json: bool) -> int:
     from proofs_checks.registry import modules
 
-    home = modules()
-    rows = [(c.id, c.title, c.source, home[c.id]) for c in claims]
+    home = modules() if any(not claim.named_as for claim in claims) else {}
+    rows = [(c.id, c.title, c.source, c.named_as or home[c.id]) for c in claims]
     if as_json:
         columns = ("id", "title", "source", "module")
         print_json({"claims": [dict(zip(columns, row, strict=True)) for row in rows]})

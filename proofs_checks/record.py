@@ -3,8 +3,8 @@
     python -m proofs_checks.record [CLAIM ...]
 
 Run it after adding or changing a claim, and look at the difference it makes. A claim with a
-mutation that its check does not catch is not recorded. Without a checkout there is no page to
-write, and the record goes into the installed package.
+mutation that its check does not catch is not recorded. Claims of one's own
+(``FILE.py:NAME``) are recorded beside their file; they are not on the page.
 """
 
 import sys
@@ -17,7 +17,7 @@ from proofs_checks.evidence import ContradictoryEvidenceError, VacuousCheckError
 from proofs_checks.page import page
 from proofs_checks.registry import claims, named
 from proofs_checks.run import run_check
-from proofs_checks.store import record, recorded, store_counterexample
+from proofs_checks.store import paper_of, record, recorded, records_of, store_counterexample
 
 _DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -31,7 +31,7 @@ def record_claims(selected: tuple[Claim, ...]) -> None:
         If a check catches not all of its mutations.
     """
     for claim in selected:
-        paper = claim.id.split(".")[0]
+        paper, folder = paper_of(claim), records_of(claim).recorded
         evidence = run_check(claim, Effort.QUICK, 0)
         for mutation in claim.mutations:
             broken = run_check(claim, Effort.QUICK, 0, mutation)
@@ -43,15 +43,16 @@ def record_claims(selected: tuple[Claim, ...]) -> None:
             "as_corrected": evidence.as_corrected and evidence.as_corrected.value,
             "evidence": evidence.to_mapping(),
         }
-        record(paper, recorded(paper) | {claim.id: entry})
-        store_counterexample(claim.id, evidence.counterexample)
-        print(f"{claim.id}: {evidence.as_printed}, {evidence.as_corrected}")
+        record(paper, recorded(paper, folder) | {claim.id: entry}, folder)
+        store_counterexample(claim, evidence.counterexample)
+        said = f"{claim.id}: {evidence.as_printed}, {evidence.as_corrected}"
+        print(f"{said}, recorded in {folder}" if claim.named_as else said, file=sys.stderr)
 
 
 def forget_others(selected: tuple[Claim, ...]) -> None:
     """Drop records of claims that no longer exist, in the papers of those selected."""
     known = {claim.id for claim in claims()}
-    for paper in {claim.id.split(".")[0] for claim in selected}:
+    for paper in {paper_of(claim) for claim in selected if not claim.named_as}:
         kept = {name: entry for name, entry in recorded(paper).items() if name in known}
         record(paper, kept)
 
@@ -59,7 +60,8 @@ def forget_others(selected: tuple[Claim, ...]) -> None:
 def write_page() -> None:
     """Write the page, where there is a checkout."""
     if _DOCS.is_dir():
-        (_DOCS / "claims.md").write_text(page(claims()), encoding="utf-8")
+        ours = tuple(claim for claim in claims() if not claim.named_as)
+        (_DOCS / "claims.md").write_text(page(ours), encoding="utf-8")
 
 
 def main(names: Sequence[str]) -> int:

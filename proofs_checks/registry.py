@@ -1,14 +1,16 @@
-"""Where claims come from: every module under ``proofs_checks.papers``, and installed packages."""
+"""Where claims come from: ``proofs_checks.papers``, installed packages, files of users' own."""
 
 import fnmatch
 import importlib
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import proofs_checks.papers
 from bfio.common.plugins import installed, loading
 from formulations.errors import InputError, did_you_mean
+from formulations.named_objects import is_users, load_object
 from proofs_checks.claim import Claim
 
 #: Entry-point group through which other packages add claims; each names a `Claim` or several.
@@ -32,14 +34,47 @@ def modules() -> dict[str, str]:
     return {claim.id: module for module, claim in _all()}
 
 
+def users_claims(name: str) -> tuple[Claim, ...]:
+    """Return the claims behind ``module:NAME`` or ``FILE.py:NAME``; NAME may be left out.
+
+    Parameters
+    ----------
+    name : str
+        Its NAME, by default ``CLAIMS``, is a `Claim` or a sequence of them.
+
+    Raises
+    ------
+    InputError
+        If it cannot be loaded, is none, or has the id of a claim of the papers.
+    """
+    whole = f"{name}:CLAIMS" if name.endswith(".py") else name
+    found = tuple(_flat(load_object(whole, "claim"), whole))
+    ours = {claim.id for _, claim in _built_in()}
+    for claim in found:
+        if claim.id in ours:
+            what = f"{claim.id} is a claim of this project"
+            raise InputError(whole, what, "give yours another id")
+    return tuple(replace(claim, named_as=whole) for claim in found)
+
+
 def named(names: Sequence[str]) -> tuple[Claim, ...]:
     """Return the claims of these ids, patterns (``*theorem*``) or papers; all if none is named.
+
+    Names of users' own (`users_claims`) may be among them.
 
     Raises
     ------
     InputError
         If a name is unknown, with the nearest one.
     """
+    own = [claim for name in names if is_users(name) for claim in users_claims(name)]
+    others = [name for name in names if not is_users(name)]
+    if names and not others:
+        return tuple(own)
+    return (*_of_project(others), *own)
+
+
+def _of_project(names: Sequence[str]) -> tuple[Claim, ...]:
     known = claims()
     if not names:
         return known
@@ -72,24 +107,28 @@ def _built_in() -> Iterator[tuple[str, Claim]]:
         if not module.ispkg:
             with loading(f"claims of {module.name}", remedy=_REMEDY):
                 loaded = importlib.import_module(module.name)
-            yield from ((module.name, claim) for claim in _flat(getattr(loaded, "CLAIMS", ())))
+            yield from (
+                (module.name, claim) for claim in _flat(getattr(loaded, "CLAIMS", ()), module.name)
+            )
 
 
 def _installed() -> Iterator[tuple[str, Claim]]:
     for point in installed(GROUP).values():
         with loading(f"claims of {point.value}", remedy=_REMEDY):
             loaded = point.load()
-        yield from ((point.value, claim) for claim in _flat(loaded))
+        for claim in _flat(loaded, point.value):
+            yield point.value, replace(claim, named_as=point.value)
 
 
-def _flat(loaded: object) -> Iterator[Claim]:
+def _flat(loaded: object, where: str) -> Iterator[Claim]:
     if isinstance(loaded, Claim):
         yield loaded
-    elif isinstance(loaded, Iterable):
+    elif isinstance(loaded, Iterable) and not isinstance(loaded, str | bytes):
         for part in loaded:
-            yield from _flat(part)
+            yield from _flat(part, where)
     else:
-        raise InputError("claims", f"{loaded!r} is no claim", "give a Claim or a sequence of them")
+        what = f"a {type(loaded).__name__} is no claim"
+        raise InputError(f"claims of {where}", what, "give a Claim or a sequence of them")
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:

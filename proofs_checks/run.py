@@ -13,7 +13,7 @@ from bfio.common.processes import in_processes
 from formulations.errors import InputError
 from proofs_checks.claim import Claim, Context, Effort, Mutation
 from proofs_checks.evidence import Evidence, VacuousCheckError
-from proofs_checks.registry import claims
+from proofs_checks.registry import claims, users_claims
 from proofs_checks.search import evidence_of
 from proofs_checks.store import recorded_verdicts, stored_counterexample
 
@@ -75,7 +75,7 @@ def run_claim(claim: Claim, effort: Effort, seed: int) -> ClaimReport:
     evidence, error = _evidence(claim, effort, seed)
     on_record, stored = None, "none"
     try:
-        on_record, stored = recorded_verdicts(claim.id), _stored(claim)
+        on_record, stored = recorded_verdicts(claim), _stored(claim)
     except InputError as damaged:
         error = error or str(damaged)
     return ClaimReport(
@@ -103,7 +103,8 @@ def run_claims(
             yield run_claim(claim, effort, seed)
         return
     by_id = partial(_run_by_id, effort=effort, seed=seed)
-    yield from in_processes(by_id, [claim.id for claim in selection], jobs, "claims")
+    names = [(claim.named_as, claim.id) for claim in selection]
+    yield from in_processes(by_id, names, jobs, "claims")
 
 
 def report_document(claim: Claim, report: ClaimReport) -> dict[str, Any]:
@@ -132,9 +133,11 @@ def report_document(claim: Claim, report: ClaimReport) -> dict[str, Any]:
     }
 
 
-def _run_by_id(claim_id: str, effort: Effort, seed: int) -> ClaimReport:
+def _run_by_id(name: tuple[str, str], effort: Effort, seed: int) -> ClaimReport:
+    named_as, claim_id = name
     try:
-        (claim,) = (claim for claim in claims() if claim.id == claim_id)
+        known = users_claims(named_as) if named_as else claims()
+        (claim,) = (claim for claim in known if claim.id == claim_id)
     # Exceptions do not all survive the way to the parent; their text does.
     except Exception as failure:
         error = f"{type(failure).__name__}: {failure}"
@@ -153,7 +156,7 @@ def _evidence(claim: Claim, effort: Effort, seed: int) -> tuple[Evidence | None,
 
 
 def _stored(claim: Claim) -> str:
-    stored = stored_counterexample(claim.id)
+    stored = stored_counterexample(claim)
     if stored is None:
         return "none"
     try:

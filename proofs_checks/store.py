@@ -1,16 +1,20 @@
 """What earlier runs found: counterexamples, and the evidence at quick effort.
 
-Both are JSON files beside this module. Checks never read them. A counterexample from the file is
-verified again on every run; the recorded evidence is what ``docs/claims.md`` shows and what the
-verdicts of a run are compared with.
+Both are JSON files: beside this module for the papers' claims, and for a user's own in a folder
+beside the file that states it (`records_of`). Checks never read them. A counterexample from the
+file is verified again on every run; the recorded evidence is what ``docs/claims.md`` shows and
+what the verdicts of a run are compared with.
 """
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from formulations.documents import parse_json
 from formulations.errors import InputError
+from formulations.named_objects import source_of
+from proofs_checks.claim import Claim
 from proofs_checks.evidence import Counterexample
 
 _FOLDER = Path(__file__).parent
@@ -19,7 +23,25 @@ RECORDED = _FOLDER / "recorded"
 _ENTRY = {"as_printed", "as_corrected", "evidence"}
 
 
-def stored_counterexample(claim_id: str) -> dict[str, Any] | None:
+@dataclass(frozen=True)
+class Records:
+    """Where what was found is kept: a folder of counterexamples, and one of recorded evidence."""
+
+    counterexamples: Path
+    recorded: Path
+
+
+def records_of(claim: Claim) -> Records:
+    """Return where the record of a claim lies: never inside the package unless it states it."""
+    if not claim.named_as:
+        return Records(COUNTEREXAMPLES, RECORDED)
+    name, file = source_of(claim.named_as)
+    stem = name.rpartition(".")[2] if file is None else file.stem
+    folder = (Path.cwd() if file is None else file.parent) / f"{stem}_record"
+    return Records(folder / "counterexamples", folder)
+
+
+def stored_counterexample(claim: Claim) -> dict[str, Any] | None:
     """Return the stored counterexample of a claim (``data``, ``why``, ``found``), or None.
 
     Raises
@@ -27,7 +49,7 @@ def stored_counterexample(claim_id: str) -> dict[str, Any] | None:
     InputError
         If the file is damaged.
     """
-    path = COUNTEREXAMPLES / f"{claim_id}.json"
+    path = records_of(claim).counterexamples / f"{claim.id}.json"
     if not path.exists():
         return None
     document = _read(path)
@@ -36,24 +58,43 @@ def stored_counterexample(claim_id: str) -> dict[str, Any] | None:
     return document
 
 
-def store_counterexample(claim_id: str, example: Counterexample | None) -> None:
+def store_counterexample(claim: Claim, example: Counterexample | None) -> None:
     """Write the counterexample of a claim; without one, remove the file."""
-    path = COUNTEREXAMPLES / f"{claim_id}.json"
+    path = records_of(claim).counterexamples / f"{claim.id}.json"
     if example is None:
         path.unlink(missing_ok=True)
     else:
         _write(path, vars(example))
 
 
-def recorded(paper: str) -> dict[str, Any]:
+def recorded_entry(claim: Claim) -> dict[str, Any] | None:
+    """Return verdicts and evidence on record, or None for a claim without a record."""
+    entry: dict[str, Any] | None
+    entry = recorded(paper_of(claim), records_of(claim).recorded).get(claim.id)
+    return entry
+
+
+def paper_of(claim: Claim) -> str:
+    """Return the short name of a claim's paper."""
+    return claim.id.split(".")[0]
+
+
+def recorded(paper: str, folder: Path | None = None) -> dict[str, Any]:
     """Return the recorded verdicts and evidence of a paper's claims, by claim id.
+
+    Parameters
+    ----------
+    paper : str
+        The first part of their ids.
+    folder : Path, optional
+        Where they are kept; by default in the package.
 
     Raises
     ------
     InputError
         If the file is damaged.
     """
-    path = RECORDED / f"{paper}.json"
+    path = (folder or RECORDED) / f"{paper}.json"
     if not path.exists():
         return {}
     document = _read(path)
@@ -63,15 +104,15 @@ def recorded(paper: str) -> dict[str, Any]:
     return document
 
 
-def recorded_verdicts(claim_id: str) -> tuple[str | None, str | None] | None:
+def recorded_verdicts(claim: Claim) -> tuple[str | None, str | None] | None:
     """Return both verdicts on record, or None for a claim without a record."""
-    entry = recorded(claim_id.split(".")[0]).get(claim_id)
+    entry = recorded_entry(claim)
     return None if entry is None else (entry["as_printed"], entry["as_corrected"])
 
 
-def record(paper: str, entries: dict[str, Any]) -> None:
-    """Write the recorded evidence of a paper's claims, by claim id."""
-    _write(RECORDED / f"{paper}.json", dict(sorted(entries.items())))
+def record(paper: str, entries: dict[str, Any], folder: Path | None = None) -> None:
+    """Write the recorded evidence of a paper's claims, by claim id; see `recorded`."""
+    _write((folder or RECORDED) / f"{paper}.json", dict(sorted(entries.items())))
 
 
 def _read(path: Path) -> dict[str, Any]:

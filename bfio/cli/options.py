@@ -12,6 +12,7 @@ from bfio.decode.policy_options import PolicyOptions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from bfio.decode.own_metrics import MetricChoice
     from bfio.workloads.workload import Workload
 
 #: Part of help texts; written out, because asking the registry would import numpy.
@@ -113,6 +114,26 @@ def workload_from(args: argparse.Namespace) -> "Workload":
     if args.columns is not None:
         raise InputError("--columns", "there is no trace to read", "give --trace FILE as well")
     return synthetic(args.synthetic or "demo", args.requests or _SYNTHETIC_REQUESTS, args.seed)
+
+
+def add_metrics(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add ``--metrics``."""
+    parser.add_argument(
+        "--metrics",
+        metavar="A,B,C",
+        help="metrics the table shows, as --json names them, or module:function of your own "
+        f"(default: {default})",
+    )
+
+
+def metrics_from(args: argparse.Namespace) -> "MetricChoice":
+    """Return which metrics are measured and shown."""
+    from bfio.decode.options import ArrivalMode
+    from bfio.decode.own_metrics import chosen_metrics, named_metrics
+    from formulations.problem_data import member
+
+    arrivals = member(ArrivalMode, args.arrivals, "--arrivals")
+    return chosen_metrics(named_metrics(args.metrics), arrivals)
 
 
 def cluster_from(args: argparse.Namespace) -> Cluster:

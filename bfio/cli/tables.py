@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from bfio.cli.output import console, print_table
 from bfio.common.number_text import percent
-from bfio.decode.metrics import METRICS
+from bfio.decode.own_metrics import MetricChoice
 
 Document: TypeAlias = Mapping[str, Any]
 #: Heading and cells of a column.
@@ -25,27 +25,32 @@ _WIDE = 135
 _NAMES_WIDTH, _COLUMN_WIDTH = 28, 13
 
 
-def print_comparison(documents: Sequence[Document], metrics: Sequence[str] | None = None) -> None:
+def print_comparison(documents: Sequence[Document], metrics: MetricChoice) -> None:
     """Print the steady table, if any run has a steady part, and the whole-run table.
 
     Parameters
     ----------
     documents : sequence of mapping
         One per policy; see `bfio.decode.simulation.describe_run`.
-    metrics : sequence of str, optional
-        What they show; by default the metrics that have a column.
+    metrics : MetricChoice
+        What they show.
     """
     steady = [{"policy": d["policy"]} | dict(d["steady"] or {}) for d in documents]
     if any(d["steady"] for d in documents):
         title = "Steady part (from the first full cluster to the pool's last refill)"
         _print_fitting(title, _columns(steady, metrics))
-    proven = ("proven", [percent(d["proven_share"]) for d in documents])
-    _print_fitting("Whole run", [*_columns(documents, metrics), proven])
-    names = [name for name, _ in METRICS.columns()] if metrics is None else metrics
+    whole = _columns(documents, metrics)
+    solved = any(d["proven_share"] is not None for d in documents)
+    if solved:
+        whole.append(("proven", [percent(d["proven_share"]) for d in documents]))
+    _print_fitting("Whole run", whole)
+    names = metrics.shown or [name for name, _ in metrics.table.columns()]
     legend = [text for name, text in _LEGEND.items() if name in names]
     if "avg_imbalance" in names:
         legend.insert(0, f"÷: times less imbalance than {documents[0]['policy']}.")
-    print_sentences(*legend, "proven: share of the run's solved steps whose optimum was proven.")
+    if solved:
+        legend.append("proven: share of the run's solved steps whose optimum was proven.")
+    print_sentences(*legend)
 
 
 def print_sentences(*sentences: str) -> None:
@@ -58,12 +63,12 @@ def run_cells(name: str, documents: Sequence[Document]) -> Cells:
     return name, [str(document[name]) for document in documents]
 
 
-def _columns(documents: Sequence[Document], metrics: Sequence[str] | None) -> list[Cells]:
-    columns = METRICS.cells(documents, metrics)
+def _columns(documents: Sequence[Document], metrics: MetricChoice) -> list[Cells]:
+    columns = metrics.table.cells(documents, metrics.shown)
     imbalances = [document.get("avg_imbalance") for document in documents]
     ratios = "÷", [_ratio(imbalances[0], value) for value in imbalances]
     headings = [heading for heading, _ in columns]
-    if (heading := METRICS.column("avg_imbalance").heading) in headings:
+    if (heading := metrics.table.column("avg_imbalance").heading) in headings:
         columns.insert(headings.index(heading) + 1, ratios)
     return [run_cells("policy", documents), *columns]
 

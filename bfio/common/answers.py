@@ -5,8 +5,8 @@ from itertools import islice
 
 import numpy as np
 
-from bfio.common.users_code import users_code
 from formulations.errors import InputError
+from formulations.named_objects import users_code
 
 
 def checked_choice(answer: object, present: Collection[int], where: str, noun: str) -> list[int]:

@@ -23,6 +23,11 @@ def data_frame(rows: Sequence[Mapping[str, object]]) -> Any:
         raise InputError("to_frame", "pandas is not installed", "pip install pandas") from None
 
 
+def html_paragraphs(sentences: Sequence[str]) -> str:
+    """Return sentences as paragraphs in HTML."""
+    return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+
+
 def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
     """Return a table in HTML: the first column to the left, numbers to the right."""
 

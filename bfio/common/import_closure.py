@@ -5,7 +5,6 @@ made them has changed, whatever else did.
 """
 
 import hashlib
-import importlib
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -43,23 +42,6 @@ def closure_digest(*modules: str, root: Path = ROOT) -> str:
         digest.update(name.encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:16]
-
-
-def users_digest(name: str) -> str:
-    """Return a digest of the sources behind a user's own ``module:name``, which can be imported.
-
-    A compiled module counts by itself; one that is part of Python does not.
-    """
-    module_name = name.partition(":")[0]
-    file = importlib.import_module(module_name).__file__
-    if file is None:
-        return ""
-    path = Path(file).resolve()
-    if path.suffix != ".py":
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    # From the folder that holds the top of the module's package, names lead to files.
-    depth = module_name.count(".") + (path.name == "__init__.py")
-    return closure_digest(module_name, root=path.parents[depth])
 
 
 def import_closure(*modules: str, root: Path = ROOT) -> dict[str, Path]:

@@ -29,7 +29,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from bfio.common.import_closure import ROOT, closure_digest, import_closure
+from bfio.common.import_closure import closure_digest, import_closure
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -142,24 +142,31 @@ def _folder_name(module: str) -> str | None:
 
     Sources are read once in a process, which goes on running what it has read.
     """
-    root = ROOT if module in import_closure(module) else _root_of(module)
-    if root is None:
+    if module in import_closure(module):
+        sources = closure_digest(module)
+    elif (file := _file_of(module)) is None:
         return None
-    sources = closure_digest(module, root=root)
+    else:
+        # A file that was named by its path is imported under another name than its own.
+        own_name = module if file.stem == "__init__" else _beside(module, file.stem)
+        depth = module.count(".") + (file.stem == "__init__")
+        sources = closure_digest(own_name, root=file.parents[depth])
     return hashlib.sha256(f"{sources}\n{_makers()}".encode()).hexdigest()[:32]
 
 
-def _root_of(module: str) -> Path | None:
-    """Return the folder from which a user's module is imported, None if it has no file."""
+def _file_of(module: str) -> Path | None:
+    """Return the file of a user's module, None if it has none."""
     if module in sys.modules:
         origin = getattr(sys.modules[module], "__file__", None)
     else:
         spec = importlib.util.find_spec(module)
         origin = spec.origin if spec is not None and spec.has_location else None
-    if origin is None:
-        return None
-    file = Path(origin)
-    return file.parents[module.count(".") + (file.name == "__init__.py")]
+    return None if origin is None else Path(origin)
+
+
+def _beside(module: str, stem: str) -> str:
+    """Return the name of a module of the same package."""
+    return ".".join([*module.split(".")[:-1], stem])
 
 
 @cache

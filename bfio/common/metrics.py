@@ -6,7 +6,7 @@ studies, texts of reports, confidence intervals. A metric that is not defined on
 no completed request, no trajectory kept) is None, never 0 or NaN.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -149,6 +149,13 @@ class MetricTable(Generic[Record]):
 
     def __iter__(self) -> Iterator[Metric[Record]]:
         return iter(self._metrics.values())
+
+    def extended(self, added: Iterable[Metric[Record]]) -> "MetricTable[Record]":
+        """Return a table with these metrics and more; this one stays as it is."""
+        table: MetricTable[Record] = MetricTable()
+        for metric in (*self, *added):
+            table._add(metric)
+        return table
 
     def __getitem__(self, name: str) -> Metric[Record]:
         return self._metrics[name]
@@ -293,7 +300,7 @@ class MetricTable(Generic[Record]):
             remedy = use_one_of(name, self._metrics)
             raise InputError("metrics", f"unknown metric {name!r}", remedy)
         metric = self._metrics[name]
-        return metric.column or Column(f"{name}\n[{metric.unit}]")
+        return metric.column or Column(f"{name}\n[{metric.unit}]" if metric.unit else name)
 
     def _add(self, metric: Metric[Record]) -> None:
         if metric.name in self._metrics:

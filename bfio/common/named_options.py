@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from bfio.common.options import from_texts, names_of, split_options
 from formulations.errors import InputError, use_one_of
+from formulations.named_objects import OR_YOUR_OWN, is_users
 
 T = TypeVar("T")
 
@@ -67,8 +68,8 @@ def read_named(text: str, known: Mapping[str, Named[T]], kind: str) -> T | None:
     name, texts = split_options(text, known)
     if name in known:
         return from_texts(known[name].options, texts, text)
-    module, _, function = name.partition(":")
-    if not function:
-        remedy = use_one_of(module, known, "or module:function")
-        raise InputError(module or "an empty name", f"unknown {kind}", remedy)
+    name = name.removesuffix(":")
+    if not is_users(name):
+        remedy = use_one_of(name, known, OR_YOUR_OWN)
+        raise InputError(name or "an empty name", f"unknown {kind}", remedy)
     return None

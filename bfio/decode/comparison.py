@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bfio.common.frames import data_frame, html_table
+from bfio.common.frames import data_frame, html_paragraphs, html_table
 from bfio.common.options import spelled_out
 from bfio.common.processes import in_processes
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.metrics import METRICS
 from bfio.decode.observers import ProgressObserver, StepView
 from bfio.decode.options import RunOptions
+from bfio.decode.own_metrics import ChosenMetric, MetricChoice, chosen_metrics
 from bfio.decode.policy import Policy, policy_name
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
 from bfio.decode.run import Run
-from bfio.decode.settings import settings
+from bfio.decode.settings import remarks, settings
 from bfio.decode.simulation import describe_run, simulate
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
@@ -47,12 +47,15 @@ class Comparison:
         Constants of the energy metrics.
     workload : Workload, optional
         The requests, for what tables and plots say of themselves.
+    metrics : MetricChoice
+        What is measured, and what tables show of it.
     """
 
     labels: tuple[str, ...]
     runs: tuple[Run, ...]
     energy_model: EnergyModel = field(default_factory=EnergyModel)
     workload: Workload | None = None
+    metrics: MetricChoice = field(default_factory=MetricChoice)
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.labels)}: {self.settings}>"
@@ -70,7 +73,7 @@ class Comparison:
             parts = {"whole": document, "steady": document["steady"]}
             for part, values in parts.items():
                 if values is not None:
-                    metrics = {entry.name: values[entry.name] for entry in METRICS}
+                    metrics = {entry.name: values[entry.name] for entry in self.metrics.table}
                     lines.append({"policy": document["policy"], "part": part} | metrics)
         return data_frame(lines)
 
@@ -86,9 +89,15 @@ class Comparison:
         steady = [document["steady"] for document in documents]
         part = "whole run" if None in steady else "steady part"
         values = documents if None in steady else steady
-        headings, cells = zip(*METRICS.cells(values), strict=True)
+        columns = self.metrics.table.cells(values, self.metrics.shown)
+        headings, cells = zip(*columns, strict=True)
         rows = list(zip(self.labels, *cells, strict=True))
-        return html_table([f"policy ({part})", *headings], rows, self.settings)
+        table = html_table([f"policy ({part})", *headings], rows, self.settings)
+        return table + html_paragraphs(self.remarks())
+
+    def remarks(self) -> list[str]:
+        """Return what a reader of the metrics might not expect, a sentence each."""
+        return [] if self.workload is None else list(remarks(self.workload, self.runs))
 
     @property
     def settings(self) -> str:
@@ -101,7 +110,7 @@ class Comparison:
     def documents(self) -> list[dict[str, Any]]:
         """Return one JSON document per policy; see `bfio.decode.simulation.describe_run`."""
         return [
-            describe_run(run, label, self.energy_model)
+            describe_run(run, label, self.energy_model, self.metrics.table)
             for label, run in zip(self.labels, self.runs, strict=True)
         ]
 
@@ -117,6 +126,7 @@ def compare(
     engine: str = "auto",
     jobs: int = 1,
     progress: Progress | None = None,
+    metrics: ChosenMetric | Sequence[ChosenMetric] | None = None,
     options: RunOptions | None = None,
 ) -> Comparison:
     """Simulate each policy on the same requests.
@@ -135,6 +145,10 @@ def compare(
         Processes; wall-clock times are comparable only with 1.
     progress : callable, optional
         Called now and then with a label and its completed requests.
+    metrics : str, callable, or sequence of them, optional
+        What tables show: names of metrics, or functions of one's own of a
+        `bfio.decode.metrics.RunPart`, which are measured besides; by default the columns of
+        BF-IO's table, with timed arrivals also latency, TTFT and queueing delay.
 
     Returns
     -------
@@ -143,9 +157,10 @@ def compare(
     """
     task = RunTask(workload, cluster, policy_options, engine, options or RunOptions())
     chosen = [policies] if isinstance(policies, str) or callable(policies) else list(policies)
+    shown = chosen_metrics(metrics, task.options.arrivals)
     runs = tuple(compare_each(task, chosen, jobs=jobs, progress=progress))
     labels = tuple(map(label_of, chosen))
-    return Comparison(labels, runs, energy_model or EnergyModel(), workload)
+    return Comparison(labels, runs, energy_model or EnergyModel(), workload, shown)
 
 
 def label_of(policy: str | Policy) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bfio.common.engine_choice import Engine
-from bfio.common.users_code import policy_statistics, users_code
+from bfio.common.users_code import policy_statistics
 from bfio.decode import predictor_registry as predictors
 from bfio.decode.decisions import checked_decision
 from bfio.decode.machine.phases import (
@@ -49,17 +49,18 @@ from bfio.decode.machine.window import (
     remaining_of,
 )
 from bfio.decode.policy import policy_name
-from bfio.decode.predictor import LengthSource, predicted_remaining
+from bfio.decode.predictor import LengthSource
 from bfio.decode.state import DecodeState
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
+from formulations.named_objects import users_code
 
 if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster
     from bfio.decode.observers import Watching
     from bfio.decode.options import RunOptions
     from bfio.decode.policy import Policy
-    from bfio.decode.predictor import Predictor
+    from bfio.decode.predictor import CheckedPredictor
     from bfio.decode.run import Run
     from bfio.workloads.workload import Workload
 
@@ -136,7 +137,7 @@ class _Interpreted:
         cluster: Cluster,
         options: RunOptions,
         lengths: LengthSource,
-        predictor: Predictor,
+        predictor: CheckedPredictor,
         chunks: Chunks,
     ) -> None:
         G, H = cluster.workers, options.horizon
@@ -177,8 +178,7 @@ class _Interpreted:
         run_step(state, self.record, self.row)
         if self.predictor is not None and counters[FINISHED] > 0:
             finished = np.sort(state.lists.ended[: counters[FINISHED]])
-            with users_code(f"predictor {self.predictor.name}", remedy="mend the predictor"):
-                self.predictor.finished(finished, state.requests.output[finished])
+            self.predictor.finished(finished, state.requests.output[finished])
         return True
 
     def next_row(self) -> None:
@@ -277,7 +277,7 @@ class _Interpreted:
         """Return how many steps requests have left, as far as that is known or predicted."""
         if self.predictor is None:
             return remaining_of(self.state, true)
-        return predicted_remaining(self.predictor, requests, ages, self.horizon)
+        return self.predictor.remaining(requests, ages, self.horizon)
 
     def wait(self) -> None:
         """Let the clock jump to the next arrival; without one the run is stalled."""

@@ -101,25 +101,35 @@ class RunPart:
 METRICS: MetricTable[RunPart] = MetricTable()
 
 
-def measure(run: Run, energy_model: EnergyModel | None = None) -> dict[str, Value]:
+def measure(
+    run: Run,
+    energy_model: EnergyModel | None = None,
+    table: MetricTable[RunPart] = METRICS,
+) -> dict[str, Value]:
     """Return every metric over the whole run, by name."""
-    return METRICS.measure(_part(run, np.arange(run.steps), energy_model))
+    return table.measure(_part(run, np.arange(run.steps), energy_model))
 
 
 def measure_steady(
-    run: Run, energy_model: EnergyModel | None = None, warm_up: int = 0
+    run: Run,
+    energy_model: EnergyModel | None = None,
+    warm_up: int = 0,
+    table: MetricTable[RunPart] = METRICS,
 ) -> dict[str, Value] | None:
     """Return every metric over the steady steps (`Run.steady_mask`), or None without any."""
-    return measure_steps(run, run.steady_mask(warm_up), energy_model)
+    return measure_steps(run, run.steady_mask(warm_up), energy_model, table)
 
 
 def measure_steps(
-    run: Run, which: BoolArray | None, energy_model: EnergyModel | None = None
+    run: Run,
+    which: BoolArray | None,
+    energy_model: EnergyModel | None = None,
+    table: MetricTable[RunPart] = METRICS,
 ) -> dict[str, Value] | None:
     """Return every metric over some steps, shape (K,), or None without any."""
     if which is None:
         return None
-    return METRICS.measure(_part(run, np.flatnonzero(which), energy_model))
+    return table.measure(_part(run, np.flatnonzero(which), energy_model))
 
 
 def half_widths(run: Run, which: BoolArray | None) -> dict[str, float | None]:

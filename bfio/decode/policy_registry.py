@@ -1,15 +1,15 @@
-"""Names to policies: the built-in ones, installed ones, and a user's own ``module:function``."""
+"""Names to policies: the built-in ones, installed ones, and users' own (``module:function``)."""
 
 from functools import cache
 from importlib.metadata import EntryPoint
 
 import bfio.decode.policies
 from bfio.common.plugins import installed, loading, members
-from bfio.common.users_code import load_object, make_object
 from bfio.decode.policy import Policy
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from formulations.errors import InputError, use_one_of
+from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object, make_object
 
 #: Entry-point group through which other packages add policies (a `PolicySpec` or a callable).
 GROUP = "bfio.policies"
@@ -42,9 +42,9 @@ def find(name: str) -> PolicySpec:
         return _from_entry_point(point)
     if name.partition(":")[0] in built_in():
         raise InputError(name, "an option without a value", "write e.g. br-h:horizon=20")
-    if ":" in name:
+    if is_users(name):
         return _as_spec(name, load_object(name, "policy"))
-    raise InputError(name, "unknown policy", use_one_of(name, names(), "or module:function"))
+    raise InputError(name, "unknown policy", use_one_of(name, names(), OR_YOUR_OWN))
 
 
 def build(name: str, options: PolicyOptions | None = None) -> Policy:
@@ -73,15 +73,14 @@ def _from_entry_point(point: EntryPoint) -> PolicySpec:
 def _as_spec(name: str, loaded: object) -> PolicySpec:
     if isinstance(loaded, PolicySpec):
         return loaded
-    if not callable(loaded):
-        raise InputError(
-            name, f"a {type(loaded).__name__} is not callable", "name a function of the state"
-        )
+    if not isinstance(loaded, type):
+        check_call(loaded, name, "state")
 
     def factory(options: PolicyOptions) -> Policy:
         policy = make_object(name, loaded) if isinstance(loaded, type) else loaded
         if not callable(policy):
             raise InputError(name, "its objects are not callable", "define __call__(self, state)")
+        check_call(policy, name, "state")
         return policy
 
     return PolicySpec(

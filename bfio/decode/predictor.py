@@ -5,17 +5,18 @@ from a `PredictionTask`: what may be known of the requests before any has finish
 told as requests finish.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bfio.common.users_code import users_code
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
+from formulations.named_objects import users_code
 
 
 class Predictor(Protocol):
@@ -27,7 +28,7 @@ class Predictor(Protocol):
 
     @property
     def name(self) -> str:
-        """Name under which runs record it."""
+        """Name under which runs record it; without one, that of its class."""
         ...
 
     def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
@@ -47,12 +48,16 @@ class Predictor(Protocol):
         IntArray
             Shape (n,), each in ``1..H+1``: ``y <= H`` means "active for h < y", and ``H+1``
             means "beyond the window", active for every h = 0..H. BalanceRoute keeps a request
-            while ``h < ŷ`` (eq. 7), so an expected length ``ŷ`` is rounded up.
+            while ``h < ŷ`` (eq. 7), so an expected length ``ŷ`` is rounded up. Integers outside
+            are cut to this range: less than 1 is 1, more than ``H+1`` is ``H+1``.
         """
         ...
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
-        """Learn from requests that have just finished: their output lengths [tokens]."""
+        """Learn from requests that have just finished: their output lengths [tokens].
+
+        A predictor that learns nothing may leave it out.
+        """
         ...
 
 
@@ -117,25 +122,73 @@ class PredictorSpec:
     check: Callable[[str], object] | None = None
 
 
-def predicted_remaining(
-    predictor: Predictor, requests: IntArray, ages: IntArray, horizon: int
-) -> IntArray:
-    """Return what a predictor says, checked, and cut to ``1..H+1``; shape (n,).
+class CheckedPredictor:
+    """A predictor whose answers are checked; what it need not have is added.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        Any; ``name`` and ``finished`` may be missing.
+    name : str
+        What it is called if it has no name of its own; by default as its class.
 
     Raises
     ------
     InputError
-        If it raises anything, or returns no integers of that shape.
+        If it is no predictor.
     """
-    where = f"predictor {predictor.name}"
-    with users_code(where, remedy="mend the predictor"):
-        predicted = np.asarray(predictor.remaining(requests, ages, horizon))
-    if predicted.shape != requests.shape or not np.issubdtype(predicted.dtype, np.integer):
-        raise InputError(
-            where,
-            f"returned an array of shape {predicted.shape} and type {predicted.dtype}",
-            f"return {len(requests)} integers (round an expected length up)",
-        )
-    # The coming step is certain (remaining >= 1), whatever a learned predictor says.
-    clipped = np.maximum(np.minimum(predicted, np.int64(horizon + 1)), 1)
-    return clipped.astype(np.int64)
+
+    def __init__(self, predictor: Predictor, name: str = "") -> None:
+        self.name = str(getattr(predictor, "name", name or type(predictor).__name__))
+        self.where = f"predictor {self.name}"
+        for method in ("remaining", "finished"):
+            found = getattr(predictor, method, None)
+            if not callable(found) and (found is not None or method == "remaining"):
+                what = f"a {type(predictor).__name__} has no method {method}"
+                raise InputError(self.where, what, f"write {_FORMS[method]}")
+        self._predictor = predictor
+
+    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+        """Return what it says, cut to ``1..H+1``; shape (n,).
+
+        Raises
+        ------
+        InputError
+            If it raises anything, or returns no integers of that shape.
+        """
+        if len(requests) == 0:
+            return requests
+        with users_code(self.where, remedy="mend the predictor"):
+            answer = self._predictor.remaining(requests, ages, horizon)
+            predicted = np.asarray(answer)
+        if predicted.shape != requests.shape or not np.issubdtype(predicted.dtype, np.integer):
+            what = f"returned {_described(answer, predicted)}"
+            remedy = f"return {len(requests)} integers (round an expected length up)"
+            raise InputError(self.where, what, remedy)
+        # The coming step is certain (remaining >= 1), whatever a learned predictor says.
+        clipped = np.maximum(np.minimum(predicted, np.int64(horizon + 1)), 1)
+        return clipped.astype(np.int64)
+
+    def finished(self, requests: IntArray, outputs: IntArray) -> None:
+        """Let it learn, if it does.
+
+        Raises
+        ------
+        InputError
+            If it raises anything.
+        """
+        if (learn := getattr(self._predictor, "finished", None)) is not None:
+            with users_code(self.where, remedy="mend the predictor"):
+                learn(requests, outputs)
+
+
+def _described(answer: object, array: NDArray[Any]) -> str:
+    if not isinstance(answer, Sequence | np.ndarray):
+        return f"{answer!r:.40}"
+    return f"an array of shape {array.shape} and type {array.dtype}"
+
+
+_FORMS = {
+    "remaining": "remaining(self, requests, ages, horizon), which returns steps left",
+    "finished": "finished(self, requests, outputs), or leave it out",
+}

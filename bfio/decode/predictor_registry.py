@@ -1,13 +1,21 @@
 """Names to predictors: the built-in ones, installed ones, and a user's own ``module:object``."""
 
+from collections.abc import Callable
 from functools import cache
+from typing import cast
 
 import bfio.decode.predictors
 from bfio.common.plugins import installed, members
-from bfio.common.users_code import load_object, users_code
-from bfio.decode.predictor import LengthSource, PredictionTask, Predictor, PredictorSpec
+from bfio.decode.predictor import (
+    CheckedPredictor,
+    LengthSource,
+    PredictionTask,
+    Predictor,
+    PredictorSpec,
+)
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError, use_one_of
+from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object, users_code
 
 #: Entry-point group through which other packages add predictors (a `PredictorSpec`, or what makes
 #: a predictor from a `PredictionTask`).
@@ -32,21 +40,27 @@ def find(name: str) -> tuple[PredictorSpec, str]:
     InputError
         If no predictor has that name, or what follows the name is wrong.
     """
-    base, colon, option = name.partition(":")
+    base, _, option = name.partition(":")
     if base in _built_in():
         spec = _built_in()[base]
     elif (point := installed(GROUP).get(base)) is not None:
         spec = _as_spec(base, load_object(point.value, "predictor"))
-    elif colon:
+    elif is_users(name):
         return _as_spec(name, load_object(name, "predictor")), ""
     else:
-        remedy = use_one_of(base, [*names()]) + ", or module:object"
+        remedy = use_one_of(base, names(), OR_YOUR_OWN)
         raise InputError("predictor", f"{name!r} is unknown", remedy)
     if spec.check is not None:
         spec.check(option)
     elif option:
         raise InputError("predictor", f"{base} takes no option", f"write {base}")
     return spec, option
+
+
+def is_own(name: str) -> bool:
+    """Whether a name stands for a user's own predictor, neither built in nor installed."""
+    base = name.partition(":")[0]
+    return is_users(name) and base not in _built_in() and base not in installed(GROUP)
 
 
 def check(name: str) -> None:
@@ -84,9 +98,20 @@ def build(
 
 def made(
     predictor: str | Predictor, workload: Workload, seed: int, history: Workload | None
-) -> Predictor:
-    """Return a predictor that is given as an object, or build the one that a text names."""
-    return build(predictor, workload, seed, history) if isinstance(predictor, str) else predictor
+) -> CheckedPredictor:
+    """Return a predictor that is given as an object, or build the one that a text names.
+
+    Raises
+    ------
+    InputError
+        As `build`, or if it is no predictor.
+    """
+    if isinstance(predictor, str):
+        return CheckedPredictor(build(predictor, workload, seed, history), predictor)
+    if isinstance(predictor, type):
+        what = f"{predictor.__name__} is a class"
+        raise InputError("predictor", what, "give an object of it")
+    return CheckedPredictor(predictor)
 
 
 def lengths_of(predictor: str | Predictor) -> LengthSource:
@@ -104,10 +129,8 @@ def _built_in() -> dict[str, PredictorSpec]:
 def _as_spec(name: str, loaded: object) -> PredictorSpec:
     if isinstance(loaded, PredictorSpec):
         return loaded
-    if not callable(loaded):
-        raise InputError(
-            name,
-            f"a {type(loaded).__name__} makes no predictor",
-            "name a PredictorSpec, or a class or function of a PredictionTask",
-        )
-    return PredictorSpec(name, loaded)
+    if hasattr(loaded, "remaining") and not isinstance(loaded, type):
+        what = f"a {type(loaded).__name__}, which one run would leave as it is to the next"
+        raise InputError(name, what, "name its class, which is made anew of a PredictionTask")
+    check_call(loaded, name, "task")
+    return PredictorSpec(name, cast("Callable[[PredictionTask], Predictor]", loaded))

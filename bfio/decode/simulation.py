@@ -7,13 +7,14 @@ from fractions import Fraction
 from typing import Any
 
 from bfio.common.engine_choice import Engine
+from bfio.common.metrics import MetricTable
 from bfio.common.options import spelled_out
 from bfio.decode import predictor_registry as predictors
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.engine import check_run, run_interpreted, run_options
-from bfio.decode.metrics import measure, measure_steady
+from bfio.decode.metrics import METRICS, RunPart, measure, measure_steady
 from bfio.decode.observers import Observer, ProgressObserver, Watching
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
@@ -158,13 +159,16 @@ def _not_compiled(what: str) -> InputError:
 
 
 def describe_run(
-    run: Run, label: str | None = None, energy_model: EnergyModel | None = None
+    run: Run,
+    label: str | None = None,
+    energy_model: EnergyModel | None = None,
+    table: MetricTable[RunPart] = METRICS,
 ) -> dict[str, Any]:
     """Return the JSON document of a run: every metric, whole and steady, and how it was made."""
     return {
         "policy": label or run.policy,
-        **measure(run, energy_model),
-        "steady": measure_steady(run, energy_model),
+        **measure(run, energy_model, table),
+        "steady": measure_steady(run, energy_model, table=table),
         "proven_share": proven_share(run.statistics),
         "statistics": dict(run.statistics),
         "wall_s": run.wall_s,

@@ -8,7 +8,7 @@ import numpy as np
 
 from bfio.common.answers import checked_choice
 from bfio.common.engine_choice import Engine
-from bfio.common.users_code import policy_statistics, users_code
+from bfio.common.users_code import policy_statistics
 from bfio.kvcache.machine.phases import admit, close_gaps, run_batches
 from bfio.kvcache.machine.state import (
     BATCH,
@@ -27,6 +27,7 @@ from bfio.kvcache.record import finished_run
 from bfio.kvcache.state import CacheState, Waiting
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
+from formulations.named_objects import users_code
 
 if TYPE_CHECKING:
     from bfio.kvcache.instance import CacheInstance

@@ -26,18 +26,18 @@ _CONNECT_SECONDS = 15
 #: Rows in the hands of the scheduler per thread of the cluster.
 _AHEAD = 2
 
-#: Supervisors of this Dask worker that have nothing to do, by kind of row and limits.
-_idle: dict[tuple[str, Limits], "queue.SimpleQueue[Supervisor]"] = {}
+#: Supervisors of this Dask worker that have nothing to do, by kind of row, limits and study.
+_idle: dict[tuple[str, Limits, str], "queue.SimpleQueue[Supervisor]"] = {}
 
 
 def compute_here(order: Order, limits: Limits) -> Row:
     """Compute one row on the Dask worker that this is called on."""
     computes = order.task.computes
-    idle = _idle.setdefault((computes, limits), queue.SimpleQueue())
+    idle = _idle.setdefault((computes, limits, order.home), queue.SimpleQueue())
     try:
         supervisor = idle.get_nowait()
     except queue.Empty:
-        supervisor = Supervisor(computes, limits)
+        supervisor = Supervisor(computes, limits, order.home)
     row = supervisor.compute(order)
     idle.put(supervisor)
     return row

@@ -1,7 +1,9 @@
 """Which code computes a row: a digest of the sources of its kind, the user's own included."""
 
-from bfio.common.import_closure import closure_digest, users_digest
+from bfio.common.import_closure import closure_digest
+from bfio.common.users_digest import users_digest
 from bfio.studies.kinds import module_of
+from formulations.named_objects import is_users
 
 
 def code_version(name: str) -> str:
@@ -16,4 +18,4 @@ def code_version(name: str) -> str:
     InputError
         If there is no such kind.
     """
-    return users_digest(name) if ":" in name else closure_digest(module_of(name))
+    return users_digest(name) if is_users(name) else closure_digest(module_of(name))

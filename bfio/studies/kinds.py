@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import bfio.studies.row_kinds
 from bfio.common.options import options_table
-from bfio.common.users_code import load_object
 from bfio.studies.row_kind import Described, RowKind
 from formulations.errors import InputError, use_one_of
+from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object
 
 
 def names() -> list[str]:
@@ -30,13 +30,12 @@ def find(name: str) -> RowKind:
     InputError
         If there is no such kind.
     """
-    if ":" not in name:
+    if not is_users(name):
         return _built_in(name)
     loaded = load_object(name, "row function")
     if isinstance(loaded, RowKind):
         return loaded
-    if not callable(loaded):
-        raise InputError(name, f"a {type(loaded).__name__} is not callable", "name a function")
+    check_call(loaded, name, "arguments", "context")
     summary = (inspect.getdoc(loaded) or "a user's own").splitlines()[0]
     values = getattr(loaded, "row_values", ())
     return RowKind(name, summary, cast("Callable[..., Any]", loaded), values=values)
@@ -56,13 +55,13 @@ def module_of(name: str) -> str:
     InputError
         If there is no such kind.
     """
-    if ":" in name:
-        return name.partition(":")[0]
+    if is_users(name):
+        return name.rpartition(":")[0]
     if name not in names():
         raise InputError(
             f"computes = {name!r}",
             "unknown kind of row",
-            use_one_of(name, names(), "or module:function"),
+            use_one_of(name, names(), OR_YOUR_OWN),
         )
     return f"{bfio.studies.row_kinds.__name__}.{name.replace('-', '_')}"
 

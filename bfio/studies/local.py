@@ -32,7 +32,7 @@ def compute_locally(
     # One finished row may wait per process, so that computing and storing overlap.
     finished: queue.Queue[Row | BaseException | None] = queue.Queue(maxsize=jobs)
     waiting = iter(orders)
-    supervisors = [Supervisor(order.task.computes, limits) for order in orders[:jobs]]
+    supervisors = [Supervisor(order.task.computes, limits, order.home) for order in orders[:jobs]]
     hand_out = threading.Lock()
 
     def work(supervisor: Supervisor) -> None:

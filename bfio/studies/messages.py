@@ -22,11 +22,14 @@ class Order:
         Where relative file names start.
     want_log : bool
         Whether a log is wanted.
+    home : str
+        Folder of the study, where modules of its own are; empty: the working directory alone.
     """
 
     task: Task
     folder: str
     want_log: bool = False
+    home: str = ""
 
     def to_bytes(self) -> bytes:
         """Write it as JSON."""
@@ -36,7 +39,7 @@ class Order:
     def from_bytes(text: bytes) -> "Order":
         """Read what `to_bytes` wrote."""
         document = json.loads(text)
-        return Order(Task(**document["task"]), document["folder"], document["want_log"])
+        return Order(**document | {"task": Task(**document["task"])})
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from bfio.studies.store import Store, open_for_reading, open_for_writing
 from bfio.studies.study import Study
 from formulations.arrays import integer
 from formulations.errors import InputError
+from formulations.named_objects import found_from
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,11 @@ def plan(study: Study) -> list[Task]:
     InputError
         If there is no such kind of row, or a row has arguments that its kind refuses.
     """
+    with found_from(study.home):
+        return _planned(study)
+
+
+def _planned(study: Study) -> list[Task]:
     kind, code = find(study.computes), code_version(study.computes)
     context = RowContext(study.folder)
     tasks = []
@@ -113,7 +119,7 @@ def run_study(
     with open_for_writing(store) as opened:
         on_start(_results(study, tasks, opened, chosen.command))
         orders = [
-            Order(task, str(study.folder.resolve()), chosen.want_logs)
+            Order(task, str(study.folder.resolve()), chosen.want_logs, str(study.home.resolve()))
             for task in _missing(tasks, opened, retry=chosen.retry)
         ]
         rows = _computed(orders, study, chosen, stop)

@@ -71,7 +71,8 @@ class Study:
     question : str
         What the study is to answer; the head of the report.
     computes : str
-        A built-in kind of row (`bfio.studies.row_kinds`) or ``module:function`` of one's own.
+        A built-in kind of row (`bfio.studies.row_kinds`), or ``module:function`` or
+        ``FILE.py:function`` of one's own.
     grids : sequence of Grid
         The rows are those of all grids, in order; a row that occurs twice counts once.
     fixed : mapping
@@ -84,6 +85,8 @@ class Study:
         The small size.
     folder : Path
         Where relative file names in arguments start.
+    home : Path
+        Folder of the study itself, where modules and files of one's own are looked up first.
     is_small : bool
         Whether this is the smoke size, see `small`.
 
@@ -103,6 +106,7 @@ class Study:
     report: ReportPlan = field(default_factory=ReportPlan)
     smoke: Smoke = field(default_factory=Smoke)
     folder: Path = field(default_factory=Path.cwd)
+    home: Path = field(default_factory=Path.cwd)
     is_small: bool = False
 
     def __post_init__(self) -> None:

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bfio.common.users_code import load_object
 from bfio.studies.kinds import present_name
 from bfio.studies.limits import Limits
 from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Shown, Statistic, Table
@@ -17,6 +16,7 @@ from bfio.studies.row import Value
 from bfio.studies.study import Grid, Smoke, Study
 from formulations.arrays import integer
 from formulations.errors import InputError, use_one_of
+from formulations.named_objects import load_object
 from formulations.problem_data import member
 
 _TOP = ("name", "question", "computes", "data", "fixed", "grid", "limits", "smoke", "report")
@@ -88,6 +88,7 @@ def _study(document: Mapping[str, Any], folder: Path) -> Study:
             _axes(_mapping(smoke.get("grid", {}), "smoke.grid"), "smoke.grid"),
         ),
         folder=folder / _text(document.get("data", "."), "data"),
+        home=folder,
     )
 
 

@@ -41,10 +41,12 @@ class Supervisor:
         Kind of row.
     limits : Limits
         Limits of one row.
+    home : str
+        Folder of the study, where modules of its own are.
     """
 
-    def __init__(self, computes: str, limits: Limits) -> None:
-        self._computes, self._limits = computes, limits
+    def __init__(self, computes: str, limits: Limits, home: str = "") -> None:
+        self._computes, self._limits, self._home = computes, limits, home
         self._process: _Process | None = None
         self._stopped = False
 
@@ -91,7 +93,7 @@ class Supervisor:
             if self._process is not None and not self._process.is_alive:
                 _, output = self._reap()
             if self._process is None:
-                self._process = _Process(self._computes, self._limits)
+                self._process = _Process(self._computes, self._limits, self._home)
             # Asked after the process is in place: whoever stops us now finds and kills it.
             self._check_stopped()
             if self._process.code is not None or self._process.wait_until_ready():
@@ -116,7 +118,7 @@ class Supervisor:
 class _Process:
     """A process and the ends of its pipes."""
 
-    def __init__(self, computes: str, limits: Limits) -> None:
+    def __init__(self, computes: str, limits: Limits, home: str) -> None:
         #: Version of the code it has loaded; None until it has.
         self.code: str | None = None
         self._ending = threading.Lock()
@@ -128,6 +130,7 @@ class _Process:
                 *(sys.executable, "-P", "-m", "bfio.studies.worker"),
                 *("--orders", str(theirs.fileno()), "--lifeline", str(far_end)),
                 *("--memory", str(limits.memory_bytes), "--computes", computes),
+                *("--home", home),
             ],
             stdin=subprocess.DEVNULL,
             stdout=self._output,

@@ -31,6 +31,7 @@ from bfio.studies.kinds import find
 from bfio.studies.messages import Order, Report
 from bfio.studies.row import RowContext, RowResult, Status
 from formulations.errors import InputError
+from formulations.named_objects import found_from
 
 _CLEAR_REFERENCES = Path("/proc/self/clear_refs")
 _PROCESS_STATUS = Path("/proc/self/status")
@@ -50,9 +51,17 @@ def main(argv: list[str] | None = None) -> int:
     _limit_memory(args.memory)
     # Where users' modules are found, also those that a row imports only when it runs.
     here = os.getcwd()  # noqa: PTH109 - a folder that is gone later is only an error then
-    sys.path.append(here)
-    code = _load(args.computes)
-    connection = Connection(args.orders)
+    home = args.home or here
+    sys.path += dict.fromkeys((home, here))
+    with found_from(Path(home)):
+        _work(args.orders, args.computes, here)
+    return 0
+
+
+def _work(orders: int, computes: str, here: str) -> None:
+    """Compute what is ordered, each row in the folder that this process began in."""
+    code = _load(computes)
+    connection = Connection(orders)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         # Says that it is ready, and what code it has loaded.
         connection.send_bytes(code.encode())
@@ -63,7 +72,6 @@ def main(argv: list[str] | None = None) -> int:
             report = report_on(order)
             _flush()
             connection.send_bytes(report.to_bytes())
-    return 0
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -72,6 +80,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--lifeline", type=int, required=True, help="descriptor of the lifeline")
     parser.add_argument("--memory", type=int, required=True, help="limit [bytes]")
     parser.add_argument("--computes", required=True, help="kind of row to load before the first")
+    parser.add_argument("--home", default="", help="folder of the study")
     return parser.parse_args(argv)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from bfio.common.answers import checked_choice
 from bfio.common.engine_choice import Engine
-from bfio.common.users_code import policy_statistics, users_code
+from bfio.common.users_code import policy_statistics
 from bfio.wait.instance import StageInstance
 from bfio.wait.machine.phases import (
     evict,
@@ -34,6 +34,7 @@ from bfio.wait.machine.state import (
 from bfio.wait.policy import Decision, KnownRequests, StagePolicy, StageState
 from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
+from formulations.named_objects import users_code
 
 
 def run_reference(

@@ -1,4 +1,4 @@
-"""Solver backends by name: HiGHS, CP-SAT, and any solver that Pyomo drives."""
+"""Solver backends by name: HiGHS, CP-SAT, any solver that Pyomo drives, and users' own."""
 
 from formulations.backends.cp_sat import CpSat
 from formulations.backends.highs import Highs
@@ -12,7 +12,9 @@ from formulations.backends.interface import (
 )
 from formulations.backends.pyomo_solver import PyomoSolver
 from formulations.backends.run import run_backend
+from formulations.backends.users import UsersBackend
 from formulations.errors import InputError, use_one_of
+from formulations.named_objects import OR_YOUR_OWN, is_users
 
 _BACKENDS: dict[str, type[Highs] | type[CpSat] | type[PyomoSolver]] = {
     "cp-sat": CpSat,
@@ -27,18 +29,20 @@ def names() -> list[str]:
 
 
 def backend(name: str) -> Backend:
-    """Return the backend called ``name``.
+    """Return the backend called ``name``, or the user's own that ``module:NAME`` stands for.
 
     Raises
     ------
     InputError
-        If there is none of that name.
+        If there is none of that name, or the user's own is none.
     """
     kind, colon, solver = name.partition(":")
     if kind == "pyomo" and (solver or not colon):
         return PyomoSolver(solver or None)
     if name not in _BACKENDS:
-        raise InputError("backend", f"{name!r} is unknown", use_one_of(name, names()))
+        if is_users(name):
+            return UsersBackend(name)
+        raise InputError("backend", f"{name!r} is unknown", use_one_of(name, names(), OR_YOUR_OWN))
     return _BACKENDS[name]()
 
 
@@ -51,9 +55,9 @@ def check_method(name: str, own: tuple[str, ...]) -> None:
         Naming all that there are, and a close one.
     """
     known = (*own, *names())
-    if name in known or name.startswith("pyomo:"):
+    if name in known or is_users(name):
         return
-    raise InputError("method", f"{name!r} is unknown", use_one_of(name, known))
+    raise InputError("method", f"{name!r} is unknown", use_one_of(name, known, OR_YOUR_OWN))
 
 
 __all__ = [

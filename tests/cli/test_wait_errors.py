@@ -247,10 +247,10 @@ def test_no_file(bfio: Bfio) -> None:
     _is_one_clear_line(bfio("wait", *HORIZON), "FILE")
 
 
-def test_a_wrong_signature_is_located_in_no_file_of_ours(bfio: Bfio) -> None:
-    """Called with one argument, it takes none: there is no line of the user's to name."""
+def test_a_wrong_signature_is_refused_before_anything_runs(bfio: Bfio) -> None:
+    """It takes no argument and would be called with one."""
     done = bfio("wait", "load.json", *HORIZON, "--policy", "my_bad_policy:no_arguments")
-    _is_one_clear_line(done, "policy my_bad_policy:no_arguments", "takes 0 positional arguments")
+    _is_one_clear_line(done, "my_bad_policy:no_arguments: cannot be called with (state)")
     assert ".py line" not in done.err
 
 

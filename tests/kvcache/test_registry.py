@@ -106,7 +106,7 @@ def test_protection_limits_are_exact() -> None:
         ("alpha-greedy:alpha=1", "alpha: 1 is out of range"),
         ("alpha-greedy:alpha=1e-1", "no plain rational"),
         ("alpha-greedy:beta=0.5", "alpha-greedy:beta=0.5: unknown option 'beta'"),
-        ("my_cache_policy:one_at_a_time:beta=1", "options after module:function"),
+        ("my_cache_policy:one_at_a_time:beta=1", "options after module:NAME"),
         ("my_cache_policy:number", "not callable"),
         ("my_cache_policy:Broken", "making it raised OSError: no"),
         ("my_cache_policy:missing", "has no missing"),

@@ -58,7 +58,7 @@ def test_verdicts_do_not_depend_on_the_seed(claim: Claim, seed: int) -> None:
 def test_a_refuted_claim_has_a_minimal_stored_counterexample(claim: Claim) -> None:
     """An exact refutation is stored with data that no single move makes smaller."""
     entry = _entry(claim)
-    stored = stored_counterexample(claim.id)
+    stored = stored_counterexample(claim)
     if entry["as_printed"] != Verdict.REFUTED:
         assert stored is None
         return
@@ -79,7 +79,7 @@ def test_a_refuted_claim_has_a_minimal_stored_counterexample(claim: Claim) -> No
 )
 def test_a_verifier_accepts_no_empty_data(claim: Claim) -> None:
     """Nothing at all, and the stored data emptied, are none; it may raise for them."""
-    stored = stored_counterexample(claim.id)
+    stored = stored_counterexample(claim)
     keys = {} if stored is None else stored["data"]
     emptied: tuple[Data, ...] = ({}, dict.fromkeys(keys, 0), {key: [] for key in keys})
     for data in emptied:

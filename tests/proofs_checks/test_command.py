@@ -153,7 +153,7 @@ def test_a_broken_stored_counterexample_exits_1(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """What is stored is verified again, by the statement alone, to the word."""
-    genuine = stored_counterexample("balance.lemma1")
+    genuine = stored_counterexample(registry.named(["balance.lemma1"])[0])
     assert genuine is not None
     monkeypatch.setattr("proofs_checks.store.COUNTEREXAMPLES", tmp_path)
     text = json.dumps({"data": data or genuine["data"], "why": why, "found": ""})

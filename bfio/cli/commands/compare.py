@@ -1,6 +1,7 @@
 """``bfio compare``: several policies on the same requests, as a table and two plots."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from bfio.workloads.workload import Workload
 
 DEFAULT_POLICIES = "fcfs,jsq-tokens,br-0,br-h,bf-io"
-#: What a table shows besides its usual columns if requests come at their arrival times.
-_TIMED_METRICS = ("latency_mean_s", "latency_p95_s", "ttft_mean_s", "queueing_delay_mean_s")
 
 _DESCRIPTION = """\
 Run several policies on the same requests and print the table of BF-IO: imbalance, gap, idle
@@ -38,11 +37,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A,B,C",
         help=f"policies to compare (default {DEFAULT_POLICIES})",
     )
-    parser.add_argument(
-        "--metrics",
-        metavar="A,B,C",
-        help="metrics the table shows, as --json names them (default: those of BF-IO's table; "
-        "with timed arrivals also latency, TTFT and queueing delay)",
+    options.add_metrics(
+        parser,
+        "those of BF-IO's table; with timed arrivals also latency, TTFT and queueing delay",
     )
     parser.add_argument(
         "--output", default="out", metavar="DIR", help="folder of the plots (default out)"
@@ -57,15 +54,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def run_and_show(args: argparse.Namespace) -> int:
     """Compare the policies asked for; print the table and write the plots."""
     folder = plot_folder(args)
-    metrics = _metrics(args)
+    metrics = options.metrics_from(args)
     workload = options.workload_from(args)
     policies = [name.strip() for name in args.policies.split(",") if name.strip()]
     options.check_policies(args, policies)
     comparison, failure = _run_policies(args, workload, policies)
+    comparison, unmeasured = _measurable(replace(comparison, metrics=metrics))
     plots = [] if folder is None else _write_plots(folder, comparison)
-    _show(args, workload, comparison, plots, metrics)
-    if failure is not None:
-        raise failure
+    _show(args, workload, comparison, plots)
+    if (error := failure or unmeasured) is not None:
+        raise error
     return DONE if len(comparison.runs) == len(policies) else INTERRUPTED
 
 
@@ -107,16 +105,25 @@ def _run_policies(
     return Comparison(done, tuple(runs), energy_model, workload), failure
 
 
+def _measurable(comparison: "Comparison") -> "tuple[Comparison, InputError | None]":
+    """Return the comparison, without metrics of one's own if one of these fails."""
+    from bfio.decode.own_metrics import MetricChoice
+
+    try:
+        comparison.documents()
+    except InputError as error:
+        return replace(comparison, metrics=MetricChoice()), error
+    return comparison, None
+
+
 def _show(
     args: argparse.Namespace,
     workload: "Workload",
     comparison: "Comparison",
     plots: list[Path],
-    metrics: list[str] | None,
 ) -> None:
     from bfio.cli.tables import print_comparison, print_sentences
     from bfio.common.provenance import versions
-    from bfio.decode.settings import remarks
 
     documents = comparison.documents()
     if args.json:
@@ -127,27 +134,11 @@ def _show(
         )
         return
     print_sentences(comparison.settings)
-    print_comparison(documents, metrics)
-    for remark in remarks(workload, comparison.runs):
+    print_comparison(documents, comparison.metrics)
+    for remark in comparison.remarks():
         print_sentences(remark)
     for path in plots:
         print(f"plot: {path}")
-
-
-def _metrics(args: argparse.Namespace) -> list[str] | None:
-    """Return the metrics that the table is to show; None for those it always shows."""
-    from bfio.decode.metrics import METRICS
-
-    if args.metrics is not None:
-        names = [name.strip() for name in args.metrics.split(",") if name.strip()]
-        if not names:
-            raise InputError("--metrics", "none named", "name at least one, e.g. avg_imbalance")
-        for name in names:
-            METRICS.column(name)
-        return list(dict.fromkeys(names))
-    if args.arrivals == "timed":
-        return [name for name, _ in METRICS.columns(_TIMED_METRICS)]
-    return None
 
 
 def _write_plots(folder: Path, comparison: "Comparison") -> list[Path]:

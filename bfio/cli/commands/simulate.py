@@ -1,12 +1,19 @@
 """``bfio simulate``: one policy on one workload."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from bfio.cli import options
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.interrupt import orderly_interrupt
 from bfio.cli.output import print_json, print_table, progress_bar
 from bfio.common.number_text import number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bfio.common.metrics import MetricTable
+    from bfio.decode.metrics import RunPart
 
 _DESCRIPTION = """\
 Simulate one policy on the barrier-synchronised decode engine and print every metric, over the
@@ -25,6 +32,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy", required=True, metavar="NAME", help="a policy, or module:function of your own"
     )
+    options.add_metrics(parser, "all")
     options.add_simulation(parser)
 
 
@@ -36,6 +44,7 @@ def _run(args: argparse.Namespace) -> int:
     from bfio.decode.simulation import describe_run, simulate
 
     options.check_policies(args, [args.policy])
+    metrics = options.metrics_from(args)
     energy_model = options.energy_from(args)
     workload = options.workload_from(args)
     with progress_bar() as bar, orderly_interrupt() as stop:
@@ -52,20 +61,21 @@ def _run(args: argparse.Namespace) -> int:
         )
         bar.update(task, completed=run.completed)
         interrupted = stop()
-    document = describe_run(run, args.policy, energy_model) | {"interrupted": interrupted}
+    document = describe_run(run, args.policy, energy_model, metrics.table)
+    document["interrupted"] = interrupted
     if args.json:
         print_json(document | {"workload": dict(workload.provenance), "versions": versions()})
     else:
         print_sentences(settings(workload, run.cluster, [run.options]))
-        _print(document)
+        _print(document, metrics.table, args.metrics and metrics.shown)
         for remark in remarks(workload, [run]):
             print_sentences(remark)
     return INTERRUPTED if interrupted else DONE
 
 
-def _print(document: dict[str, object]) -> None:
-    from bfio.decode.metrics import METRICS
-
+def _print(
+    document: dict[str, object], table: "MetricTable[RunPart]", shown: "Sequence[str] | None"
+) -> None:
     steady = document["steady"]
     rows = [
         [
@@ -75,7 +85,8 @@ def _print(document: dict[str, object]) -> None:
             entry.unit,
             entry.description,
         ]
-        for entry in METRICS
+        for entry in table
+        if not shown or entry.name in shown
     ]
     print_table(
         f"{document['policy']}: {number(document['wall_s'])} s of simulation",  # type: ignore[arg-type]

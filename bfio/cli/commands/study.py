@@ -9,6 +9,7 @@ from bfio.cli.command import DONE, INTERRUPTED, NOTHING_FOUND, Command
 from bfio.cli.options import add_json
 from bfio.cli.output import print_json
 from formulations.errors import InputError
+from formulations.named_objects import found_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,6 +116,14 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--retry", action="store_true", help="compute rows without a result once more"
     )
     parser.add_argument("--logs", action="store_true", help="keep what rows print and solvers log")
+
+
+def _act(args: argparse.Namespace) -> int:
+    """Do what is asked; names of one's own start at the study file, if there is one."""
+    file = getattr(args, "file", "")
+    with found_from(Path(file).parent if file.endswith(".toml") else Path()):
+        status: int = args.act(args)
+        return status
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -317,5 +326,5 @@ COMMAND = Command(
     summary="run sweeps that survive interruption, and report them",
     description=_DESCRIPTION,
     add_arguments=_add_arguments,
-    run=lambda args: args.act(args),
+    run=_act,
 )

@@ -13,7 +13,6 @@ import bfio.decode.policies
 from bfio.common.engine_choice import Engine, is_worthwhile
 from bfio.common.kernel_groups import ensure_compiled, group_of, groups
 from bfio.common.metrics import exact_sum
-from bfio.common.users_code import load_object
 from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.greedy import one_of, serving
@@ -29,6 +28,7 @@ from bfio.decode.predictor import LengthSource
 from bfio.decode.predictor_registry import lengths_of
 from bfio.decode.run import Run
 from bfio.workloads.workload import Workload
+from formulations.named_objects import load_object
 
 #: Steps of the first chunk, and the time that later ones are meant to take [s].
 FIRST_CHUNK_STEPS = 100

@@ -21,7 +21,7 @@ from bfio.studies.row_parts.myopia_instance import (
     myopia_instance,
     myopia_plan,
 )
-from bfio.studies.row_parts.run_arguments import RunPlan, policy_digest, with_sources
+from bfio.studies.row_parts.run_arguments import RunPlan, with_sources
 from bfio.studies.row_parts.run_values import TIMINGS, run_solves, run_timings
 from formulations.hindsight_makespan import (
     MakespanObjective,
@@ -70,7 +70,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     criteria, run = criteria_of(given), myopia_plan(given, context)
     instance = myopia_instance(given, run)
     return Planned(
-        with_sources(instance_digest(instance), policy_digest(run.policy)),
+        with_sources(instance_digest(instance), *run.sources),
         partial(_compute, run, instance, criteria),
     )
 

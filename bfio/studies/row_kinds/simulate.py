@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from bfio.decode.own_metrics import chosen_metrics, named_metrics
 from bfio.decode.replay import run_violations
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
@@ -33,15 +35,21 @@ VALUES = descriptions(
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
-    run = run_plan(Arguments(arguments, ARGUMENTS), context)
+    given = Arguments(arguments, (*ARGUMENTS, "metrics"))
+    names = named_metrics(given.optional_text("metrics")) or []
+    run = replace(run_plan(given, context), metrics=tuple(names))
+    if names:
+        chosen_metrics(names, run.options.arrivals)
     return Planned(runs_digest(run), partial(_compute, run, context.want_log), run.draws)
 
 
 def _compute(plan: RunPlan, want_log: bool) -> RowResult:
     run = plan.run()
     solves = run_solves(run)
+    # Built-in metrics are measured anyway.
+    table = chosen_metrics(plan.metrics or None, plan.options.arrivals).table
     return RowResult(
-        values=run_values(run, plan.energy, plan.warm_up),
+        values=run_values(run, plan.energy, plan.warm_up, table),
         series=run_series(run),
         timings=run_timings(run),
         solves=solves.asked,

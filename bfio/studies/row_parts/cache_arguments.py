@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from bfio.common.import_closure import users_digest
 from bfio.common.options import names_of
+from bfio.common.users_digest import users_digest
 from bfio.kvcache.arrival_models import ArrivalModel
 from bfio.kvcache.look_ahead import LookAhead
 from bfio.kvcache.protection import BetaClearing
@@ -14,6 +14,7 @@ from bfio.kvcache.registry import build
 from bfio.studies.row_parts.arguments import Arguments
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem
+from formulations.named_objects import is_users
 
 #: Name and, apart from it, options of the online algorithm.
 ALGORITHM_ARGUMENTS = ("algorithm", *names_of(BetaClearing, LookAhead))
@@ -45,7 +46,7 @@ def algorithm_of(arguments: Arguments) -> str:
 def algorithm_digest(name: str) -> str:
     """Return a digest of the sources of a user's own algorithm, empty for a built-in one."""
     loaded = ":".join(part for part in name.split(":") if "=" not in part)
-    return users_digest(loaded) if ":" in loaded else ""
+    return users_digest(loaded) if is_users(loaded) else ""
 
 
 def convention_of(arguments: Arguments) -> Convention:

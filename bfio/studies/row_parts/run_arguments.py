@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bfio.common.engine_choice import Engine
-from bfio.common.import_closure import users_digest
 from bfio.common.options import from_mapping, names_of
+from bfio.common.users_digest import users_digest
 from bfio.decode import predictor_registry as predictors
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
@@ -29,6 +29,7 @@ from bfio.studies.row_parts.workload_arguments import (
 )
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
+from formulations.named_objects import is_users
 from formulations.problem_data import member
 
 MACHINE_ARGUMENTS = names_of(Cluster, EnergyModel)
@@ -62,6 +63,8 @@ class RunPlan:
         Steps at the beginning that the steady part leaves out.
     choice : WorkloadChoice
         The requests.
+    metrics : tuple of str
+        Metrics of users' own that are measured besides.
     """
 
     policy: str
@@ -72,11 +75,29 @@ class RunPlan:
     energy: EnergyModel
     warm_up: int
     choice: WorkloadChoice
+    metrics: tuple[str, ...] = ()
 
     @property
     def workload(self) -> Workload:
         """The requests."""
         return chosen_workload(self.choice)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Digests of the sources of a user's own policy, predictor and metrics; empty for others.
+
+        The version of the code that a row carries covers its kind only.
+        """
+        policy, _ = parse_policy(self.policy, self.policy_options)
+        predictor = str(self.options.predictor)
+        return tuple(
+            users_digest(name) if is_own(name) else ""
+            for name, is_own in (
+                (policy, is_users),
+                (predictor, predictors.is_own),
+                *((metric, is_users) for metric in self.metrics),
+            )
+        )
 
     @property
     def is_timed(self) -> bool:
@@ -167,7 +188,7 @@ def runs_digest(*plans: RunPlan) -> str:
         raise InputError(
             "argument arrivals", "the requests have no arrival times", 'use arrivals = "pool"'
         )
-    return with_sources(facts.digest, *(policy_digest(plan.policy) for plan in plans))
+    return with_sources(facts.digest, *(source for plan in plans for source in plan.sources))
 
 
 def with_sources(digest: str, *sources: str) -> str:
@@ -175,15 +196,6 @@ def with_sources(digest: str, *sources: str) -> str:
     if not any(sources):
         return digest
     return hashlib.sha256("".join((digest, *sources)).encode()).hexdigest()[:16]
-
-
-def policy_digest(policy: str) -> str:
-    """Return a digest of the sources of a user's own policy, empty for a built-in one.
-
-    The version of the code that a row carries covers its kind only.
-    """
-    name, _ = parse_policy(policy, PolicyOptions())
-    return users_digest(name) if ":" in name else ""
 
 
 def _options(arguments: Arguments, cluster: Cluster) -> RunOptions:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bfio.common.metrics import MetricTable
 from bfio.common.statistics import batch_means
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.metrics import METRICS, half_widths, measure, measure_steady
+from bfio.decode.metrics import METRICS, RunPart, half_widths, measure, measure_steady
 from bfio.decode.run import Run
 from bfio.studies.row import MAX_POINTS, Value
 from bfio.studies.row_kind import described_metrics, descriptions
@@ -30,7 +31,9 @@ class Solves:
     unproven: int
 
 
-def run_values(run: Run, energy: EnergyModel, warm_up: int = 0) -> dict[str, Value]:
+def run_values(
+    run: Run, energy: EnergyModel, warm_up: int = 0, table: MetricTable[RunPart] = METRICS
+) -> dict[str, Value]:
     """Return every metric of the whole run and of its steady part, with intervals of the latter.
 
     Parameters
@@ -41,6 +44,8 @@ def run_values(run: Run, energy: EnergyModel, warm_up: int = 0) -> dict[str, Val
         Constants of the energy metrics.
     warm_up : int
         Steps at the beginning that the steady part leaves out.
+    table : MetricTable
+        The metrics.
 
     Returns
     -------
@@ -49,10 +54,11 @@ def run_values(run: Run, energy: EnergyModel, warm_up: int = 0) -> dict[str, Val
         interval by batch means; ``is_drained``; ``proven_share`` of the steps solved.
     """
     solves = run_solves(run)
-    steady = measure_steady(run, energy, warm_up) or {entry.name: None for entry in METRICS}
+    no_part: dict[str, Value] = dict.fromkeys(entry.name for entry in table)
+    steady = measure_steady(run, energy, warm_up, table) or no_part
     widths = half_widths(run, run.steady_mask(warm_up))
     return {
-        **measure(run, energy),
+        **measure(run, energy, table),
         **{f"steady.{name}": value for name, value in steady.items()},
         **{f"steady.{name}.half_width": width for name, width in widths.items()},
         "is_drained": run.is_drained,

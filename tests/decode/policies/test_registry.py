@@ -110,7 +110,7 @@ def test_unknown_name_lists_known_ones_and_suggests() -> None:
     with pytest.raises(InputError, match="did you mean jsq-tokens") as caught:
         build("jsq-token")
     assert "br-h" in str(caught.value)
-    assert "module:function" in str(caught.value)
+    assert "module:NAME or FILE.py:NAME" in str(caught.value)
     with pytest.raises(InputError, match="zzzz: unknown policy; use one of"):
         build("zzzz")
 
@@ -162,7 +162,7 @@ def test_search_path_is_left_as_it_was() -> None:
         ("broken_bfio_policy:f", "importing it raised RuntimeError: no GPU here"),
         ("exiting_bfio_policy:f", "importing it raised SystemExit: 3"),
         ("needy_bfio_policy:f", "importing it raised ModuleNotFoundError: .*dependency_of_mine"),
-        (":f", "incomplete policy name; write module:function"),
+        (":f", "incomplete policy name; write module:NAME or path/to/file.py:NAME"),
         ("my_bfio_policies:", "incomplete policy name"),
     ],
 )

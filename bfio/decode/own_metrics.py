@@ -1,0 +1,125 @@
+"""Metrics of users' own beside the built-in ones: functions of a part of a run."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import TypeAlias, cast
+
+import numpy as np
+
+from bfio.common.metrics import Metric, MetricTable, Value
+from bfio.decode.metrics import METRICS, RunPart
+from bfio.decode.options import ArrivalMode
+from formulations.errors import InputError, use_one_of
+from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object, users_code
+
+#: The name of a metric, or a function of `RunPart`.
+ChosenMetric: TypeAlias = str | Callable[[RunPart], Value] | Metric[RunPart]
+#: What a table shows besides its usual columns if requests come at their arrival times.
+_TIMED = ("latency_mean_s", "latency_p95_s", "ttft_mean_s", "queueing_delay_mean_s")
+
+
+@dataclass(frozen=True)
+class MetricChoice:
+    """Which metrics are measured, and which of them a table shows.
+
+    Parameters
+    ----------
+    table : MetricTable
+        The built-in metrics and the user's own.
+    shown : tuple of str, optional
+        Those that a table shows; None for those that have a column.
+    """
+
+    table: MetricTable[RunPart] = METRICS
+    shown: tuple[str, ...] | None = None
+
+
+def chosen_metrics(
+    chosen: ChosenMetric | Sequence[ChosenMetric] | None, arrivals: ArrivalMode
+) -> MetricChoice:
+    """Return the metrics that a user has chosen; by default those that fit the arrivals.
+
+    Parameters
+    ----------
+    chosen : str, callable, or sequence of them, optional
+        Names, ``module:NAME``, ``FILE.py:NAME``, or functions of `RunPart`.
+    arrivals : ArrivalMode
+        With timed arrivals, latency, TTFT and queueing delay are shown by default.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or something is no metric.
+    """
+    if chosen is None:
+        timed = arrivals is ArrivalMode.TIMED
+        names = tuple(name for name, _ in METRICS.columns(_TIMED)) if timed else None
+        return MetricChoice(shown=names)
+    each = [chosen] if isinstance(chosen, str | Metric) or callable(chosen) else list(chosen)
+    if not each:
+        raise InputError("metrics", "none named", "name at least one, e.g. avg_imbalance")
+    own = {str(entry): metric for entry in each if (metric := _own(entry)) is not None}
+    names = tuple(own[str(entry)].name if str(entry) in own else str(entry) for entry in each)
+    return MetricChoice(extended(own.values()), tuple(dict.fromkeys(names)))
+
+
+def named_metrics(text: str | None) -> list[str] | None:
+    """Return the names that a text lists, separated by commas."""
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def extended(own: Iterable[Metric[RunPart]]) -> MetricTable[RunPart]:
+    """Return the table of metrics with some of users' own behind the built-in ones.
+
+    Raises
+    ------
+    InputError
+        If one has a name that another has, too.
+    """
+    added = list(own)
+    known = {metric.name for metric in METRICS}
+    for metric in added:
+        if metric.name in known:
+            raise InputError(f"metric {metric.name}", "there is one of that name", "rename yours")
+        known.add(metric.name)
+    return METRICS.extended(added) if added else METRICS
+
+
+def own_metric(name: str, function: Callable[[RunPart], Value]) -> Metric[RunPart]:
+    """Return a metric of a function of a user's own, its values checked.
+
+    Attributes ``unit`` and ``description`` say more of it; its docstring stands for the latter.
+    """
+
+    def compute(part: RunPart) -> Value:
+        where = f"metric {name}"
+        with users_code(where, remedy="mend the metric"):
+            value = function(part)
+        plain = value.item() if isinstance(value, np.generic) else value
+        is_number = isinstance(plain, int | float) and not isinstance(plain, bool)
+        if plain is not None and not (is_number and isfinite(plain)):
+            remedy = "return a number, or None where there is none"
+            raise InputError(where, f"returned {value!r:.40}", remedy)
+        return plain
+
+    lines = (getattr(function, "__doc__", None) or "a user's own").strip().splitlines()
+    description = getattr(function, "description", lines[0])
+    return Metric(name, str(getattr(function, "unit", "")), str(description), compute)
+
+
+def _own(chosen: ChosenMetric) -> Metric[RunPart] | None:
+    """Return the metric that is a user's own, None for the name of a built-in one."""
+    if isinstance(chosen, str) and not is_users(chosen):
+        if chosen not in {metric.name for metric in METRICS}:
+            remedy = use_one_of(chosen, [metric.name for metric in METRICS], OR_YOUR_OWN)
+            raise InputError("metrics", f"unknown metric {chosen!r}", remedy)
+        return None
+    where = chosen if isinstance(chosen, str) else "metrics"
+    found = load_object(chosen, "metric") if isinstance(chosen, str) else chosen
+    if isinstance(found, Metric):
+        return found
+    check_call(found, where, "part")
+    given = getattr(found, "__name__", type(found).__name__)
+    name = chosen.rpartition(":")[2] if isinstance(chosen, str) else given
+    return own_metric(name, cast("Callable[[RunPart], Value]", found))

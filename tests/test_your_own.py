@@ -1,0 +1,242 @@
+"""What users bring along, from files of their own: met as a user meets it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bfio
+from bfio.cli import main
+from bfio.studies.runner import plan, run_study
+from bfio.studies.study_file import read_study
+from formulations.backends import SolveLimits, backend
+from formulations.errors import InputError
+from formulations.results import BoundKind
+from formulations.step import StepProblem, StepProgram
+from proofs_checks.store import COUNTEREXAMPLES, RECORDED
+
+LOAD = bfio.synthetic("demo", 60, seed=1)
+CLUSTER = bfio.Cluster(workers=2, slots=4)
+PROBLEM = StepProblem.from_mapping(
+    {"capacity": [1, 1], "base": [[4], [2]], "contribution": [[2], [1]]}
+)
+_STUDY = """
+name = "own"
+question = "?"
+computes = "simulate"
+[fixed]
+synthetic = "demo"
+requests = 40
+workers = 2
+slots = 4
+policy = "plug/mine.py:policy"
+predictor = "plug/mine.py:Predictor"
+metrics = "plug/mine.py:metric"
+[[grid]]
+horizon = [2]
+"""
+_MINE = """
+import numpy as np
+def policy(state):
+    worker = int(state.free_slots.argmax())
+    return [worker] + [None] * (state.num_waiting - 1)
+policy.horizon = 2
+class Predictor:
+    def __init__(self, task): pass
+    def remaining(self, requests, ages, horizon): return np.full(len(requests), 2)
+def metric(part): return len(part.steps) + 0.5
+"""
+
+
+def test_a_study_finds_what_stands_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From any working directory; a change of the predictor makes another row."""
+    home, elsewhere = tmp_path / "study", tmp_path / "elsewhere"
+    (home / "plug").mkdir(parents=True)
+    elsewhere.mkdir()
+    (home / "plug" / "mine.py").write_text(_MINE)
+    (home / "study.toml").write_text(_STUDY)
+    monkeypatch.chdir(elsewhere)
+    study = read_study(home / "study.toml")
+    (row,) = run_study(study, tmp_path / "store").rows.values()
+    assert row.error == ""
+    assert row.values["metric"] == row.values["steps"] + 0.5  # type: ignore[operator]
+    (before,) = plan(study)
+    (home / "plug" / "mine.py").write_text(_MINE + "# changed\n")
+    (after,) = plan(study)
+    assert after.key != before.key
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("np.full(len(requests), 2.0)", r"shape \(\d+,\) and type float64; return \d+ integers"),
+        ("np.full(len(requests), np.nan)", "type float64"),
+        ("[1]", r"shape \(1,\)"),
+        ("None", "returned None"),
+        ("7", "returned 7"),
+        ("1 / 0", "raised ZeroDivisionError"),
+    ],
+)
+def test_a_predictor_is_checked(answer: str, words: str) -> None:
+    """What is no answer is an error, never a number."""
+    space: dict[str, object] = {"np": np}
+    body = f"def remaining(self, requests, ages, horizon): return {answer}"
+    exec(f"class Mine:\n    {body}", space)
+    with pytest.raises(InputError, match=f"predictor Mine: .*{words}"):
+        bfio.simulate(LOAD, "br-h", CLUSTER, predictor=space["Mine"]())  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("given", "meant"), [(-5, 1), (0, 1), (10**9, 21)])
+def test_steps_left_are_cut_to_the_window(given: int, meant: int) -> None:
+    """To 1..H+1, H = 20; a predictor needs neither name nor ``finished``."""
+
+    class Mine:
+        def __init__(self, steps: int) -> None:
+            self.steps = steps
+
+        def remaining(self, requests: object, ages: object, horizon: int) -> object:
+            return np.full(len(requests), self.steps)  # type: ignore[arg-type]
+
+    runs = [bfio.simulate(LOAD, "br-h", CLUSTER, predictor=Mine(k)) for k in (given, meant)]
+    assert runs[0].options.predictor == "Mine"
+    assert runs[0].worker.tolist() == runs[1].worker.tolist()
+
+
+def test_what_is_no_predictor_is_told() -> None:
+    """A class in place of its object, an object without the method."""
+    with pytest.raises(InputError, match="dict is a class; give an object of it"):
+        bfio.simulate(LOAD, "br-h", CLUSTER, predictor=dict)
+    with pytest.raises(InputError, match="has no method remaining; write remaining"):
+        bfio.simulate(LOAD, "br-h", CLUSTER, predictor=3)
+
+
+def test_metrics_are_functions_of_a_part() -> None:
+    """Their values stand beside the others; what is no number is an error."""
+
+    def peaks(part: object) -> int:
+        return len(part.steps)  # type: ignore[attr-defined]
+
+    compared = bfio.compare(LOAD, "fcfs", CLUSTER, pool=4, metrics=[peaks, "avg_gap"])
+    (document,) = compared.documents()
+    assert document["peaks"] == document["steps"]
+    assert "peaks" in compared._repr_html_()
+    peaks.__name__ = "avg_gap"
+    with pytest.raises(InputError, match="metric avg_gap: there is one of that name"):
+        bfio.compare(LOAD, "fcfs", CLUSTER, metrics=peaks)
+    with pytest.raises(InputError, match="unknown metric 'avg_gp'; did you mean avg_gap"):
+        bfio.compare(LOAD, "fcfs", CLUSTER, metrics="avg_gp")
+    bad = bfio.compare(LOAD, "fcfs", CLUSTER, metrics=lambda part: float("nan"))
+    with pytest.raises(InputError, match="returned nan; return a number, or None"):
+        bad.documents()
+
+
+def test_a_metric_that_fails_costs_no_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others are printed; then comes the line of the error."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.py").write_text("def metric(part): return 1 / 0\n")
+    command = ["compare", "--requests", "50", "--policies", "fcfs", "--no-plots"]
+    assert main([*command, "--metrics", "bad.py:metric"]) == 2
+    shown = capsys.readouterr()
+    assert "AvgImbalance" in shown.out
+    last = shown.err.splitlines()[-1]
+    assert last.startswith("error: metric metric: raised ZeroDivisionError: division by zero at ")
+
+
+_CLAIM = """
+from proofs_checks.claim import Claim, Kind, Mutation
+from proofs_checks.search import refute, examine
+from proofs_checks.claim import Defect
+def verify(data): return "negative" if data["n"] < 0 else None
+def check(context, *, least=-2):
+    numbers = range(least, 3)
+    printed = refute("printed", "some", numbers, verify, lambda n: {"n": n})
+    return printed, examine("corrected", "some", numbers, lambda n: n * n >= 0)
+def claim(name):
+    return Claim(id=name, source="s", title="t", statement="s", formula="f", hypotheses=(),
+    kind=Kind.COUNTEREXAMPLE, check=check, mutations=(Mutation("none below 0", least=0),),
+    correction="c", defect=Defect.RESULT, verify=verify)
+CLAIMS = [claim("mine.a"), claim("mine.b"), claim("mine.c"), claim("mine.d")]
+STOLEN, NUMBER = claim("balance.lemma1"), 3
+"""
+
+
+def test_claims_of_ones_own_are_recorded_beside_their_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Never inside the package; checks in other processes find them, too."""
+    inside = {path.name for folder in (RECORDED, COUNTEREXAMPLES) for path in folder.iterdir()}
+    file = tmp_path / "conjectures.py"
+    file.write_text(_CLAIM)
+    assert main(["check", str(file), "--record", "--jobs", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["claims"]
+    assert [claim["recorded"] for claim in found] == [["refuted", "holds"]] * 4
+    assert [claim["stored_counterexample"] for claim in found] == ["verified"] * 4
+    record = tmp_path / "conjectures_record"
+    assert {path.name for path in record.iterdir()} == {"counterexamples", "mine.json"}
+    after = {path.name for folder in (RECORDED, COUNTEREXAMPLES) for path in folder.iterdir()}
+    assert after == inside
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("STOLEN", "balance.lemma1 is a claim of this project; give yours another id"),
+        ("NUMBER", "a int is no claim; give a Claim or a sequence of them"),
+        ("CLAMS", "has no CLAMS; did you mean CLAIMS?"),
+    ],
+)
+def test_what_is_no_claim_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, words: str
+) -> None:
+    """In one line."""
+    (tmp_path / "conjectures.py").write_text(_CLAIM)
+    assert main(["check", f"{tmp_path}/conjectures.py:{name}"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("solve = 3", "has no method solve; write a class with a method solve"),
+        ("def solve(self, program): pass", r"cannot be called with \(program, limits, hint\)"),
+        ("def solve(self, program, limits, hint): return 5", "returned a int; return a"),
+        ("def solve(self, program, limits, hint): return 1 / 0", "raised ZeroDivisionError"),
+        ("def solve(self, p, l, h): return Outcome('ok', None, 0, None, 0.0)", "termination 'ok'"),
+        (
+            "def solve(self, p, l, h): return Outcome(T.OPTIMAL, [1.0], 0, None, 0.0)",
+            r"values of shape \(1,\); give \d+ finite numbers",
+        ),
+    ],
+)
+def test_a_backend_is_checked(tmp_path: Path, body: str, words: str) -> None:
+    """When it is named, and when it answers."""
+    file = tmp_path / "solver.py"
+    head = "from formulations.backends import Outcome\n"
+    head += "from formulations.results import Termination as T\n"
+    file.write_text(f"{head}class Mine:\n    {body}\n")
+    with pytest.raises(InputError, match=words):
+        bfio.solve_step(PROBLEM, method=f"{file}:Mine")
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"), [("", BoundKind.FLOAT), ("proves_integers = True", BoundKind.INTEGER)]
+)
+def test_a_bound_of_ones_own_is_a_proof_only_if_it_says_so(
+    tmp_path: Path, line: str, kind: BoundKind
+) -> None:
+    """Whatever the outcome calls it."""
+    file = tmp_path / "solver.py"
+    file.write_text(
+        "from formulations.backends import Outcome\n"
+        "from formulations.results import Termination as T, BoundKind as B\n"
+        f"class Mine:\n    {line}\n    def solve(self, program, limits, hint):\n"
+        "        return Outcome(T.OPTIMAL, None, 7, B.INTEGER, 0.0)\n"
+    )
+    outcome = backend(f"{file}:Mine").solve(StepProgram(PROBLEM), SolveLimits(), None)
+    assert (outcome.bound, outcome.bound_kind) == (7, kind)
