@@ -14,7 +14,6 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
-from bfio.decode.step_problem import step_problem
 from formulations.errors import InputError
 from formulations.step.problem import StepProblem
 
@@ -117,7 +116,7 @@ def harvested(wanted: Harvest) -> tuple[StepProblem, ...]:
             "ask for fewer",
         )
     states = [*collector.cold, *collector.warm]
-    return tuple(step_problem(state, horizon=LONGEST) for state in states)
+    return tuple(StepProblem.from_state(state, horizon=LONGEST) for state in states)
 
 
 class StepCollector:

@@ -108,8 +108,11 @@ def plot_folder(args: argparse.Namespace) -> Path | None:
     InputError
         If it cannot be made.
     """
-    if args.no_plots:
-        return None
+    return None if args.no_plots else output_folder(args)
+
+
+def output_folder(args: argparse.Namespace) -> Path:
+    """Return the folder ``--output``, made before any long work; see `plot_folder`."""
     folder = Path(args.output)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.simulation import simulate
-from bfio.decode.step_problem import step_problem
+from bfio.decode.worst_steps import WorstSteps
 from bfio.step.solve import solve_step
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
@@ -70,6 +70,11 @@ class StepRegret:
         return None if self.optimum is None else self.objective - self.optimum
 
     @property
+    def regret_at_most(self) -> int | None:
+        """Objective minus the bound: the regret if that is proven, None without a bound."""
+        return None if self.bound is None else self.objective - self.bound
+
+    @property
     def full_use_regret(self) -> int | None:
         """Objective minus the optimum with full use of slots; negative where refusing pays."""
         return None if self.full_use_optimum is None else self.objective - self.full_use_optimum
@@ -83,11 +88,13 @@ class GapObserver:
     method : str
         One of `PROVING_METHODS`.
     horizon, gamma, objective
-        The program; see `bfio.decode.step_problem.step_problem`.
+        The program; see `StepProblem.from_state`.
     time_limit : float, optional
         Limit of each solve [s], 1 by default; None for none.
     every : int
         Solve every ``every``-th decision.
+    keep : int
+        Problems to keep in ``worst``: those of the steps that may have the largest regret.
     on_solved : callable, optional
         Called with each row, for progress.
     """
@@ -101,6 +108,7 @@ class GapObserver:
         objective: Objective = Objective.IMBALANCE,
         time_limit: float | None = 1.0,
         every: int = 1,
+        keep: int = 0,
         on_solved: Callable[[StepRegret], None] | None = None,
     ) -> None:
         if method not in PROVING_METHODS:
@@ -110,6 +118,7 @@ class GapObserver:
                 f"use one of {', '.join(PROVING_METHODS)}",
             )
         self.rows: list[StepRegret] = []
+        self.worst: WorstSteps[StepRegret] = WorstSteps(keep)
         self.num_decisions = 0
         self._method, self._time_limit, self._every = method, time_limit, every
         self.horizon = horizon
@@ -125,7 +134,7 @@ class GapObserver:
         if (self.num_decisions - 1) % self._every:
             return
         admitted = sum(worker is not None for worker in view.decision)
-        problem = step_problem(
+        problem = StepProblem.from_state(
             view.state,
             horizon=self.horizon,
             gamma=self._gamma,
@@ -134,6 +143,7 @@ class GapObserver:
         )
         self._scale = problem.scale
         self.rows.append(self._row(view, problem, admitted))
+        self.worst.offer(self.rows[-1].regret_at_most, problem, view.decision, self.rows[-1])
         if self._on_solved is not None:
             self._on_solved(self.rows[-1])
 
@@ -223,9 +233,9 @@ class GapReport:
 
     def _unproven_regrets(self) -> list[int]:
         return [
-            row.objective - row.bound
+            row.regret_at_most
             for row in self.rows
-            if row.optimum is None and row.bound is not None
+            if row.optimum is None and row.regret_at_most is not None
         ]
 
     def _distribution(self, regrets: list[int]) -> dict[str, float | int | None]:

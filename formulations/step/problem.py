@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -29,7 +29,16 @@ MAX_OBJECTIVE = 2**62
 _MAX_COUNT = 10**12
 
 _REQUIRED_KEYS = ("capacity", "base", "contribution")
-_OPTIONAL_KEYS = ("discount", "objective", "token_capacity", "required", "token_time", "admit")
+#: ``provenance`` says where a problem comes from; it is not read.
+_OPTIONAL_KEYS = (
+    "discount",
+    "objective",
+    "token_capacity",
+    "required",
+    "token_time",
+    "admit",
+    "provenance",
+)
 
 
 class Objective(StrEnum):
@@ -38,6 +47,22 @@ class Objective(StrEnum):
     IMBALANCE = "imbalance"
     MAX_LOAD = "max-load"
     GAP = "gap"
+
+
+class StepState(Protocol):
+    """What of a policy's view of a step makes its program: `bfio.DecodeState` has it."""
+
+    @property
+    def free_slots(self) -> IntArray:
+        """Shape (G,): slots that can be filled."""
+
+    @property
+    def projected_loads(self) -> IntArray:
+        """Shape (G, H+1): loads without new admissions [tokens]."""
+
+    @property
+    def contributions(self) -> IntArray:
+        """Shape (N, H+1): load of each waiting request if admitted now [tokens]."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +187,43 @@ class StepProblem(ProblemData):
         else:
             per_step = peak - times.min(axis=0)
         return sum(w * int(value) for w, value in zip(self.weights, per_step, strict=True))
+
+    @classmethod
+    def from_state(
+        cls,
+        state: StepState,
+        *,
+        horizon: int = 0,
+        gamma: Fraction | int = 1,
+        objective: Objective = Objective.IMBALANCE,
+        admit: int | None = None,
+    ) -> Self:
+        """Return the step program (IO) of what a policy sees.
+
+        Parameters
+        ----------
+        state : StepState
+            The step: what a policy is called with, and ``view.state`` of an observer of a run.
+        horizon : int
+            ``H``; a state with fewer than ``H + 1`` columns shortens the window.
+        gamma : Fraction or int
+            Discount per look-ahead step, in (0, 1].
+        objective : Objective
+            What to minimise.
+        admit : int, optional
+            Exact number of requests to admit, by default all that fit.
+        """
+        columns = min(horizon + 1, state.projected_loads.shape[1])
+        weights, scale = geometric_weights(Fraction(gamma), columns)
+        return cls(
+            capacity=state.free_slots,
+            base=state.projected_loads[:, :columns],
+            contribution=state.contributions[:, :columns],
+            weights=weights,
+            scale=scale,
+            objective=objective,
+            admit=admit,
+        )
 
     @classmethod
     def from_mapping(cls, document: Any) -> Self:

@@ -10,9 +10,8 @@ from bfio.decode.gap import GapObserver, GapReport, StepRegret, measure_gap
 from bfio.decode.observers import StepView
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
-from bfio.decode.step_problem import step_problem
 from bfio.workloads import Workload, synthetic
-from formulations.step import solve_by_enumeration
+from formulations.step import StepProblem, solve_by_enumeration
 
 
 @st.composite
@@ -34,7 +33,7 @@ class _Enumerated:
         if view.state is None or view.decision is None:
             return
         admitted = sum(w is not None for w in view.decision)
-        problem = step_problem(view.state, admit=admitted)
+        problem = StepProblem.from_state(view.state, admit=admitted)
         best = solve_by_enumeration(problem).objective
         assert best is not None
         self.regrets.append(problem.objective_value(view.decision) - best)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bfio.cli import options
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.output import (
+    output_folder,
     plot_folder,
     print_json,
     print_table,
@@ -17,17 +18,23 @@ from bfio.common.number_text import number, percent
 
 if TYPE_CHECKING:
     from bfio.decode.gap import GapObserver, GapReport
+    from bfio.decode.options import RunOptions
     from bfio.workloads.workload import Workload
 
+#: Most steps that one run is asked for.
+_MOST_STEPS = 10_000
 _DESCRIPTION = """\
 Replay a policy and solve every step it decided to proven optimality. The regret of a step is what
 the decision costs minus the optimum over the same number of admitted requests, in tokens. Reports
 its distribution, the share of steps decided optimally and the worst step; steps whose optimum is
 not proven within --time-limit are counted apart, never dropped.
+--dump-steps K writes the K steps whose regret may be largest (objective minus bound, steps without
+a bound first, of equals the earliest) as problems that bfio solve reads, with their provenance.
 
   bfio gap --policy br-0
   bfio gap --policy fcfs --trace azure.csv.gz --requests 2000
   bfio gap --policy br-h --gap-horizon 20 --projection growing --every 10 --json
+  bfio gap --policy fcfs --dump-steps 3 --output steps
 """
 
 
@@ -43,7 +50,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--every", type=int, default=1, metavar="N", help="solve each N-th decision"
     )
-    group.add_argument("--output", default="out", metavar="DIR", help="folder of the histogram")
+    group.add_argument(
+        "--dump-steps",
+        type=int,
+        default=0,
+        metavar="K",
+        help="write the K steps of the largest possible regret, as problems for bfio solve",
+    )
+    group.add_argument(
+        "--output", default="out", metavar="DIR", help="folder of the histogram and the steps"
+    )
     group.add_argument("--no-plots", action="store_true", help="write no plot")
     options.add_simulation(parser)
 
@@ -54,6 +70,8 @@ def _run(args: argparse.Namespace) -> int:
     options.check_policies(args, [args.policy], ("gamma", "objective", "time_limit"))
     workload = options.workload_from(args)
     observer = _observer(args)
+    if args.dump_steps:
+        output_folder(args)
     status = DONE
     with progress_bar() as bar:
         task = bar.add_task(args.policy, total=len(workload))
@@ -63,7 +81,7 @@ def _run(args: argparse.Namespace) -> int:
             if not observer.rows:
                 raise
             status = INTERRUPTED
-    _show(args, workload, observer.report(), folder)
+    _show(args, workload, observer, folder)
     return status
 
 
@@ -80,6 +98,7 @@ def _observer(args: argparse.Namespace) -> "GapObserver":
         objective=Objective(policy_options.objective),
         time_limit=args.time_limit,
         every=integer(args.every, "--every", minimum=1),
+        keep=integer(args.dump_steps, "--dump-steps", maximum=_MOST_STEPS),
     )
 
 
@@ -103,9 +122,16 @@ def _replay(
 
 
 def _show(
-    args: argparse.Namespace, workload: "Workload", report: "GapReport", folder: Path | None
+    args: argparse.Namespace, workload: "Workload", observer: "GapObserver", folder: Path | None
 ) -> None:
+    from bfio.cli.tables import print_sentences
+    from bfio.decode.settings import settings, unused_arrivals
+
+    report = observer.report()
     document = report.to_mapping()
+    made = _made(args)
+    said = settings(workload, options.cluster_from(args), [made])
+    steps = _dumped(args, workload, observer, said)
     plots = []
     if folder is not None and report.regrets():
         plots = [_write_plot(folder, args.policy, report)]
@@ -113,23 +139,51 @@ def _show(
         from bfio.common.provenance import versions
 
         head = {"policy": args.policy, "method": args.method, "horizon": args.gap_horizon}
-        tail = {"workload": dict(workload.provenance), "plots": [str(p) for p in plots]}
+        tail: dict[str, Any] = {"workload": dict(workload.provenance), "dumped": steps}
+        tail["plots"] = [str(path) for path in plots]
         print_json(head | document | tail | {"versions": versions()})
         return
-    from bfio.cli.tables import print_sentences
-    from bfio.decode.engine import run_options
-    from bfio.decode.policy_parsing import parse_policy
-    from bfio.decode.policy_registry import build
-    from bfio.decode.settings import settings, unused_arrivals
-
-    name, chosen = parse_policy(args.policy, options.policy_options_from(args))
-    made = run_options(build(name, chosen), options.run_options_from(args))
-    print_sentences(settings(workload, options.cluster_from(args), [made]))
+    print_sentences(said)
     _print(args.policy, args.gap_horizon, document)
     for remark in unused_arrivals(workload, made):
         print_sentences(remark)
     for path in plots:
         print(f"plot: {path}")
+    for step in steps:
+        print(f"step {step['step']}, regret at most {_regret(step, report.scale)}: {step['file']}")
+
+
+def _regret(step: dict[str, Any], scale: int) -> str:
+    at_most = step["regret_at_most"]
+    return "unknown" if at_most is None else f"{number(at_most / scale)} tokens"
+
+
+def _made(args: argparse.Namespace) -> "RunOptions":
+    """Return how the run was made, what the policy asks for included."""
+    from bfio.decode.engine import run_options
+    from bfio.decode.policy_parsing import parse_policy
+    from bfio.decode.policy_registry import build
+
+    name, chosen = parse_policy(args.policy, options.policy_options_from(args))
+    return run_options(build(name, chosen), options.run_options_from(args))
+
+
+def _dumped(
+    args: argparse.Namespace, workload: "Workload", observer: "GapObserver", said: str
+) -> list[dict[str, object]]:
+    """Write the steps that were asked for."""
+    from bfio.cli.step_files import write_steps
+    from bfio.decode.worst_steps import RULE
+
+    origin = {
+        "policy": args.policy,
+        "settings": said,
+        "workload": dict(workload.provenance),
+        "gap_horizon": observer.horizon,
+        "every": args.every,
+        "rule": RULE,
+    }
+    return write_steps(Path(args.output), observer.worst, origin)
 
 
 def _window(horizon: int) -> str:

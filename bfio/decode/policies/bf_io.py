@@ -7,7 +7,6 @@ from time import perf_counter
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
-from bfio.decode.step_problem import step_problem
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage_step
 from formulations.results import TieRule
 from formulations.step.check import violations
@@ -47,7 +46,7 @@ class BFIO:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by a minimiser of the program of this step."""
-        problem = step_problem(
+        problem = StepProblem.from_state(
             state, horizon=self.horizon, gamma=self._gamma, objective=self._objective
         )
         start = two_stage_step(problem, self._hint)
