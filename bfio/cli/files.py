@@ -45,8 +45,10 @@ def read_text(name: str) -> str:
     Raises
     ------
     InputError
-        If it cannot be read, is a pipe, is too large or not UTF-8.
+        If it has no name, cannot be read, is a pipe, is too large or not UTF-8.
     """
+    if not name:
+        raise InputError("command line", "the name of a file is empty", "name a file")
     try:
         data = sys.stdin.buffer.read(_MAX_BYTES + 1) if name == "-" else _bytes(Path(name))
     except FileNotFoundError:

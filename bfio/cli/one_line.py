@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from bfio.cli.command import BAD_INPUT
 
@@ -14,6 +14,12 @@ class OneLineParser(argparse.ArgumentParser):
         """Print one line and leave with status 2."""
         told = f"error: command line: {one_line(message)}; see {self.prog} --help\n"
         self.exit(BAD_INPUT, told)
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Refuse ``--option=--``, of which argparse would make an empty list."""
+        if action.option_strings and arg_strings == ["--"]:
+            raise argparse.ArgumentError(action, "expected one argument")
+        return super()._get_values(action, arg_strings)
 
 
 def say(line: str) -> None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bfio.common.import_closure import ROOT
 from bfio.common.kernels import cache_folders, is_compiled
+from bfio.common.processes import interrupts_blocked
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -166,12 +167,13 @@ class _Compiling:
         self._names = [group.name for group in groups]
         # A file, not a pipe: nobody reads while the process runs.
         self._said = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (closed on exit)
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _COMPILE, *self._names],
-            stdin=subprocess.DEVNULL,
-            stdout=self._said,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT)])},
-        )
+        with interrupts_blocked():
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _COMPILE, *self._names],
+                stdin=subprocess.DEVNULL,
+                stdout=self._said,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT)])},
+            )
 
     def has_ended(self) -> bool:
         """Whether it has; a failure is an error."""

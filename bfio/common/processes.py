@@ -46,7 +46,7 @@ def in_processes(
     most = min(jobs, max(1, len(items)))
     pool = ProcessPoolExecutor(most, get_context("spawn"), _begin, (function,))
     try:
-        with _interrupts_blocked(), _without_main():
+        with interrupts_blocked(), _without_main():
             # Not `map`: it cancels what is left, and a pool whose processes ended stumbles on it.
             results = [pool.submit(_call, item) for item in items]
         for result in results:
@@ -89,7 +89,7 @@ def _end_with(parent: Any) -> None:
 
 
 @contextmanager
-def _interrupts_blocked() -> Iterator[None]:
+def interrupts_blocked() -> Iterator[None]:
     """Keep Ctrl-C from the processes started meanwhile: the parent alone decides what to do."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

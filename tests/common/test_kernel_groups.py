@@ -31,9 +31,15 @@ def warm_up():
 def fail():
     raise ValueError("no such luck")
 
+def interrupted():
+    import os, signal
+    os.kill(os.getpid(), signal.SIGINT)
+    twice(1)
+
 GROUPS = (
     KernelGroup("users", ("users_kernels",), "users_kernels:warm_up", 1),
     KernelGroup("failing", ("users_kernels",), "users_kernels:fail", 1),
+    KernelGroup("interrupted", ("users_kernels",), "users_kernels:interrupted", 1),
 )
 """
 _USE = """\
@@ -110,6 +116,13 @@ def test_a_failure_is_told(folder: Path) -> None:
     done = python(folder, code)
     assert done.stdout == "kernels failing: cannot be compiled; see the messages above\n"
     assert "no such luck" in done.stderr
+
+
+def test_an_interrupt_is_the_business_of_the_process_that_waits(folder: Path) -> None:
+    """Ctrl-C reaches those that compile as well; they leave no traceback, and end with it."""
+    code = "from bfio.common.kernel_groups import *\ncompile_groups([groups()['interrupted']])"
+    done = python(folder, code)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_group_that_fails_is_left_to_the_first_call(folder: Path) -> None:
