@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from benchmarks.compare_table import measure_table
 from benchmarks.readme import write_all
 from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED
 from bfio.cli.one_line import OneLineParser, say
@@ -55,6 +56,10 @@ def _parser() -> argparse.ArgumentParser:
     chooser.add_parser(
         "readme", help="write the tables of all READMEs anew, from the results beside them"
     ).set_defaults(act=_readme)
+    compared = chooser.add_parser("compare", help="measure the table of the README anew")
+    compared.set_defaults(act=_compare)
+    compared.add_argument("--data", type=Path, metavar="DIR", default=ROOT.parent / "shared" / "data",
+                          help="trace files (%(default)s)")  # fmt: skip
     for name, act, text in (
         ("run", _run, "measure rows; those already there are skipped"),
         ("report", _report, "report the same rows: tables here, one HTML page in the folder"),
@@ -90,6 +95,12 @@ def _list(args: argparse.Namespace) -> int:
 
 def _readme(args: argparse.Namespace) -> int:
     del args
+    write_all()
+    return DONE
+
+
+def _compare(args: argparse.Namespace) -> int:
+    print(measure_table(args.data))
     write_all()
     return DONE
 

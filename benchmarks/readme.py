@@ -1,8 +1,9 @@
 """Tables of READMEs, made of the results that are committed beside them.
 
 A result file is either what ``bfio study report FILE.toml --format csv`` writes, beside its study
-file, or a plain table: one line per line, shown as it is but for its column ``commit``, which says
-by which code it was measured. ``python -m benchmarks readme`` writes all tables anew.
+file or in the folder below it, or a plain table: one line per line, shown as it is but for its
+column ``commit``, which says by which code it was measured. ``python -m benchmarks readme`` writes
+all tables anew.
 """
 
 import csv
@@ -18,11 +19,24 @@ from bfio.studies.study_file import read_study
 COMMIT = "commit"
 
 
+#: What the README and pages of the project are made of.
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = ("README.md", "docs/commands.md", "docs/findings.md", "docs/performance.md")
+
+
 def documents() -> Iterator[tuple[Path, Path]]:
-    """Yield every document with tables, and the folder of its results."""
-    yield ROOT / "README.md", ROOT / "benchmarks" / "results"
+    """Yield every document with numbers, and the folder of its results."""
+    for page in PAGES:
+        yield ROOT / page, RESULTS
     for path in sorted((ROOT / "benchmarks" / "studies").glob("*/README.md")):
         yield path, path.parent
+
+
+def study_of(results: Path) -> Path | None:
+    """Return the study file of a result file; None if it is a plain table."""
+    name = results.with_suffix(".toml").name
+    places = (results.parent / name, results.parents[1] / name)
+    return next((place for place in places if place.is_file()), None)
 
 
 def tables_of(folder: Path) -> dict[str, str]:
@@ -35,8 +49,8 @@ def tables_of(folder: Path) -> dict[str, str]:
     """
     tables: dict[str, str] = {}
     for path in sorted(folder.glob("*.csv")):
-        study = path.with_suffix(".toml")
-        if study.is_file():
+        study = study_of(path)
+        if study is not None:
             tables |= markdown_tables(read_study(study), read_records(path))
         else:
             tables[path.stem] = plain_table(path)

@@ -25,10 +25,11 @@ from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
-from formulations.backends import SolveLimits
+from formulations.backends import Outcome, SolveLimits
 from formulations.backends.highs import Highs
 from formulations.errors import InputError, use_one_of
 from formulations.results import BoundKind, Termination
+from formulations.standard_form import StandardForm
 from formulations.step.certificate import Certificate, certified_bound
 from formulations.step.check import violations
 from formulations.step.problem import StepProblem
@@ -222,14 +223,65 @@ def _highs(problem: StepProblem, time_limit: float, seed: int) -> Answer:
     outcome = Highs(challenge=False).solve(
         StepProgram(problem), SolveLimits(time_limit, seed), None
     )
-    whole_s = time.perf_counter() - began
+    return _alone(problem, outcome, time.perf_counter() - began)
+
+
+def _scip(problem: StepProblem, time_limit: float, seed: int) -> Answer:
+    """SCIP alone, on the matrix that HiGHS gets."""
+    began = time.perf_counter()
+    model, variables = _scip_model(StepProgram(problem).write())
+    model.setParam("limits/time", time_limit)
+    model.setParam("randomization/randomseedshift", seed)
+    solving = time.perf_counter()
+    model.optimize()
+    seconds = time.perf_counter() - solving
+    is_done = model.getStatus() == "optimal"
+    values = [model.getVal(x) for x in variables] if model.getNSols() else None
+    outcome = Outcome(
+        termination=Termination.OPTIMAL if is_done else Termination.TIME_LIMIT,
+        values=None if values is None else np.array(values),
+        bound=None,
+        bound_kind=BoundKind.FLOAT,
+        seconds=seconds,
+        details={},
+    )
+    return _alone(problem, outcome, time.perf_counter() - began)
+
+
+def _scip_model(form: StandardForm) -> tuple[Any, list[Any]]:
+    """Return a model of SCIP's, its tolerances and gaps as they come, and its variables."""
+    from pyscipopt import Model, quicksum
+
+    model = Model()
+    model.hideOutput()
+    columns = zip(form.integral, form.lower, form.upper, form.objective, strict=True)
+    variables = [
+        model.addVar(vtype="I" if integral else "C", lb=lower, ub=upper, obj=cost)
+        for integral, lower, upper, cost in columns
+    ]
+    matrix = form.matrix.tocsr()
+    for row, (lower, upper) in enumerate(zip(form.row_lower, form.row_upper, strict=True)):
+        entries = range(matrix.indptr[row], matrix.indptr[row + 1])
+        total = quicksum(matrix.data[k] * variables[matrix.indices[k]] for k in entries)
+        if lower == upper:
+            model.addCons(total == lower)
+            continue
+        if np.isfinite(lower):
+            model.addCons(total >= lower)
+        if np.isfinite(upper):
+            model.addCons(total <= upper)
+    return model, variables
+
+
+def _alone(problem: StepProblem, outcome: Outcome, whole_s: float) -> Answer:
+    """Read the answer of a solver of floats that was run on the matrix."""
     claims = outcome.termination is Termination.OPTIMAL
     assignment = bound = None
     if outcome.values is not None:
         cells = problem.num_requests * problem.num_workers
         chosen = outcome.values[:cells].reshape(-1, problem.num_workers)
         assignment = tuple(int(row.argmax()) if row.max() > 0.5 else None for row in chosen)
-        bound = assess(problem, assignment, method="highs").bound
+        bound = assess(problem, assignment, method="alone").bound
     return Answer(
         assignment=assignment,
         bound=bound,
@@ -249,6 +301,7 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
         "cp-sat": partial(_by_backend, backend="cp-sat"),
         "highs": _highs,
         "highs-challenged": partial(_by_backend, backend="highs"),
+        "scip": _scip,
     }
 )
 

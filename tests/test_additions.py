@@ -63,12 +63,12 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
             added = (folder / model).with_name("dropped_in.py")
             added.write_text(text.replace(name, '"dropped_in"'), encoding="utf-8")
         else:
-            (folder / model).write_text(_claim_of_the_readme(), encoding="utf-8")
+            (folder / model).write_text(_claim_of_the_docs(), encoding="utf-8")
     return folder
 
 
-def _claim_of_the_readme() -> str:
-    (claim,) = CLAIM.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+def _claim_of_the_docs() -> str:
+    (claim,) = CLAIM.findall((ROOT / "docs" / "commands.md").read_text(encoding="utf-8"))
     return str(claim).replace('"own.maximum"', '"own.dropped"')
 
 

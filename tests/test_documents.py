@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.places import ROOT
+from tests.places import DOCS, ROOT
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+_MARK = "<!-- run -->"
 _BLOCK = re.compile(r"(?:<!-- (file: \S+|run) -->\n)?```(\w+)\n(.*?)```", re.DOTALL)
 
 
@@ -47,13 +48,23 @@ def _run_page(page: Path, folder: Path) -> int:
 
 def test_the_readme_runs_as_written(tmp_path: Path) -> None:
     """Its files are written and its marked blocks run, in order, in an empty folder."""
-    assert _run_page(ROOT / "README.md", tmp_path) == 6
+    assert _run_page(ROOT / "README.md", tmp_path) == 3
+    assert (ROOT / "README.md").read_text().count(_MARK) == 3
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.parent.name == "docs"], ids=str)
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
     """In order, their assertions included."""
-    _run_page(page, tmp_path)
+    assert _run_page(page, tmp_path) == page.read_text().count(_MARK)
+
+
+def test_every_page_is_in_the_index() -> None:
+    """The index names each page once; the site's tree is made of it."""
+    index = (DOCS / "index.md").read_text()
+    listed = re.findall(r"^\| \[[^\]]*\]\(([^)]*)\) \|", index, re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"index.md"}
+    assert pages == {link for link in listed if not link.startswith("..")}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

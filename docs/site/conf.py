@@ -15,7 +15,7 @@ from bfio.version import __version__
 sys.path.insert(0, str(Path(__file__).parent))
 
 project = "bfio"
-author = "the bfio contributors"
+author = "the bfio authors"
 project_copyright = author
 release = version = __version__
 language = "en"

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.readme import study_of
 from bfio.studies.report.markdown import Record, read_records
 from bfio.studies.report.statistics import power_law
 from tests.places import STUDIES
@@ -157,7 +158,7 @@ def names_for(folder: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> Results | Cells:
-    return Results(path) if path.with_suffix(".toml").is_file() else Cells(path)
+    return Cells(path) if study_of(path) is None else Results(path)
 
 
 def _sentence(text: str, expressions: list[str], names: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bfio.cli.command import commands
+from bfio.cli.commands import demo
 from bfio.common.kernel_groups import groups
 from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S
 from bfio.decode.machine.whole_run import is_ready
@@ -154,6 +155,23 @@ def test_the_demo_explains_itself(bfio: Bfio) -> None:
     out = bfio("demo", *SMALL, "--no-plots").out
     assert "lockstep" in out
     assert "How to read it" in out
+
+
+@pytest.mark.parametrize(
+    ("program", "folders", "typed"),
+    [("bin/bfio", "bin", "bfio"), ("bin/bfio", "", "bin/bfio"), ("bfio/__main__.py", "bin", None)],
+)
+def test_what_the_demo_says_to_type_works(
+    program: str, folders: str, typed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name alone only where the shell finds this very program by it."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "bfio").touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", folders and str(tmp_path / folders))
+    monkeypatch.setattr(sys, "argv", [program])
+    assert demo.called() == (typed or f"{sys.executable} -m bfio")
+    assert f"  {demo.called()} gap --policy br-0 " in demo.next_steps()
 
 
 def test_results_survive_an_interrupt(

@@ -1,6 +1,9 @@
 """``bfio demo``: the main job on an embedded default, explained."""
 
 import argparse
+import shutil
+import sys
+from pathlib import Path
 
 from bfio.cli.command import Command
 from bfio.cli.commands import compare
@@ -27,11 +30,32 @@ How to read it: AvgImbalance is the load the workers lack, in tokens, to be as f
 one, and ÷ how many times less that is than under fcfs; idle is how far the average worker's load
 is below the fullest one's; barrier is the share of worker time spent waiting for the fullest. Less
 imbalance makes shorter steps: more tokens per second, less time per token (TPOT).
-
-Next:  bfio compare --trace FILE         the same on a trace of yours
-       bfio gap --policy br-0            how far the heuristic is from each step's optimum
-       bfio COMMAND --help               everything else
 """
+#: What to type next after the name of the program, and what for.
+_NEXT = (
+    ("compare --trace FILE", "the same on a trace of yours"),
+    ("gap --policy br-0", "how far the heuristic is from each step's optimum"),
+    ("doctor", "versions, solvers, whether all parts work"),
+    ("COMMAND --help", "everything else"),
+)
+
+
+def called() -> str:
+    """Return what to type for this program: its path, unless the shell finds it by its name."""
+    program = Path(sys.argv[0])
+    if program.name != "bfio":
+        return f"{sys.executable} -m bfio"
+    found = shutil.which("bfio")
+    is_found = found is not None and Path(found).resolve() == program.resolve()
+    return "bfio" if is_found else str(program)
+
+
+def next_steps() -> str:
+    """Return the commands to try next, as they work here."""
+    typed = [(f"{called()} {arguments}", purpose) for arguments, purpose in _NEXT]
+    width = max(len(command) for command, _ in typed)
+    lines = [f"  {command:{width}}  {purpose}" for command, purpose in typed]
+    return "\n".join(["Next:", *lines])
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +69,7 @@ def _run(args: argparse.Namespace) -> int:
     print(_INTRODUCTION)
     status = compare.run_and_show(args)
     print(_MEANING)
+    print(next_steps())
     return status
 
 

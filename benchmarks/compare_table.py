@@ -1,0 +1,56 @@
+"""The table of the README: three policies on two traces, measured anew by one command."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import bfio
+from benchmarks.readme import COMMIT, RESULTS
+from bfio.common.provenance import commit
+
+POLICIES = ("fcfs", "br-0", "bf-io")
+#: How a trace is called in the table, and its file.
+TRACES = {
+    "Azure 2023 conversation": "azure_conv_2023.csv.gz",
+    "BurstGPT (4,800 requests)": "bfio_burstgpt_8000_untimed.csv.gz",
+}
+_POOL = 64
+_HEADER = (
+    f"16 workers x 72 slots, pool {_POOL}, steady part",
+    "AvgImbalance [tokens]", "÷ fcfs", "idle", "tokens/s", "TPOT [ms]", "steps proven", COMMIT,
+)  # fmt: skip
+
+
+def measure_table(folder: Path) -> Path:
+    """Measure all lines with the traces of a folder and write them beside the other results."""
+    path = RESULTS / "compare.csv"
+    lines = list(_lines(folder))
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([_HEADER, *lines])
+    return path
+
+
+def _lines(folder: Path) -> Iterator[list[str]]:
+    for trace, file in TRACES.items():
+        workload = bfio.read_trace(folder / file)
+        found = bfio.compare(workload, POLICIES, bfio.Cluster(workers=16, slots=72), pool=_POOL)
+        documents = found.documents()
+        first = documents[0]["steady"]["avg_imbalance"]
+        for policy, document in zip(POLICIES, documents, strict=True):
+            name = f"{trace}: `{policy}`" if document is documents[0] else f"`{policy}`"
+            yield [name, *_cells(document, first), (commit() or "unknown")[:7]]
+
+
+def _cells(document: Mapping[str, Any], baseline: float) -> list[str]:
+    steady, counts = document["steady"], document.get("statistics") or {}
+    ratio = baseline / steady["avg_imbalance"]
+    proven = f"{100 * counts['proven_steps'] / counts['steps']:.1f} %" if counts else ""
+    return [
+        f"{steady['avg_imbalance']:,.0f}",
+        "1" if ratio == 1 else f"{ratio:.1f}",
+        f"{100 * steady['idle_fraction']:.1f} %",
+        f"{steady['throughput_tokens_per_s']:,.0f}",
+        f"{1000 * steady['tpot_mean_s']:.2f}",
+        proven,
+    ]
