@@ -30,6 +30,8 @@ from formulations.errors import InputError, did_you_mean
 #: Exit status if rows failed, or contradict each other.
 ROWS_FAILED = 1
 FILES = Path(__file__).parent
+#: Trace cuts, where they lie beside the checkout.
+_DATA = ROOT.parent / "shared" / "data"
 #: One run gives so many warm steps before the next run is needed.
 _RUNS = 10
 _DESCRIPTION = "Measure speeds as rows of studies, and report them; see benchmarks/README.md."
@@ -58,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     ).set_defaults(act=_readme)
     compared = chooser.add_parser("compare", help="measure the table of the README anew")
     compared.set_defaults(act=_compare)
-    compared.add_argument("--data", type=Path, metavar="DIR", default=ROOT.parent / "shared" / "data",
+    compared.add_argument("--data", type=Path, metavar="DIR", default=_DATA,
                           help="trace files (%(default)s)")  # fmt: skip
     for name, act, text in (
         ("run", _run, "measure rows; those already there are skipped"),
