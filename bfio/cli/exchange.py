@@ -59,7 +59,7 @@ def exchange(
     from formulations.exchange.judge import exact_program
 
     if args.read_solution is not None:
-        return _read(args, program, details)
+        return _read(args, program, command, details)
     return write_program(
         args,
         exact_program(program),
@@ -145,6 +145,7 @@ def read_solution(name: str) -> "SolutionFile":
 def _read(
     args: argparse.Namespace,
     program: "Formulation[Any, Any, Any]",
+    command: str,
     details: Mapping[str, object],
 ) -> int:
     from formulations.exchange.judge import judge
@@ -168,6 +169,8 @@ def _read(
         print_json(answer)
     else:
         print("\n".join(_lines(args.read_solution, file, answer, result)))
+        if status == "feasible, unproven":
+            print(f"bfio {command} {args.file} looks for a proof")
     return DONE if is_feasible else NOTHING_FOUND
 
 

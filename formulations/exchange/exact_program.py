@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations.arrays import IntArray
+from formulations.arrays import FloatArray, IntArray
 from formulations.errors import CapabilityError
 from formulations.exchange.names import file_name
 from formulations.linear.exact_linear import ExactLinear
@@ -118,7 +118,7 @@ def of_form(form: StandardForm, scale: int = 1) -> ExactProgram:
         constant=constant,
         starts=np.asarray(form.matrix.indptr),
         places=np.asarray(form.matrix.indices),
-        entries=np.array(_whole(form.matrix.data), dtype=np.int64),
+        entries=_checked_whole(form.matrix.data).astype(np.int64),
         row_lower=_sides(form.row_lower),
         row_upper=_sides(form.row_upper),
         lower=_sides(form.lower),
@@ -190,13 +190,17 @@ def _scaled(row: Any, bound: Fraction) -> tuple[dict[int, int], int, Fraction]:
     return {j: int(a * factor) for j, a in row.items()}, int(bound * factor), factor
 
 
-def _whole(values: Any) -> list[int]:
+def _checked_whole(values: FloatArray) -> FloatArray:
     if (values % 1 != 0).any():
         raise CapabilityError("program", "it has fractions", "state it in whole numbers")
-    return [int(value) for value in values.tolist()]
+    return values
 
 
-def _sides(values: Any) -> tuple[Side, ...]:
+def _whole(values: FloatArray) -> list[int]:
+    return [int(value) for value in _checked_whole(values).tolist()]
+
+
+def _sides(values: FloatArray) -> tuple[Side, ...]:
     finite = np.isfinite(values).tolist()
     numbers = np.where(np.isfinite(values), values, 0)
     return tuple(

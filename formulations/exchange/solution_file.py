@@ -121,7 +121,7 @@ def _highs_raw(text: str) -> SolutionFile:
         if line.startswith(("# Rows", "# Dual", "# Basis")):
             break
         if line.startswith("Objective "):
-            claimed = line.split()[1]
+            claimed = line.removeprefix("Objective ").strip() or None
         elif line.strip() and not line.startswith("#"):
             pairs.append((number, *_pair(number, line)))
     return SolutionFile("highs-raw", _values(pairs), claimed, status)
@@ -177,7 +177,8 @@ def _cplex(text: str) -> SolutionFile:
     """Read the XML, in which declarations of types and entities are refused unread."""
     solutions, header = 0, {}
     pairs: list[tuple[int, str, str]] = []
-    parser = expat.ParserCreate()
+    # The text is decoded already, whatever encoding it declares.
+    parser = expat.ParserCreate("utf-8")
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal solutions

@@ -8,6 +8,8 @@ not. The bytes depend on program and comments only.
 
 from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
+
 from formulations.exchange.exact_program import ExactProgram
 
 #: The variable that carries the objective's constant: it is fixed to 1.
@@ -136,12 +138,15 @@ def _mps_lines(program: ExactProgram, comments: Iterable[str]) -> Iterator[str]:
 
 
 def _mps_columns(program: ExactProgram) -> Iterator[str]:
-    by_column: list[list[tuple[int, int]]] = [[] for _ in program.column_names]
-    for r in range(len(program.row_names)):
-        for j, a in program.terms(r):
-            by_column[j].append((r, a))
+    rows = np.repeat(np.arange(len(program.row_names)), np.diff(program.starts))
+    order = np.argsort(program.places, kind="stable")
+    ends = np.bincount(program.places, minlength=len(program.column_names)).cumsum().tolist()
     among_integers = False
-    for j, (name, column) in enumerate(zip(program.column_names, by_column, strict=True)):
+    for j, (name, begin, end) in enumerate(
+        zip(program.column_names, [0, *ends], ends, strict=False)
+    ):
+        among = order[begin:end]
+        column = list(zip(rows[among].tolist(), program.entries[among].tolist(), strict=True))
         if program.integral[j] is not among_integers:
             among_integers = not among_integers
             yield f" MARKER 'MARKER' '{'INTORG' if among_integers else 'INTEND'}'"

@@ -32,6 +32,7 @@ FILE is JSON ("-" reads stdin); rates and times are exact: numbers, or strings s
 
   bfio fluid load.json
   bfio fluid load.json --objective decode --json
+  bfio fluid load.json --write load.lp                    (docs/exchange.md)
   bfio fluid load.json --nested --horizon 4000 --probability 0.05
 
 feasible: the equilibrium of the whole load fits the memory. Otherwise, or if the load d1*(work per

@@ -33,6 +33,7 @@ FILE is JSON ("-" reads stdin):
 
   bfio hindsight requests.json --time-limit 60
   bfio hindsight requests.json --algorithm mc-sf --json
+  bfio hindsight requests.json --write requests.lp        (docs/exchange.md)
 
 Without --algorithm the answer is an interval [bound, objective], "optimal" if both meet. exact is
 our own method; cp-sat, highs and pyomo[:SOLVER] solve the integer program (HiGHS and Pyomo prove

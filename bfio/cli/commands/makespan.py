@@ -28,6 +28,7 @@ FILE is JSON ("-" reads stdin):
 
   bfio makespan requests.json --time-limit 60
   bfio makespan requests.json --objective imbalance --json
+  bfio makespan requests.json --write requests.mps        (docs/exchange.md)
 
 objectives: wall-clock, sum of the lengths of all steps in which something runs; imbalance, sum of
 (largest load - load) over workers and steps; latency, sum of completion minus arrival in steps.

@@ -31,6 +31,7 @@ optional besides: "token_capacity" (per worker), "required" (true per request th
 
   bfio solve step.json
   bfio solve step.json --method cp-sat --time-limit 10 --json
+  bfio solve step.json --write step.lp                    (docs/exchange.md)
 
 "optimal" means proven in integers. HiGHS and Pyomo solvers bound in floating point, so their
 answers are "feasible" unless a combinatorial bound happens to prove them.

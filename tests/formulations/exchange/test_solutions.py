@@ -1,6 +1,7 @@
 """Solution files of every format are read, and only what they hold is believed."""
 
 from fractions import Fraction
+from random import Random
 
 import pytest
 
@@ -116,6 +117,67 @@ def test_every_format_is_known_by_its_content(name: str) -> None:
     assert judged.result.solution == (1, 0)
     assert judged.result.objective == judged.file_objective == 6
     assert judged.notes == ()
+
+
+_MUTATIONS = (
+    "x(0,0)", "nan", "1e99", "-", "<", "\n", "&a;", "<!ENTITY", "\0", "constant 1", "Columns",
+    "objective value:", "# Rows", "9" * 50, "(obj:1)", "Model status", "**", "1", "2", "0",
+)  # fmt: skip
+
+
+def _mutated(text: str, rng: Random) -> str:
+    for _ in range(rng.randint(1, 6)):
+        at, kind = rng.randrange(len(text) + 1), rng.random()
+        if kind < 0.5:
+            text = text[:at] + rng.choice(_MUTATIONS) + text[at + rng.randint(0, 1) :]
+        elif kind < 0.8:
+            text = text[:at] + text[at + rng.randint(1, 9) :]
+        else:
+            lines = text.split("\n")
+            lines.insert(rng.randrange(len(lines)), rng.choice(lines))
+            text = "\n".join(lines)
+    return text
+
+
+def _survives(seed: int, count: int) -> int:
+    """Read mutated files; return how many were still solutions, none of them a false one."""
+    rng, survived = Random(seed), 0
+    told: list[str] = []
+    for _ in range(count):
+        text = _mutated(rng.choice(list(FILES.values())), rng)
+        try:
+            judged = judge(PROGRAM, parse_solution(text))
+        except InputError as error:
+            told.append(str(error))
+            continue
+        if judged.in_words:
+            assert judged.result.termination is Termination.FAILED
+            continue
+        survived += 1
+        solution, objective = judged.result.solution, judged.result.objective
+        assert solution is not None
+        assert PROGRAM.violations(solution, objective) == {}
+        # Both requests must start, on different workers: 6 or 24.
+        assert objective in (6, 24)
+        assert not judged.result.is_optimal or objective == 6
+    assert [message for message in told if "\n" in message] == []
+    return survived
+
+
+def test_damaged_files_are_told_or_right() -> None:
+    """No mutation gives a traceback, a second line, or a wrong answer."""
+    assert _survives(seed=1, count=1_500) > 20
+
+
+@pytest.mark.deep
+def test_many_damaged_files_are_told_or_right() -> None:
+    """The same at length."""
+    assert _survives(seed=2, count=100_000) > 1_000
+
+
+def test_the_encoding_that_xml_declares_does_not_matter() -> None:
+    """The file is UTF-8, as all files that commands read."""
+    assert parse_solution(CPLEX.replace("UTF-8", "UT-8")).values == parse_solution(CPLEX).values
 
 
 @pytest.mark.parametrize(
