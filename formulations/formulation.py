@@ -18,6 +18,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray, integer
 from formulations.backends import SolveLimits, WrittenProgram, backend, check_method, run_backend
+from formulations.deadline import FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
 from formulations.results import BoundKind, ProgramResult, Termination, own_solver
 from formulations.standard_form import StandardForm, compile_model
@@ -122,7 +123,7 @@ class Formulation(ABC, Generic[P, S, R]):
         problem: P,
         *,
         backend: str = "cp-sat",
-        time_limit: float | None = None,
+        time_limit: TimeLimit = None,
         hint: S | None = None,
         seed: int = 0,
     ) -> R:
@@ -134,8 +135,8 @@ class Formulation(ABC, Generic[P, S, R]):
             Data.
         backend : str
             ``cp-sat``, ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
-        time_limit : float, optional
-            Wall-clock seconds for the solve itself.
+        time_limit : float or Deadline, optional
+            Wall-clock seconds to bound, write and solve the program.
         hint : optional
             A feasible solution to start from.
         seed : int
@@ -163,13 +164,23 @@ class Formulation(ABC, Generic[P, S, R]):
         if (answer := self.settled(method)) is not None:
             proven = "there being nothing to choose" if answer.termination in _PROVEN else None
             return replace(answer, solver=own_solver(), proof=proven)
-        outcome, compile_seconds = run_backend(
-            backend(method), self, limits, lambda: None if hint is None else self.point_of(hint)
-        )
+        solver, deadline, lower = backend(method), limits.deadline, None
+        try:
+            with deadline.interrupting(FIRST_GRACE_S):
+                lower = self.lower_bound()
+            deadline.found(lambda: self._nothing(method, lower))
+            found = self._listener(deadline, method, lower)
+            outcome, compile_seconds = run_backend(
+                solver,
+                self,
+                replace(limits, time_limit=deadline, found=found),
+                lambda: None if hint is None else self.point_of(hint),
+            )
+        except OutOfTime:
+            return self._nothing(method, lower)
         solution = None if outcome.values is None else self.solution_at(outcome.values)
         objective = None if solution is None else self.objective_value(solution)
-        own = self.lower_bound()
-        bound, kind = trusted_bound(outcome, own, objective)
+        bound, kind = trusted_bound(outcome, lower, objective)
         return self.answer(
             solution,
             outcome.termination,
@@ -180,8 +191,27 @@ class Formulation(ABC, Generic[P, S, R]):
             seconds=outcome.seconds,
             compile_seconds=compile_seconds,
             solver=outcome.details,
-            proof=proof_of(outcome, bound, own),
+            proof=proof_of(outcome, bound, lower),
         )
+
+    def _listener(
+        self, deadline: Deadline, method: str, bound: int | None
+    ) -> Callable[[FloatArray], None] | None:
+        """Return what tells of better points on the way, if someone listens."""
+        if not deadline.is_watched:
+            return None
+
+        def found(values: FloatArray) -> None:
+            solution = self.solution_at(values)
+            deadline.found(
+                lambda: self.answer(solution, Termination.TIME_LIMIT, bound, method=method)
+            )
+
+        return found
+
+    def _nothing(self, method: str, bound: int | None) -> R:
+        """Answer that time was up before there was a solution."""
+        return self.answer(None, Termination.TIME_LIMIT, bound, method=method)
 
     @classmethod
     def solve_by(
@@ -189,7 +219,7 @@ class Formulation(ABC, Generic[P, S, R]):
         problem: P,
         method: str,
         *,
-        time_limit: float | None = None,
+        time_limit: TimeLimit = None,
         seed: int = 0,
         own: Mapping[str, Callable[[], R]] | None = None,
     ) -> R:
@@ -201,8 +231,8 @@ class Formulation(ABC, Generic[P, S, R]):
             Data.
         method : str
             A name in ``own``, ``brute-force`` (tiny problems), or a backend, see `solve`.
-        time_limit : float, optional
-            Seconds for a backend.
+        time_limit : float or Deadline, optional
+            Seconds for a backend or for enumeration.
         seed : int
             Random seed of a backend.
         own : mapping, optional
@@ -217,18 +247,24 @@ class Formulation(ABC, Generic[P, S, R]):
         """
         integer(seed, "seed", maximum=2**31 - 1)
         methods = dict(own or {})
-        methods.setdefault("brute-force", lambda: cls.solve_by_enumeration(problem))
+        methods.setdefault(
+            "brute-force", lambda: cls.solve_by_enumeration(problem, time_limit=time_limit)
+        )
         check_method(method, tuple(methods))
         if method in methods:
             return methods[method]()
         return cls.solve(problem, backend=method, time_limit=time_limit, seed=seed)
 
     @classmethod
-    def solve_by_enumeration(cls, problem: P) -> R:
+    def solve_by_enumeration(cls, problem: P, *, time_limit: TimeLimit = None) -> R:
         """Solve a tiny problem by `brute_force`; ties go to the smallest solution."""
         program = cls(problem)
         began = time.perf_counter()
-        best = program.brute_force()
+        try:
+            with Deadline.of(time_limit).interrupting():
+                best = program.brute_force()
+        except OutOfTime:
+            return program._nothing("brute-force", None)
         report: dict[str, Any] = {"method": "brute-force", "seconds": time.perf_counter() - began}
         report |= {"solver": own_solver(), "proof": "enumeration of all solutions"}
         if best is None:

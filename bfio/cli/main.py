@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import formulations
+from bfio.cli import guard, so_far
 from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED, Command, commands
 from bfio.cli.one_line import OneLineParser, say
 from formulations.errors import InputError
@@ -29,18 +30,30 @@ Exit status: 0 done, 2 bad input, 3 nothing found within the limit, 130 interrup
 """
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``bfio`` with the given arguments and return its exit status."""
+def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
+    """Run ``bfio`` with the given arguments and return its exit status.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments; by default those of the process.
+    guarded : bool
+        Whether the command works in a child (`bfio.cli.guard`), whose status the process takes.
+    """
     _open_streams()
+    so_far.forget()
     try:
         _check_formulations()
         args = _parser(commands()).parse_args(argv)
         command: Command = args.command
+        if guarded:
+            guard.fork()
         status = command.run(args)
         sys.stdout.flush()
     except InputError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
+        sys.stdout.write(so_far.of_interrupted())
         say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
@@ -57,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run() -> NoReturn:
     """Run ``bfio`` as a program of its own: never returns."""
-    status = main()
+    status = main(guarded=hasattr(os, "fork"))
     if status == INTERRUPTED:
         # A second Ctrl-C while Python shuts down would hide the status.
         signal.signal(signal.SIGINT, signal.SIG_IGN)

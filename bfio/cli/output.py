@@ -21,9 +21,14 @@ _PLAIN_WIDTH = 150
 
 def print_json(document: Any) -> None:
     """Print one JSON document on stdout, whole or not at all."""
+    sys.stdout.write(json_text(document))
+
+
+def json_text(document: Any) -> str:
+    """Return one JSON document as it is printed."""
     # What a user's policy says of itself may hold any object; its text must do.
     text = json.dumps(document, allow_nan=False, indent=2, default=str)
-    sys.stdout.write(f"{text}\n")
+    return f"{text}\n"
 
 
 def console() -> "Console":

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any
 
+from bfio.cli.clock import View, begin
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
 from bfio.cli.exchange import add_exchange, exchange, is_exchange
 from bfio.cli.files import read_problem
@@ -68,20 +69,31 @@ def problem_command(
         add_common(parser)
 
     def run(args: argparse.Namespace) -> int:
+        # Loaded before the clock begins.
+        solved, _ = _loaded(solve), _loaded(problem)
+        view = View(
+            args,
+            lambda result: result.to_mapping() | details(data),
+            lambda result: lines(data, result),
+            _status,
+        )
+        deadline = begin(args, args.method or method, view)
         given = {key: value for key in overrides if (value := getattr(args, key)) is not None}
         data = read_problem(args.file, lambda text: _parsed(text, problem, given))
         if program and is_exchange(args):
             return exchange(args, _loaded(program)(data), name, details(data))
-        result = _loaded(solve)(
-            data, method=args.method or method, time_limit=args.time_limit, seed=args.seed
-        )
+        result = solved(data, method=args.method or method, time_limit=deadline, seed=args.seed)
         if args.json:
             print_json(result.to_mapping() | details(data))
         else:
             print("\n".join(lines(data, result)))
-        return NOTHING_FOUND if result.objective is None else DONE
+        return _status(result)
 
     return Command(name, summary, description, add_arguments, run)
+
+
+def _status(result: Any) -> int:
+    return NOTHING_FOUND if result.objective is None else DONE
 
 
 def _parsed(text: str, problem: str, given: Mapping[str, object]) -> Any:

@@ -59,7 +59,7 @@ class StudyProgress:
         """Whether the user has asked to stop; says so the first time it is the case."""
         if self._stopping() and not self._has_said:
             self._has_said = True
-            self.say("finishing the rows in flight; Ctrl-C again ends them")
+            self.say("rows in flight have a second to end; all others can be computed later")
         return self._stopping()
 
     def start(self, results: "Results") -> None:

@@ -1,11 +1,8 @@
-"""What a solve has in hand: the best schedule, the best bound, and how much time is left."""
+"""What a solve has in hand: the best schedule, the best bound."""
 
 import time
 from dataclasses import dataclass
-from math import inf
 from typing import Generic, TypeVar
-
-from formulations.errors import InputError
 
 S = TypeVar("S")
 
@@ -49,22 +46,6 @@ class InHand(Generic[S]):
         bound = min(bound, self.objective)
         if bound > self.bound:
             self.bound, self.proof = bound, proof
-
-
-def seconds_of(time_limit: float | None) -> float:
-    """Return a time limit [s]; infinite where there is none.
-
-    Raises
-    ------
-    InputError
-        If it is negative or no number.
-    """
-    if time_limit is None:
-        return inf
-    if not (isinstance(time_limit, int | float) and time_limit >= 0):
-        what = f"{time_limit!r} is negative or no number"
-        raise InputError("time_limit", what, "use seconds >= 0")
-    return time_limit
 
 
 def is_over(deadline: float) -> bool:

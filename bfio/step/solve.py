@@ -3,15 +3,18 @@
 import time
 from collections.abc import Callable
 
+from formulations.deadline import Deadline, TimeLimit
 from formulations.errors import CapabilityError
+from formulations.results import Termination
 from formulations.step import StepProblem, StepProgram, StepResult, assess, solve_by_enumeration
+from formulations.step.bound import lower_bound
 
 
 def solve_step(
     problem: StepProblem,
     *,
     method: str = "exact",
-    time_limit: float | None = None,
+    time_limit: TimeLimit = None,
     seed: int = 0,
 ) -> StepResult:
     """Solve one step problem and check the answer.
@@ -23,7 +26,7 @@ def solve_step(
     method : str
         ``exact`` (our own), ``two-stage`` (BR-0's F-score heuristic), ``cp-sat``, ``highs``,
         ``pyomo`` or ``pyomo:SOLVER``, ``brute-force`` (tiny problems).
-    time_limit : float, optional
+    time_limit : float or Deadline, optional
         Wall-clock seconds.
     seed : int
         Random seed of the solver.
@@ -38,36 +41,44 @@ def solve_step(
     InputError
         If the method is unknown or cannot take the problem.
     """
+    deadline = Deadline.of(time_limit)
     own: dict[str, Callable[[], StepResult]] = {
-        "exact": lambda: _exact(problem, time_limit),
-        "two-stage": lambda: _two_stage(problem),
-        "brute-force": lambda: solve_by_enumeration(problem),
+        "exact": lambda: _exact(problem, deadline),
+        "two-stage": lambda: _two_stage(problem, deadline),
+        "brute-force": lambda: solve_by_enumeration(problem, time_limit=deadline),
     }
-    return StepProgram.solve_by(problem, method, time_limit=time_limit, seed=seed, own=own)
+    return StepProgram.solve_by(problem, method, time_limit=deadline, seed=seed, own=own)
 
 
-def _two_stage(problem: StepProblem) -> StepResult:
+def _two_stage(problem: StepProblem, deadline: Deadline) -> StepResult:
     from bfio.step.two_stage.heuristic import prepare_kernels, two_stage_step
 
-    # Loading or compiling the kernels is no part of the solve.
-    prepare_kernels()
+    with deadline.stopped():
+        prepare_kernels()
     began = time.perf_counter()
     assignment = two_stage_step(problem)
     return assess(problem, assignment, method="two-stage", seconds=time.perf_counter() - began)
 
 
-def _exact(problem: StepProblem, time_limit: float | None) -> StepResult:
+def _exact(problem: StepProblem, deadline: Deadline) -> StepResult:
     from bfio.step.exact import solve_exact
 
-    start = _start(problem)
-    return solve_exact(problem, time_limit=time_limit, hint=start).to_step_result(problem)
+    start = _start(problem, deadline)
+    if start is not None:
+        program, solution = StepProgram(problem), tuple(start)
+        said = Termination.TIME_LIMIT
+        deadline.found(
+            lambda: program.answer(solution, said, lower_bound(problem), method="exact")
+        )
+    return solve_exact(problem, time_limit=deadline, hint=start).to_step_result(problem)
 
 
-def _start(problem: StepProblem) -> list[int | None] | None:
+def _start(problem: StepProblem, deadline: Deadline) -> list[int | None] | None:
     """Return the heuristic's answer where it knows the problem, so that one is always in hand."""
     from bfio.step.two_stage.heuristic import prepare_kernels, two_stage_step
 
-    prepare_kernels()
+    with deadline.stopped():
+        prepare_kernels()
     try:
         return two_stage_step(problem)
     except CapabilityError:

@@ -27,26 +27,32 @@ class CpSat:
         """Whether ortools is installed."""
         return importlib.util.find_spec("ortools") is not None
 
+    def load(self) -> None:
+        """Import ortools."""
+        from ortools.sat.python import cp_model  # noqa: F401
+
     def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
         """Solve the standard form; every variable must be an integer with finite bounds."""
         from ortools import __version__
         from ortools.sat.python import cp_model
 
+        deadline = limits.deadline
         form = program.standard_form
-        require_integer_form(form, self.name)
-        model, columns = _build(form)
-        if hint is not None:
-            for variable, value in zip(columns, hint.tolist(), strict=True):
-                model.add_hint(variable, round(value))
+        with deadline.interrupting():
+            require_integer_form(form, self.name)
+            model, columns = _build(form)
+            if hint is not None:
+                for variable, value in zip(columns, hint.tolist(), strict=True):
+                    model.add_hint(variable, round(value))
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = limits.threads
         solver.parameters.random_seed = limits.seed
         # Ctrl-C is for the caller; CP-SAT would swallow it and return what it has.
         solver.parameters.catch_sigint_signal = False
-        if limits.time_limit is not None:
-            solver.parameters.max_time_in_seconds = limits.time_limit
+        if deadline.left_or_none is not None:
+            solver.parameters.max_time_in_seconds = deadline.left
         began = time.perf_counter()
-        status = solver.solve(model)
+        status = solver.solve(model, _listening(columns, limits))
         seconds = time.perf_counter() - began
         if status == cp_model.MODEL_INVALID:
             raise CapabilityError(
@@ -67,6 +73,24 @@ class CpSat:
                 "options": {"num_workers": limits.threads, "random_seed": limits.seed},
             },
         )
+
+
+def _listening(columns: list[Any], limits: SolveLimits) -> Any:
+    """Return the callback that passes better points on; None if nobody wants them."""
+    from ortools.sat.python import cp_model
+
+    if limits.found is None:
+        return None
+    found = limits.found
+
+    class Listening(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
+        """Hears of each better point."""
+
+        def on_solution_callback(self) -> None:
+            """Pass it on."""
+            found(np.array([self.value(v) for v in columns], dtype=np.float64))
+
+    return Listening()
 
 
 _TERMINATIONS = {

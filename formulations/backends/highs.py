@@ -9,6 +9,7 @@ evidence, not proof, and the bound stays a float.
 
 import importlib.util
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -44,10 +45,15 @@ class Highs:
         """Whether highspy is installed."""
         return importlib.util.find_spec("highspy") is not None
 
+    def load(self) -> None:
+        """Import highspy."""
+        import highspy  # noqa: F401
+
     def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
         """Solve the standard form by branch and cut (or simplex, if it is continuous)."""
         form = program.standard_form
-        outcome = _run(form, _options(limits), hint)
+        limits = replace(limits, time_limit=limits.deadline)
+        outcome = _run(form, _options(limits), hint, limits.found)
         if self._challenges and form.is_integer:
             return _challenged(form, outcome, limits)
         return outcome
@@ -73,8 +79,7 @@ def _better(form: StandardForm, outcome: Outcome, limits: SolveLimits) -> Outcom
     assert outcome.values is not None
     claimed = round(float(form.objective @ np.round(outcome.values)))
     patience = max(_CHALLENGE_SECONDS, _CHALLENGE_RATIO * outcome.seconds)
-    if limits.time_limit is not None:
-        patience = min(patience, max(limits.time_limit - outcome.seconds, 0.0))
+    patience = min(patience, limits.deadline.left)
     options = _options(replace(limits, time_limit=patience)) | {"presolve": "off"}
     return _run(_with_cutoff(form, claimed - 1.0), options, None)
 
@@ -100,12 +105,17 @@ def _options(limits: SolveLimits) -> dict[str, Any]:
         # The default gap of 1e-4 would call anything within 0.01 % optimal.
         "mip_rel_gap": 0.0,
     }
-    if limits.time_limit is not None:
-        options["time_limit"] = limits.time_limit
+    if (left := limits.deadline.left_or_none) is not None:
+        options["time_limit"] = left
     return options
 
 
-def _run(form: StandardForm, options: dict[str, Any], hint: FloatArray | None) -> Outcome:
+def _run(
+    form: StandardForm,
+    options: dict[str, Any],
+    hint: FloatArray | None,
+    found: Callable[[FloatArray], None] | None = None,
+) -> Outcome:
     import highspy
 
     solver = highspy.Highs()
@@ -116,6 +126,10 @@ def _run(form: StandardForm, options: dict[str, Any], hint: FloatArray | None) -
         start = highspy.HighsSolution()
         start.col_value = hint.tolist()
         solver.setSolution(start)
+    if found is not None:
+        solver.cbMipImprovingSolution.subscribe(
+            lambda event: found(np.array(event.data_out.mip_solution))
+        )
     began = time.perf_counter()
     solver.run()
     return _outcome(solver, form, time.perf_counter() - began, options)

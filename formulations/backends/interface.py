@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from formulations.arrays import FloatArray
+from formulations.deadline import Deadline, TimeLimit
 from formulations.errors import CapabilityError
 from formulations.results import BoundKind, Termination
 from formulations.standard_form import StandardForm, compile_model
@@ -60,17 +61,25 @@ class SolveLimits:
 
     Parameters
     ----------
-    time_limit : float, optional
-        Wall-clock seconds for the solve itself.
+    time_limit : float or Deadline, optional
+        Wall-clock seconds from a call on, for writing the program too; or a clock that runs.
     seed : int
         Random seed of the solver.
     threads : int
         Solver threads; 1 reproduces.
+    found : callable, optional
+        Told of each better point, shape (n,), where the solver tells of it (CP-SAT, HiGHS).
     """
 
-    time_limit: float | None = None
+    time_limit: TimeLimit = None
     seed: int = 0
     threads: int = 1
+    found: Callable[[FloatArray], None] | None = None
+
+    @property
+    def deadline(self) -> Deadline:
+        """The clock; one that begins now if none runs."""
+        return Deadline.of(self.time_limit)
 
 
 @dataclass(frozen=True)
@@ -112,6 +121,9 @@ class Backend(Protocol):
 
     def available(self) -> bool:
         """Whether the solver is installed; imports nothing heavy."""
+
+    def load(self) -> None:
+        """Import the solver if it is there, which no time limit counts."""
 
     def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
         """Solve, starting from ``hint`` (shape (n,)) where the solver takes one."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.backends.interface import Outcome, Program, SolveLimits
+from formulations.deadline import Deadline
 from formulations.errors import CapabilityError, use_one_of
 from formulations.results import BoundKind, Termination
 
@@ -37,10 +38,14 @@ class PyomoSolver:
         """Whether Pyomo is installed."""
         return importlib.util.find_spec("pyomo") is not None
 
+    def load(self) -> None:
+        """Import Pyomo and its solver."""
+        self._opened()
+
     def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
         """Solve the Pyomo model; hint and seed are not passed on."""
         solver = self._opened()
-        solver.config.time_limit = limits.time_limit
+        _limit(solver, limits.deadline)
         solver.config.threads = limits.threads
         # Classify first, load afterwards: Pyomo would raise where nothing was found.
         solver.config.load_solutions = False
@@ -70,8 +75,9 @@ class PyomoSolver:
     def _opened(self) -> Any:
         from pyomo.contrib.solver.common.factory import SolverFactory
 
-        if self.solver is not None and self.solver not in _known():
-            remedy = f"{use_one_of(self.solver, _known())}; installed: {_installed_names()}"
+        known = _known()
+        if self.solver is not None and self.solver not in known:
+            remedy = f"{use_one_of(self.solver, known)}; installed: {_installed_names()}"
             raise CapabilityError(self.name, "Pyomo knows no such solver", remedy)
         for name in (self.solver,) if self.solver else PREFERRED:
             solver = SolverFactory(name)
@@ -82,6 +88,31 @@ class PyomoSolver:
             "the solver is not installed",
             f"use one that is ({_installed_names()}), or e.g. pip install pyscipopt",
         )
+
+
+def _limit(solver: Any, deadline: Deadline) -> None:
+    """Have Pyomo's translation count as well; Pyomo limits what comes after it alone."""
+    solver.config.time_limit = deadline.left_or_none
+    if deadline.left_or_none is None:
+        return
+    # Steps of Pyomo's interfaces to SCIP and Gurobi, and to HiGHS; others have neither.
+    translate, solve = (getattr(solver, n, None) for n in ("_create_solver_model", "_solve"))
+    if translate is not None:
+
+        def translated(model: Any, config: Any) -> Any:
+            with deadline.interrupting():
+                made = translate(model, config)
+            config.time_limit = deadline.left
+            return made
+
+        vars(solver)["_create_solver_model"] = translated
+    elif solve is not None:
+
+        def solved() -> Any:
+            vars(solver)["_active_config"].time_limit = deadline.left
+            return solve()
+
+        vars(solver)["_solve"] = solved
 
 
 def installed_solvers() -> dict[str, bool]:

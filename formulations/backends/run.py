@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from formulations.arrays import FloatArray
 from formulations.backends.interface import Backend, Outcome, Program, SolveLimits
@@ -14,7 +15,7 @@ def run_backend(
     limits: SolveLimits,
     start: Callable[[], FloatArray | None] = lambda: None,
 ) -> tuple[Outcome, float]:
-    """Solve a program that is not written yet.
+    """Solve a program that is not written yet; writing it counts against the time limit.
 
     Parameters
     ----------
@@ -31,12 +32,22 @@ def run_backend(
     -------
     tuple
         What the backend says, and the seconds it took to write the program.
+
+    Raises
+    ------
+    OutOfTime
+        If the time limit strikes before the solver has begun.
     """
+    deadline = limits.deadline
+    with deadline.stopped():
+        solver.load()
+    limits = replace(limits, time_limit=deadline)
     began = time.perf_counter()
     # Writing the forms belongs to the first time, not to the solve.
-    _ = program.standard_form
-    if isinstance(solver, PyomoSolver):
-        _ = program.model
-    point = start()
+    with deadline.interrupting():
+        _ = program.standard_form
+        if isinstance(solver, PyomoSolver):
+            _ = program.model
+        point = start()
     seconds = time.perf_counter() - began
     return solver.solve(program, limits, point), seconds

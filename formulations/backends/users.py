@@ -46,6 +46,9 @@ class UsersBackend:
         asked = getattr(self._made, "available", None)
         return bool(asked()) if callable(asked) else True
 
+    def load(self) -> None:
+        """Nothing is left to load."""
+
     def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
         """Let it solve.
 
@@ -55,6 +58,8 @@ class UsersBackend:
             If it raises anything, or returns no outcome of this program.
         """
         where = f"backend {self.name}"
+        # Seconds are simpler than a clock, and whatever an optimizer takes.
+        limits = replace(limits, time_limit=limits.deadline.left_or_none, found=None)
         with users_code(where, remedy="mend the backend"):
             outcome = self._made.solve(program, limits, hint)
         if not isinstance(outcome, Outcome):

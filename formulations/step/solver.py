@@ -9,6 +9,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.backends import SolveLimits
+from formulations.deadline import TimeLimit
 from formulations.formulation import NO_LIMITS, Formulation
 from formulations.results import Termination, TieRule, own_solver
 from formulations.standard_form import StandardForm
@@ -88,12 +89,10 @@ class StepProgram(Formulation[StepProblem, Sequence[int | None], StepResult]):
         if factor <= 1:
             return super().solved(method, limits, hint)
         weights = tuple(w // factor for w in self.problem.weights)
-        result = StepProgram(replace(self.problem, weights=weights)).solved(method, limits, hint)
-        return replace(
-            result,
-            objective=None if result.objective is None else factor * result.objective,
-            bound=None if result.bound is None else factor * result.bound,
-        )
+        deadline = limits.deadline.mapped(lambda answer: _scaled(answer, factor))
+        reduced = StepProgram(replace(self.problem, weights=weights))
+        result = reduced.solved(method, replace(limits, time_limit=deadline), hint)
+        return _scaled(result, factor)
 
     def solution_at(self, values: FloatArray) -> Assignment:
         """Read the assignment off a point."""
@@ -116,9 +115,18 @@ class StepProgram(Formulation[StepProblem, Sequence[int | None], StepResult]):
         return np.concatenate(parts).astype(np.float64)
 
 
-def solve_by_enumeration(problem: StepProblem) -> StepResult:
+def _scaled(result: StepResult, factor: int) -> StepResult:
+    """Return the answer to a problem whose weights are larger by a factor."""
+    return replace(
+        result,
+        objective=None if result.objective is None else factor * result.objective,
+        bound=None if result.bound is None else factor * result.bound,
+    )
+
+
+def solve_by_enumeration(problem: StepProblem, *, time_limit: TimeLimit = None) -> StepResult:
     """Solve by looking at every assignment (tiny problems); ties go to the smallest."""
-    result = StepProgram.solve_by_enumeration(problem)
+    result = StepProgram.solve_by_enumeration(problem, time_limit=time_limit)
     ties = TieRule.BACKEND if result.assignment is None else TieRule.LEXICOGRAPHIC
     return replace(result, tie_rule=ties)
 

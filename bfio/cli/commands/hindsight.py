@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from bfio.cli.clock import View, begin
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
 from bfio.cli.exchange import add_exchange, exchange, is_exchange
 from bfio.cli.files import read_problem
@@ -69,25 +70,44 @@ def _run(args: argparse.Namespace) -> int:
         )
     from formulations.hindsight_latency import LatencyProblem, LatencyProgram
 
-    problem = read_problem(args.file, LatencyProblem.from_json)
     if is_exchanged:
+        problem = read_problem(args.file, LatencyProblem.from_json)
         details = {"convention": problem.convention.value}
         return exchange(args, LatencyProgram(problem), "hindsight", details)
-    answer = _solve(problem, args) if args.algorithm is None else _simulate(problem, args)
+    if args.algorithm is None:
+        problem, answer = _solve(args)
+    else:
+        problem = read_problem(args.file, LatencyProblem.from_json)
+        answer = _simulate(problem, args)
     if args.json:
         print_json(answer)
     else:
-        print("\n".join((*_lines(answer), *_drawing(problem, answer["starts"]))))
+        print("\n".join(_text(problem, answer)))
     return NOTHING_FOUND if answer["objective"] is None else DONE
 
 
-def _solve(problem: "LatencyProblem", args: argparse.Namespace) -> dict[str, Any]:
+def _solve(args: argparse.Namespace) -> "tuple[LatencyProblem, dict[str, Any]]":
     from bfio.hindsight.latency import solve_latency
+    from formulations.hindsight_latency import LatencyProblem, LatencyResult
 
-    result = solve_latency(
-        problem, method=args.method or "exact", time_limit=args.time_limit, seed=args.seed
+    def document(result: LatencyResult) -> dict[str, Any]:
+        return result.to_mapping() | {"convention": problem.convention.value}
+
+    view = View(
+        args,
+        document,
+        lambda result: _text(problem, document(result)),
+        lambda result: NOTHING_FOUND if result.objective is None else DONE,
     )
-    return result.to_mapping() | {"convention": problem.convention.value}
+    method = args.method or "exact"
+    deadline = begin(args, method, view)
+    problem = read_problem(args.file, LatencyProblem.from_json)
+    result = solve_latency(problem, method=method, time_limit=deadline, seed=args.seed)
+    return problem, document(result)
+
+
+def _text(problem: "LatencyProblem", answer: dict[str, Any]) -> list[str]:
+    return [*_lines(answer), *_drawing(problem, answer["starts"])]
 
 
 def _simulate(problem: "LatencyProblem", args: argparse.Namespace) -> dict[str, Any]:
@@ -97,9 +117,9 @@ def _simulate(problem: "LatencyProblem", args: argparse.Namespace) -> dict[str, 
     from formulations.hindsight_latency import violations
     from formulations.results import Termination
 
-    begin = perf_counter()
+    began = perf_counter()
     run = serve(problem, args.algorithm, seed=args.seed)
-    seconds = perf_counter() - begin
+    seconds = perf_counter() - began
     starts = run.start.tolist()
     return {
         "method": args.algorithm,

@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from bfio.cli.clock import View, begin
 from bfio.cli.command import BAD_INPUT, DONE, NOTHING_FOUND, Command
 from bfio.cli.exchange import add_exchange, exchange, is_exchange
 from bfio.cli.files import naming, read_text
@@ -12,6 +13,7 @@ from bfio.cli.output import print_json
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
+    from formulations.deadline import TimeLimit
     from formulations.step import StepProblem, StepResult
 
 _DESCRIPTION = """\
@@ -54,12 +56,16 @@ def _run(args: argparse.Namespace) -> int:
     is_exchanged, is_many = is_exchange(args), args.file.endswith(".jsonl")
     if is_exchanged and is_many:
         raise InputError(args.file, "holds many problems", "give a .json file with one of them")
-    text = read_text(args.file)
     if is_exchanged:
-        return _exchange(text, args)
+        return _exchange(read_text(args.file), args)
     if is_many:
-        return _solve_lines(text, args)
-    result = _solve(text, args.file, args)
+        return _solve_lines(read_text(args.file), args)
+    # Loaded before the clock begins.
+    from formulations.step import StepResult
+
+    view = View(args, StepResult.to_mapping, lambda result: [result.summary()], _status)
+    deadline = begin(args, args.method or "exact", view)
+    result = _solve(read_text(args.file), args.file, args, deadline)
     if args.json:
         print_json(result.to_mapping())
     else:
@@ -73,12 +79,12 @@ def _exchange(text: str, args: argparse.Namespace) -> int:
     return exchange(args, StepProgram(_problem(text, args.file)), "solve", {})
 
 
-def _solve(text: str, where: str, args: argparse.Namespace) -> "StepResult":
+def _solve(text: str, where: str, args: argparse.Namespace, limit: "TimeLimit") -> "StepResult":
     from bfio.step.solve import solve_step
 
     method = args.method or "exact"
     problem = _problem(text, where)
-    return solve_step(problem, method=method, time_limit=args.time_limit, seed=args.seed)
+    return solve_step(problem, method=method, time_limit=limit, seed=args.seed)
 
 
 def _problem(text: str, where: str) -> "StepProblem":
@@ -108,7 +114,7 @@ def _solve_lines(text: str, args: argparse.Namespace) -> int:
 
 def _answer(line: str, where: str, args: argparse.Namespace) -> tuple[dict[str, Any], int]:
     try:
-        result = _solve(line, where, args)
+        result = _solve(line, where, args, args.time_limit)
     except InputError as error:
         return {"error": str(error)}, BAD_INPUT
     return result.to_mapping(), _status(result)

@@ -17,20 +17,24 @@ so the minimum is over finitely many k. The relaxation is that each round's set 
 unlike the linear relaxation it charges the room that a request at its peak leaves unused.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from bfio.common.kernels import entry_point
 from bfio.hindsight.latency.cells import Cells, Windows, open_windows
-from bfio.hindsight.latency.configurations import dearest, losses
+from bfio.hindsight.latency.configurations import dearest, losses, table_size
 from bfio.hindsight.latency.normal_form import NormalForm
 from formulations.arrays import FloatArray, IntArray
+from formulations.deadline import UNLIMITED, Deadline
 
 #: Prices are multiples of one waiting round over this.
 SCALE = 4096
 #: Cost of a closed start: above any real one, and sums of many stay within 64 bits.
 CLOSED = 1 << 50
+#: Entries of tables filled between two looks at the clock.
+_PIECE_WORK = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,11 @@ class PricedBound:
 
 
 def priced_bound(
-    form: NormalForm, cells: Cells, windows: Windows, prices: FloatArray
+    form: NormalForm,
+    cells: Cells,
+    windows: Windows,
+    prices: FloatArray,
+    deadline: Deadline = UNLIMITED,
 ) -> PricedBound:
     """Round prices down to integers and evaluate the bound they prove.
 
@@ -71,19 +79,35 @@ def priced_bound(
     scaled = np.floor(np.maximum(prices, 0.0) * SCALE).astype(np.int64)
     # Nobody can be a closed cell, so its price would only cost.
     scaled[~windows.cells] = 0
-    best = _dearest_by_round(scaled, cells)
+    pieces = _pieces(scaled, cells, deadline)
+    best = np.concatenate([_dearest_by_round(scaled[piece], cells) for piece in pieces])
     cost = _costs(scaled, cells.of_age, form, SCALE)
     cost[~windows.starts] = CLOSED
     return PricedBound(scaled, best, cost, sum(cost.min(axis=1).tolist()) - sum(best.tolist()))
 
 
-def cell_losses(cells: Cells, priced: PricedBound) -> IntArray:
+def cell_losses(cells: Cells, priced: PricedBound, deadline: Deadline = UNLIMITED) -> IntArray:
     """Return how much cheaper than the dearest set one with a cell is, shape (rounds, c)."""
-    return _losses(priced.prices, cells)
+    pieces = _pieces(priced.prices, cells, deadline)
+    return np.concatenate([_losses(priced.prices[piece], cells) for piece in pieces])
+
+
+def _pieces(prices: IntArray, cells: Cells, deadline: Deadline) -> Iterator[slice]:
+    """Yield pieces of the rounds, and look at the clock before each."""
+    size = max(1, _PIECE_WORK // (table_size(cells) * len(cells.tokens)))
+    # One piece at least, of no rounds.
+    for begin in range(0, max(len(prices), 1), size):
+        deadline.check()
+        yield slice(begin, begin + size)
 
 
 def narrowed_windows(
-    form: NormalForm, cells: Cells, windows: Windows, priced: PricedBound, cutoff: int
+    form: NormalForm,
+    cells: Cells,
+    windows: Windows,
+    priced: PricedBound,
+    cutoff: int,
+    deadline: Deadline = UNLIMITED,
 ) -> Windows:
     """Close every start that no schedule of scaled cost up to ``cutoff`` can have.
 
@@ -91,7 +115,7 @@ def narrowed_windows(
     at each round that i occupies, by what the dearest set with i's cell is cheaper than the
     dearest set: at those rounds the set present does contain the cell.
     """
-    loss = cell_losses(cells, priced)
+    loss = cell_losses(cells, priced, deadline)
     extra = priced.cost - priced.cost.min(axis=1, keepdims=True)
     extra += _costs(loss, cells.of_age, form, 0)
     return open_windows(form, cells, windows.starts & (priced.scaled + extra <= cutoff))

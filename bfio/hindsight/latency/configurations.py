@@ -30,6 +30,11 @@ _NEGLIGIBLE = -20.0
 UNREACHABLE = -(1 << 60)
 
 
+def table_size(cells: Cells) -> int:
+    """Return the number of entries of one table."""
+    return (cells.memory // cells.smallest + 2) * (cells.memory + 1)
+
+
 @in_place
 def most_others(cell: int, cells: Cells) -> int:
     """Return how many requests may be there before a cell is added; -1 if not even none."""

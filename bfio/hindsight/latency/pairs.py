@@ -25,6 +25,7 @@ from bfio.hindsight.latency.configurations import (
     span,
 )
 from formulations.arrays import IntArray
+from formulations.deadline import UNLIMITED, Deadline
 
 #: Most entries of the tables of all rounds.
 _MAX_ENTRIES = 60_000_000
@@ -54,8 +55,20 @@ class PairLosses:
     size: IntArray
 
 
-def pair_losses(cells: Cells, priced: PricedBound, windows: Windows, pool: Executor) -> PairLosses:
-    """Return the losses of all pairs of open cells by round."""
+def pair_losses(
+    cells: Cells,
+    priced: PricedBound,
+    windows: Windows,
+    pool: Executor,
+    deadline: Deadline = UNLIMITED,
+) -> PairLosses:
+    """Return the losses of all pairs of open cells by round.
+
+    Raises
+    ------
+    OutOfTime
+        If the deadline comes first.
+    """
     size = windows.cells.sum(axis=1)
     row = np.where(windows.cells, np.cumsum(windows.cells, axis=1) - 1, -1)
     entries = int((size**2).sum())
@@ -66,6 +79,7 @@ def pair_losses(cells: Cells, priced: PricedBound, windows: Windows, pool: Execu
     loss = np.zeros(entries, np.int32)
 
     def fill(now: int) -> None:
+        deadline.check()
         open_ = np.flatnonzero(windows.cells[now])
         _fill_pairs(
             priced.prices[now, open_],

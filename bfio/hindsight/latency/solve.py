@@ -3,10 +3,11 @@
 import os
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 
-from bfio.hindsight.in_hand import InHand, is_over, seconds_of
+from bfio.hindsight.in_hand import InHand
 from bfio.hindsight.latency.bound import SCALE, PricedBound, narrowed_windows, priced_bound
 from bfio.hindsight.latency.cells import Cells, build_cells
 from bfio.hindsight.latency.certificate import PriceCertificate
@@ -14,14 +15,13 @@ from bfio.hindsight.latency.normal_form import NormalForm, normal_form
 from bfio.hindsight.latency.pairs import pair_losses
 from bfio.hindsight.latency.prices import STAGES, PriceAscent
 from bfio.hindsight.latency.result import HindsightResult, HindsightSeconds
-from bfio.hindsight.latency.schedule import good_starts
+from bfio.hindsight.latency.schedule import good_starts, sequential_starts
 from bfio.hindsight.latency.search import MAX_REQUESTS, RoundSearch
 from formulations.arrays import IntArray, integer
+from formulations.deadline import FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
 from formulations.errors import InputError
 from formulations.hindsight_latency import (
     LatencyProblem,
-    LatencyProgram,
-    LatencyResult,
     lower_bound,
     total_latency,
 )
@@ -36,51 +36,9 @@ _SCHEDULE_SHARE = 0.15
 _PRICE_SHARE = 0.6
 
 
-def solve_latency(
-    problem: LatencyProblem,
-    *,
-    method: str = "exact",
-    time_limit: float | None = None,
-    seed: int = 0,
-) -> LatencyResult:
-    """Solve one hindsight latency problem and check the answer.
-
-    Parameters
-    ----------
-    problem : LatencyProblem
-        Data.
-    method : str
-        ``exact`` (our own), ``brute-force`` (tiny problems), or a backend: ``cp-sat``, ``highs``,
-        ``pyomo``, ``pyomo:SOLVER``.
-    time_limit : float, optional
-        Wall-clock seconds.
-    seed : int
-        Random seed of the backends.
-
-    Returns
-    -------
-    LatencyResult
-        ``termination`` is optimal only with a proof in integers.
-
-    Raises
-    ------
-    InputError
-        If the method is unknown or the time limit negative.
-    CapabilityError
-        If the problem is too large for a backend or for enumeration.
-    """
-    return LatencyProgram.solve_by(
-        problem,
-        method,
-        time_limit=time_limit,
-        seed=seed,
-        own={"exact": lambda: solve_hindsight(problem, time_limit).to_latency_result(problem)},
-    )
-
-
 def solve_hindsight(
     problem: LatencyProblem,
-    time_limit: float | None = None,
+    time_limit: TimeLimit = None,
     *,
     decodes: int = 60_000,
     threads: int | None = None,
@@ -92,7 +50,7 @@ def solve_hindsight(
     problem : LatencyProblem
         Data of any convention. Prices and search cost time by the memory, so values beyond some
         hundred tokens get the area bound and a simple schedule.
-    time_limit : float, optional
+    time_limit : float or Deadline, optional
         Wall-clock seconds; None runs all stages and widths.
     decodes : int
         Orders tried for the first schedule.
@@ -108,71 +66,97 @@ def solve_hindsight(
     ------
     InputError
         If the time limit is negative or there is not even one thread.
+    OutOfTime
+        If time was up long before a first schedule could be made.
     """
-    limit = seconds_of(time_limit)
+    deadline = Deadline.of(time_limit)
     integer(decodes, "decodes")
     if threads is not None and threads < 1:
         raise InputError("threads", f"{threads} is below 1", "use 1 or more")
     with ThreadPoolExecutor(threads or len(os.sched_getaffinity(0))) as pool:
-        return _Run(problem, limit, decodes, pool).result()
+        return _Run(problem, deadline, decodes, pool).result()
 
 
 class _Run:
     """The phases of one solve; what is in hand counts sums of starts."""
 
     def __init__(
-        self, problem: LatencyProblem, limit: float, decodes: int, pool: Executor
+        self, problem: LatencyProblem, deadline: Deadline, decodes: int, pool: Executor
     ) -> None:
         self._problem = problem
         self._pool = pool
-        self._began = time.perf_counter()
-        self._limit = limit
-        self._form = normal_form(problem)
-        starts = good_starts(self._form, decodes, self._deadline(_SCHEDULE_SHARE))
-        bound = lower_bound(problem) - self._form.constant
-        self._hand = InHand(_sum(starts), starts, bound, "area")
+        self._deadline = deadline
+        self._began, self._limit = time.perf_counter(), deadline.left
+        self._scheduled = self._priced = 0.0
+        self._certificate: PriceCertificate | None = None
+        with deadline.interrupting(FIRST_GRACE_S):
+            self._form = normal_form(problem)
+            starts = sequential_starts(self._form)
+        # No start precedes its arrival.
+        self._certified = _sum(self._form.arrival)
+        self._hand = InHand(_sum(starts), starts, self._certified, "area")
+        self._tell()
+        with suppress(OutOfTime):
+            with deadline.interrupting():
+                self._hand.raise_bound(lower_bound(problem) - self._form.constant, "area")
+            self._tell()
+            starts = good_starts(self._form, decodes, self._at(_SCHEDULE_SHARE))
+            self._hand.improve(_sum(starts), starts)
+        self._area = self._certified = self._hand.bound
+        self._scheduled = self._priced = time.perf_counter()
+        self._tell()
 
-    def _deadline(self, share: float = 1.0) -> float:
-        return self._began + share * self._limit
+    def _at(self, share: float = 1.0) -> float:
+        """Return when a share of the time limit is over."""
+        return self._deadline.at if share == 1.0 else self._began + share * self._limit
+
+    def _tell(self) -> None:
+        self._deadline.found(lambda: self._result(late=True).to_latency_result(self._problem))
 
     def result(self) -> HindsightResult:
         """Run all phases until the bound meets the schedule."""
-        scheduled = priced = time.perf_counter()
         hand, form = self._hand, self._form
-        area = certified = hand.bound
-        certificate = None
-        if not hand.is_closed and _affordable(form, hand.schedule):
-            cells = build_cells(form)
-            root = self._price(cells)
-            priced = time.perf_counter()
-            certified = max(area, min(root.starts, hand.objective))
-            if root.starts > area:
-                certificate = _certificate(cells, root)
-            if form.num_requests <= MAX_REQUESTS:
-                self._search(cells, root)
-        ended = time.perf_counter()
+        with suppress(OutOfTime):
+            self._deadline.check()
+            if not hand.is_closed and _affordable(form, hand.schedule):
+                with self._deadline.interrupting():
+                    cells = build_cells(form)
+                root = self._price(cells)
+                self._priced = time.perf_counter()
+                self._certified = max(self._area, min(root.starts, hand.objective))
+                if root.starts > self._area:
+                    self._certificate = _certificate(cells, root)
+                self._tell()
+                if form.num_requests <= MAX_REQUESTS:
+                    self._search(cells, root)
+        return self._result(late=self._deadline.is_over)
+
+    def _result(self, *, late: bool) -> HindsightResult:
+        hand, form, ended = self._hand, self._form, time.perf_counter()
+        scheduled, priced = self._scheduled or ended, self._priced or ended
         starts = form.starts(hand.schedule)
         return HindsightResult(
             starts=starts,
             objective=total_latency(self._problem, starts),
             bound=hand.bound + form.constant,
             method=hand.proof,
-            priced=certified + form.constant,
-            certificate=certificate,
+            priced=self._certified + form.constant,
+            certificate=self._certificate,
             states=hand.states,
             seconds=HindsightSeconds(scheduled - self._began, priced - scheduled, ended - priced),
-            stopped_by_time=is_over(self._deadline()) and not hand.is_closed,
+            stopped_by_time=late and not hand.is_closed,
         )
 
     def _price(self, cells: Cells) -> PricedBound:
         """Raise prices stage by stage; return the best bound they prove."""
+        deadline = self._deadline
         ascent = PriceAscent(self._form, cells, self._hand.schedule, self._pool)
         self._windows = ascent.windows
-        best = priced_bound(self._form, cells, ascent.windows, ascent.prices)
+        best = priced_bound(self._form, cells, ascent.windows, ascent.prices, deadline)
         now = best
         for stage in STAGES:
-            ascent.run(stage, now.dearest / SCALE, self._deadline(_PRICE_SHARE))
-            now = priced_bound(self._form, cells, ascent.windows, ascent.prices)
+            ascent.run(stage, now.dearest / SCALE, self._at(_PRICE_SHARE))
+            now = priced_bound(self._form, cells, ascent.windows, ascent.prices, deadline)
             best = max(best, now, key=lambda priced: priced.scaled)
             if best.starts >= self._hand.objective:
                 break
@@ -183,24 +167,26 @@ class _Run:
         """Search wider and wider."""
         hand = self._hand
         for width in WIDTHS:
-            if hand.is_closed or is_over(self._deadline()):
+            if hand.is_closed or self._deadline.is_over:
                 return
             priced = self._narrow(cells, priced)
-            pairs = pair_losses(cells, priced, self._windows, self._pool)
+            pairs = pair_losses(cells, priced, self._windows, self._pool, self._deadline)
             search = RoundSearch(self._form, cells, priced, pairs, self._pool)
-            result = search.run(hand.objective, width, self._deadline())
+            result = search.run(hand.objective, width, self._deadline.at)
             hand.states += result.states
             if result.starts is not None:
                 starts = result.starts.astype(np.int64)
                 hand.improve(_sum(starts), starts)
             hand.raise_bound(result.bound, "search")
+            self._tell()
 
     def _narrow(self, cells: Cells, priced: PricedBound) -> PricedBound:
         """Close the starts that no better schedule can have; the prices stay."""
         cutoff = SCALE * (self._hand.objective - 1)
-        windows = narrowed_windows(self._form, cells, self._windows, priced, cutoff)
+        deadline = self._deadline
+        windows = narrowed_windows(self._form, cells, self._windows, priced, cutoff, deadline)
         self._windows = windows
-        return priced_bound(self._form, cells, windows, priced.prices / SCALE)
+        return priced_bound(self._form, cells, windows, priced.prices / SCALE, deadline)
 
 
 def _sum(starts: IntArray) -> int:

@@ -6,21 +6,24 @@ starts. So the search has the first part of the time, and CP-SAT, from its sched
 """
 
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf
 
-from bfio.hindsight.in_hand import InHand, is_over, seconds_of
+from bfio.hindsight.in_hand import InHand
 from bfio.hindsight.makespan.form import SearchForm, search_form
 from bfio.hindsight.makespan.lists import Schedule, best_list
 from bfio.hindsight.makespan.prepare import prepare
 from bfio.hindsight.makespan.search import StepSearch, is_searchable
+from formulations.deadline import FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
 from formulations.hindsight_makespan import (
     MakespanObjective,
     MakespanProblem,
     MakespanProgram,
     MakespanResult,
+    list_schedule,
     solve,
 )
 from formulations.hindsight_makespan.segments import part, segments
@@ -43,7 +46,7 @@ def solve_makespan(
     problem: MakespanProblem,
     *,
     method: str = "exact",
-    time_limit: float | None = None,
+    time_limit: TimeLimit = None,
     seed: int = 0,
 ) -> MakespanResult:
     """Find a schedule of least objective, and the best bound within the limits.
@@ -55,7 +58,7 @@ def solve_makespan(
     method : str
         ``exact`` (ours), ``brute-force``, or a backend: ``cp-sat``, ``highs``, ``pyomo``,
         ``pyomo:SOLVER``.
-    time_limit : float, optional
+    time_limit : float or Deadline, optional
         Wall-clock seconds. Without one, ``exact`` runs all its searches but not CP-SAT.
     seed : int
         Random seed of the backends; the search draws nothing.
@@ -63,8 +66,8 @@ def solve_makespan(
     Returns
     -------
     MakespanResult
-        Of ``exact``: always a schedule and a bound derived in integers, the same in each run
-        unless the time limit strikes.
+        Of ``exact``: a schedule and a bound derived in integers, the same in each run unless the
+        time limit strikes; neither if it strikes before the first list schedule is made.
 
     Raises
     ------
@@ -73,69 +76,123 @@ def solve_makespan(
     CapabilityError
         If the problem is too large for a backend or for enumeration.
     """
-    limit = seconds_of(time_limit)
+    deadline = Deadline.of(time_limit)
     return MakespanProgram.solve_by(
         problem,
         method,
-        time_limit=time_limit,
+        time_limit=deadline,
         seed=seed,
-        own={"exact": lambda: _exact(problem, limit, seed)},
+        own={"exact": lambda: _exact(problem, deadline, seed)},
     )
 
 
-def _exact(problem: MakespanProblem, limit: float, seed: int) -> MakespanResult:
-    if limit > 0:
+def _exact(problem: MakespanProblem, deadline: Deadline, seed: int) -> MakespanResult:
+    if deadline.seconds > 0:
         # Loading or compiling kernels is no part of the solve.
-        prepare()
-    began = time.perf_counter()
+        with deadline.stopped():
+            prepare()
+    return _Solve(MakespanProgram(problem), deadline, seed).result()
+
+
+@dataclass
+class _Solve:
+    """One solve, and what it has in hand: a list schedule, then better ones, part by part."""
+
+    program: MakespanProgram
+    deadline: Deadline
+    seed: int
+    starts: list[int] = field(default_factory=list)
+    workers: list[int] = field(default_factory=list)
+    bound: int | None = None
+    hands: list[InHand[Schedule]] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
+
+    def result(self) -> MakespanResult:
+        """Solve the parts one after the other."""
+        problem = self.program.problem
+        try:
+            self._begin(problem)
+            with self.deadline.interrupting():
+                parts = _parts(problem)
+            for done, members in enumerate(parts):
+                # What a part leaves over helps the later ones.
+                share = self.deadline.share(1 / (len(parts) - done))
+                self._solve_part(members, share, alone=len(parts) == 1)
+        except OutOfTime:
+            return self._answer(late=True)
+        self.bound = sum(hand.bound for hand in self.hands)
+        return self._answer(late=self.deadline.is_over)
+
+    def _begin(self, problem: MakespanProblem) -> None:
+        """Take a schedule and a bound at once where time may run out."""
+        if self.deadline.at == inf and not self.deadline.is_watched:
+            self.starts, self.workers = [0] * problem.num_requests, [0] * problem.num_requests
+            return
+        with self.deadline.interrupting(FIRST_GRACE_S):
+            starts, workers = list_schedule(problem)
+        self.starts, self.workers = list(starts), list(workers)
+        self._tell()
+        with self.deadline.interrupting(FIRST_GRACE_S):
+            self.bound = self.program.lower_bound()
+        self._tell()
+
+    def _solve_part(self, members: list[int], share: Deadline, *, alone: bool) -> None:
+        """Solve a part, and take what it has in hand whenever that is better."""
+
+        def take(hand: InHand[Schedule]) -> None:
+            for i, start, worker in zip(members, *hand.schedule, strict=True):
+                self.starts[i], self.workers[i] = start, worker
+            if alone:
+                self.bound = hand.bound
+            self._tell()
+
+        problem = part(self.program.problem, members)
+        self.hands.append(_solved_part(problem, share, self.seed, take))
+        take(self.hands[-1])
+
+    def _tell(self) -> None:
+        self.deadline.found(lambda: self._answer(late=True))
+
+    def _answer(self, *, late: bool) -> MakespanResult:
+        known = bool(self.starts) or self.program.problem.num_requests == 0
+        proofs = sorted({hand.proof for hand in self.hands})
+        known_by = " and ".join(_PROOFS[proof] for proof in proofs or ["bound"])
+        states = sum(hand.states for hand in self.hands)
+        return self.program.answer(
+            (tuple(self.starts), tuple(self.workers)) if known else None,
+            Termination.TIME_LIMIT if late else Termination.FEASIBLE,
+            self.bound,
+            method="exact",
+            seconds=time.perf_counter() - self.began,
+            solver=own_solver(proofs=proofs, parts=len(self.hands), states=states),
+            proof=None if self.bound is None else known_by,
+        )
+
+
+def _parts(problem: MakespanProblem) -> list[list[int]]:
+    """Return the requests of each part of the problem that can be solved alone."""
     free = problem.objective is MakespanObjective.WALL_CLOCK and not problem.work_conserving
     split = [list(range(problem.num_requests))] if free else segments(problem)
-    starts, workers = [0] * problem.num_requests, [0] * problem.num_requests
-    hands = []
-    for done, members in enumerate(each for each in split if each):
-        # What a part leaves over helps the later ones.
-        left = max(0.0, began + limit - time.perf_counter()) / (len(split) - done)
-        hand = _solved_part(part(problem, members), left, seed)
-        hands.append(hand)
-        for i, start, worker in zip(members, *hand.schedule, strict=True):
-            starts[i], workers[i] = start, worker
-    return _result(problem, (tuple(starts), tuple(workers)), hands, limit, began)
+    return [members for members in split if members]
 
 
-def _result(
+def _solved_part(
     problem: MakespanProblem,
-    schedule: Schedule,
-    hands: list[InHand[Schedule]],
-    limit: float,
-    began: float,
-) -> MakespanResult:
-    seconds = time.perf_counter() - began
-    late = seconds >= limit
-    proofs = sorted({hand.proof for hand in hands})
-    return MakespanProgram(problem).answer(
-        schedule,
-        Termination.TIME_LIMIT if late else Termination.FEASIBLE,
-        sum(hand.bound for hand in hands),
-        method="exact",
-        seconds=seconds,
-        solver=own_solver(
-            proofs=proofs, parts=len(hands), states=sum(hand.states for hand in hands)
-        ),
-        proof=" and ".join(_PROOFS[proof] for proof in proofs),
-    )
-
-
-def _solved_part(problem: MakespanProblem, limit: float, seed: int) -> InHand[Schedule]:
-    began = time.perf_counter()
-    form = search_form(problem)
-    objective, schedule = best_list(problem)
-    hand = InHand(objective, schedule, form.objective(form.bound()), "bound")
+    deadline: Deadline,
+    seed: int,
+    tell: Callable[[InHand[Schedule]], None],
+) -> InHand[Schedule]:
+    began, limit = time.perf_counter(), deadline.left
+    with deadline.interrupting():
+        form = search_form(problem)
+        objective, schedule = best_list(problem)
+        hand = InHand(objective, schedule, form.objective(form.bound()), "bound")
     if hand.is_closed:
         return hand
     if is_searchable(form, form.cost(objective)):
-        _search(form, hand, began + _search_share(form) * limit)
+        _search(form, hand, began + _search_share(form) * limit, tell)
     if not hand.is_closed and limit < inf:
-        _close_with_cp_sat(form, hand, began + limit, seed)
+        _close_with_cp_sat(form, hand, deadline, seed)
     return hand
 
 
@@ -145,11 +202,16 @@ def _search_share(form: SearchForm) -> float:
     return _MANY if crowded and not form.conserving else _FEW
 
 
-def _search(form: SearchForm, hand: InHand[Schedule], deadline: float) -> None:
+def _search(
+    form: SearchForm,
+    hand: InHand[Schedule],
+    deadline: float,
+    tell: Callable[[InHand[Schedule]], None],
+) -> None:
     """Search wider and wider."""
     search = StepSearch(form)
     for width, most in STAGES:
-        if hand.is_closed or is_over(deadline):
+        if hand.is_closed or time.perf_counter() >= deadline:
             return
         result = search.run(form.cost(hand.objective), width, most, deadline)
         hand.states += result.states
@@ -157,10 +219,11 @@ def _search(form: SearchForm, hand: InHand[Schedule], deadline: float) -> None:
             schedule = form.schedule(result.starts, result.lanes)
             hand.improve(form.objective(result.cost), schedule)
         hand.raise_bound(form.objective(result.bound), "search")
+        tell(hand)
 
 
 def _close_with_cp_sat(
-    form: SearchForm, hand: InHand[Schedule], deadline: float, seed: int
+    form: SearchForm, hand: InHand[Schedule], deadline: Deadline, seed: int
 ) -> None:
     """Let CP-SAT go on from the schedule, with small costs in place of exact times."""
     problem = form.problem
@@ -169,11 +232,11 @@ def _close_with_cp_sat(
     if problem.objective is MakespanObjective.WALL_CLOCK:
         times = Fraction(form.per_step), Fraction(form.per_token)
         problem = replace(problem, step_overhead=times[0], token_time=times[1])
-    left = deadline - time.perf_counter()
-    if left <= 0:
+    if deadline.is_over:
         return
+    start = hand.schedule
     try:
-        result = solve(problem, backend="cp-sat", time_limit=left, hint=hand.schedule, seed=seed)
+        result = solve(problem, backend="cp-sat", time_limit=deadline, hint=start, seed=seed)
     except CapabilityError:
         return
     unit = form.unit if problem.objective is MakespanObjective.WALL_CLOCK else 1

@@ -8,6 +8,8 @@ from bfio.step.exact.fill import FillProblem, reduce_to_fill
 from bfio.step.exact.phases import Phase, skipped_phases
 from bfio.step.exact.prepare import prepare
 from bfio.step.exact.result import ExactResult, Seconds
+from formulations.backends import backend
+from formulations.deadline import Deadline, TimeLimit
 from formulations.errors import InputError
 from formulations.results import BoundKind, Termination, TieRule
 from formulations.step.certificate import Certificate
@@ -21,7 +23,7 @@ DEFAULT_NODE_LIMIT = 200_000
 def solve_exact(
     problem: StepProblem,
     *,
-    time_limit: float | None = None,
+    time_limit: TimeLimit = None,
     hint: Sequence[int | None] | None = None,
     fallback: str | None = "cp-sat",
     node_limit: int | None = None,
@@ -34,7 +36,7 @@ def solve_exact(
     problem : StepProblem
         Data. Problems with a one-dimensional core (`bfio.step.exact.fill`) are solved by our own
         method first; all others go to the fallback.
-    time_limit : float, optional
+    time_limit : float or Deadline, optional
         Wall-clock seconds.
     hint : sequence of int or None, optional
         A feasible assignment to start from; an infeasible one is ignored.
@@ -56,22 +58,24 @@ def solve_exact(
     InputError
         If a limit is negative, or the fallback or a phase is unknown.
     """
-    _check_limits(time_limit, node_limit)
+    _check_limits(node_limit)
     skipped = skipped_phases(skip)
+    clock = Deadline.of(time_limit)
     began = time.perf_counter()
     start = None if hint is None or violations(problem, hint) else tuple(hint)
     core = reduce_to_fill(problem)
     if problem.num_admitted == 0 and core is not None:
         return _settled(problem, began)
     if core is None:
-        return _delegated(problem, start, time_limit, fallback)
-    prepare()
+        return _delegated(problem, start, clock, fallback)
+    with clock.stopped():
+        prepare()
     compiled = time.perf_counter()
     from bfio.step.exact.fill_search import FillSearch
     from bfio.step.exact.pack_search import PackSearch
 
     nodes = DEFAULT_NODE_LIMIT if node_limit is None else node_limit
-    deadline = None if time_limit is None else compiled + time_limit
+    deadline = None if clock.left_or_none is None else clock.at
     search: PackSearch | FillSearch
     if core.admits_all:
         search = PackSearch(core, deadline, skipped)
@@ -86,12 +90,14 @@ def solve_exact(
     result = replace(result, seconds=replace(result.seconds, compile=compiled - began))
     if result.proven or result.stopped_by_time or fallback is None:
         return result
-    left = None if deadline is None else deadline - time.perf_counter()
+    clock.found(lambda: replace(result, stopped_by_time=True).to_step_result(problem))
     if fallback != "cp-sat":
-        return _merged(result, _delegated(problem, result.assignment, left, fallback))
+        return _merged(result, _delegated(problem, result.assignment, clock, fallback))
+    with clock.stopped():
+        backend("cp-sat").load()
     # The peaks of the core are those of its first step that counts.
     peaks = search.open_peaks() if problem.weights[0] > 0 else None
-    return _merged(result, _compact(problem, result, left, peaks))
+    return _merged(result, _compact(problem, result, clock.left_or_none, peaks))
 
 
 def _levelled(
@@ -112,9 +118,7 @@ def _levelled(
     return found
 
 
-def _check_limits(time_limit: float | None, node_limit: int | None) -> None:
-    if time_limit is not None and not time_limit >= 0:
-        raise InputError("time_limit", f"{time_limit} s", "give a time >= 0")
+def _check_limits(node_limit: int | None) -> None:
     if node_limit is not None and node_limit < 0:
         raise InputError("node_limit", f"{node_limit}", "give a number >= 0")
 
@@ -184,7 +188,7 @@ def _compact(
 def _delegated(
     problem: StepProblem,
     start: tuple[int | None, ...] | None,
-    time_limit: float | None,
+    clock: Deadline,
     fallback: str | None,
 ) -> ExactResult:
     """Hand a problem without a one-dimensional core to the fallback."""
@@ -197,10 +201,17 @@ def _delegated(
     if own.proven or fallback is None:
         return own
     if fallback == "cp-sat" and is_compact(problem) and problem.num_admitted > 0:
-        closed = _compact(problem, own, time_limit, None)
+        with clock.stopped():
+            backend("cp-sat").load()
+        closed = _compact(problem, own, clock.left_or_none, None)
         return closed if start is None else _merged(own, closed)
     began = time.perf_counter()
-    found = solve(problem, backend=fallback, time_limit=time_limit, hint=start)
+    ours = replace(own, stopped_by_time=True).to_step_result(problem)
+    # Until the fallback has something better, ours is what is known.
+    watched = clock.mapped(
+        lambda found: ours if found.objective is None else replace(found, method="exact")
+    )
+    found = solve(problem, backend=fallback, time_limit=watched, hint=start)
     return ExactResult(
         method=found.method,
         assignment=found.assignment,

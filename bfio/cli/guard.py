@@ -1,0 +1,211 @@
+"""A command in a process of its own, and one beside it that hears signals and keeps time.
+
+Solvers and compiled kernels do not come back to Python while they work, so that no handler of
+ours runs, and some look at no clock. The command therefore works in a child. This process does
+nothing but wait: after a signal, or beyond a time limit, the child may end by itself; if it does
+not, it is killed, and what it has said last (`bfio.cli.so_far`) is printed.
+"""
+
+import io
+import json
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+from bfio.cli import so_far
+from bfio.cli.command import BAD_INPUT, INTERRUPTED, NOTHING_FOUND
+from bfio.cli.one_line import say
+
+#: Seconds to end by oneself after a signal: at work, and once the answer is being printed.
+_GRACE_S, _PRINTING_S = 1.2, 1.7
+#: Two signals so close together are one, sent to a whole group.
+_ONE_SIGNAL_S = 0.2
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+def fork() -> None:
+    """Go on in a child. The calling process stays here, and exits with the child's status."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    messages, ours = os.pipe()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+    parent, child = os.getpid(), os.fork()
+    if child:
+        os.close(ours)
+        guard = _Guard(child, messages)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os._exit(guard.status())
+    os.close(messages)
+    _end_with(parent)
+    _hear_the_guard()
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    so_far.tell_to(ours)
+    _announce_output()
+
+
+def _end_with(parent: int) -> None:
+    """Have this process killed when its parent is gone, killed even."""
+    if sys.platform == "linux":
+        import ctypes
+
+        set_death_signal = 1  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(INTERRUPTED)
+
+
+def _hear_the_guard() -> None:
+    """Take the first Ctrl-C, from the guard or the terminal; all others are the guard's."""
+    asked = False
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if not asked:
+            asked = True
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, on_signal)
+    # Not ignored: what this process starts would ignore it as well.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+
+
+def _announce_output() -> None:
+    """Tell the guard before the first byte of the answer is written."""
+
+    class Announcing(io.FileIO):
+        def write(self, data: Any) -> int:
+            so_far.answer_begins()
+            return super().write(data)
+
+    plain = sys.stdout
+    if plain is sys.__stdout__ and isinstance(plain, io.TextIOWrapper):
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(Announcing(plain.fileno(), "w", closefd=False)),
+            encoding=plain.encoding,
+            errors=plain.errors,
+            line_buffering=plain.line_buffering,
+            write_through=plain.write_through,
+        )
+
+
+class _Guard:
+    """What the waiting process knows of its child."""
+
+    def __init__(self, child: int, messages: int) -> None:
+        self._child, self._messages = child, messages
+        self._inbox = b""
+        self._kept: so_far.SoFar | None = None
+        self._has_begun = False
+        self._limit: float | None = None
+        self._asked: float | None = None
+        self._now = False
+        self._woken, wakes = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(wakes, False)
+        signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+        for number in (*_STOPPING, signal.SIGCHLD):
+            signal.signal(number, lambda number, frame: None)
+
+    def status(self) -> int:
+        """Wait for the child, or end it; return the exit status."""
+        waiting = [self._woken, self._messages]
+        while True:
+            end = self._end()
+            left = None if end is None else max(0.0, end - time.monotonic())
+            ready = select.select(waiting, [], [], left)[0]
+            if self._messages in ready and not self._read():
+                waiting.remove(self._messages)
+            if self._woken in ready:
+                self._signals(os.read(self._woken, 4096))
+            pid, code = os.waitpid(self._child, os.WNOHANG)
+            if pid:
+                return self._ended(os.waitstatus_to_exitcode(code))
+            end = self._end()
+            if end is not None and time.monotonic() >= end:
+                return self._kill()
+
+    def _end(self) -> float | None:
+        """Return when the child is killed, by `time.monotonic`."""
+        if self._asked is None:
+            return None if self._has_begun else self._limit
+        if self._now:
+            return self._asked
+        return self._asked + (_PRINTING_S if self._has_begun else _GRACE_S)
+
+    def _signals(self, numbers: bytes) -> None:
+        """Pass the first wish to stop on; a second one ends everything at once."""
+        if not set(numbers) & set(_STOPPING):
+            return
+        now = time.monotonic()
+        if self._asked is None:
+            self._asked = now
+            os.kill(self._child, signal.SIGINT)
+        elif now >= self._asked + _ONE_SIGNAL_S:
+            self._now = True
+
+    def _read(self) -> bool:
+        """Take what the child has said; False at the end of it."""
+        data = os.read(self._messages, 1 << 20)
+        self._inbox += data
+        size = so_far.HEADER.size
+        while len(self._inbox) >= size:
+            (length,) = so_far.HEADER.unpack_from(self._inbox)
+            if len(self._inbox) < size + length:
+                break
+            self._hear(*json.loads(self._inbox[size : size + length]))
+            self._inbox = self._inbox[size + length :]
+        return bool(data)
+
+    def _hear(self, kind: str, *said: Any) -> None:
+        if kind == so_far.ANSWER:
+            self._kept = so_far.SoFar(*said)
+        elif kind == so_far.LIMIT:
+            self._limit = None if said[0] is None else time.monotonic() + said[0]
+        else:
+            self._has_begun = True
+
+    def _kill(self) -> int:
+        os.kill(self._child, signal.SIGKILL)
+        os.waitpid(self._child, 0)
+        while self._read():
+            pass
+        _show_cursor()
+        if self._asked is not None:
+            self._print("" if self._kept is None else self._kept.interrupted)
+            say("interrupted")
+            return INTERRUPTED
+        if self._kept is None:
+            say("error: --time-limit: nothing found within it; raise it")
+            return NOTHING_FOUND
+        self._print(self._kept.at_limit)
+        return self._kept.status
+
+    def _print(self, text: str) -> None:
+        with suppress(OSError):  # nobody reads any more
+            if not self._has_begun:
+                sys.stdout.write(text)
+                sys.stdout.flush()
+
+    def _ended(self, code: int) -> int:
+        """Return the status of a child that has ended by itself, or been killed by others."""
+        if code >= 0:
+            return code
+        _show_cursor()
+        name = signal.Signals(-code).name
+        if -code == signal.SIGKILL:
+            say("error: memory: the process was killed, probably for lack of it; solve less")
+        else:
+            say(f"error: process: it died of {name}; use another --method or smaller numbers")
+        return BAD_INPUT
+
+
+def _show_cursor() -> None:
+    """Undo what a progress bar has done to the terminal."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        sys.stderr.write("\x1b[?25h\n")
+        sys.stderr.flush()

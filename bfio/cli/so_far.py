@@ -1,0 +1,115 @@
+"""What a command could answer if it were ended now: kept while it works, printed if it is."""
+
+import json
+import os
+import signal
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from bfio.cli.output import json_text
+
+#: Kinds of messages to the process that guards this one (`bfio.cli.guard`).
+ANSWER, LIMIT, BEGUN = "answer", "limit", "begun"
+#: Before each message stands its length.
+HEADER = struct.Struct(">Q")
+
+
+class SoFar(NamedTuple):
+    """What to print at the time limit, what to print after a signal, and status of the former."""
+
+    at_limit: str
+    interrupted: str
+    status: int
+
+
+class _State:
+    """What is kept, and where it is told."""
+
+    kept: SoFar | None = None
+    has_begun = False
+    guard: int | None = None
+
+
+_state = _State()
+
+
+def forget() -> None:
+    """Begin a command: nothing is known."""
+    _state.kept, _state.has_begun = None, False
+
+
+def keep(
+    as_json: bool,
+    document: Mapping[str, Any],
+    lines: Callable[[], Sequence[str]],
+    status: int,
+    *,
+    on_signals: bool = True,
+) -> None:
+    """Keep an answer; later ones take its place.
+
+    Parameters
+    ----------
+    as_json : bool
+        Whether the command prints JSON.
+    document : mapping
+        The JSON document.
+    lines : callable
+        Returns what a person reads instead.
+    status : int
+        Exit status if time is up.
+    on_signals : bool
+        Whether it is worth printing after a signal too.
+    """
+    if as_json:
+        stopped = {key: "interrupted" for key in ("termination",) if key in document}
+        marked = {**document, **stopped, "interrupted": True}
+        answer = SoFar(json_text(document), json_text(marked), status)
+    else:
+        text = "".join(f"{line}\n" for line in lines())
+        answer = SoFar(text, text, status)
+    if not on_signals:
+        answer = answer._replace(interrupted="")
+    _state.kept = answer
+    _tell(ANSWER, *answer)
+
+
+def of_interrupted() -> str:
+    """Return what is to be printed after a signal: nothing if the answer has begun."""
+    if _state.kept is None or _state.has_begun:
+        return ""
+    return _state.kept.interrupted
+
+
+def limit(seconds: float | None) -> None:
+    """Have this process ended so many seconds from now, None for never."""
+    _tell(LIMIT, seconds)
+
+
+def answer_begins() -> None:
+    """Note that the answer is being printed: nothing else may be from now on."""
+    if not _state.has_begun:
+        _state.has_begun = True
+        _tell(BEGUN)
+
+
+def tell_to(guard: int) -> None:
+    """Tell all of it to the process at the other end of a pipe."""
+    _state.guard = guard
+
+
+def _tell(*message: object) -> None:
+    if _state.guard is None:
+        return
+    data = json.dumps(message).encode()
+    # A message that a signal cuts short would make nonsense of all that follow.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        rest = memoryview(HEADER.pack(len(data)) + data)
+        with suppress(OSError):  # the guard is gone, and this process soon
+            while rest:
+                rest = rest[os.write(_state.guard, rest) :]
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,103 @@
+"""Signals and time limits of real processes, in code that looks at neither."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+#: A formulation's command whose solver is busy in native code, after one answer in hand.
+_STUCK = """
+import ctypes, sys
+from bfio.cli import run, so_far
+from bfio.cli.command import DONE, Command
+def add(parser):
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--limit", type=float)
+    parser.add_argument("--empty", action="store_true")
+def work(args):
+    if not args.empty:
+        document = {"termination": "time_limit", "objective": 7}
+        so_far.keep(args.json, document, lambda: ["objective 7"], DONE)
+    so_far.limit(args.limit)
+    print("ready", file=sys.stderr, flush=True)
+    ctypes.PyDLL(None).sleep(60)  # holds the interpreter's lock
+    return DONE
+sys.modules["bfio.cli.main"].commands = lambda: {"stuck": Command("stuck", "", "", add, work)}
+run()
+"""
+
+
+class _Ended(NamedTuple):
+    status: int
+    out: str
+    err: str
+    seconds: float
+
+
+def _run(*arguments: str, signals: tuple[signal.Signals, ...] = ()) -> _Ended:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _STUCK, "stuck", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "ready\n"
+    began = time.monotonic()
+    for number in signals:
+        os.killpg(process.pid, number)
+    out, err = process.communicate(timeout=60)
+    return _Ended(process.returncode, out, err, time.monotonic() - began)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_native_code(number: signal.Signals) -> None:
+    """Status 130 and what was in hand, marked, within two seconds."""
+    ended = _run("--json", signals=(number,))
+    assert ended.status == 130
+    expected = {"termination": "interrupted", "objective": 7, "interrupted": True}
+    assert json.loads(ended.out) == expected
+    assert ended.err == "interrupted\n"
+    assert ended.seconds < 4  # 1.2 on an idle machine
+
+
+def test_nothing_in_hand() -> None:
+    """A signal says so alone; a limit has status 3 and one line."""
+    ended = _run("--empty", signals=(signal.SIGINT,))
+    assert (ended.status, ended.out, ended.err) == (130, "", "interrupted\n")
+    ended = _run("--empty", "--limit", "0.1")
+    assert (ended.status, ended.out) == (3, "")
+    assert ended.err.count("\n") == 1
+    assert "--time-limit" in ended.err
+
+
+def test_a_limit_ends_native_code() -> None:
+    """What was in hand is the answer, with the status it has."""
+    ended = _run("--json", "--limit", "0.2")
+    assert (ended.status, ended.err) == (0, "")
+    assert json.loads(ended.out) == {"termination": "time_limit", "objective": 7}
+    assert ended.seconds < 3  # 0.2 on an idle machine
+
+
+def test_the_command_ends_with_its_guard() -> None:
+    """Nothing is left behind when the waiting process is killed."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _STUCK, "stuck"], stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    process.stderr.readline()
+    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    process.wait(60)
+    process.stderr.close()
+    until = time.monotonic() + 20
+    while Path(f"/proc/{child}/cmdline").exists() and Path(f"/proc/{child}/cmdline").read_bytes():
+        assert time.monotonic() < until
+        time.sleep(0.02)
