@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.notebooks import NOTEBOOKS
 from tests.places import DOCS, ROOT
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -67,7 +68,7 @@ def test_every_page_is_in_the_index() -> None:
     assert pages == {link for link in listed if not link.startswith("..")}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [*PAGES, *NOTEBOOKS], ids=lambda p: p.name)
 def test_relative_links_point_somewhere(page: Path) -> None:
     """Every relative link of a page names a file of the repository."""
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):

@@ -92,8 +92,9 @@ def test_tables_of_notebooks() -> None:
 
 
 def test_plots() -> None:
-    """A panel for each policy."""
+    """A panel for each policy; a picture in notebooks."""
     figure = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE).plot()
+    assert figure._repr_png_().startswith(b"\x89PNG")
     assert [axes.get_title() for axes in figure.axes if axes.get_visible()] == ["fcfs", "br-0"]
 
 

@@ -29,15 +29,22 @@ def html_paragraphs(sentences: Sequence[str]) -> str:
 
 
 def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
-    """Return a table in HTML: the first column to the left, numbers to the right."""
+    """Return a table in HTML: the first column to the left, numbers to the right.
+
+    It looks the same wherever it is shown, and scrolls by itself where it is too wide.
+    """
+
+    def cell(text: str, tag: str, side: str) -> str:
+        style = f"text-align: {side}; white-space: nowrap; padding: 0.1em 0.6em"
+        return f'<{tag} style="{style}">{escape(text).replace(chr(10), "<br>")}</{tag}>'
 
     def line(cells: Sequence[str], tag: str) -> str:
-        first, *others = (escape(cell).replace("\n", "<br>") for cell in cells)
-        left = f'<{tag} style="text-align: left">{first}</{tag}>'
-        return f"<tr>{left}{''.join(f'<{tag}>{cell}</{tag}>' for cell in others)}</tr>"
+        first, *others = cells
+        numbers = "".join(cell(text, tag, "right") for text in others)
+        return f"<tr>{cell(first, tag, 'left')}{numbers}</tr>"
 
     body = "".join(line(row, "td") for row in rows)
     return (
-        f"<table><caption>{escape(caption)}</caption><thead>{line(head, 'th')}</thead>"
-        f"<tbody>{body}</tbody></table>"
+        f'<div style="overflow-x: auto" tabindex="0"><table><caption>{escape(caption)}</caption>'
+        f"<thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table></div>"
     )

@@ -27,7 +27,7 @@ from formulations.arrays import integer
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from bfio.decode.plots import ShownFigure
 
 #: Called with a policy's label and the number of requests it has completed so far.
 Progress = Callable[[str, int], None]
@@ -77,7 +77,7 @@ class Comparison:
                     lines.append({"policy": document["policy"], "part": part} | metrics)
         return data_frame(lines)
 
-    def plot(self) -> Figure:
+    def plot(self) -> ShownFigure:
         """Return the load of every worker over the steps, a panel per policy."""
         from bfio.decode.plots import trajectory_figure
 

@@ -1,5 +1,6 @@
 """Plots of runs: load trajectories, idle fractions, regrets; matplotlib without a screen."""
 
+import io
 import math
 import textwrap
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Most points drawn along a trajectory; more cannot be seen.
 _MAX_POINTS = 1500
+#: Dots per inch of figures that are written or shown.
+_DPI = 150
 #: Look of every figure, here and in the benchmarks.
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -34,6 +37,15 @@ STYLE: dict[Any, Any] = {
 }
 
 
+class ShownFigure(Figure):
+    """A figure that notebooks show as a picture, also where pyplot is not set up."""
+
+    def _repr_png_(self) -> bytes:
+        written = io.BytesIO()
+        self.savefig(written, format="png", dpi=_DPI)
+        return written.getvalue()
+
+
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure (the suffix chooses the format) and return its path.
 
@@ -43,7 +55,7 @@ def save(figure: Figure, path: Path) -> Path:
         If the place cannot be written.
     """
     try:
-        figure.savefig(path, dpi=150)
+        figure.savefig(path, dpi=_DPI)
     except OSError as error:
         raise InputError(
             str(path), f"cannot be written ({error.strerror})", "choose another --output"
@@ -51,13 +63,14 @@ def save(figure: Figure, path: Path) -> Path:
     return path
 
 
-def trajectory_figure(comparison: "Comparison") -> Figure:
+def trajectory_figure(comparison: "Comparison") -> ShownFigure:
     """Draw the load of every worker over the steps, one panel per policy (BF-IO, fig. 6)."""
     num_panels = len(comparison.runs)
     columns = min(num_panels, 2 if num_panels == 4 else 3)
     rows = math.ceil(num_panels / columns)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(max(4.2 * columns, 7), 2.6 * rows + 0.6), layout="constrained")
+        size = (max(4.2 * columns, 7), 2.6 * rows + 0.6)
+        figure = ShownFigure(figsize=size, layout="constrained")
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         panels = list(grid.flat)
         for panel, label, run in zip(panels, comparison.labels, comparison.runs, strict=False):

@@ -42,10 +42,11 @@ myst_heading_anchors = 4
 myst_all_links_external = False
 
 # Notebooks: run at every build; an error in one is an error of the build.
-nb_execution_mode = "cache"
+nb_execution_mode = "force"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 60
+nb_execution_timeout = 300
 nb_merge_streams = True
+nb_render_markdown_format = "myst"
 
 # The reference: what a package offers in `__all__`, in the order of the source.
 default_role = "py:obj"

@@ -1,0 +1,41 @@
+"""Notebooks as text: their cells, and how they run without Jupyter."""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.places import DOCS
+
+NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.md"))
+_CELL = re.compile(
+    r"^```\{code-cell\} ipython3\n(---\n.*?^---\n|(?::[^\n]*\n)*)(.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of code: what is set for it, and its source."""
+
+    options: str
+    source: str
+
+
+def cells(notebook: Path) -> list[Cell]:
+    """Return the cells of code, in order."""
+    return [Cell(*found) for found in _CELL.findall(notebook.read_text(encoding="utf-8"))]
+
+
+def run(program: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the source of some cells as one program in a folder."""
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
