@@ -7,11 +7,11 @@ import numpy as np
 from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import ArrivalMode, Dispatch, RunOptions
+from bfio.decode.predictor import LengthSource
+from bfio.decode.predictor_registry import lengths_of
 from bfio.decode.run import Run
+from bfio.workloads.requests_used import requests_used
 from bfio.workloads.workload import Workload
-
-#: Rows of a trace that are no requests of a run, and what is said of them.
-_LEFT_OUT = {"dropped_zero_output": "without output dropped", "skipped_bad_rows": "bad skipped"}
 
 
 def settings(workload: Workload, cluster: Cluster, options: Sequence[RunOptions]) -> str:
@@ -26,35 +26,50 @@ def settings(workload: Workload, cluster: Cluster, options: Sequence[RunOptions]
     options : sequence of RunOptions
         How each run is made; they differ in the look-ahead only.
     """
+    parts = setting_parts(requests_used(workload), cluster, options)
+    return ", ".join([*parts.values(), version_and_commit()])
+
+
+def setting_parts(
+    requests: str, cluster: Cluster, options: Sequence[RunOptions]
+) -> dict[str, str]:
+    """Return the parts of such a line by what they are about, but for the version.
+
+    Parameters
+    ----------
+    requests : str
+        See `requests_used`.
+    cluster, options
+        As `settings` takes them.
+    """
     first = options[0]
-    parts = [
-        _requests(workload),
-        f"{cluster.workers}x{cluster.slots} (workers x slots)",
-        _arrivals(first),
-        _look_ahead(options),
-        f"predictor {getattr(first.predictor, 'name', first.predictor)}",
-        f"seed {first.seed}",
-        version_and_commit(),
-    ]
-    if first.dispatch is Dispatch.IMMEDIATE:
-        parts.insert(3, "immediate dispatch")
-    if first.steps is not None:
-        parts.insert(3, f"at most {first.steps:,} steps")
-    return ", ".join(parts)
+    parts = {
+        "requests": requests,
+        "machine": f"{cluster.workers}x{cluster.slots} (workers x slots)",
+        "arrivals": _arrivals(first),
+        "steps": "" if first.steps is None else f"at most {first.steps:,} steps",
+        "dispatch": "immediate dispatch" if first.dispatch is Dispatch.IMMEDIATE else "",
+        "look-ahead": _look_ahead(options),
+        "predictor": _information(first),
+        "seed": f"seed {first.seed}",
+    }
+    return {name: text for name, text in parts.items() if text}
 
 
-def unused_arrivals(workload: Workload, options: RunOptions) -> Iterator[str]:
-    """Yield that arrival times are not used, if that is so."""
-    if workload.arrival_times is not None and options.arrivals is ArrivalMode.POOL:
+def unused_arrivals(
+    has_arrival_times: bool, options: RunOptions, use: str = "--arrivals timed"
+) -> Iterator[str]:
+    """Yield that arrival times are not used and what would use them, if that is so."""
+    if has_arrival_times and options.arrivals is ArrivalMode.POOL:
         yield (
             "The requests have arrival times, which are not used: a pool refills as requests "
-            "start. --arrivals timed uses them."
+            f"start. {use} uses them."
         )
 
 
 def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
     """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
-    yield from unused_arrivals(workload, runs[0].options)
+    yield from unused_arrivals(workload.arrival_times is not None, runs[0].options)
     reasons = [no_steady_part(run) for run in runs]
     steady = [run for run, reason in zip(runs, reasons, strict=True) if reason is None]
     without = [(run, reason) for run, reason in zip(runs, reasons, strict=True) if reason]
@@ -117,16 +132,6 @@ def drain_share(run: Run) -> float:
     return 1 - (int(steady.nonzero()[0][-1]) + 1) / run.steps
 
 
-def _requests(workload: Workload) -> str:
-    text = f"{workload.name}: {len(workload):,} requests"
-    left_out = [
-        f"{count:,} {words}"
-        for key, words in _LEFT_OUT.items()
-        if isinstance(count := workload.provenance.get(key), int) and count
-    ]
-    return f"{text} ({', '.join(left_out)})" if left_out else text
-
-
 def _arrivals(options: RunOptions) -> str:
     if options.arrivals is ArrivalMode.POOL:
         return f"pool of {options.pool:,}"
@@ -136,4 +141,12 @@ def _arrivals(options: RunOptions) -> str:
 
 def _look_ahead(options: Sequence[RunOptions]) -> str:
     horizons = sorted({entry.horizon for entry in options})
-    return f"look-ahead {' to '.join(str(h) for h in (horizons[0], *horizons[1:][-1:]))}"
+    text = f"look-ahead {' to '.join(str(h) for h in (horizons[0], *horizons[1:][-1:]))}"
+    return f"{text} ({options[0].projection} loads)" if horizons[-1] else text
+
+
+def _information(options: RunOptions) -> str:
+    """Return the predictor, and what a policy that looks ahead knows of lengths by it."""
+    known = {LengthSource.UNKNOWN: "unknown", LengthSource.KNOWN: "known"}
+    lengths = known.get(lengths_of(options.predictor), "predicted")
+    return f"predictor {getattr(options.predictor, 'name', options.predictor)} ({lengths} lengths)"

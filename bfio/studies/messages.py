@@ -33,7 +33,9 @@ class Order:
 
     def to_bytes(self) -> bytes:
         """Write it as JSON."""
-        return canonical(asdict(self)).encode()
+        # What only reports need stays here.
+        own = replace(self, task=replace(self.task, setting={}, remarks=()))
+        return canonical(asdict(own)).encode()
 
     @staticmethod
     def from_bytes(text: bytes) -> "Order":

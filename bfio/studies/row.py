@@ -111,8 +111,14 @@ class Task:
     code : str
         Version of the code.
     draws : bool
-        Whether computing it draws anything from the argument ``seed`` besides that data; known to
-        the plan, and not kept by the store.
+        Whether computing it draws anything from the argument ``seed`` besides that data.
+    setting : mapping of str to str
+        What it is made of, phrases by what they are about: arguments, and what defaults and data
+        say.
+    remarks : sequence of str
+        What its reader might not expect, a sentence each.
+
+    The last three are known to the plan, and not kept by the store.
     """
 
     key: str
@@ -121,6 +127,8 @@ class Task:
     instance: str
     code: str
     draws: bool = True
+    setting: Mapping[str, str] = field(default_factory=dict)
+    remarks: Sequence[str] = ()
 
     @property
     def identity(self) -> Hashable:
@@ -190,5 +198,5 @@ class Row:
 #: What a row holds besides what two runs of a study share.
 _OF_THE_RUN = (
     "task", "timings", "log", "wall_s", "cpu_s", "peak_memory_bytes", "attempts", "environment",
-    "finished_at", "draws",
+    "finished_at", "draws", "setting", "remarks",
 )  # fmt: skip

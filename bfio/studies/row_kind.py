@@ -35,11 +35,18 @@ class Planned:
     draws : bool
         Whether computing it draws anything from the argument ``seed`` besides those data: False
         only if it is known not to.
+    setting : mapping of str to str
+        What it is made of, phrases by what they are about; what it leaves out is told by the
+        arguments.
+    remarks : sequence of str
+        What a reader of its values might not expect, a sentence each.
     """
 
     instance: str
     compute: Callable[[], RowResult | Mapping[str, Value]]
     draws: bool = True
+    setting: Mapping[str, str] = field(default_factory=dict)
+    remarks: Sequence[str] = ()
 
 
 def _no_instance(arguments: Mapping[str, Any], context: RowContext) -> str:

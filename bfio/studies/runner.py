@@ -9,6 +9,7 @@ from bfio.studies.canonical import row_key
 from bfio.studies.code import code_version
 from bfio.studies.kinds import find
 from bfio.studies.local import compute_locally
+from bfio.studies.matching import label
 from bfio.studies.messages import Order
 from bfio.studies.results import Results
 from bfio.studies.row import Row, RowContext, Status, Task
@@ -76,7 +77,20 @@ def _planned(study: Study) -> list[Task]:
         except InputError as error:
             raise InputError(f"{study.name}: {error.where}", error.what, error.remedy) from None
         key = row_key(study.computes, arguments, planned.instance, code)
-        tasks.append(Task(key, study.computes, arguments, planned.instance, code, planned.draws))
+        own = {name: f"{name} {label(value)}" for name, value in arguments.items()}
+        setting = dict(planned.setting) or own
+        tasks.append(
+            Task(
+                key,
+                study.computes,
+                arguments,
+                planned.instance,
+                code,
+                planned.draws,
+                setting,
+                planned.remarks,
+            )
+        )
     return tasks
 
 

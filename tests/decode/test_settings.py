@@ -30,8 +30,8 @@ def test_settings_name_everything(tmp_path: Path) -> None:
     line = settings(workload, Cluster(2, 3), [options, RunOptions(horizon=20)])
     assert line.startswith(
         "mine: 1 requests (1 without output dropped, 1 bad skipped), 2x3 (workers x slots), "
-        "pool of 7, at most 1,000 steps, immediate dispatch, look-ahead 0 to 20, "
-        "predictor oracle, seed 3, bfio "
+        "pool of 7, at most 1,000 steps, immediate dispatch, look-ahead 0 to 20 "
+        "(constant loads), predictor oracle (known lengths), seed 3, bfio "
     )
     timed = settings(
         workload,

@@ -89,7 +89,9 @@ def test_a_fixed_trace_and_a_policy_that_never_draws(tmp_path: Path) -> None:
     assert "the seed changes nothing there" in notes
     assert "resample = true" in notes
     (table,) = markdown_tables(results.study, parsed_records(records_csv(results))).values()
-    assert "to" not in table.splitlines()[2].split("|")[2]
+    line = next(line for line in table.splitlines() if line.startswith("| fcfs |"))
+    assert " to " not in line.split("|")[2]
+    assert "(the seed changes nothing)" in line
 
 
 def test_it_is_said_at_plan_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -145,7 +145,7 @@ def _show(
         return
     print_sentences(said)
     _print(args.policy, args.gap_horizon, document)
-    for remark in unused_arrivals(workload, made):
+    for remark in unused_arrivals(workload.arrival_times is not None, made):
         print_sentences(remark)
     for path in plots:
         print(f"plot: {path}")

@@ -263,12 +263,15 @@ def _command(args: argparse.Namespace, action: str = "run") -> str:
 
 def _document(results: "Results") -> dict[str, Any]:
     """Return the JSON document of a study's progress."""
+    from bfio.studies.settings import study_settings
+
     counts = {status.value: count for status, count in results.counts().items()}
     failures = [row for row in results.rows.values() if not row.is_done]
     return {
         "study": results.study.name,
         "question": results.study.question,
         "store": str(results.store),
+        "settings": study_settings(results),
         "code": results.tasks[0].code if results.tasks else None,
         "planned": len(results.tasks),
         "rows": counts,
@@ -295,6 +298,7 @@ def _show(args: argparse.Namespace, results: "Results") -> None:
         return
     counts = [f"{name} {count}" for name, count in document["rows"].items() if count]
     print(f"{results.study.name}: {results.study.question}")
+    print(f"settings: {document['settings']}")
     print(f"{len(results.tasks)} rows: {', '.join([*counts, f'missing {results.missing}'])}")
     print(f"rows with unproven optima: {results.unproven_rows}; store: {results.store}")
     failures = document["without_result"]

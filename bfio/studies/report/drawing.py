@@ -2,6 +2,7 @@
 
 import io
 import re
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from bfio.decode.plots import STYLE
+from bfio.studies.report.text import printable
 from bfio.studies.report.traced import DataTable, Phrase
 
 #: Resolution of PNG files [dots per inch].
@@ -29,6 +31,8 @@ _LOOK = {
     "legend.fontsize": 8.5,
     "legend.title_fontsize": 8.5,
 }
+#: Characters in a line of settings, and its height [inches].
+_SETTINGS_WIDTH, _SETTINGS_LINE = 118, 0.11
 _IDENTIFIER = re.compile(r'(\bid="|href="#|url\(#)')
 
 
@@ -63,6 +67,14 @@ def look() -> Iterator[None]:
         # Names too long for their figure: it is drawn all the same.
         warnings.filterwarnings("ignore", message="constrained_layout not applied")
         yield
+
+
+def add_settings(figure: Figure, settings: str) -> None:
+    """Write the line of settings below a figure, broken where it would leave it."""
+    lines = textwrap.wrap(printable(settings).replace("$", r"\$"), _SETTINGS_WIDTH)
+    figure.set_figheight(figure.get_figheight() + _SETTINGS_LINE * len(lines))
+    with look():
+        figure.supxlabel("\n".join(lines), fontsize=6, color="0.3", x=0.01, ha="left")
 
 
 def to_svg(figure: Figure) -> str:

@@ -28,6 +28,8 @@ Record = Mapping[str, str]
 
 #: The table that says where the others come from.
 ROWS = "rows"
+#: Of a table: the record that holds its line of settings.
+SETTINGS = "settings"
 _DIGITS = 8
 
 _BLOCK = re.compile(r"(<!-- table (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -45,12 +47,11 @@ def records_csv(results: Results) -> str:
     InputError
         If the baseline of a table is ambiguous.
     """
-    records: list[Mapping[str, Value]] = [
-        {"table": plan.key, **record}
-        for plan in kept_tables(results.study)
-        for record in build(plan, results).records
-    ]
-    records = [*_rows(results), *records]
+    records: list[Mapping[str, Value]] = list(_rows(results))
+    for plan in kept_tables(results.study):
+        view = build(plan, results)
+        records.append({"table": plan.key, "value": SETTINGS, "words": view.settings})
+        records += [{"table": plan.key, **record} for record in view.records]
     names = dict.fromkeys(name for record in records for name in record if name != "coverage")
     # Arguments first, also those that only later tables have.
     columns = sorted(names, key=lambda name: name != "table" and not name.startswith("argument."))
@@ -182,7 +183,9 @@ def _table(plan: Table, records: Sequence[Record], computes: str) -> str:
     heads = [name for name in plan.rows if name != plan.across]
     lines: dict[tuple[str, ...], dict[str, str]] = {}
     columns: dict[str, None] = {}
-    for record in records:
+    numbers = [record for record in records if record["value"] != SETTINGS]
+    settings = [f"{r['words']}\n\n" for r in records if r["value"] == SETTINGS and r["words"]]
+    for record in numbers:
         key = tuple(_labelled(plan, record.get(f"argument.{name}")) for name in heads)
         line = lines.setdefault((*key, record.get("source") or ""), {})
         for column, text in _cells(plan, record, computes):
@@ -194,7 +197,7 @@ def _table(plan: Table, records: Sequence[Record], computes: str) -> str:
     ]
     rule = ["---"] * len(heads) + ["---:"] * len(columns)
     heading = [_labelled(plan, name) for name in heads]
-    return "".join(map(_line, [[*heading, *columns], rule, *body]))
+    return "".join([*settings, *map(_line, [[*heading, *columns], rule, *body])])
 
 
 def _line(cells: Sequence[str]) -> str:

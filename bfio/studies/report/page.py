@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from bfio.studies.kinds import describe
 from bfio.studies.report import figures, provenance, summary
-from bfio.studies.report.drawing import Drawing, inline_svg, to_png, to_svg
+from bfio.studies.report.drawing import Drawing, add_settings, inline_svg, to_png, to_svg
 from bfio.studies.report.export import export_files
 from bfio.studies.report.files import csv_text, slug, write_all
 from bfio.studies.report.selection import conditions, matches
@@ -23,6 +23,7 @@ from bfio.studies.report.traced import Cell, DataTable, Traced
 from bfio.studies.report_plan import Figure
 from bfio.studies.results import Results
 from bfio.studies.row_kind import Described
+from bfio.studies.settings import study_remarks, study_settings
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class FigureView:
     name: str
     svg: str
     png: bytes
+    settings: str = ""
 
     @property
     def inline(self) -> str:
@@ -103,12 +105,14 @@ def _figure(number: int, plan: Figure, results: Results) -> FigureView:
     rows = [row for row in results.rows.values() if matches(row.task, plan.where)]
     drawing = figures.draw(plan, rows)
     name = slug(number, plan.title)
+    settings = study_settings(results, [row.task for row in rows]) if rows else ""
     if drawing.figure is None:
-        return FigureView(plan, drawing, name, "", b"")
+        return FigureView(plan, drawing, name, "", b"", settings)
+    add_settings(drawing.figure, settings)
     svg = to_svg(drawing.figure)
     # The layout is found; finding it again takes longer than drawing.
     drawing.figure.set_layout_engine("none")
-    return FigureView(plan, drawing, name, svg, to_png(drawing.figure))
+    return FigureView(plan, drawing, name, svg, to_png(drawing.figure), settings)
 
 
 def render(results: Results, tables: Sequence[TableView], drawn: Sequence[FigureView]) -> str:
@@ -121,6 +125,8 @@ def render(results: Results, tables: Sequence[TableView], drawn: Sequence[Figure
         reservations=summary.reservations(results),
         effort=summary.effort(results),
         grids=summary.axes(results.study),
+        settings=study_settings(results),
+        remarks=study_remarks(results.tasks),
         varied=summary.varied(results),
         tables=tables,
         figures=drawn,

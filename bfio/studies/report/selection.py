@@ -1,21 +1,18 @@
 """Choose rows by their arguments, and look their values up."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from bfio.common.metrics import Domain
 from bfio.studies import kinds, row_kind
-from bfio.studies.matching import fulfils, identity
+from bfio.studies.matching import DASH, fulfils, identity, label
 from bfio.studies.report.statistics import Estimate, Number, as_number, summarize
 from bfio.studies.report_plan import Statistic
 from bfio.studies.row import Row, Task, Value
 
 #: What every row has besides the values that its kind computes.
 MEASURED = tuple(entry.name for entry in row_kind.MEASURED)
-#: What stands for an argument or a number that is not there.
-DASH = "–"
-
 _Item = TypeVar("_Item", Task, Row)
 
 
@@ -97,9 +94,13 @@ def domain_of(rows: Sequence[Row], name: str, *, log: bool = False) -> Domain:
 def estimate_of(
     rows: Sequence[Row], name: str, statistic: Statistic, *, log: bool = False
 ) -> Estimate:
-    """Return a statistic of a value over rows, its interval within what the value can be."""
-    values = [number_of(row, name) for row in rows]
-    return summarize(values, statistic, domain_of(rows, name, log=log))
+    """Return a statistic of a value over distinct rows, its interval within what it can be."""
+    own = distinct(rows, name)
+    values = [number_of(row, name) for row in own]
+    found = summarize(values, statistic, domain_of(own, name, log=log))
+    if found.count == 1 and len(own) < len(rows):
+        return replace(found, why_none="the seed changes nothing")
+    return found
 
 
 def distinct(rows: Sequence[Row], name: str) -> list[Row]:
@@ -125,15 +126,6 @@ def keys_of(items: Iterable[Task | Row]) -> str:
     return " ".join(task_of(item).key for item in items)
 
 
-def label(value: Value) -> str:
-    """Return how an argument is written: true, false, a dash for None, all else as it is."""
-    if value is None:
-        return DASH
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value)
-
-
 def conditions(wanted: Mapping[str, Any]) -> str:
     """Return conditions as a reader says them: ``policy = fcfs, seed = 0 or 1``."""
     return ", ".join(f"{name} = {_choices(choice)}" for name, choice in wanted.items())
@@ -154,3 +146,9 @@ def varying(items: Sequence[Task | Row], but: Iterable[str]) -> list[str]:
         if name not in left_out
         and len({identity(task_of(item).arguments.get(name)) for item in items}) > 1
     ]
+
+
+__all__ = [
+    "DASH", "MEASURED", "Group", "conditions", "distinct", "domain_of", "estimate_of", "grouped",
+    "keys_of", "label", "matches", "num_repeated", "number_of", "task_of", "value_of", "varying",
+]  # fmt: skip

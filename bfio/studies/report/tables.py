@@ -39,6 +39,7 @@ from bfio.studies.report.traced import (
 from bfio.studies.report_plan import Statistic, Table
 from bfio.studies.results import SEED_CHANGES_NOTHING, Results
 from bfio.studies.row import Row, Task, Value
+from bfio.studies.settings import study_remarks, study_settings
 
 #: Distinct words a cell lists; more say nothing.
 _MAX_WORDS = 6
@@ -59,12 +60,15 @@ class TableView:
         Sentences below it.
     records : sequence of mapping
         Its numbers with all digits, one record per line and value, for a CSV file.
+    settings : str
+        The line of settings of its rows.
     """
 
     plan: Table
     data: DataTable
     notes: Sequence[Phrase]
     records: Sequence[Mapping[str, Value]]
+    settings: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,8 @@ def build(plan: Table, results: Results) -> TableView:
     data = DataTable(columns, [Body(list(_lines(plan, entries, divided)))])
     records = [record for entry in entries for record in entry.records]
     records += [record for published in plan.published for record in _records_of(plan, published)]
-    return TableView(plan, data, list(_notes(plan, entries)), records)
+    settings = study_settings(results, tasks) if tasks else ""
+    return TableView(plan, data, list(_notes(plan, entries)), records, settings)
 
 
 def _entry(plan: Table, group: Group[Task], results: Results, baseline: Baseline | None) -> _Entry:
@@ -213,7 +218,7 @@ def _value_cell(entry: _Entry, name: str, record: dict[str, Value]) -> Cell:
         cell = _words(rows, name)
         record["words"] = ", ".join(f"{word}{number.text}" for word, number in cell)
         return cell
-    estimate = estimate_of(rows, name, entry.plan.statistic)
+    estimate = estimate_of(entry.done, name, entry.plan.statistic)
     record["estimate"], record["undefined"] = estimate.value, estimate.undefined
     if estimate.why_none:
         record["no_interval"] = estimate.why_none
@@ -319,6 +324,8 @@ def _notes(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
     averaged = varying([t for e in entries for t in e.group.items], plan.rows)
     over = f" The rows of a line differ in {', '.join(averaged)}." if averaged else ""
     yield (f"{_METHODS[plan.statistic]}{over}",)
+    for remark in study_remarks([task for entry in entries for task in entry.group.items]):
+        yield (remark,)
     if any(num_repeated(entry.done) for entry in entries):
         yield (f"Repeated rows count once: {SEED_CHANGES_NOTHING}.",)
     if plan.statistic is Statistic.MEDIAN:

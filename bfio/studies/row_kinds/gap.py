@@ -49,7 +49,13 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     run = run_plan(given, context)
     make = partial(_observer, given, run)
     make()
-    return Planned(runs_digest(run), lambda: _compute(run, make(), context.want_log), run.draws)
+    return Planned(
+        runs_digest(run),
+        lambda: _compute(run, make(), context.want_log),
+        run.draws,
+        run.setting,
+        run.remarks,
+    )
 
 
 def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:

@@ -41,7 +41,13 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         raise InputError("argument workers", "one worker is always balanced", "use 2 or more")
     plans = {"baseline": baseline, "policy": policy}
     draws = baseline.draws or policy.draws
-    return Planned(runs_digest(baseline, policy), partial(_compute, plans), draws)
+    return Planned(
+        runs_digest(baseline, policy),
+        partial(_compute, plans),
+        draws,
+        policy.setting,
+        policy.remarks,
+    )
 
 
 def _compute(plans: Mapping[str, RunPlan]) -> RowResult:

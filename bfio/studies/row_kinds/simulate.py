@@ -40,7 +40,13 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     run = replace(run_plan(given, context), metrics=tuple(names))
     if names:
         chosen_metrics(names, run.options.arrivals)
-    return Planned(runs_digest(run), partial(_compute, run, context.want_log), run.draws)
+    return Planned(
+        runs_digest(run),
+        partial(_compute, run, context.want_log),
+        run.draws,
+        run.setting,
+        run.remarks,
+    )
 
 
 def _compute(plan: RunPlan, want_log: bool) -> RowResult:

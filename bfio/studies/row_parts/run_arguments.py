@@ -1,8 +1,8 @@
 """Arguments of a simulated run: machine, arrivals, what policies know, and the policy."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from bfio.common.engine_choice import Engine
 from bfio.common.options import from_mapping, names_of
@@ -17,8 +17,10 @@ from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
 from bfio.decode.predictor import LengthSource
 from bfio.decode.run import Run
+from bfio.decode.settings import setting_parts, unused_arrivals
 from bfio.decode.simulation import check_dispatch, simulate
-from bfio.studies.row import RowContext
+from bfio.studies.matching import label
+from bfio.studies.row import RowContext, Value
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.workload_arguments import (
     WORKLOAD_ARGUMENTS,
@@ -39,6 +41,11 @@ RUN_ARGUMENTS = (
 POLICY_ARGUMENTS = ("policy", *names_of(PolicyOptions))
 #: All arguments of a run of one policy.
 ARGUMENTS = (*WORKLOAD_ARGUMENTS, *MACHINE_ARGUMENTS, *RUN_ARGUMENTS, *POLICY_ARGUMENTS)
+#: Arguments that the line of settings tells by what they come to.
+_TOLD = frozenset(WORKLOAD_ARGUMENTS) | {
+    "workers", "slots", "arrivals", "pool", "pool_per_worker", "pool_per_slot", "rate_scale",
+    "steps", "dispatch", "horizon", "projection", "predictor", "seed",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,9 @@ class RunPlan:
         The requests.
     metrics : tuple of str
         Metrics of users' own that are measured besides.
+    others : mapping of str to value
+        Arguments of the row that are none of machine, arrivals and requests, such as options of
+        policies.
     """
 
     policy: str
@@ -76,6 +86,20 @@ class RunPlan:
     warm_up: int
     choice: WorkloadChoice
     metrics: tuple[str, ...] = ()
+    others: Mapping[str, Value] = field(default_factory=dict)
+
+    @property
+    def setting(self) -> dict[str, str]:
+        """What the run is made of, for reports."""
+        facts = request_facts(self.choice)
+        parts = setting_parts(facts.used, self.cluster, [self.options])
+        return parts | {name: f"{name} {label(value)}" for name, value in self.others.items()}
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader of its metrics might not expect."""
+        has_times = request_facts(self.choice).has_arrival_times
+        return tuple(unused_arrivals(has_times, self.options, 'arrivals = "timed"'))
 
     @property
     def workload(self) -> Workload:
@@ -164,6 +188,7 @@ def run_plan(arguments: Arguments, context: RowContext, policy: str | None = Non
         energy=from_mapping(EnergyModel, arguments.given),
         warm_up=arguments.whole("warm_up", 0),
         choice=workload_choice(arguments, cluster.total_slots, context),
+        others={n: v for n, v in arguments.given.items() if n not in _TOLD},
     )
     name, _ = parse_policy(plan.policy, plan.policy_options)
     check_dispatch(name, find(name), plan.options)

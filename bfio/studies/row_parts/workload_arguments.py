@@ -13,6 +13,7 @@ from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments
 from bfio.workloads.generators import generate, resample
 from bfio.workloads.law_text import parse_law
 from bfio.workloads.reader import read_trace
+from bfio.workloads.requests_used import requests_used
 from bfio.workloads.rescaling import with_output_mean
 from bfio.workloads.synthetic_workloads import synthetic
 from bfio.workloads.windows import window
@@ -216,10 +217,13 @@ class RequestFacts:
         16 hexadecimal digits that tell them apart from others.
     has_arrival_times : bool
         Whether they can arrive in time.
+    used : str
+        How many there are, from where, and what was left out.
     """
 
     digest: str
     has_arrival_times: bool
+    used: str
 
 
 @lru_cache(maxsize=200_000)
@@ -235,7 +239,8 @@ def request_facts(choice: WorkloadChoice) -> RequestFacts:
     digest = lengths_digest(drawn.prompt_tokens, drawn.output_tokens)
     if drawn.arrival_times is not None:
         digest.update(" ".join(map(str, drawn.arrival_times)).encode())
-    return RequestFacts(digest.hexdigest()[:16], drawn.arrival_times is not None)
+    has_times = drawn.arrival_times is not None
+    return RequestFacts(digest.hexdigest()[:16], has_times, requests_used(drawn))
 
 
 def lengths_digest(*columns: IntArray) -> "hashlib._Hash":

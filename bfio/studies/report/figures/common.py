@@ -49,7 +49,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Look:
-    """Colour, dashes and marker of a curve."""
+    """Colour, dashes and marker of a curve; any of them tells curves apart."""
 
     colour: str
     dashes: str
@@ -60,7 +60,7 @@ class Look:
         """Return the look of the curve with this index."""
         return cls(
             COLOURS[index % len(COLOURS)],
-            _DASHES[index // len(COLOURS) % len(_DASHES)],
+            _DASHES[index % len(_DASHES)],
             _MARKERS[index % len(_MARKERS)],
         )
 

@@ -57,9 +57,9 @@ class Point:
 def points(plan: Figure, curve: Group[Row], places: Places) -> Iterator[Point]:
     """Yield the points of a curve along x; one whose values are all undefined has no mean."""
     for cell in places.cells(curve.items, plan.x):
-        rows = distinct(cell.items, plan.y)
         is_log = "y" in plan.log or plan.kind is FigureKind.SCALING
-        yield Point(cell.values[0], rows, estimate_of(rows, plan.y, Statistic.MEAN, log=is_log))
+        estimate = estimate_of(cell.items, plan.y, Statistic.MEAN, log=is_log)
+        yield Point(cell.values[0], distinct(cell.items, plan.y), estimate)
 
 
 def columns(plan: Figure, rows: Sequence[Row]) -> list[Column]:
@@ -115,7 +115,7 @@ def without_interval(plan: Figure, found: Sequence[Point]) -> list[Phrase]:
         return []
     keys = keys_of(row for point in equal for row in point.rows)
     count = counted(keys, plan.y, "no-interval")
-    return [("Rows of points without an interval, all of them being equal: ", count, ".")]
+    return [("Rows of points without an interval, being equal: ", count, ".")]
 
 
 def bars(drawn: Sequence[Point]) -> Bars:

@@ -1,0 +1,17 @@
+"""How many requests a workload has, from where, and how many rows of a trace are none."""
+
+from bfio.workloads.workload import Workload
+
+#: Rows of a trace that are no requests of a run, and what is said of them.
+_LEFT_OUT = {"dropped_zero_output": "without output dropped", "skipped_bad_rows": "bad skipped"}
+
+
+def requests_used(workload: Workload) -> str:
+    """Return how many requests there are, from where, and how many rows of a trace are none."""
+    text = f"{workload.name}: {len(workload):,} requests"
+    left_out = [
+        f"{count:,} {words}"
+        for key, words in _LEFT_OUT.items()
+        if isinstance(count := workload.provenance.get(key), int) and count
+    ]
+    return f"{text} ({', '.join(left_out)})" if left_out else text
