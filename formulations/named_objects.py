@@ -62,6 +62,10 @@ def load_object(name: str, kind: str) -> object:
         raise InputError(
             name, f"incomplete {kind} name", "write module:NAME or path/to/file.py:NAME"
         )
+    if place == "__main__" and _folder.get() is not None:
+        # The processes that compute rows have a script of their own.
+        remedy = "write it in a file of its own, and name FILE.py:NAME"
+        raise InputError(name, "rows cannot be computed by your script itself", remedy)
     module = _module(place, name)
     try:
         return getattr(module, attribute)

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import threading
 from importlib.util import find_spec
 
 import numpy as np
@@ -58,13 +59,27 @@ def test_compare_takes_callables_and_one_name() -> None:
     assert np.array_equal(two.runs[1].worker, found.runs[1].worker)
 
 
+class Open:
+    """A policy that holds what belongs to one process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def __call__(self, state: bfio.DecodeState) -> list[int]:
+        """Never asked."""
+        return []
+
+
+OPEN = Open()
+
+
 @pytest.mark.parametrize(
     ("policies", "jobs", "message"),
     [
         ([], 1, "none named"),
         ([emptiest, emptiest], 1, "emptiest is named twice"),
         ([3], 1, "a int is no policy"),
-        ([lambda state: [0]], 2, "cannot be sent to another process"),
+        ([OPEN], 2, "policy Open: cannot be sent to another process (cannot pickle"),
     ],
 )
 def test_policies_that_cannot_be_compared(policies: object, jobs: int, message: str) -> None:

@@ -1,6 +1,7 @@
 """Work shared among processes: fresh ones, that end with their parent."""
 
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -29,9 +30,10 @@ def in_processes(
     Parameters
     ----------
     function : callable
-        Can be pickled, and is not of the caller's script; each process gets it once.
+        Each process gets it once, by cloudpickle: it may be of the caller's script, a lambda or a
+        closure.
     items : sequence
-        Can be pickled.
+        Sent in the same way.
     jobs : int
         Most processes.
     what : str
@@ -40,17 +42,18 @@ def in_processes(
     Raises
     ------
     InputError
-        If one of the processes is killed.
+        If one of the processes is killed, or something cannot be sent to one.
     """
+    sent, orders = packed(function, what), [packed(item, what) for item in items]
     before = active_children()
     most = min(jobs, max(1, len(items)))
-    pool = ProcessPoolExecutor(most, get_context("spawn"), _begin, (function,))
+    pool = ProcessPoolExecutor(most, get_context("spawn"), _begin, (sent,))
     try:
         with interrupts_blocked(), _without_main():
             # Not `map`: it cancels what is left, and a pool whose processes ended stumbles on it.
-            results = [pool.submit(_call, item) for item in items]
+            results = [pool.submit(_call, order, what) for order in orders]
         for result in results:
-            yield result.result()
+            yield pickle.loads(result.result())
     except BrokenProcessPool:
         remedy = "use fewer at a time, or --jobs 1"
         raise InputError(what, "a process was killed", remedy) from None
@@ -64,11 +67,33 @@ def in_processes(
         pool.shutdown()
 
 
-#: In a child: what it calls for each item.
-_function: Callable[[Any], Any]
+def packed(thing: object, where: str) -> bytes:
+    """Return something as bytes that `pickle.loads` understands in another process.
+
+    Raises
+    ------
+    InputError
+        At ``where``, if it cannot be sent.
+    """
+    import cloudpickle
+
+    try:
+        return bytes(cloudpickle.dumps(thing))
+    # Whatever an object raises when it is asked to.
+    except Exception as error:
+        raise _unsent(where, error) from None
 
 
-def _begin(function: Callable[[Any], Any]) -> None:
+def _unsent(where: str, error: Exception) -> InputError:
+    what = f"cannot be sent to another process ({' '.join(str(error).split())[:80]})"
+    return InputError(where, what, "use jobs=1, or write it in a module of its own")
+
+
+#: In a child: what it calls for each item, first as bytes.
+_function: Any
+
+
+def _begin(function: bytes) -> None:
     """Prepare a child."""
     global _function
     _function = function
@@ -78,8 +103,17 @@ def _begin(function: Callable[[Any], Any]) -> None:
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
-def _call(item: Any) -> Any:
-    return _function(item)
+def _call(item: bytes, what: str) -> bytes:
+    """Return what the function returns for an item."""
+    global _function
+    try:
+        # Not while the child is prepared: an error there would look as if it had been killed.
+        if isinstance(_function, bytes):
+            _function = pickle.loads(_function)
+        given = pickle.loads(item)
+    except Exception as error:
+        raise _unsent(what, error) from None
+    return packed(_function(given), what)
 
 
 def _end_with(parent: Any) -> None:

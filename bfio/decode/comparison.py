@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bfio.common.frames import data_frame, html_paragraphs, html_table
 from bfio.common.options import spelled_out
-from bfio.common.processes import in_processes
+from bfio.common.processes import in_processes, packed
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.observers import ProgressObserver, StepView
@@ -209,21 +208,11 @@ def compare_each(
             yield task.run(policy, progress)
         return
     for policy in policies:
-        _check_pickles(policy)
+        packed(policy, f"policy {label_of(policy)}")
     for policy, run in zip(policies, in_processes(task.run, policies, jobs), strict=True):
         if progress is not None:
             progress(label_of(policy), run.completed)
         yield run
-
-
-def _check_pickles(policy: str | Policy) -> None:
-    try:
-        pickle.dumps(policy)
-    # Whatever an object raises when it is asked to.
-    except Exception as error:
-        what = f"cannot be sent to another process ({' '.join(str(error).split())[:80]})"
-        remedy = "use jobs=1, or write it in a module of its own"
-        raise InputError(f"policy {label_of(policy)}", what, remedy) from None
 
 
 def _reporter(label: str, progress: Progress) -> Callable[[StepView], None]:

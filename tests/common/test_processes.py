@@ -1,5 +1,6 @@
 """Work shared among processes."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -55,3 +56,42 @@ def test_a_script_needs_no_guard(tmp_path: Path) -> None:
     words = [sys.executable, str(script)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("[-1, -2] script.py\n", "")
+
+
+_SCRIPT = """
+import bfio
+ONE = 1
+def mine(state):
+    return [0] * min(ONE, int(state.free_slots[0])) + [None] * (state.num_waiting - ONE)
+class Predictor:
+    def remaining(self, requests, ages, horizon):
+        return ages + ONE
+work, machine = bfio.synthetic("demo", 20, 1), bfio.Cluster(1, 2)
+def closed(shift):
+    def policy(state): return mine(state)[shift:]
+    return policy
+chosen = [mine, closed(0), lambda state: mine(state)]
+done = bfio.compare(work, chosen, machine, pool=4, jobs=2, horizon=2, predictor=Predictor())
+print(len({tuple(run.finish_step) for run in done.runs}), done.runs[0].options.predictor)
+"""
+
+
+def test_a_scripts_own_functions_go_along(tmp_path: Path) -> None:
+    """Closures, lambdas and predictors, too, with the globals that they use."""
+    script = tmp_path / "script.py"
+    script.write_text(_SCRIPT)
+    words = [sys.executable, str(script)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("1 Predictor\n", "")
+
+
+def test_what_cannot_be_read_elsewhere_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module that only this process can import is no killed process."""
+    (tmp_path / "only_here.py").write_text("def double(n): return 2 * n\n")
+    with monkeypatch.context() as here:
+        here.syspath_prepend(tmp_path)
+        double = importlib.import_module("only_here").double
+    with pytest.raises(InputError, match=r"jobs: cannot be sent to another process .*only_here"):
+        list(in_processes(double, [1], 1, "jobs"))
