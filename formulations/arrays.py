@@ -19,7 +19,12 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 def integer_vector(
     values: object, where: str, *, minimum: int = 0, maximum: int = MAX_TOKENS
 ) -> IntArray:
-    """Return ``values`` as a read-only int64 vector, each entry checked by `integer`."""
+    """Return ``values`` as a read-only int64 vector, each entry checked by `integer`.
+
+    Lists, tuples, arrays, and whatever turns into an array: series of pandas or polars, arrays of
+    pyarrow.
+    """
+    values = plain_array(values)
     if isinstance(values, np.ndarray):
         return _checked_array(values, where, 1, minimum, maximum)
     if not _is_sequence(values):
@@ -44,6 +49,7 @@ def integer_matrix(
     columns : int, optional
         Required row length; by default that of the first row.
     """
+    rows = plain_array(rows)
     if isinstance(rows, np.ndarray):
         array = _checked_array(rows, where, 2, minimum, MAX_TOKENS)
         _check_columns(array.shape[1], columns, where)
@@ -55,6 +61,14 @@ def integer_matrix(
     for i, vector in enumerate(vectors):
         _check_columns(len(vector), width, f"{where}[{i}]")
     return frozen(np.array(vectors, dtype=np.int64).reshape(len(vectors), width))
+
+
+def plain_array(values: object) -> object:
+    """Return an array of numbers as such, and one of objects as a list; all else as it is."""
+    if not isinstance(values, np.ndarray | Sequence) and hasattr(values, "__array__"):
+        values = np.asarray(values)
+    is_of_objects = isinstance(values, np.ndarray) and values.dtype == object
+    return values.tolist() if is_of_objects else values  # type: ignore[attr-defined]
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -78,6 +92,11 @@ def _checked_array(
     if not np.issubdtype(values.dtype, np.integer):
         if values.size == 0:
             return frozen(np.zeros(values.shape, dtype=np.int64))
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            index = np.argwhere(~np.isfinite(values))[0].tolist()
+            place = "".join(f"[{k}]" for k in index)
+            remedy = "leave such rows out, and give an integer array"
+            raise InputError(f"{where}{place}", f"{values[tuple(index)]} is no number", remedy)
         raise InputError(where, f"array of {values.dtype}", "give an integer array")
     bad = np.argwhere((values < minimum) | (values > maximum))
     if len(bad):

@@ -104,7 +104,8 @@ def shown(value: object) -> str:
     """Return a value as a document would write it, cut short; its kind if it has parts."""
     if value is None or isinstance(value, bool | Mapping):
         return json_word(value)
-    text = repr(value)
+    # A frame or a series of pandas has several lines.
+    text = " ".join(repr(value).split())
     return text if len(text) <= 40 else text[:37] + "..."
 
 

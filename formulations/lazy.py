@@ -23,7 +23,9 @@ def lazy_attributes(
 
     def load(name: str) -> object:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            what = f"module {package!r} has no attribute {name!r}"
+            # With these Python itself asks whether another name was meant.
+            raise AttributeError(what, name=name, obj=sys.modules[package])
         return getattr(import_module(homes[name]), name)
 
     def names() -> list[str]:

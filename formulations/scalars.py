@@ -1,12 +1,26 @@
 """Integers with named errors; apart from arrays, so that reading options loads no numpy."""
 
-from numbers import Integral
+from numbers import Integral, Real
+from typing import cast
 
 from formulations.documents import shown
 from formulations.errors import InputError
 
 #: Largest number of tokens accepted anywhere; leaves room for sums in 64-bit integers.
 MAX_TOKENS = 10**12
+
+
+def real(value: object, where: str) -> float:
+    """Return ``value`` as it is, if it is a number.
+
+    Raises
+    ------
+    InputError
+        If it is anything else, a bool or a text included.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(where, f"expected a number, found {shown(value)}", "write one")
+    return cast("float", value)
 
 
 def integer(value: object, where: str, *, minimum: int = 0, maximum: int = MAX_TOKENS) -> int:

@@ -3,9 +3,14 @@
 import inspect
 import re
 import threading
+from collections.abc import Callable
+from fractions import Fraction
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import bfio
@@ -14,6 +19,8 @@ from formulations.errors import InputError
 
 WORKLOAD = bfio.synthetic("demo", 60, seed=1)
 MACHINE = bfio.Cluster(workers=2, slots=4)
+#: Called as no type checker would let it.
+ANY: Any = bfio
 
 
 def emptiest(state: DecodeState) -> list[int | None]:
@@ -124,3 +131,62 @@ def test_frames() -> None:
     assert list(frame["policy"]) == ["fcfs", "fcfs", "br-0", "br-0"]
     assert list(frame["part"]) == ["whole", "steady"] * 2
     assert len(bfio.measure_gap(WORKLOAD, "br-0", MACHINE).to_frame()) > 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ANY.compare(["fcfs"], WORKLOAD, MACHINE), "workload: a list is no Workload"),
+        (lambda: ANY.compare(WORKLOAD, MACHINE, ["fcfs"]), "cluster: a list is no Cluster"),
+        (lambda: ANY.simulate(WORKLOAD, MACHINE, "fcfs"), "policy: a Cluster is no policy"),
+        (lambda: ANY.measure_gap("fcfs", WORKLOAD), "workload: a str is no Workload"),
+        (lambda: ANY.simulate(WORKLOAD, Open), "policy: Open is a class"),
+        (lambda: ANY.simulate(WORKLOAD, "fcfs", options={"pool": 1}), "a dict is no RunOptions"),
+        (lambda: ANY.simulate(WORKLOAD, "fcfs", pol=1), "no option 'pol'; did you mean pool?"),
+        (lambda: ANY.read_trace("x.csv", limt=5), "no option 'limt'; did you mean limit?"),
+        (
+            lambda: ANY.Cluster(worker=2),
+            "Cluster(...): no option 'worker'; did you mean workers?",
+        ),
+        (lambda: ANY.Cluster(token_time_s="1"), "token_time_s: expected a number, found '1'"),
+        (lambda: ANY.solve_step({"base": []}), "problem: a dict is no StepProblem"),
+        (lambda: ANY.read_trace(pd.DataFrame()), "Workload.from_frame takes frames"),
+        (lambda: ANY.Workload([1, 2], [3]), "output_tokens: 1 entries for 2 prompts"),
+        (
+            lambda: ANY.Workload(pd.Series([1.0, None]), [1, 2]),
+            "prompt_tokens[1]: nan is no numb",
+        ),
+        (lambda: ANY.Workload(pd.Series([1.5]), [1]), "prompt_tokens: array of float64"),
+        (lambda: ANY.Workload([1], pd.Series([-1])), "output_tokens[0]: -1 is out of range"),
+        (lambda: ANY.Workload([1], [1], [float("nan")]), "arrival_times[0]: nan is no time"),
+        (lambda: ANY.Workload([1], [1], 5), "arrival_times: expected a list, found 5"),
+    ],
+)
+def test_slips_in_python_are_told_in_one_line(call: Callable[[], object], message: str) -> None:
+    """Which argument, what was found, what was meant."""
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_columns_of_any_library_are_taken() -> None:
+    """Series, arrays of pyarrow, tuples, arrays: the same requests."""
+    made = [
+        ANY.Workload(prompts, outputs, times)
+        for prompts, outputs, times in (
+            ([3, 4], [1, 2], [0, Fraction(1, 2)]),
+            (
+                pd.Series([3, 4], index=[7, 9]),
+                pd.Series([1, 2], dtype="Int64"),
+                pd.Series([0, 0.5]),
+            ),
+            (pa.array([3, 4]), pa.chunked_array([[1], [2]]), pa.array([0.0, 0.5])),
+            ((3, 4), np.array([1, 2], dtype=np.uint8), np.array([0.0, 0.5])),
+        )
+    ]
+    for found in made[1:]:
+        assert found.prompt_tokens.tolist() == [3, 4]
+        assert found.output_tokens.tolist() == [1, 2]
+        assert found.arrival_times == made[0].arrival_times
+    rows = ANY.Workload.from_frame([{"prompt": 3, "output": 1}, {"prompt": 4, "output": 2}])
+    assert rows.output_tokens.tolist() == [1, 2]

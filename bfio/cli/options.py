@@ -154,9 +154,13 @@ def policy_options_from(args: argparse.Namespace) -> PolicyOptions:
 def check_policies(
     args: argparse.Namespace, policies: "Sequence[str]", others: "Iterable[str]" = ()
 ) -> None:
-    """Refuse options of policies that change nothing, before anything runs."""
+    """Refuse options out of their domain, and those of policies that change nothing, at once."""
     from bfio.decode.policy_parsing import check_options_are_read
+    from bfio.decode.predictor_registry import check
 
+    for read in (cluster_from, energy_from, run_options_from):
+        read(args)
+    check(args.predictor)
     check_options_are_read(policies, policy_options_from(args), others)
 
 
@@ -166,7 +170,10 @@ def run_options_from(args: argparse.Namespace) -> RunOptions:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text} is no number of seconds > 0")
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is no number of seconds > 0")
     return value

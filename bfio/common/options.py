@@ -15,6 +15,7 @@ from functools import cache, wraps
 from typing import Any, TypeVar, cast
 
 from formulations.errors import InputError, use_one_of
+from formulations.keywords import check_keywords
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -298,11 +299,8 @@ def spelled_out(owner: type[Any]) -> Callable[[Callable[..., R]], Callable[..., 
         @wraps(function)
         def call(*args: Any, **keywords: Any) -> R:
             given = {name: keywords.pop(name) for name in names if name in keywords}
-            for name in keywords:
-                if name not in signature.parameters:
-                    known = [*signature.parameters, *names]
-                    where = f"{function.__name__}(...)"
-                    raise InputError(where, f"no option {name!r}", use_one_of(name, known))
+            known = [*signature.parameters, *names]
+            check_keywords(function.__name__, keywords, known)
             if given:
                 keywords["options"] = replace(keywords.get("options") or owner(), **given)
             return function(*args, **keywords)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from bfio.common.compilable import compilable
 from bfio.common.options import NUMBER, WHOLE, option
 from formulations.errors import InputError
-from formulations.scalars import integer
+from formulations.keywords import known_fields
+from formulations.scalars import integer, real
 
 #: Fixed part of a step [s] at 72 slots: (0.6e-3·72 + 35e-3)/16, read from the simulator that the
 #: BF-IO authors released; the paper itself prints no value.
@@ -20,6 +21,7 @@ MIN_TIME_S, MAX_TIME_S = 1e-15, 1e6
 MAX_TOTAL_SLOTS = 4_000_000
 
 
+@known_fields
 @dataclass(frozen=True)
 class Cluster:
     """Barrier-synchronised decode workers (BF-IO, section 3 and eq. 6).
@@ -65,7 +67,7 @@ class Cluster:
                 "simulate fewer slots",
             )
         for name in ("step_overhead_s", "token_time_s", "mean_time_s"):
-            value = getattr(self, name)
+            value = real(getattr(self, name), name)
             if value != 0.0 and not MIN_TIME_S <= value <= MAX_TIME_S:
                 raise InputError(
                     name, f"{value} s", f"give 0 or a time in [{MIN_TIME_S}, {MAX_TIME_S}] s"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
 from bfio.decode.run import Run
 from bfio.decode.settings import remarks, settings
-from bfio.decode.simulation import describe_run, simulate
+from bfio.decode.simulation import check_arguments, describe_run, simulate
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
 from formulations.errors import InputError
@@ -28,6 +28,8 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     from bfio.decode.plots import ShownFigure
 
+#: Processes of one comparison at most.
+MAX_JOBS = 1024
 #: Called with a policy's label and the number of requests it has completed so far.
 Progress = Callable[[str, int], None]
 
@@ -154,6 +156,11 @@ def compare(
     Comparison
         One run per policy.
     """
+    form = "compare(workload, policies, cluster)"
+    check_arguments(workload, "", cluster, form)
+    if not isinstance(policies, str | Iterable) and not callable(policies):
+        what = f"a {type(policies).__name__} is no policy and no list of them"
+        raise InputError("policies", what, f"write {form}")
     task = RunTask(workload, cluster, policy_options, engine, options or RunOptions())
     chosen = [policies] if isinstance(policies, str) or callable(policies) else list(policies)
     shown = chosen_metrics(metrics, task.options.arrivals)
@@ -202,7 +209,7 @@ def compare_each(
 ) -> Iterator[Run]:
     """Yield the run of each policy as soon as it and those before it are done; see `compare`."""
     _check_names(policies)
-    integer(jobs, "jobs", minimum=1, maximum=1024)
+    integer(jobs, "jobs", minimum=1, maximum=MAX_JOBS)
     if jobs == 1:
         for policy in policies:
             yield task.run(policy, progress)

@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 
 from formulations.arrays import IntArray, integer
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
 from formulations.problem_data import member
 from formulations.rationals import exact_rational
 
@@ -169,6 +169,9 @@ def parse_drift(text: str, where: str) -> Drift:
     named = {"llm": LLM, "constant": CONSTANT}
     if text in named:
         return named[text]
+    if text.isalpha():
+        remedy = use_one_of(text, named, "a rate such as 2/3, increments such as age:1,0")
+        raise InputError(where, f"{text!r} is no drift", remedy)
     if ":" not in text:
         return Drift.from_rate(exact_rational(text, where))
     reading, _, increments = text.partition(":")

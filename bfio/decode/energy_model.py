@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from bfio.common.options import NUMBER, option
 from formulations.errors import InputError
+from formulations.keywords import known_fields
+from formulations.scalars import real
 
 if TYPE_CHECKING:
     from formulations.arrays import FloatArray
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 MIN_CONSTANT, MAX_CONSTANT = 1e-6, 1e24
 
 
+@known_fields
 @dataclass(frozen=True)
 class EnergyModel:
     """Constants of the power curve; defaults for an A100 with a 7-billion-parameter model.
@@ -45,7 +48,7 @@ class EnergyModel:
     def __post_init__(self) -> None:
         """Validate."""
         for name in ("saturation", "exponent", "parameters", "peak_flops"):
-            value = getattr(self, name)
+            value = real(getattr(self, name), name)
             if not MIN_CONSTANT <= value <= MAX_CONSTANT:
                 raise InputError(
                     name,

@@ -20,7 +20,7 @@ from bfio.decode.observers import Observer, StepView
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.simulation import simulate
+from bfio.decode.simulation import check_arguments, simulate
 from bfio.decode.worst_steps import WorstSteps
 from bfio.step.solve import solve_step
 from bfio.workloads.workload import Workload
@@ -307,6 +307,7 @@ def measure_gap(
     GapReport
         One row per decision.
     """
+    check_arguments(workload, policy, cluster, "measure_gap(workload, policy, cluster)")
     gaps, asked = observer or GapObserver(), options or RunOptions()
     simulate(
         workload,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from bfio.common.options import RATIONAL, TEXT, WHOLE, option
 from formulations.errors import InputError
+from formulations.keywords import known_fields
 from formulations.problem_data import member
 from formulations.rationals import exact_rational
 from formulations.scalars import integer
@@ -48,6 +49,7 @@ class Projection(StrEnum):
     GROWING = "growing"
 
 
+@known_fields
 @dataclass(frozen=True)
 class RunOptions:
     """The options of a run, checked; texts stand for what they name.

@@ -56,6 +56,9 @@ def chosen_metrics(
         timed = arrivals is ArrivalMode.TIMED
         names = tuple(name for name, _ in METRICS.columns(_TIMED)) if timed else None
         return MetricChoice(shown=names)
+    if not isinstance(chosen, str | Metric | Iterable) and not callable(chosen):
+        remedy = "give names of metrics, or functions of a part of a run"
+        raise InputError("metrics", f"a {type(chosen).__name__} is no metric", remedy)
     each = [chosen] if isinstance(chosen, str | Metric) or callable(chosen) else list(chosen)
     if not each:
         raise InputError("metrics", "none named", "name at least one, e.g. avg_imbalance")

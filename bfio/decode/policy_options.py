@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bfio.common.options import NUMBER, RATIONAL, TEXT, WHOLE, option
 from formulations.errors import InputError
+from formulations.keywords import known_fields
 from formulations.rationals import exact_rational
 from formulations.scalars import MAX_TOKENS, integer
 
@@ -25,6 +26,7 @@ _MAX_COUNT = 10**9
 _MAX_HORIZON = 5000
 
 
+@known_fields
 @dataclass(frozen=True)
 class PolicyOptions:
     """Options of all policies; each policy reads the ones it knows.

@@ -26,6 +26,7 @@ from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
+from formulations.keywords import check_kind
 from formulations.problem_data import member
 
 #: Sums of loads below this are floats exactly, so that the compiled mean load is the exact one.
@@ -85,14 +86,20 @@ def simulate(
         If an option is unknown or out of its domain, the policy answers badly or stalls, or the
         engine is ``compiled`` and cannot run this.
     """
+    check_arguments(workload, policy, cluster, "simulate(workload, policy, cluster)")
     engine = member(Engine, engine, "engine")
     machine, asked = cluster or Cluster(), options or RunOptions()
+    check_kind(asked, RunOptions, "options", "options=RunOptions(...)")
+    policy_options = policy_options or PolicyOptions()
+    check_kind(
+        policy_options, PolicyOptions, "policy_options", "policy_options=PolicyOptions(...)"
+    )
     watching = Watching(observers, keep_trajectory, stop)
     if not isinstance(policy, str):
         if engine == "compiled":
             raise _not_compiled("a policy of your own")
         return run_interpreted(workload, policy, machine, asked, watching, history)
-    name, chosen = parse_policy(policy, policy_options or PolicyOptions())
+    name, chosen = parse_policy(policy, policy_options)
     spec = find(name)
     check_dispatch(name, spec, asked)
     if spec.uses_horizon or ":" in name:
@@ -106,6 +113,24 @@ def simulate(
         raise _not_compiled(f"policy {name} with these options")
     made = spec.factory(chosen)
     return run_interpreted(workload, made, machine, asked, watching, history, name)
+
+
+def check_arguments(workload: object, policy: object, cluster: object, form: str) -> None:
+    """Refuse arguments of a run that are of other types; ``form`` is the call as it is meant.
+
+    Raises
+    ------
+    InputError
+        If the workload, the policy or the cluster is none.
+    """
+    check_kind(workload, Workload, "workload", form)
+    remedy = "give a name, a function of the state, or an object that is called with it"
+    if isinstance(policy, type):
+        raise InputError("policy", f"{policy.__name__} is a class", remedy)
+    if not isinstance(policy, str) and not callable(policy):
+        raise InputError("policy", f"a {type(policy).__name__} is no policy", remedy)
+    if cluster is not None:
+        check_kind(cluster, Cluster, "cluster", form)
 
 
 def can_compile(

@@ -5,11 +5,13 @@ from collections.abc import Callable
 
 from formulations.deadline import Deadline, TimeLimit
 from formulations.errors import CapabilityError
+from formulations.keywords import check_kind, known_keywords
 from formulations.results import Termination
 from formulations.step import StepProblem, StepProgram, StepResult, assess, solve_by_enumeration
 from formulations.step.bound import lower_bound
 
 
+@known_keywords
 def solve_step(
     problem: StepProblem,
     *,
@@ -42,6 +44,7 @@ def solve_step(
         If the method is unknown or cannot take the problem.
     """
     deadline = Deadline.of(time_limit)
+    check_kind(problem, StepProblem, "problem", "solve_step(StepProblem.from_mapping(...))")
     own: dict[str, Callable[[], StepResult]] = {
         "exact": lambda: _exact(problem, deadline),
         "two-stage": lambda: _two_stage(problem, deadline),

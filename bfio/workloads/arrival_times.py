@@ -1,13 +1,15 @@
 """Exact arrival times in little room: whole ticks of one length."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import gcd, lcm
-from typing import Self, overload
+from typing import Self, cast, overload
 
 import numpy as np
 
-from formulations.arrays import BoolArray, FloatArray, IntArray, frozen
+from formulations.arrays import BoolArray, FloatArray, IntArray, frozen, plain_array
+from formulations.documents import shown
+from formulations.errors import InputError
 
 #: Integers up to it are exact as floats, and so is the nearest float to their quotient.
 _EXACT_FLOAT = 2**53
@@ -34,10 +36,20 @@ class ArrivalTimes(Sequence[Fraction]):
 
     @classmethod
     def of(cls, times: Iterable[Fraction]) -> Self:
-        """Return times given one by one [s]."""
+        """Return times given one by one [s].
+
+        Raises
+        ------
+        InputError
+            Naming the index of what is no number of seconds.
+        """
         if isinstance(times, cls):
             return times
-        exact = [Fraction(time) for time in times]
+        given = plain_array(times)
+        if not isinstance(given, Iterable) or isinstance(given, str | Mapping):
+            what = f"expected a list, found {shown(given)}"
+            raise InputError("arrival_times", what, "give one time per request [s]")
+        exact = [_exact(time, i) for i, time in enumerate(given)]
         per_second = lcm(*{time.denominator for time in exact})
         ticks = [time.numerator * (per_second // time.denominator) for time in exact]
         return cls(np.array(ticks, dtype=object), per_second)
@@ -134,6 +146,16 @@ class ArrivalTimes(Sequence[Fraction]):
             return np.asarray(ticks.astype(np.int64) / self.per_second, dtype=np.float64)
         # The quotient of Python integers is the nearest float, whatever their length.
         return np.array([tick / self.per_second for tick in ticks.tolist()], dtype=np.float64)
+
+
+def _exact(time: object, index: int) -> Fraction:
+    try:
+        return Fraction(cast("float | str", time))
+    except (TypeError, ValueError, ArithmeticError):
+        remedy = "give seconds as numbers; Workload.from_frame reads dates"
+        plain = time.item() if isinstance(time, np.floating) else time
+        what = f"{shown(plain)} is no time"
+        raise InputError(f"arrival_times[{index}]", what, remedy) from None
 
 
 def _largest(ticks: IntArray) -> int:

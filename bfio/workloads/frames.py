@@ -16,7 +16,7 @@ from bfio.workloads.tables import Record, Table
 from bfio.workloads.trace_format import Layout, Row
 from formulations.errors import InputError
 
-_FRAME = "give a frame of pandas or polars, a pyarrow table, or a mapping of columns"
+_FRAME = "give a frame of pandas or polars, a pyarrow table, a mapping of columns or rows as dicts"
 
 
 def frame_fields(
@@ -48,6 +48,8 @@ def _frame_texts(frame: Any, name: str) -> pa.Table:
     InputError
         If it cannot be understood as a table.
     """
+    if isinstance(frame, list) and frame and all(isinstance(row, Mapping) for row in frame):
+        frame = pa.Table.from_pylist(frame)
     if isinstance(frame, Mapping):
         for column, cells in frame.items():
             _check_one_convention(cells, f"{name} column {column!r}")

@@ -2,6 +2,7 @@
 
 import codecs
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 
 from bfio.workloads.detection import detected_format
@@ -17,12 +18,15 @@ from bfio.workloads.text_source import open_content
 from bfio.workloads.trace_format import TraceFormat
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
+from formulations.errors import InputError
+from formulations.keywords import known_keywords
 
 _SUFFIXES = (".gz", ".csv", ".jsonl", ".json", ".txt")
 #: Bytes from which on loading the reader of columns takes less time than it saves.
 COLUMNAR_FROM_BYTES = 300_000
 
 
+@known_keywords
 def read_trace(
     path: str | Path,
     *,
@@ -62,6 +66,9 @@ def read_trace(
     InputError
         Naming file, line and column.
     """
+    if not isinstance(path, str | PathLike):
+        what = f"a {type(path).__name__} is no name of a file"
+        raise InputError("path", what, "name one; Workload.from_frame takes frames")
     path = Path(path)
     if limit is not None:
         integer(limit, "limit", minimum=1)

@@ -15,6 +15,7 @@ from bfio.workloads.overload import overloaded_steps
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
 from formulations.errors import InputError, use_one_of
+from formulations.keywords import known_keywords
 
 #: The defaults of `bfio simulate`: workers and slots that the adversarial names aim at.
 _WORKERS = 16
@@ -31,6 +32,7 @@ class _Recipe:
     draw: _Draw
 
 
+@known_keywords
 def synthetic(name: str, num_requests: int, seed: int) -> Workload:
     """Draw the named workload; equal arguments give equal workloads.
 

@@ -9,8 +9,10 @@ import numpy as np
 from bfio.workloads.arrival_times import ArrivalTimes
 from formulations.arrays import BoolArray, FloatArray, IntArray, integer_vector
 from formulations.errors import InputError
+from formulations.keywords import known_fields
 
 
+@known_fields
 @dataclass(frozen=True, repr=False)
 class Workload:
     """Requests in arrival order.
@@ -73,7 +75,8 @@ class Workload:
         Parameters
         ----------
         frame : object
-            A frame of pandas or polars, a pyarrow table, or a mapping of columns.
+            A frame of pandas or polars, a pyarrow table, a mapping of columns, or a list of
+            rows as mappings.
         columns : mapping or str, optional
             Which columns are meant, as in `read_trace`; needless where names leave no doubt.
         name : str

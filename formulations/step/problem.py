@@ -15,9 +15,11 @@ from formulations.arrays import (
     integer,
     integer_matrix,
     integer_vector,
+    plain_array,
 )
 from formulations.documents import check_keys
 from formulations.errors import InputError
+from formulations.keywords import known_fields
 from formulations.problem_data import ProblemData, member
 from formulations.rationals import exact_rational
 
@@ -65,6 +67,7 @@ class StepState(Protocol):
         """Shape (N, H+1): load of each waiting request if admitted now [tokens]."""
 
 
+@known_fields
 @dataclass(frozen=True)
 class StepProblem(ProblemData):
     """One step of the integer program (IO), BF-IO section 4.
@@ -331,6 +334,7 @@ def _optional_vector(values: object, where: str, length: int, minimum: int) -> I
 def _optional_flags(values: object, length: int) -> BoolArray | None:
     if values is None:
         return None
+    values = plain_array(values)
     if isinstance(values, np.ndarray):
         values = values.tolist()
     if not isinstance(values, list | tuple) or not all(isinstance(v, bool) for v in values):

@@ -143,7 +143,7 @@ def test_bad_input_is_one_line(bfio: Bfio, tmp_path: Path) -> None:
         (("status", "study.toml"), "no such store"),
         (("run", "study.toml", "--jobs", "0"), "jobs"),
         (("run", "study.toml", "--store", "/proc/x/y"), "cannot be written"),
-        (("walk", "study.toml"), "invalid choice"),
+        (("walk", "study.toml"), "unknown action walk"),
     ):
         done = bfio("study", *words)
         assert (done.status, done.out) == (2, "")

@@ -175,7 +175,7 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--policy", "my_bad_policy:Wrong"), "its check raised TypeError"),
         ((*HORIZON, "--policy", "my_bad_policy:Leaving"), "its check raised SystemExit: 0"),
         ((*HORIZON, "--policy", "my_bad_policy:raising", "--engine", "compiled"), "compiled"),
-        ((*HORIZON, "--polic", "wait"), "unrecognized arguments"),
+        ((*HORIZON, "--polic", "wait"), "unknown option --polic; did you mean --policy?"),
         ((*HORIZON, "--policy"), "--policy"),
         ((*TRACE,), "trace.csv: requests[1]: no class has prompt 5 and output 2"),
         ((*TRACE, "--policy", "nested-wait:thresholds=1,1:segments=0,1"), "is longer than"),

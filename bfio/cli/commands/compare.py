@@ -9,6 +9,7 @@ from bfio.cli import options
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.output import plot_folder, print_json, progress_bar
 from formulations.errors import InputError
+from formulations.scalars import integer
 
 if TYPE_CHECKING:
     from bfio.decode.comparison import Comparison
@@ -53,8 +54,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_and_show(args: argparse.Namespace) -> int:
     """Compare the policies asked for; print the table and write the plots."""
+    from bfio.decode.comparison import MAX_JOBS
+
     folder = plot_folder(args)
     metrics = options.metrics_from(args)
+    integer(args.jobs, "--jobs", minimum=1, maximum=MAX_JOBS)
     workload = options.workload_from(args)
     policies = [name.strip() for name in args.policies.split(",") if name.strip()]
     options.check_policies(args, policies)
