@@ -38,6 +38,7 @@ nitpicky = True
 
 # MyST: anchors of headings as code hosts make them, `$...$` mathematics.
 myst_enable_extensions = ["dollarmath"]
+myst_fence_as_directive = ["math"]
 myst_heading_anchors = 4
 myst_all_links_external = False
 
@@ -55,13 +56,10 @@ autodoc_default_options = {"members": True, "undoc-members": True}
 numpydoc_show_class_members = False
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
-# A name in backticks is a link where it is a name of the reference, and else just a name.
+# A name in backticks, or a type in a signature, is a link where it is a name of the reference.
 nitpick_ignore_regex = [
     ("py:obj", ".*"),
-    ("py:.*", r"(numpy|np|pandas|pyomo|scipy|matplotlib|collections|argparse|pathlib|types)\..*"),
-    ("py:.*", r"Fraction|Path|Figure|Markup|csr_array|fractions\.Fraction|importlib\..*"),
-    # Type variables, names of long types.
-    ("py:.*", r"(.*\.)?(Record|[A-Z])|tuple\[.*|(Int|Float|Bool)Array|Choose|Drawing"),
+    ("py:class", ".*"),
 ]
 
 html_theme = "furo"

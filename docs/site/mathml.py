@@ -1,19 +1,33 @@
 """Mathematics as MathML: browsers draw it themselves, so no script is loaded from anywhere."""
 
 from docutils import nodes
+from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
+from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 
 
+_logger = logging.getLogger(__name__)
+
+
+def _mathml(node: nodes.math | nodes.math_block, *, as_block: bool) -> str:
+    """Translate a formula; one that cannot be is a warning that names its place."""
+    try:
+        return str(tex2mathml(node.astext(), as_block=as_block))
+    except MathError as error:
+        _logger.warning("formula: %s", error, location=node)
+        return ""
+
+
 def _inline(translator: HTML5Translator, node: nodes.math) -> None:
-    translator.body.append(tex2mathml(node.astext()))
+    translator.body.append(_mathml(node, as_block=False))
     raise nodes.SkipNode
 
 
 def _block(translator: HTML5Translator, node: nodes.math_block) -> None:
     # Wide formulas scroll by themselves, and with the keyboard.
-    mathml = tex2mathml(node.astext(), as_block=True)
+    mathml = _mathml(node, as_block=True)
     translator.body.append(f'<div class="formula" tabindex="0" role="group">{mathml}</div>\n')
     raise nodes.SkipNode
 
