@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from formulations.lazy import lazy_attributes
 from formulations.step.bound import lower_bound
 from formulations.step.check import violations
-from formulations.step.problem import Objective, StepProblem
+from formulations.step.problem import Objective, StepProblem, StepState
 from formulations.step.result import StepResult
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ __all__ = [
     "StepProblem",
     "StepProgram",
     "StepResult",
+    "StepState",
     "assess",
     "build",
     "lower_bound",
