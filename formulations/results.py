@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import version
+from itertools import zip_longest
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from formulations.errors import InputError
+from formulations.frames import data_frame
 
 
 class Termination(StrEnum):
@@ -192,6 +194,18 @@ class ProgramResult(Solved, Generic[S]):
     def solution_text(self) -> str:
         """Return the solution in a line."""
         return ", ".join(f"{name} {getattr(self, name)}" for name in self.solution_fields)
+
+    def to_frame(self) -> Any:
+        """Return the solution as a data frame of pandas, a line per request or class.
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        parts = {name: list(getattr(self, name) or ()) for name in self.solution_fields}
+        lines = zip_longest(*parts.values())
+        return data_frame([dict(zip(parts, line, strict=True)) for line in lines])
 
     def to_mapping(self) -> dict[str, object]:
         """Return a JSON document."""

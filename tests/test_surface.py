@@ -16,6 +16,7 @@ import pytest
 import bfio
 from bfio.decode.state import DecodeState
 from formulations.errors import InputError
+from formulations.hindsight_latency import LatencyProblem, solve
 
 WORKLOAD = bfio.synthetic("demo", 60, seed=1)
 MACHINE = bfio.Cluster(workers=2, slots=4)
@@ -190,3 +191,35 @@ def test_columns_of_any_library_are_taken() -> None:
         assert found.arrival_times == made[0].arrival_times
     rows = ANY.Workload.from_frame([{"prompt": 3, "output": 1}, {"prompt": 4, "output": 2}])
     assert rows.output_tokens.tolist() == [1, 2]
+
+
+def test_every_result_is_a_frame_a_table_and_a_picture() -> None:
+    """Runs, gaps, solutions: lines of their frames, and what notebooks show, escaped."""
+
+    def mine(state: DecodeState) -> list[int | None]:
+        return emptiest(state)
+
+    mine.__name__ = "<b>&mine"
+    run = bfio.simulate(WORKLOAD, mine, MACHINE, pool=8)
+    assert run.to_frame()["active"].sum() == run.tokens
+    assert run.to_frame("requests")["worker"].tolist() == run.worker.tolist()
+    with pytest.raises(
+        InputError, match=re.escape("'request' is unknown; did you mean requests?")
+    ):
+        run.to_frame("request")
+    assert "&lt;b&gt;&amp;mine" in run._repr_html_()
+    gap = bfio.measure_gap(WORKLOAD, "br-0", MACHINE)
+    assert "full use of slots" in gap._repr_html_()
+    for result in (run, gap):
+        picture: Any = result.plot()
+        assert picture._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(InputError, match="were not kept; simulate with keep_trajectory=True"):
+        bfio.simulate(WORKLOAD, mine, MACHINE, keep_trajectory=False).plot()
+    problem = LatencyProblem.from_mapping(
+        {"memory": 9, "requests": [{"arrival": 0, "prompt": 3, "output": 2}] * 2}
+    )
+    solved = solve(problem)
+    assert tuple(solved.to_frame()["starts"]) == solved.starts
+    timed = bfio.compare(WORKLOAD, "fcfs", MACHINE, arrivals="timed")._repr_html_()
+    assert "ttft_mean_s" in timed
+    assert "steady part" in timed

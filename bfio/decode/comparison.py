@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bfio.common.frames import data_frame, html_paragraphs, html_table
 from bfio.common.options import spelled_out
 from bfio.common.processes import in_processes, packed
 from bfio.decode.cluster import Cluster
@@ -24,6 +23,7 @@ from bfio.decode.simulation import check_arguments, describe_run, simulate
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
 from formulations.errors import InputError
+from formulations.frames import data_frame, html_paragraphs, html_table
 
 if TYPE_CHECKING:
     from bfio.decode.plots import ShownFigure

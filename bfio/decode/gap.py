@@ -9,11 +9,11 @@ their regret lies; they are never dropped.
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bfio.common.frames import data_frame
+from bfio.common.number_text import number, percent
 from bfio.common.options import spelled_out
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import Observer, StepView
@@ -25,7 +25,11 @@ from bfio.decode.worst_steps import WorstSteps
 from bfio.step.solve import solve_step
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
+from formulations.frames import data_frame, html_table
 from formulations.step import Objective, StepProblem, StepResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Methods of `bfio.solve_step` that prove optima.
 PROVING_METHODS = ("exact", "cp-sat", "brute-force")
@@ -198,6 +202,21 @@ class GapReport:
     def to_frame(self) -> Any:
         """Return the solved steps as a data frame of pandas; objectives are scaled."""
         return data_frame([asdict(row) | {"regret": row.regret} for row in self.rows])
+
+    def plot(self) -> "Figure":
+        """Return the distribution of the regret over the steps that were not decided optimally."""
+        from bfio.decode.plots import regret_figure
+
+        return regret_figure(self, "regret")
+
+    def _repr_html_(self) -> str:
+        """Return the distribution of the regret as a table, for notebooks."""
+        parts = (self._distribution(self.regrets()), self._distribution(self.full_use_regrets()))
+        show = {"share_optimal": percent}
+        names = ("count", "share_optimal", "mean", "median", "p95", "p99", "max")
+        rows = [(name, *(show.get(name, number)(part[name]) for part in parts)) for name in names]
+        head = ("regret per step [tokens]", "same number admitted", "full use of slots")
+        return html_table(head, rows, f"{self!r}")
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the JSON document: counts, distribution of the regret, and the rows.

@@ -86,6 +86,19 @@ def trajectory_figure(comparison: "Comparison") -> ShownFigure:
     return figure
 
 
+def run_figure(run: "Run") -> ShownFigure:
+    """Draw the load of every worker over the steps of one run (BF-IO, fig. 6)."""
+    with mpl.rc_context(STYLE):
+        figure = ShownFigure(figsize=(7, 3.2), layout="constrained")
+        axes = figure.subplots()
+        _draw_trajectory(axes, run.policy, run)
+        axes.set_ylim(bottom=0)
+        axes.legend(loc="upper right")
+        axes.set_xlabel("step (shaded: steady part)")
+        axes.set_ylabel("load of each worker [tokens]")
+    return figure
+
+
 def idle_fraction_figure(comparison: "Comparison") -> Figure:
     """Draw the idle fraction of each step and its distribution (BF-IO, fig. 1)."""
     with mpl.rc_context(STYLE):
@@ -117,18 +130,18 @@ def _small(settings: str) -> str:
     return textwrap.fill(settings, 110)
 
 
-def regret_figure(report: "GapReport", label: str) -> Figure:
+def regret_figure(report: "GapReport", label: str) -> ShownFigure:
     """Draw the distribution of the regret per step, optimal steps apart."""
     regrets = np.array(report.regrets(), dtype=np.float64) / report.scale
     positive = regrets[regrets > 0]
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7, 3.4), layout="constrained")
+        figure = ShownFigure(figsize=(7, 3.4), layout="constrained")
         axes = figure.subplots()
         if len(positive):
             edges = np.geomspace(positive.min(), positive.max() * 1.0001, 40)
             axes.hist(positive, bins=edges.tolist(), color="C0")
             axes.set_xscale("log")
-        share = 100 * np.mean(regrets == 0)
+        share = 100 * np.mean(regrets == 0) if len(regrets) else 0.0
         axes.set_title(
             f"{label}: {share:.1f} % of {len(regrets)} proven steps decided optimally; the others:"
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,6 +10,21 @@ from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import RunOptions
 from formulations.arrays import BoolArray, FloatArray, IntArray
+from formulations.errors import InputError, use_one_of
+from formulations.frames import data_frame, html_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+#: Columns of frames: of a step, and of a request.
+_STEP_COLUMNS = (
+    "start_s", "duration_s", "idle_before_s", "max_load", "min_load", "total_load", "active",
+    "waiting", "admitted",
+)  # fmt: skip
+_REQUEST_COLUMNS = (
+    "arrival_s", "reveal_s", "reveal_step", "start_step", "finish_step", "worker",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,6 +101,60 @@ class Run:
         machine = f"{self.cluster.workers}x{self.cluster.slots}"
         requests = f"{self.completed:,} of {self.num_requests:,} requests"
         return f"<Run of {self.policy} on {machine}: {self.steps:,} steps, {requests} completed>"
+
+    def to_frame(self, of: str = "steps") -> Any:
+        """Return the record as a data frame of pandas.
+
+        Parameters
+        ----------
+        of : {"steps", "requests"}
+            A line per step, or per request (-1 and NaN where something did not happen).
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed, or ``of`` is neither.
+        """
+        columns = {"steps": _STEP_COLUMNS, "requests": _REQUEST_COLUMNS}
+        if of not in columns:
+            raise InputError("to_frame", f"{of!r} is unknown", use_one_of(of, columns))
+        values = {name: getattr(self, name) for name in columns[of]}
+        kept = {name: array.tolist() for name, array in values.items() if array is not None}
+        lines = zip(*kept.values(), strict=True)
+        return data_frame([dict(zip(kept, line, strict=True)) for line in lines])
+
+    def plot(self) -> "Figure":
+        """Return the load of every worker over the steps, the steady part shaded.
+
+        Raises
+        ------
+        InputError
+            If the run was made with ``keep_trajectory=False``.
+        """
+        from bfio.decode.plots import run_figure
+
+        if self.loads is None:
+            what = "the loads of this run were not kept"
+            raise InputError("plot", what, "simulate with keep_trajectory=True")
+        return run_figure(self)
+
+    def _repr_html_(self) -> str:
+        """Return what the run was, for notebooks; `describe_run` has all metrics."""
+        workers = self.cluster.workers
+        imbalance = workers * self.max_load - self.total_load
+        rows = [
+            ("machine", f"{workers} workers x {self.cluster.slots} slots"),
+            ("steps", f"{self.steps:,}"),
+            ("requests completed", f"{self.completed:,} of {self.num_requests:,}"),
+            ("output tokens", f"{self.tokens:,}"),
+            ("time of steps [s]", f"{self.duration_s.sum():,.4g}"),
+            (
+                "mean imbalance, whole run [tokens]",
+                f"{imbalance.mean():,.0f}" if self.steps else "–",
+            ),
+            ("engine, its time [s]", f"{self.engine}, {self.wall_s:.3g}"),
+        ]
+        return html_table((self.policy, "run"), rows)
 
     @property
     def steps(self) -> int:

@@ -11,6 +11,7 @@ from bfio.common.engine_choice import Engine
 from bfio.common.metrics import MetricTable, Value
 from bfio.kvcache.instance import CacheInstance
 from formulations.arrays import FloatArray, IntArray
+from formulations.frames import fields_frame
 
 
 class CacheVerdict(StrEnum):
@@ -180,6 +181,10 @@ class CacheRun:
     def shown(self, clock: float) -> float:
         """Return a clock value in the unit of results: rounds or seconds."""
         return self.instance.batch_time.shown(clock)
+
+    def to_frame(self) -> Any:
+        """Return start and completion of each request (clock values) as a data frame of pandas."""
+        return fields_frame(self)
 
     def summary(self) -> dict[str, Any]:
         """Return the figures of the run: times in rounds or seconds, None where there are none."""

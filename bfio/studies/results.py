@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bfio.studies.row import Row, Status, Task
 from bfio.studies.study import Study
+from formulations.frames import data_frame
 
 #: What is said of rows that repeat another one.
 SEED_CHANGES_NOTHING = (
@@ -46,6 +48,21 @@ class Results:
     def done(self) -> list[Row]:
         """Rows whose values may be used, in the order of the plan."""
         return [row for row in self.rows.values() if row.is_done]
+
+    def to_frame(self) -> Any:
+        """Return the rows there are as a data frame of pandas: status, arguments, values, timings.
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        return data_frame(
+            [
+                {"status": row.status.value, **row.task.arguments, **row.values, **row.timings}
+                for row in self.rows.values()
+            ]
+        )
 
     @property
     def other_rows(self) -> int:

@@ -12,6 +12,7 @@ from bfio.common.engine_choice import Engine
 from bfio.common.metrics import Average, Column, Domain, MetricTable, Value
 from bfio.wait.instance import StageInstance
 from formulations.arrays import BoolArray, FloatArray, IntArray
+from formulations.frames import fields_frame
 
 
 class StageVerdict(StrEnum):
@@ -249,6 +250,10 @@ class StageRun:
     def overflows(self) -> int:
         """Batches that needed more than the memory."""
         return int(np.count_nonzero(self.batches.memory > self.instance.memory))
+
+    def to_frame(self) -> Any:
+        """Return what it holds of each request as a data frame of pandas."""
+        return fields_frame(self)
 
     def summary(self) -> dict[str, Any]:
         """Return the figures of the run; times in seconds, None where there are none."""

@@ -7,7 +7,6 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 
-
 _logger = logging.getLogger(__name__)
 
 

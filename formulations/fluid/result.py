@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem
+from formulations.frames import fields_frame
 from formulations.results import BoundKind, Solved
 
 _ZERO = Fraction(0)
@@ -41,6 +43,10 @@ class FluidResult(Solved):
         """Refuse a result that contradicts itself."""
         if self.is_optimal and (self.value is None or self.value != self.bound or self.violations):
             raise ValueError("optimal needs an equal exact bound and a feasible point")
+
+    def to_frame(self) -> Any:
+        """Return what it holds of each class, or its figures, as a data frame of pandas."""
+        return fields_frame(self)
 
     @property
     def bound_kind(self) -> BoundKind:

@@ -1,8 +1,10 @@
 """What the exact hindsight method returns."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from bfio.hindsight.latency.certificate import PriceCertificate
+from formulations.frames import fields_frame
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram, LatencyResult
 from formulations.results import Termination, own_solver
 
@@ -81,6 +83,10 @@ class HindsightResult:
     def gap(self) -> float:
         """``(objective - bound) / objective``, 0 for no requests."""
         return (self.objective - self.bound) / self.objective if self.objective else 0.0
+
+    def to_frame(self) -> Any:
+        """Return the start of each request as a data frame of pandas."""
+        return fields_frame(self)
 
     def to_latency_result(self, problem: LatencyProblem) -> LatencyResult:
         """Return the common answer type, checked against ``problem``."""

@@ -1,8 +1,12 @@
 """Results as data frames and as tables of notebooks."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from fractions import Fraction
 from html import escape
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from formulations.errors import InputError
 
@@ -15,12 +19,45 @@ def data_frame(rows: Sequence[Mapping[str, object]]) -> Any:
     InputError
         If pandas is not installed.
     """
-    import pyarrow as pa
-
     try:
-        return pa.Table.from_pylist(list(rows)).to_pandas()
+        import pandas
     except ImportError:
         raise InputError("to_frame", "pandas is not installed", "pip install pandas") from None
+    return pandas.DataFrame(list(rows))
+
+
+def fields_frame(result: object) -> Any:
+    """Return what a dataclass holds of each request or class, a line each; else one line of all.
+
+    Columns are its fields of one length, that of most entries: tuples and arrays of one
+    dimension. Where there is none, the line holds its numbers and texts. Fractions are floats.
+
+    Raises
+    ------
+    InputError
+        If pandas is not installed.
+    """
+    given = {
+        entry.name: value.tolist() if isinstance(value, np.ndarray) and value.ndim == 1 else value
+        for entry in fields(cast("Any", result))
+        if (value := getattr(result, entry.name)) is not None
+    }
+    parts = {name: value for name, value in given.items() if isinstance(value, tuple | list)}
+    if length := max(map(len, parts.values()), default=0):
+        columns = {name: part for name, part in parts.items() if len(part) == length}
+        lines = [{name: _cell(part[i]) for name, part in columns.items()} for i in range(length)]
+        return data_frame(lines)
+    plain = (str, int, float, Fraction)
+    return data_frame([{n: _cell(v) for n, v in given.items() if isinstance(v, plain)}])
+
+
+def _cell(value: object) -> object:
+    """Return a value as a column of one type can hold it."""
+    if isinstance(value, Fraction):
+        return float(value)
+    if isinstance(value, tuple):
+        return tuple(map(_cell, value))
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
 def html_paragraphs(sentences: Sequence[str]) -> str:
