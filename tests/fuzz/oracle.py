@@ -90,6 +90,8 @@ def _streams(case: Case, outcome: Outcome) -> Iterator[Finding]:
     for line in errors:
         if not _ERROR.match(line):
             yield Finding("stderr", f"no where, what and remedy: {line[:160]}")
+        if line.startswith("error: process: "):
+            yield Finding("crash", line[:160])
         if re.search(r"\bMemoryError\b|error: memory:", line):
             yield Finding("memory", f"refused by the system only: {line[:160]}")
     if _wants_json(case):

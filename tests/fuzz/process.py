@@ -33,7 +33,7 @@ _IDLE_SHARE = 4.0
 #: Address space of a case beyond that of this process, and its largest file [bytes].
 _ADDRESS_SPACE, _FILE_SIZE = 6 << 30, 1 << 28
 _PR_SET_CHILD_SUBREAPER = 36
-_LOOK_S = 0.02
+_LOOK_S = 0.05
 #: Encoding of the locale of that name, in which Python is started anew.
 POSIX = "posix"
 #: Temporary folder that commands share where nothing else can be written.
@@ -148,19 +148,32 @@ def _wait(child: int, soft_s: float) -> tuple[int, Any, float | None]:
 
 
 class _Clock:
-    """How long a process has worked; others may be at work, and it may wait for its own."""
+    """How long a process and its own have worked; others may be at work, and it may wait."""
 
     def __init__(self, pid: int) -> None:
-        self._stat = Path(f"/proc/{pid}/stat")
+        self._pid = pid
         self._began = time.monotonic()
+        self._most = 0.0
 
     def work(self) -> float:
-        """Return the seconds of the processor it had, or a share of those of the wall."""
-        fields = self._stat.read_text().rsplit(")", 1)[1].split()
-        ticks = int(fields[11]) + int(fields[12])
-        processor = ticks / os.sysconf("SC_CLK_TCK")
+        """Return the seconds of the processor they had, or a share of those of the wall."""
         wall = time.monotonic() - self._began
-        return max(min(processor, wall), wall / _IDLE_SHARE)
+        # Less than before if one of them has ended since.
+        self._most = max(self._most, min(_processor_s(self._pid), wall), wall / _IDLE_SHARE)
+        return self._most
+
+
+def _processor_s(pid: int) -> float:
+    """Return the seconds that a process and those below it have had of the processor."""
+    ticks, open_pids = 0, [pid]
+    while open_pids:
+        proc = Path(f"/proc/{open_pids.pop()}")
+        with contextlib.suppress(OSError):
+            fields = (proc / "stat").read_text().rsplit(")", 1)[1].split()
+            ticks += int(fields[11]) + int(fields[12])
+            for task in (proc / "task").iterdir():
+                open_pids += map(int, (task / "children").read_text().split())
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _end_group(child: int) -> None:
