@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bfio.common.processes import in_processes
+from formulations.deadline import Deadline
 from formulations.errors import InputError
 from proofs_checks.claim import Claim, Context, Effort, Mutation
 from proofs_checks.evidence import Evidence, VacuousCheckError
@@ -19,6 +20,9 @@ from proofs_checks.store import recorded_verdicts, stored_counterexample
 
 #: Below this many claims a second process costs more than it saves.
 _LEAST_TO_SHARE = 4
+#: Seconds that a stored counterexample has to be verified; each takes some hundredths of one, but
+#: a damaged one may hold any number.
+_VERIFYING_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,8 @@ def _stored(claim: Claim) -> str:
     if stored is None:
         return "none"
     try:
-        said = None if claim.verify is None else claim.verify(stored["data"])
+        with Deadline(_VERIFYING_S).interrupting():
+            said = None if claim.verify is None else claim.verify(stored["data"])
     # Data from a file may be anything, and a verifier is made for those that are an instance.
     except Exception:
         said = None

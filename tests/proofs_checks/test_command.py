@@ -162,6 +162,21 @@ def test_a_broken_stored_counterexample_exits_1(
     assert "the stored counterexample is none" in capsys.readouterr().out
 
 
+def test_a_counterexample_that_takes_for_ever_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A damaged file may hold any number: 10^14 requests are not waited for."""
+    (claim,) = registry.named(["kv.theorem4.2-limit"])
+    stored = stored_counterexample(claim)
+    assert stored is not None
+    stored["data"]["requests"] = 10**14
+    (tmp_path / f"{claim.id}.json").write_text(json.dumps(stored), encoding="utf-8")
+    monkeypatch.setattr("proofs_checks.store.COUNTEREXAMPLES", tmp_path)
+    monkeypatch.setattr("proofs_checks.run._VERIFYING_S", 0.05)
+    monkeypatch.setattr("proofs_checks.run.run_check", lambda *_: None)
+    assert run_claim(claim, Effort.QUICK, 0).stored == "broken"
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"[]", b"{", b"{}", b'{"data": 3, "why": ""}', b"\xff\xfe", b'{"data": {}}']
 )
