@@ -12,6 +12,7 @@ from bfio.decode.predictor_registry import lengths_of
 from bfio.decode.run import Run
 from bfio.workloads.requests_used import requests_used
 from bfio.workloads.workload import Workload
+from formulations.errors import InputError
 
 
 def settings(workload: Workload, cluster: Cluster, options: Sequence[RunOptions]) -> str:
@@ -148,5 +149,9 @@ def _look_ahead(options: Sequence[RunOptions]) -> str:
 def _information(options: RunOptions) -> str:
     """Return the predictor, and what a policy that looks ahead knows of lengths by it."""
     known = {LengthSource.UNKNOWN: "unknown", LengthSource.KNOWN: "known"}
-    lengths = known.get(lengths_of(options.predictor), "predicted")
+    try:
+        lengths = known.get(lengths_of(options.predictor), "predicted")
+    except InputError:
+        # A run keeps the name alone of a predictor that was handed over as an object.
+        lengths = "predicted"
     return f"predictor {getattr(options.predictor, 'name', options.predictor)} ({lengths} lengths)"

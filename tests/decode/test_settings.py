@@ -14,6 +14,7 @@ from bfio.decode.options import ArrivalMode, Dispatch, RunOptions
 from bfio.decode.settings import drain_share, no_steady_part, remarks, settings
 from bfio.decode.simulation import simulate
 from bfio.workloads import Workload, read_trace
+from formulations.arrays import IntArray
 
 LONG = Workload(np.full(12, 5), np.array([1, 4, 2, 3] * 3), name="long")
 TIMED = Workload(np.full(3, 5), np.full(3, 2), tuple(map(Fraction, (0, 100, 200))), name="timed")
@@ -39,6 +40,22 @@ def test_settings_name_everything(tmp_path: Path) -> None:
         [RunOptions(arrivals=ArrivalMode.TIMED, rate_scale=Fraction(5, 2))],
     )
     assert "timed arrivals at 2.5 times their rate, look-ahead 0, predictor none" in timed
+
+
+def test_a_predictor_that_is_an_object_is_named() -> None:
+    """By its own name, which no registry knows."""
+
+    class Guess:
+        name = "guess"
+
+        def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+            return np.full(len(requests), horizon + 1) + 0 * ages
+
+        def finished(self, requests: IntArray, outputs: IntArray) -> None:
+            del requests, outputs
+
+    found = compare(LONG, "fcfs", Cluster(workers=2, slots=4), predictor=Guess())
+    assert "predictor guess (predicted lengths)" in found._repr_html_()
 
 
 @pytest.mark.parametrize(
