@@ -288,7 +288,7 @@ def _record(row: Row, environment: int) -> tuple[Any, ...]:
 def _parsed(record: tuple[Any, ...], path: Path) -> Row:
     try:
         return _row(record)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(
             f"{path}: row {record[0]}",
             f"damaged ({error})",

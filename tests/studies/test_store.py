@@ -126,7 +126,10 @@ def test_a_store_that_disappears_is_noticed_at_the_next_row(tmp_path: Path) -> N
             store.add(_row("b"))
 
 
-@pytest.mark.parametrize("change", ["\"values\" = '{'", "status = 'well'", "environment = 99"])
+@pytest.mark.parametrize(
+    "change",
+    ["\"values\" = '{'", f"\"values\" = '{'[' * 9999}'", "status = 'well'", "environment = 99"],
+)
 def test_a_damaged_row_is_named(tmp_path: Path, change: str) -> None:
     """Where it is and what to do; a row without its environment is as good as missing."""
     with open_for_writing(tmp_path / "s") as store:

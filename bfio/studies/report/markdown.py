@@ -167,7 +167,11 @@ def write_markdown(tables: Mapping[str, str], path: Path) -> None:
     InputError
         If it cannot be read or written, or has marks but none of these tables.
     """
-    old = path.read_text(encoding="utf-8") if path.is_file() else ""
+    try:
+        old = path.read_text(encoding="utf-8") if path.is_file() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        remedy = "name a file of text, or a new one"
+        raise InputError(str(path), f"cannot be read ({error})", remedy) from None
     names = marked_tables(old)
     if names and not set(names) & set(tables):
         raise InputError(str(path), "it marks none of these tables", use_one_of(names[0], tables))
