@@ -89,7 +89,7 @@ class Solved:
 
     def origin(self) -> str:
         """Return in a line which solver ran, and what proves its answer."""
-        return origin(self.solver, self.proof)
+        return origin(self.solver or {"name": self.method}, self.proof)
 
     @property
     def is_optimal(self) -> bool:

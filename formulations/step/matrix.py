@@ -7,18 +7,28 @@ this takes milliseconds. `formulations.step.program` stays the statement.
 import numpy as np
 
 from formulations.arrays import FloatArray, IntArray
+from formulations.errors import CapabilityError
 from formulations.form_writer import FormWriter
 from formulations.standard_form import StandardForm
 from formulations.step.bound import peak_bounds
 from formulations.step.problem import Objective, StepProblem
+
+#: Most nonzeros written; beyond, no solver would return anyway.
+MAX_NONZEROS = 20_000_000
 
 
 def build_standard_form(problem: StepProblem) -> StandardForm:
     """Write the standard form of a step problem with at least one waiting request.
 
     Columns are ``x[i,g]`` (i slow, g fast), then ``M[h]``, then ``m[h]`` for the gap objective.
+
+    Raises
+    ------
+    CapabilityError
+        If there would be more than `MAX_NONZEROS` nonzeros.
     """
     N, G, steps = problem.num_requests, problem.num_workers, problem.num_steps
+    _check_size(N * G * (steps + 2))
     writer = FormWriter()
     x_costs, peak_costs, offset = _costs(problem)
     x = np.arange(N * G)
@@ -53,6 +63,15 @@ def build_standard_form(problem: StepProblem) -> StandardForm:
         each = np.arange(len(required) * G)
         writer.add(first + each // G, required[each // G] * G + each % G, 1)
     return writer.form(offset)
+
+
+def _check_size(nonzeros: int) -> None:
+    if nonzeros > MAX_NONZEROS:
+        raise CapabilityError(
+            "program",
+            f"about {nonzeros} nonzeros are more than {MAX_NONZEROS}",
+            "use --method exact, or fewer requests, workers or look-ahead steps",
+        )
 
 
 class _Loads:

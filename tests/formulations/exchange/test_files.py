@@ -1,5 +1,6 @@
 """Files hold the program that was stated, number by number, and other solvers find its optimum."""
 
+import tracemalloc
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
@@ -232,6 +233,18 @@ def test_nothing_to_decide_and_a_rounded_constant() -> None:
     heavy = StepProgram(step_problem([1, 1], rows, [[1, 1, 1]], discount=[4000, 4000, 4001]))
     with pytest.raises(CapabilityError, match="beyond 2\\^53"):
         exact_program(heavy)
+
+
+def test_what_is_too_large_is_refused_before_memory_is_taken() -> None:
+    """Sixty million entries, at once."""
+    tracemalloc.start()
+    rows = [[5] * 21 for _ in range(500)]
+    program = StepProgram(step_problem([8] * 500, rows, [[7] * 21 for _ in range(5000)]))
+    before = tracemalloc.get_traced_memory()[1]
+    with pytest.raises(CapabilityError, match="nonzeros are more than"):
+        exact_program(program)
+    assert tracemalloc.get_traced_memory()[1] - before < 10**6
+    tracemalloc.stop()
 
 
 def test_the_dual_prices_are_what_the_head_says() -> None:
