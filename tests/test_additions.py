@@ -45,7 +45,7 @@ ADDITIONS = {
         "__import__('proofs_checks.registry').registry.modules()",
     ),
 }
-CLAIM = re.compile(r"<!-- run -->\n```python\n(from proofs_checks\.claim .*?)```", re.DOTALL)
+CLAIM = re.compile(r"<!-- file: conjecture\.py -->\n```python\n(.*?)```", re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +68,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _claim_of_the_docs() -> str:
-    (claim,) = CLAIM.findall((ROOT / "docs" / "commands.md").read_text(encoding="utf-8"))
-    return str(claim).replace('"own.maximum"', '"own.dropped"')
+    claim: str
+    (claim,) = CLAIM.findall((ROOT / "docs" / "your-own.md").read_text(encoding="utf-8"))
+    return claim.replace('id="', 'id="own.dropped-') + "\nCLAIMS = (CLAIM,)\n"
 
 
 @pytest.mark.parametrize("what", ADDITIONS)
