@@ -109,7 +109,7 @@ def test_short_texts() -> None:
 def test_tables_of_notebooks() -> None:
     """The table says what it is about; names are escaped."""
     table = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE, pool=16)._repr_html_()
-    assert "demo: 60 requests, 2x4" in table
+    assert "demo: 60 requests drawn with seed 1, 2x4" in table
     assert table.count("<tr>") == 3
     assert "policy (steady part)" in table
 

@@ -27,7 +27,11 @@ def settings(workload: Workload, cluster: Cluster, options: Sequence[RunOptions]
     options : sequence of RunOptions
         How each run is made; they differ in the look-ahead only.
     """
-    parts = setting_parts(requests_used(workload), cluster, options)
+    requests, drawn = requests_used(workload), workload.provenance.get("seed")
+    # The seed of a run is not that of its requests; a command has one for both.
+    if drawn not in (None, options[0].seed):
+        requests += f" drawn with seed {drawn}"
+    parts = setting_parts(requests, cluster, options)
     return ", ".join([*parts.values(), version_and_commit()])
 
 

@@ -13,7 +13,7 @@ from bfio.decode.metrics import METRICS, measure
 from bfio.decode.options import ArrivalMode, Dispatch, RunOptions
 from bfio.decode.settings import drain_share, no_steady_part, remarks, settings
 from bfio.decode.simulation import simulate
-from bfio.workloads import Workload, read_trace
+from bfio.workloads import Workload, read_trace, synthetic
 from formulations.arrays import IntArray
 
 LONG = Workload(np.full(12, 5), np.array([1, 4, 2, 3] * 3), name="long")
@@ -56,6 +56,17 @@ def test_a_predictor_that_is_an_object_is_named() -> None:
 
     found = compare(LONG, "fcfs", Cluster(workers=2, slots=4), predictor=Guess())
     assert "predictor guess (predicted lengths)" in found._repr_html_()
+
+
+def test_requests_drawn_with_another_seed_say_so() -> None:
+    """In Python the seed of the requests and that of the run are two, told once if equal."""
+    drawn = synthetic("demo", 50, seed=3)
+    assert settings(drawn, Cluster(2, 3), [RunOptions()]).startswith(
+        "demo: 50 requests drawn with seed 3, 2x3"
+    )
+    assert settings(drawn, Cluster(2, 3), [RunOptions(seed=3)]).startswith(
+        "demo: 50 requests, 2x3"
+    )
 
 
 @pytest.mark.parametrize(
