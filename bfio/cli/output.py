@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, JustifyMethod
     from rich.progress import Progress, ProgressColumn
 
 #: Width of tables where there is no terminal to ask.
@@ -58,7 +58,10 @@ def print_table(
     )
     for name, cells in zip(columns, zip(*rows, strict=True), strict=True):
         numeric = all(cell[:1].isdigit() or cell[:1] in "–-∞" for cell in cells)
-        table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
+        # A number that breaks into two lines reads as two numbers.
+        least = max(map(len, cells)) if numeric else None
+        justify: JustifyMethod = "right" if numeric else "left"
+        table.add_column(Text(name), justify=justify, overflow="fold", min_width=least)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console().print(table)

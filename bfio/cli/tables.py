@@ -38,12 +38,12 @@ def print_comparison(documents: Sequence[Document], metrics: MetricChoice) -> No
     steady = [{"policy": d["policy"]} | dict(d["steady"] or {}) for d in documents]
     if any(d["steady"] for d in documents):
         title = "Steady part (from the first full cluster to the pool's last refill)"
-        _print_fitting(title, _columns(steady, metrics))
+        print_fitting(title, _columns(steady, metrics))
     whole = _columns(documents, metrics)
     solved = any(d["proven_share"] is not None for d in documents)
     if solved:
         whole.append(("proven", [percent(d["proven_share"]) for d in documents]))
-    _print_fitting("Whole run", whole)
+    print_fitting("Whole run", whole)
     names = metrics.shown or [name for name, _ in metrics.table.columns()]
     legend = [text for name, text in _LEGEND.items() if name in names]
     if "avg_imbalance" in names:
@@ -73,7 +73,7 @@ def _columns(documents: Sequence[Document], metrics: MetricChoice) -> list[Cells
     return [run_cells("policy", documents), *columns]
 
 
-def _print_fitting(title: str, columns: Sequence[Cells]) -> None:
+def print_fitting(title: str, columns: Sequence[Cells]) -> None:
     """Print one policy per row, or, where that is too wide, one per column, a few at a time."""
     headings, cells = zip(*columns, strict=True)
     width = console().width
@@ -81,7 +81,7 @@ def _print_fitting(title: str, columns: Sequence[Cells]) -> None:
         print_table(title, headings, list(zip(*cells, strict=True)))
         return
     together = max(1, (width - _NAMES_WIDTH) // _COLUMN_WIDTH)
-    names = [heading.replace("\n", " ") for heading in headings]
+    names = [heading.replace("-\n", "").replace("\n", " ") for heading in headings]
     for k in range(0, len(cells[0]), together):
         rows = [[name, *own[k : k + together]] for name, own in zip(names, cells, strict=True)]
         print_table(title, rows[0], rows[1:])

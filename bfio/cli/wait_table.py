@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bfio.cli.output import print_table
-from bfio.cli.tables import run_cells
+from bfio.cli.tables import print_fitting, print_sentences, run_cells
 from bfio.common.number_text import number, percent
 from bfio.wait.run import METRICS
 from formulations.fluid import FluidObjective, FluidProblem, equilibrium, knapsack
@@ -39,8 +38,9 @@ def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] 
     columns.append(run_cells("verdict", documents))
     above = any((share or 0) > 1 for share in shares)
     note = _note(documents[0], fluid) + (_ABOVE if above else "")
-    headings, cells = zip(*columns, strict=True)
-    print_table("", headings, list(zip(*cells, strict=True)), note)
+    print_fitting("", columns)
+    for line in note.splitlines():
+        print_sentences(line)
 
 
 def _share(document: Mapping[str, Any], fluid: Mapping[str, Any] | None) -> float | None:

@@ -41,6 +41,18 @@ BUILT_IN: dict[str, Named[Recipe]] = by_name(
 )
 
 
+def check(text: str) -> None:
+    """Refuse a text that names no policy, or gives it options that it has not.
+
+    Raises
+    ------
+    InputError
+        As `build`, but for what depends on the requests.
+    """
+    if read_named(text, BUILT_IN, "policy") is None:
+        load_callable(text, "policy")
+
+
 def build(text: str, problem: FluidProblem) -> StagePolicy:
     """Return the policy that a text names for what arrives, with the options written behind it.
 

@@ -207,3 +207,20 @@ def test_help_names_every_policy_and_option(bfio: Bfio) -> None:
         shown = " ".join(lines[first : first + 2])
         assert all(f"{option}=" in shown for option in known.option_names)
     assert len(BUILT_IN) == 5
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_tables_fit_a_narrow_terminal(
+    bfio: Bfio, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """No line is longer, and no number is cut into two lines."""
+    (Path.cwd() / "load.json").write_text(json.dumps(I0))
+    monkeypatch.setenv("COLUMNS", str(width))
+    command = ["wait", "load.json", "--horizon", "200", "--policy=wait", "--policy=fcfs"]
+    shown = bfio(*command).out
+    assert max(map(len, shown.splitlines())) <= width
+    summary = json.loads(bfio(*command, "--json").out)["runs"][0]
+    assert re.search(rf"│ peak memory +│ +{summary['peak_memory']} +│", shown)
+    shown = bfio("simulate", "--policy", "fcfs", "--requests", "50").out
+    assert max(map(len, shown.splitlines())) <= width
+    assert re.search(r"│ work +│ +[\d,]+ +│", shown)

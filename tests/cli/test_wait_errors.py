@@ -264,12 +264,23 @@ def test_two_prompt_lengths_need_groups(bfio: Bfio, tmp_path: Path) -> None:
     assert mended.status == 0
 
 
-def test_no_policy_runs_if_one_cannot(bfio: Bfio) -> None:
-    """All are checked before the first run: no progress line of the others."""
-    chosen = ("--policy", "my_bad_policy:served", "--policy", "my_bad_policy:Raising")
-    done = bfio("wait", "load.json", *HORIZON, *chosen)
-    _is_one_clear_line(done, "not today")
-    assert "served" not in done.err
+@pytest.mark.parametrize(
+    ("unable", "words"),
+    [("my_bad_policy:Raising", "not today"), ("wait:thresholds=1", "1 for 2 classes")],
+)
+def test_a_policy_that_cannot_serve_costs_no_other(bfio: Bfio, unable: str, words: str) -> None:
+    """The others run and are shown; then comes why it cannot, and status 2."""
+    done = bfio("wait", "load.json", *HORIZON, f"--policy={unable}", "--policy=fcfs", "--json")
+    assert done.status == 2
+    assert [run["policy"] for run in json.loads(done.out)["runs"]] == ["fcfs"]
+    assert words in done.err.splitlines()[-1]
+
+
+def test_no_policy_runs_if_one_is_none(bfio: Bfio) -> None:
+    """Names are checked before the first run: no progress line of the others."""
+    done = bfio("wait", "load.json", *HORIZON, "--policy=fcfs", "--policy=my_bad_policy:absent")
+    _is_one_clear_line(done, "my_bad_policy has no absent")
+    assert "fcfs" not in done.err
 
 
 def test_a_policy_that_fails_leaves_the_others_results(bfio: Bfio) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from bfio.cli import options
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.interrupt import orderly_interrupt
-from bfio.cli.output import print_json, print_table, progress_bar
+from bfio.cli.output import console, print_json, print_table, progress_bar
 from bfio.common.number_text import number
 
 if TYPE_CHECKING:
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from bfio.common.metrics import MetricTable
     from bfio.decode.metrics import RunPart
+
+#: Widths from which on a table has room for the meaning of each metric, and for its unit.
+_WITH_MEANING, _WITH_UNIT = 90, 70
 
 _DESCRIPTION = """\
 Simulate one policy on the barrier-synchronised decode engine and print every metric, over the
@@ -88,10 +91,13 @@ def _print(
         for entry in table
         if not shown or entry.name in shown
     ]
+    # A narrow terminal has room for what cannot be looked up.
+    width = console().width
+    columns = 5 if width >= _WITH_MEANING else 4 if width >= _WITH_UNIT else 3
     print_table(
         f"{document['policy']}: {number(document['wall_s'])} s of simulation",  # type: ignore[arg-type]
-        ("metric", "whole run", "steady", "unit", "meaning"),
-        rows,
+        ("metric", "whole run", "steady", "unit", "meaning")[:columns],
+        [row[:columns] for row in rows],
     )
     if document["statistics"]:
         print("policy:", ", ".join(f"{k} {v}" for k, v in document["statistics"].items()))  # type: ignore[attr-defined]

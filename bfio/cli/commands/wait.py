@@ -93,26 +93,25 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     arrivals = checked_arrivals(args)
     from bfio.cli.wait_table import fluid_limits
-    from bfio.common.users_code import call_check
-    from bfio.wait.registry import build
+    from bfio.wait.registry import check
 
     problem = _problem(args.file, arrivals.scale)
     names = args.policy or ["wait"]
     if len(set(names)) < len(names):
         raise InputError("--policy", "a policy occurs twice", "name each once")
-    # All before the first run: a policy that cannot serve is not to cost the others' results.
-    with (
-        redirect_stdout(sys.stderr),
-        naming(args.file, *_FIELDS),
-        naming(args.trace or args.file, "requests"),
-    ):
-        policies = {name: build(name, problem) for name in names}
-        workload = _workload(args)
-        data = _requests(arrivals, args.seed, problem, workload)
-        for name, policy in policies.items():
-            call_check(policy, name, data)
+    with redirect_stdout(sys.stderr):
+        # What stands for no policy is refused before anything runs.
+        for name in names:
+            check(name)
+        with naming(args.file, *_FIELDS), naming(args.trace or args.file, "requests"):
+            workload = _workload(args)
+            data = _requests(arrivals, args.seed, problem, workload)
+        policies, failures = _able(args, names, problem, data)
     until = None if args.drain else arrivals.horizon
-    runs, failures = _serve_all(args.engine, data, policies, until)
+    runs: list[StageRun] = []
+    if policies:
+        runs, failed = _serve_all(args.engine, data, policies, until)
+        failures += failed
     if not runs:
         raise failures[0]
     _show(args, runs, fluid_limits(problem) if workload is None else None, workload)
@@ -123,6 +122,27 @@ def _run(args: argparse.Namespace) -> int:
     if failures:
         raise failures[0]
     return DONE if len(runs) == len(names) else INTERRUPTED
+
+
+def _able(
+    args: argparse.Namespace, names: list[str], problem: "FluidProblem", data: "StageInstance"
+) -> "tuple[dict[str, StagePolicy], list[InputError]]":
+    """Return the policies that can serve the requests, and why the others cannot."""
+    from bfio.common.users_code import call_check
+    from bfio.wait.registry import build
+
+    policies: dict[str, StagePolicy] = {}
+    failures: list[InputError] = []
+    for name in names:
+        try:
+            with naming(args.file, *_FIELDS), naming(args.trace or args.file, "requests"):
+                policy = build(name, problem)
+                call_check(policy, name, data)
+        except InputError as error:
+            failures.append(error)
+        else:
+            policies[name] = policy
+    return policies, failures
 
 
 def _plot(runs: "list[StageRun]", path: Path) -> None:
