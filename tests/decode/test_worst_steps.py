@@ -44,8 +44,8 @@ def test_kept_problems_have_the_optimum_of_the_gap(objective: Objective) -> None
     observer = GapObserver(
         method="brute-force", horizon=1, gamma=Fraction(9, 10), objective=objective, keep=4
     )
-    workload = synthetic("demo", 24, seed=3)
-    report = measure_gap(workload, "throttled", Cluster(2, 3), observer=observer, pool=5)
+    workload = synthetic("demo", 16, seed=3)
+    report = measure_gap(workload, "throttled", Cluster(2, 3), observer=observer, pool=4)
     assert len(observer.worst) == 4
     by_step = {row.step: row for row in report.rows}
     for kept in observer.worst:

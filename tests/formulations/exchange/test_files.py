@@ -24,7 +24,7 @@ from formulations.formulation import Formulation
 from formulations.hindsight_latency import LatencyProgram
 from formulations.hindsight_makespan import MakespanProgram
 from formulations.linear.exact_linear import exact_linear
-from formulations.step import StepProgram
+from formulations.step import StepProblem, StepProgram
 from formulations.words import Words
 from tests.formulations.fluid.cases import problems as fluid_problems
 from tests.formulations.hindsight_latency.cases import latency_problems
@@ -106,7 +106,7 @@ PROGRAMS = st.one_of(
 
 
 @given(program=PROGRAMS, format_=formats)
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_files_hold_the_program(program: Formulation[Any, Any, Any], format_: str) -> None:
     """Every number, bound, side and name is read back as stated; the scale brings it home."""
     exact = exact_program(program)
@@ -237,13 +237,12 @@ def test_nothing_to_decide_and_a_rounded_constant() -> None:
 
 def test_what_is_too_large_is_refused_before_memory_is_taken() -> None:
     """Sixty million entries, at once."""
+    loads = np.full((5000, 21), 7)
+    program = StepProgram(StepProblem(np.full(500, 8), loads[:500], loads))
     tracemalloc.start()
-    rows = [[5] * 21 for _ in range(500)]
-    program = StepProgram(step_problem([8] * 500, rows, [[7] * 21 for _ in range(5000)]))
-    before = tracemalloc.get_traced_memory()[1]
     with pytest.raises(CapabilityError, match="nonzeros are more than"):
         exact_program(program)
-    assert tracemalloc.get_traced_memory()[1] - before < 10**6
+    assert tracemalloc.get_traced_memory()[1] < 10**6
     tracemalloc.stop()
 
 
