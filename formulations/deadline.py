@@ -155,7 +155,7 @@ class Deadline:
                 if inside:
                     _raise_in(thread, ctypes.py_object(OutOfTime))
 
-        timer = threading.Timer(self.left + grace_s, interrupt)
+        timer = threading.Timer(min(self.left + grace_s, threading.TIMEOUT_MAX), interrupt)
         timer.daemon = True
         timer.start()
         try:

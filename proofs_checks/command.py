@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from bfio.cli import so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.options import add_common
-from bfio.cli.output import print_json, print_table, progress_bar
+from bfio.cli.output import interruption, print_json, print_table, progress_bar
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def _run(args: argparse.Namespace) -> int:
     try:
         for report in _reports(claims, effort, seed, jobs):
             reports.append(report)
+            so_far.keep_shown(lambda: _show(args, claims, reports, interrupted=True))
     except KeyboardInterrupt:
         if not reports:
             raise
@@ -94,7 +96,7 @@ def _run(args: argparse.Namespace) -> int:
         if not reports:
             raise
         failure = error
-    _show(args, claims, reports)
+    _show(args, claims, reports, interrupted=status == INTERRUPTED)
     if failure is not None:
         raise failure
     if status == DONE and not all(report.reproduced for report in reports):
@@ -161,7 +163,11 @@ def _list(claims: "tuple[Claim, ...]", as_json: bool) -> int:
 
 
 def _show(
-    args: argparse.Namespace, claims: "tuple[Claim, ...]", reports: "list[ClaimReport]"
+    args: argparse.Namespace,
+    claims: "tuple[Claim, ...]",
+    reports: "list[ClaimReport]",
+    *,
+    interrupted: bool,
 ) -> None:
     from proofs_checks.run import report_document
 
@@ -178,6 +184,7 @@ def _show(
                 "seed": args.seed,
                 "versions": versions(),
             }
+            | interruption(interrupted)
         )
         return
     print_table(

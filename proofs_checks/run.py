@@ -9,20 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from bfio.common.memory import limited_memory
 from bfio.common.processes import in_processes
-from formulations.deadline import Deadline
+from formulations.deadline import Deadline, OutOfTime
 from formulations.errors import InputError
 from proofs_checks.claim import Claim, Context, Effort, Mutation
 from proofs_checks.evidence import Evidence, VacuousCheckError
 from proofs_checks.registry import claims, users_claims
 from proofs_checks.search import evidence_of
-from proofs_checks.store import recorded_verdicts, stored_counterexample
+from proofs_checks.store import recorded_verdicts, refuse_counterexample, stored_counterexample
 
 #: Below this many claims a second process costs more than it saves.
 _LEAST_TO_SHARE = 4
-#: Seconds that a stored counterexample has to be verified; each takes some hundredths of one, but
-#: a damaged one may hold any number.
-_VERIFYING_S = 5.0
+#: What verifying a stored counterexample may take; each takes some hundredths of a second, but a
+#: damaged one may hold any number.
+_VERIFYING_S, _VERIFYING_BYTES = 5.0, 2**30
 
 
 @dataclass(frozen=True)
@@ -164,8 +165,11 @@ def _stored(claim: Claim) -> str:
     if stored is None:
         return "none"
     try:
-        with Deadline(_VERIFYING_S).interrupting():
+        with Deadline(_VERIFYING_S).interrupting(), limited_memory(_VERIFYING_BYTES):
             said = None if claim.verify is None else claim.verify(stored["data"])
+    except (OutOfTime, MemoryError):
+        what = f"not verified within {_VERIFYING_S:g} s and {_VERIFYING_BYTES >> 20} MiB"
+        raise refuse_counterexample(claim, what) from None
     # Data from a file may be anything, and a verifier is made for those that are an instance.
     except Exception:
         said = None

@@ -20,6 +20,8 @@ from proofs_checks.evidence import Counterexample
 _FOLDER = Path(__file__).parent
 COUNTEREXAMPLES = _FOLDER / "counterexamples"
 RECORDED = _FOLDER / "recorded"
+#: Largest file that is read; what we keep has some kilobytes.
+_MOST_BYTES = 2**24
 _ENTRY = {"as_printed", "as_corrected", "evidence"}
 
 
@@ -49,7 +51,7 @@ def stored_counterexample(claim: Claim) -> dict[str, Any] | None:
     InputError
         If the file is damaged.
     """
-    path = records_of(claim).counterexamples / f"{claim.id}.json"
+    path = _counterexample_file(claim)
     if not path.exists():
         return None
     document = _read(path)
@@ -58,9 +60,18 @@ def stored_counterexample(claim: Claim) -> dict[str, Any] | None:
     return document
 
 
+def refuse_counterexample(claim: Claim, what: str) -> InputError:
+    """Return the error of a stored counterexample that cannot be verified."""
+    return _damaged(_counterexample_file(claim), what)
+
+
+def _counterexample_file(claim: Claim) -> Path:
+    return records_of(claim).counterexamples / f"{claim.id}.json"
+
+
 def store_counterexample(claim: Claim, example: Counterexample | None) -> None:
     """Write the counterexample of a claim; without one, remove the file."""
-    path = records_of(claim).counterexamples / f"{claim.id}.json"
+    path = _counterexample_file(claim)
     if example is None:
         path.unlink(missing_ok=True)
     else:
@@ -115,7 +126,13 @@ def record(paper: str, entries: dict[str, Any], folder: Path | None = None) -> N
     _write((folder or RECORDED) / f"{paper}.json", dict(sorted(entries.items())))
 
 
+def _check_size(path: Path) -> None:
+    if (size := path.stat().st_size) > _MOST_BYTES:
+        raise _damaged(path, f"{size:,} bytes, more than {_MOST_BYTES:,}")
+
+
 def _read(path: Path) -> dict[str, Any]:
+    _check_size(path)
     try:
         document = parse_json(path.read_text(encoding="utf-8"))
     except InputError as error:

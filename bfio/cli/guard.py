@@ -100,7 +100,7 @@ class _Guard:
         self._child, self._messages = child, messages
         self._inbox = b""
         self._kept: so_far.SoFar | None = None
-        self._has_begun = False
+        self._has_begun = self._has_said = False
         self._limit: float | None = None
         self._asked: float | None = None
         self._now = False
@@ -166,8 +166,10 @@ class _Guard:
             self._kept = so_far.SoFar(*said)
         elif kind == so_far.LIMIT:
             self._limit = None if said[0] is None else time.monotonic() + said[0]
-        else:
+        elif kind == so_far.BEGUN:
             self._has_begun = True
+        else:
+            self._has_said = True
 
     def _kill(self) -> int:
         os.kill(self._child, signal.SIGKILL)
@@ -177,7 +179,8 @@ class _Guard:
         _show_cursor()
         if self._asked is not None:
             self._print("" if self._kept is None else self._kept.interrupted)
-            say("interrupted")
+            if not self._has_said:
+                say("interrupted")
             return INTERRUPTED
         if self._kept is None:
             say("error: --time-limit: nothing found within it; raise it")

@@ -54,7 +54,9 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
         return _fail(str(error))
     except KeyboardInterrupt:
         sys.stdout.write(so_far.of_interrupted())
+        sys.stdout.flush()
         say("interrupted")
+        so_far.interruption_said()
         return INTERRUPTED
     except BrokenPipeError:
         # The reader has seen enough; Python would complain again while shutting down.

@@ -24,6 +24,11 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json_text(document))
 
 
+def interruption(interrupted: bool) -> dict[str, bool]:
+    """Return what marks a document as one of an interrupted command."""
+    return {"interrupted": True} if interrupted else {}
+
+
 def json_text(document: Any) -> str:
     """Return one JSON document as it is printed."""
     # What a user's policy says of itself may hold any object; its text must do.

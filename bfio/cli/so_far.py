@@ -1,19 +1,25 @@
 """What a command could answer if it were ended now: kept while it works, printed if it is."""
 
+import io
 import json
 import os
 import signal
 import struct
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from typing import Any, NamedTuple
 
+from bfio.cli.command import INTERRUPTED
 from bfio.cli.output import json_text
+from formulations.errors import InputError
 
 #: Kinds of messages to the process that guards this one (`bfio.cli.guard`).
-ANSWER, LIMIT, BEGUN = "answer", "limit", "begun"
+ANSWER, LIMIT, BEGUN, SAID = "answer", "limit", "begun", "said"
 #: Before each message stands its length.
 HEADER = struct.Struct(">Q")
+#: Seconds of work that a signal may cost a command of many parts.
+_EVERY_S = 1.0
 
 
 class SoFar(NamedTuple):
@@ -30,6 +36,7 @@ class _State:
     kept: SoFar | None = None
     has_begun = False
     guard: int | None = None
+    shown = 0.0
 
 
 _state = _State()
@@ -37,7 +44,7 @@ _state = _State()
 
 def forget() -> None:
     """Begin a command: nothing is known."""
-    _state.kept, _state.has_begun = None, False
+    _state.kept, _state.has_begun, _state.shown = None, False, time.monotonic()
 
 
 def keep(
@@ -76,6 +83,20 @@ def keep(
     _tell(ANSWER, *answer)
 
 
+def keep_shown(show: Callable[[], None]) -> None:
+    """Keep what a function prints, for a signal; at most every `_EVERY_S`, as it takes time."""
+    now = time.monotonic()
+    if now < _state.shown + _EVERY_S:
+        return
+    printed = io.StringIO()
+    # What cannot be shown is told at the end of the command.
+    with redirect_stdout(printed), suppress(InputError):
+        show()
+    _state.shown = time.monotonic()
+    _state.kept = SoFar("", printed.getvalue(), INTERRUPTED)
+    _tell(ANSWER, *_state.kept)
+
+
 def of_interrupted() -> str:
     """Return what is to be printed after a signal: nothing if the answer has begun."""
     if _state.kept is None or _state.has_begun:
@@ -93,6 +114,11 @@ def answer_begins() -> None:
     if not _state.has_begun:
         _state.has_begun = True
         _tell(BEGUN)
+
+
+def interruption_said() -> None:
+    """Note that the user has read that the command was interrupted."""
+    _tell(SAID)
 
 
 def tell_to(guard: int) -> None:

@@ -202,7 +202,11 @@ def _plain(kind: type[_Section], name: str, value: Any, where: str) -> Any:
 def _number(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(where, f"{value!r} is no number", "write a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        digits = len(str(abs(value)))
+        raise InputError(where, f"a number of {digits} digits", "write a smaller one") from None
 
 
 def _flag(value: Any, where: str) -> bool:

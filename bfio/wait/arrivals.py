@@ -7,6 +7,7 @@ from math import floor
 
 import numpy as np
 
+from bfio.common.memory import require_memory
 from bfio.wait.instance import MAX_CLOCK, StageClock, StageInstance
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray, integer
@@ -16,6 +17,8 @@ from formulations.rationals import exact_number
 
 #: Most requests that are drawn in one go.
 _MAX_REQUESTS = 2 * 10**8
+#: Memory of a request while it is drawn, sorted and served [bytes].
+_REQUEST_BYTES = 160
 
 
 def poisson_instance(problem: FluidProblem, horizon: object, seed: int = 0) -> StageInstance:
@@ -43,9 +46,9 @@ def poisson_instance(problem: FluidProblem, horizon: object, seed: int = 0) -> S
     integer(seed, "seed")
     units = _units(problem, seconds)
     times = []
+    _refuse_too_many(seconds * sum(kind.rate for kind in problem.classes))
     for j, kind in enumerate(problem.classes):
         expected = kind.rate * seconds
-        _refuse_too_many(expected)
         rng = np.random.default_rng([seed, j])
         count = rng.poisson(float(expected))
         times.append(_rounded_up(rng.random(count) * units))
@@ -61,9 +64,9 @@ def even_instance(problem: FluidProblem, horizon: object) -> StageInstance:
     _units(problem, seconds)
     clock = StageClock.of(problem.single_worker())
     times = []
+    _refuse_too_many(seconds * sum(kind.rate for kind in problem.classes))
     for kind in problem.classes:
         expected = kind.rate * seconds
-        _refuse_too_many(expected)
         units, per = (clock.units_per_second / kind.rate).as_integer_ratio()
         multiples = (-(-k * units // per) for k in range(1, floor(expected) + 1))
         times.append(np.fromiter(multiples, dtype=np.int64))
@@ -100,8 +103,8 @@ def varying_instance(
         )
     units = _units(problem, seconds)
     times = []
+    _refuse_too_many(seconds * sum(largest))
     for j, rate in enumerate(largest):
-        _refuse_too_many(rate * seconds)
         rng = np.random.default_rng([seed, j])
         drawn = rng.random(rng.poisson(float(rate * seconds)))
         rates = [float(profile.rates_at(t)[j]) for t in (drawn * float(seconds)).tolist()]
@@ -201,10 +204,12 @@ def _refuse_late(units: float) -> None:
         raise InputError("arrivals", "the last is too late for the clock", "raise the rate")
 
 
-def _refuse_too_many(expected: Fraction) -> None:
+def _refuse_too_many(expected: Fraction | int) -> None:
     if expected > _MAX_REQUESTS:
         raise InputError(
             "horizon",
-            f"about {float(expected):.3g} requests of one class",
+            f"about {float(expected):.3g} requests",
             f"shorten it: {_MAX_REQUESTS:.0e} are the most",
         )
+    size = f"about {float(expected):.3g} requests"
+    require_memory(_REQUEST_BYTES * floor(expected), "horizon", size, "shorten it")

@@ -108,7 +108,7 @@ def _files(tmp_path: Path) -> None:
         (("--horizon", "nan"), "--horizon"),
         (("--horizon", "inf"), "--horizon"),
         (("--horizon", "1e13"), "--horizon"),
-        (("--horizon", "1e9"), "requests of one class"),
+        (("--horizon", "1e9"), "about 2e+09 requests; shorten it"),
         (("--horizon", "1e-30"), None),
         ((*HORIZON, "--scale", "0"), "--scale: 0 is out of range"),
         ((*HORIZON, "--scale", "x"), "--scale: 'x'"),
@@ -308,3 +308,17 @@ def test_the_check_of_a_plot_leaves_nothing(bfio: Bfio, tmp_path: Path) -> None:
         _is_one_clear_line(done, "did you mean wait?")
     assert (tmp_path / "old.png").read_bytes() == b"old"
     assert not (tmp_path / "new.png").exists()
+
+
+def test_an_engine_is_refused_before_the_work(bfio: Bfio) -> None:
+    """No request is drawn, and no progress shown."""
+    done = bfio("wait", "load.json", *HORIZON, "--engine", "x")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("error: engine: 'x' is unknown")
+
+
+def test_too_many_requests_for_the_memory(bfio: Bfio, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judged from rates and horizon; the error names the estimate."""
+    monkeypatch.setenv("BFIO_MEMORY_GIB", "0.01")
+    done = bfio("wait", "load.json", "--horizon", "1000000")
+    _is_one_clear_line(done, "horizon: about ", "GiB", "shorten it")

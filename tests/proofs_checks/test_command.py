@@ -165,7 +165,7 @@ def test_a_broken_stored_counterexample_exits_1(
 def test_a_counterexample_that_takes_for_ever_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A damaged file may hold any number: 10^14 requests are not waited for."""
+    """A damaged file may hold any number: 10^14 requests are not waited for, and it is named."""
     (claim,) = registry.named(["kv.theorem4.2-limit"])
     stored = stored_counterexample(claim)
     assert stored is not None
@@ -174,7 +174,31 @@ def test_a_counterexample_that_takes_for_ever_is_none(
     monkeypatch.setattr("proofs_checks.store.COUNTEREXAMPLES", tmp_path)
     monkeypatch.setattr("proofs_checks.run._VERIFYING_S", 0.05)
     monkeypatch.setattr("proofs_checks.run.run_check", lambda *_: None)
-    assert run_claim(claim, Effort.QUICK, 0).stored == "broken"
+    report = run_claim(claim, Effort.QUICK, 0)
+    assert not report.reproduced
+    assert report.error is not None
+    assert f"{claim.id}.json: damaged (not verified within 0.05 s" in report.error
+
+
+@pytest.mark.parametrize("data", ["endless", "huge"])
+def test_a_counterexample_that_takes_for_ever(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: str
+) -> None:
+    """A verifier that a damaged file keeps busy is ended; the error names the file."""
+
+    def verify(data: dict[str, Any]) -> str | None:
+        while data["what"] == "endless":
+            pass
+        return str(bytearray(2**40))
+
+    monkeypatch.setattr("proofs_checks.store.COUNTEREXAMPLES", tmp_path)
+    monkeypatch.setattr("proofs_checks.run._VERIFYING_S", 0.1)
+    claim = replace(_claim("mine.first", _refuting), verify=verify)
+    document = {"data": {"what": data}, "why": "because", "found": {}}
+    (tmp_path / "mine.first.json").write_text(json.dumps(document))
+    error = run_claim(claim, Effort.QUICK, 0).error
+    assert error is not None
+    assert "mine.first.json: damaged (not verified within 0.1 s and 1024 MiB); restore" in error
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,7 @@ def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
         ("[limits]", "[limit]", "limit: unknown; did you mean limits?"),
         ("seconds = 60", "seconds = 0", "limits.seconds: 0"),
         ("seconds = 60", "seconds = true", "limits.seconds: True is no number"),
+        ("seconds = 60", f"seconds = {'9' * 400}", "limits.seconds: a number of 400 digits"),
         ("seconds = 60", "attempts = 2.5", "limits.attempts: expected an integer, found 2.5"),
         ("count = 3,", "", "grid[0].seed.count: missing"),
         ("count = 3", "count = 0", "grid[0].seed.count: 0 is out of range"),

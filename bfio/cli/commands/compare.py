@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bfio.cli import options
+from bfio.cli import options, so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command
-from bfio.cli.output import plot_folder, print_json, progress_bar
+from bfio.cli.output import interruption, plot_folder, print_json, progress_bar
 from formulations.errors import InputError
 from formulations.scalars import integer
 
@@ -64,11 +64,13 @@ def run_and_show(args: argparse.Namespace) -> int:
     options.check_policies(args, policies)
     comparison, failure = _run_policies(args, workload, policies)
     comparison, unmeasured = _measurable(replace(comparison, metrics=metrics))
-    plots = [] if folder is None else _write_plots(folder, comparison)
-    _show(args, workload, comparison, plots)
+    # After a signal there is no time for plots.
+    interrupted = failure is None and len(comparison.runs) < len(policies)
+    plots = [] if folder is None or interrupted else _write_plots(folder, comparison)
+    _show(args, workload, comparison, plots, interrupted=interrupted)
     if (error := failure or unmeasured) is not None:
         raise error
-    return DONE if len(comparison.runs) == len(policies) else INTERRUPTED
+    return INTERRUPTED if interrupted else DONE
 
 
 def _run_policies(
@@ -87,6 +89,14 @@ def _run_policies(
     )
     runs: list[Run] = []
     failure = None
+
+    def comparison() -> Comparison:
+        done = tuple(policies[: len(runs)])
+        return Comparison(done, tuple(runs), energy_model, workload)
+
+    def show() -> None:
+        _show(args, workload, comparison(), [], interrupted=True)
+
     with progress_bar() as bar:
         tasks = {name: bar.add_task(name, total=len(workload)) for name in policies}
         try:
@@ -98,6 +108,7 @@ def _run_policies(
             ):
                 bar.update(tasks[policies[len(runs)]], completed=run.completed)
                 runs.append(run)
+                so_far.keep_shown(show)
         except KeyboardInterrupt:
             if not runs:
                 raise
@@ -105,8 +116,7 @@ def _run_policies(
             if not runs:
                 raise
             failure = error
-    done = tuple(policies[: len(runs)])
-    return Comparison(done, tuple(runs), energy_model, workload), failure
+    return comparison(), failure
 
 
 def _measurable(comparison: "Comparison") -> "tuple[Comparison, InputError | None]":
@@ -125,6 +135,8 @@ def _show(
     workload: "Workload",
     comparison: "Comparison",
     plots: list[Path],
+    *,
+    interrupted: bool,
 ) -> None:
     from bfio.cli.tables import print_comparison, print_sentences
     from bfio.common.provenance import versions
@@ -133,9 +145,8 @@ def _show(
     if args.json:
         source = {"name": workload.name, "requests": len(workload)} | dict(workload.provenance)
         names = [str(path) for path in plots]
-        print_json(
-            {"policies": documents, "workload": source, "plots": names, "versions": versions()}
-        )
+        head = {"policies": documents, "workload": source, "plots": names}
+        print_json(head | {"versions": versions()} | interruption(interrupted))
         return
     print_sentences(comparison.settings)
     print_comparison(documents, comparison.metrics)

@@ -5,9 +5,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bfio.cli import options
+from bfio.cli import options, so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.output import (
+    interruption,
     output_folder,
     plot_folder,
     print_json,
@@ -72,17 +73,28 @@ def _run(args: argparse.Namespace) -> int:
     observer = _observer(args)
     if args.dump_steps:
         output_folder(args)
-    status = DONE
+    interrupted = False
+
+    def tell(done: int) -> None:
+        bar.update(task, completed=done)
+        if observer.rows:
+            so_far.keep_shown(show)
+
+    def show() -> None:
+        # After a signal nothing is written to files.
+        without = argparse.Namespace(**{**vars(args), "dump_steps": 0})
+        _show(without, workload, observer, None, interrupted=True)
+
     with progress_bar() as bar:
         task = bar.add_task(args.policy, total=len(workload))
         try:
-            _replay(args, workload, observer, lambda done: bar.update(task, completed=done))
+            _replay(args, workload, observer, tell)
         except KeyboardInterrupt:
             if not observer.rows:
                 raise
-            status = INTERRUPTED
-    _show(args, workload, observer, folder)
-    return status
+            interrupted = True
+    _show(args, workload, observer, None if interrupted else folder, interrupted=interrupted)
+    return INTERRUPTED if interrupted else DONE
 
 
 def _observer(args: argparse.Namespace) -> "GapObserver":
@@ -122,7 +134,12 @@ def _replay(
 
 
 def _show(
-    args: argparse.Namespace, workload: "Workload", observer: "GapObserver", folder: Path | None
+    args: argparse.Namespace,
+    workload: "Workload",
+    observer: "GapObserver",
+    folder: Path | None,
+    *,
+    interrupted: bool,
 ) -> None:
     from bfio.cli.tables import print_sentences
     from bfio.decode.settings import settings, unused_arrivals
@@ -141,7 +158,7 @@ def _show(
         head = {"policy": args.policy, "method": args.method, "horizon": args.gap_horizon}
         tail: dict[str, Any] = {"workload": dict(workload.provenance), "dumped": steps}
         tail["plots"] = [str(path) for path in plots]
-        print_json(head | document | tail | {"versions": versions()})
+        print_json(head | document | tail | {"versions": versions()} | interruption(interrupted))
         return
     print_sentences(said)
     _print(args.policy, args.gap_horizon, document)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, INTERRUPTED, NOTHING_FOUND, Command
 from bfio.cli.options import add_json
-from bfio.cli.output import print_json
+from bfio.cli.output import interruption, print_json
 from formulations.errors import InputError
 from formulations.named_objects import found_from
 
@@ -145,9 +145,11 @@ def _run(args: argparse.Namespace) -> int:
             )
         except KeyboardInterrupt:
             progress.say(f"rows so far are kept in {store}; go on with: {_command(args)}")
-            raise
+            if not store.exists():
+                raise
+            results = _stored(args)
         interrupted = asked() and results.missing > 0
-    _show(args, results)
+    _show(args, results, interrupted=interrupted)
     if interrupted:
         return INTERRUPTED
     return DONE if results.done or not results.tasks else NOTHING_FOUND
@@ -291,8 +293,8 @@ def _document(results: "Results") -> dict[str, Any]:
     }
 
 
-def _show(args: argparse.Namespace, results: "Results") -> None:
-    document = _document(results)
+def _show(args: argparse.Namespace, results: "Results", *, interrupted: bool = False) -> None:
+    document = _document(results) | interruption(interrupted)
     if args.json:
         print_json(document)
         return

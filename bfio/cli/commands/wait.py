@@ -7,15 +7,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bfio.cli import so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.files import naming, read_problem
 from bfio.cli.options import add_common, add_reading
-from bfio.cli.output import print_json, progress_bar
+from bfio.cli.output import interruption, print_json, progress_bar
 from bfio.cli.wait_arguments import ArrivalOptions, checked_arrivals
 from bfio.common.options import add_options
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from fractions import Fraction
 
     from rich.progress import Progress, TaskID
@@ -93,9 +95,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     arrivals = checked_arrivals(args)
     from bfio.cli.wait_table import fluid_limits
+    from bfio.common.engine_choice import Engine
     from bfio.wait.registry import check
+    from formulations.problem_data import member
 
     problem = _problem(args.file, arrivals.scale)
+    member(Engine, args.engine, "engine")
     names = args.policy or ["wait"]
     if len(set(names)) < len(names):
         raise InputError("--policy", "a policy occurs twice", "name each once")
@@ -108,20 +113,27 @@ def _run(args: argparse.Namespace) -> int:
             data = _requests(arrivals, args.seed, problem, workload)
         policies, failures = _able(args, names, problem, data)
     until = None if args.drain else arrivals.horizon
+    fluid = fluid_limits(problem) if workload is None else None
+    show = partial(_show, args, fluid, workload)
+
+    def keep(runs: "list[StageRun]") -> None:
+        so_far.keep_shown(lambda: show(_documents(runs, checked=False), interrupted=True))
+
     runs: list[StageRun] = []
     if policies:
-        runs, failed = _serve_all(args.engine, data, policies, until)
+        runs, failed = _serve_all(args.engine, data, policies, until, keep)
         failures += failed
     if not runs:
         raise failures[0]
-    _show(args, runs, fluid_limits(problem) if workload is None else None, workload)
+    interrupted = len(runs) + len(failures) < len(names)
+    show(_documents(runs), interrupted=interrupted)
     if args.plot is not None:
         _plot(runs, Path(args.plot))
         if not args.json:
             print(f"plot: {args.plot}")
     if failures:
         raise failures[0]
-    return DONE if len(runs) == len(names) else INTERRUPTED
+    return INTERRUPTED if interrupted else DONE
 
 
 def _able(
@@ -202,6 +214,7 @@ def _serve_all(
     data: "StageInstance",
     policies: "dict[str, StagePolicy]",
     until: "Fraction | None",
+    keep: "Callable[[list[StageRun]], None]",
 ) -> "tuple[list[StageRun], list[InputError]]":
     """Run the policies under a progress bar; interrupted, or where one fails, keep the others."""
     from bfio.wait.simulation import serve
@@ -221,6 +234,7 @@ def _serve_all(
                     # What completes after the horizon does not count.
                     tell(int(run.is_completed.sum()))
                     runs.append(run)
+                    keep(runs)
         except KeyboardInterrupt:
             if not runs:
                 raise
@@ -231,7 +245,7 @@ def _tell(bar: "Progress", task: "TaskID", completed: int) -> None:
     bar.update(task, completed=completed)
 
 
-def _documents(runs: "list[StageRun]") -> list[dict[str, Any]]:
+def _documents(runs: "list[StageRun]", *, checked: bool = True) -> list[dict[str, Any]]:
     """Return the figures of the runs and what the checker says; None where it was not asked."""
     from bfio.wait.replay import violations
 
@@ -240,7 +254,7 @@ def _documents(runs: "list[StageRun]") -> list[dict[str, Any]]:
         | {
             "memory": run.instance.memory,
             "violations": violations(run)
-            if int(run.batches.prompts.sum()) <= _CHECKED_EVENTS
+            if checked and int(run.batches.prompts.sum()) <= _CHECKED_EVENTS
             else None,
         }
         for run in runs
@@ -249,11 +263,12 @@ def _documents(runs: "list[StageRun]") -> list[dict[str, Any]]:
 
 def _show(
     args: argparse.Namespace,
-    runs: "list[StageRun]",
     fluid: dict[str, Any] | None,
     workload: "Workload | None",
+    documents: list[dict[str, Any]],
+    *,
+    interrupted: bool,
 ) -> None:
-    documents = _documents(runs)
     from bfio.cli.wait_table import print_runs
 
     if args.json:
@@ -261,14 +276,15 @@ def _show(
 
         source = None if workload is None else dict(workload.provenance)
         run = {"runs": documents, "fluid": fluid, "seed": args.seed}
-        print_json(run | {"workload": source, "versions": versions()})
+        print_json(run | {"workload": source, "versions": versions()} | interruption(interrupted))
         return
     print_runs(documents, fluid)
     if workload is not None and (skipped := workload.provenance["skipped_bad_rows"]):
         print(f"{args.trace}: {skipped:,} damaged rows left out")
     for document in documents:
         if document["violations"] is None:
-            print(f"{document['policy']}: too long for the checker")
+            why = "not checked, interrupted" if interrupted else "too long for the checker"
+            print(f"{document['policy']}: {why}")
         elif document["violations"]:
             print(f"{document['policy']}: BROKEN RUN {document['violations']}")
         for said in (document["reason"], document["statistics"].get("error")):

@@ -64,7 +64,7 @@ _FLAT = 3e-5
 #: rest is left to prices that rise within a stage.
 _MOST_EXPONENT = 500.0
 #: Parts into which requests and rounds are dealt to threads; fixed, so that sums round alike.
-_PARTS = 4
+PARTS = 4
 
 
 class PriceAscent:
@@ -98,7 +98,7 @@ class PriceAscent:
         self.prices: FloatArray = waiting[:, None] * cells.tokens[None, :] / form.memory
         most = form.memory // cells.smallest
         room = (int(cells.copies.sum()), most + 2, form.memory + 1)
-        self._stages = [np.zeros(room) for _ in range(_PARTS)]
+        self._stages = [np.zeros(room) for _ in range(PARTS)]
         self._chance = np.zeros((form.num_requests, rounds + 1))
 
     def run(self, stage: Stage, dearest: FloatArray, deadline: float = math.inf) -> None:
@@ -152,18 +152,18 @@ class PriceAscent:
 
         def starts(part: int) -> float:
             return _soft_starts(
-                part, _PARTS, prices, cells.of_age, form, self.windows.starts,
+                part, PARTS, prices, cells.of_age, form, self.windows.starts,
                 stage.temperature, stage.width, self._chance,
             )  # fmt: skip
 
         def rounds(part: int) -> float:
             return _soft_rounds(
-                part, _PARTS, prices, cells, level.open_cells, form.duration, level.heat,
+                part, PARTS, prices, cells, level.open_cells, form.duration, level.heat,
                 stage.width, self._chance, self._stages[part], slope,
             )  # fmt: skip
 
-        gained = sum(self._pool.map(starts, range(_PARTS)))
-        return gained - sum(self._pool.map(rounds, range(_PARTS))), slope
+        gained = sum(self._pool.map(starts, range(PARTS)))
+        return gained - sum(self._pool.map(rounds, range(PARTS))), slope
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,15 @@ from contextlib import suppress
 
 import numpy as np
 
+from bfio.common.memory import allowed_bytes
 from bfio.hindsight.in_hand import InHand
 from bfio.hindsight.latency.bound import SCALE, PricedBound, narrowed_windows, priced_bound
 from bfio.hindsight.latency.cells import Cells, build_cells
 from bfio.hindsight.latency.certificate import PriceCertificate
+from bfio.hindsight.latency.configurations import table_size
 from bfio.hindsight.latency.normal_form import NormalForm, normal_form
 from bfio.hindsight.latency.pairs import pair_losses
-from bfio.hindsight.latency.prices import STAGES, PriceAscent
+from bfio.hindsight.latency.prices import PARTS, STAGES, PriceAscent
 from bfio.hindsight.latency.result import HindsightResult, HindsightSeconds
 from bfio.hindsight.latency.schedule import good_starts, sequential_starts
 from bfio.hindsight.latency.search import MAX_REQUESTS, RoundSearch
@@ -121,15 +123,20 @@ class _Run:
             if not hand.is_closed and _affordable(form, hand.schedule):
                 with self._deadline.interrupting():
                     cells = build_cells(form)
-                root = self._price(cells)
-                self._priced = time.perf_counter()
-                self._certified = max(self._area, min(root.starts, hand.objective))
-                if root.starts > self._area:
-                    self._certificate = _certificate(cells, root)
-                self._tell()
-                if form.num_requests <= MAX_REQUESTS:
-                    self._search(cells, root)
+                if _table_bytes(cells) <= allowed_bytes():
+                    self._close(cells)
         return self._result(late=self._deadline.is_over)
+
+    def _close(self, cells: Cells) -> None:
+        """Raise the bound by prices, then let a search meet it."""
+        root = self._price(cells)
+        self._priced = time.perf_counter()
+        self._certified = max(self._area, min(root.starts, self._hand.objective))
+        if root.starts > self._area:
+            self._certificate = _certificate(cells, root)
+        self._tell()
+        if self._form.num_requests <= MAX_REQUESTS:
+            self._search(cells, root)
 
     def _result(self, *, late: bool) -> HindsightResult:
         hand, form, ended = self._hand, self._form, time.perf_counter()
@@ -204,6 +211,13 @@ def _affordable(form: NormalForm, starts: IntArray) -> bool:
     table = num_cells * (form.memory + 1) * most
     small: bool = rounds * num_cells <= _MAX_PRICES and table <= _MAX_TABLE
     return small
+
+
+def _table_bytes(cells: Cells) -> int:
+    """Return the memory of the largest tables, of all threads together [bytes]."""
+    of_stages = PARTS * int(cells.copies.sum())
+    of_pairs = 2 * len(os.sched_getaffinity(0)) * len(cells.tokens)
+    return 8 * table_size(cells) * max(of_stages, of_pairs)
 
 
 def _certificate(cells: Cells, priced: PricedBound) -> PriceCertificate:

@@ -1,0 +1,92 @@
+"""One clock for all phases of a solve."""
+
+import time
+from math import inf
+from typing import Any
+
+import pytest
+
+from formulations.deadline import Deadline, OutOfTime
+from formulations.errors import InputError
+
+
+class _Heard:
+    """A watcher that remembers."""
+
+    def __init__(self) -> None:
+        self.ends: list[float | None] = []
+        self.answers: list[Any] = []
+
+    def ends_in(self, seconds: float | None) -> None:
+        """Remember when it ends."""
+        self.ends.append(seconds)
+
+    def found(self, answer: Any) -> None:
+        """Remember the answer."""
+        self.answers.append(answer)
+
+
+def test_python_code_is_interrupted() -> None:
+    """A loop that looks at no clock ends, and nothing comes after the block."""
+
+    def endless() -> None:
+        with Deadline(0.05).interrupting():
+            while True:
+                pass
+
+    with pytest.raises(OutOfTime):
+        endless()
+    for _ in range(100_000):
+        pass
+
+
+def test_code_in_time_is_left_alone() -> None:
+    """The timer of a block that is over does nothing."""
+    deadline = Deadline(0.2)
+    with deadline.interrupting():
+        value = 1
+    while not deadline.is_over:
+        time.sleep(0.01)
+    time.sleep(0.05)
+    assert value == 1
+
+
+def test_no_time_is_no_time() -> None:
+    """Nothing begins when time is up, unless it has grace."""
+    over = Deadline(0)
+    with pytest.raises(OutOfTime), over.interrupting():
+        raise AssertionError
+    with over.interrupting(grace_s=5):
+        assert over.left == 0
+
+
+def test_the_clock_stops_for_all() -> None:
+    """What is loaded does not count, neither for a share nor for the whole."""
+    heard = _Heard()
+    whole = Deadline(10, heard)
+    part = whole.share(0.5)
+    before = whole.at, part.at
+    with part.stopped():
+        time.sleep(0.02)
+    assert whole.at >= before[0] + 0.02
+    assert part.at >= before[1] + 0.02
+    assert None in heard.ends
+    assert heard.ends[-1] == pytest.approx(10, abs=0.5)
+
+
+def test_answers_are_told_as_they_are_changed() -> None:
+    """Only to who listens: without a watcher no answer is made."""
+    heard = _Heard()
+    Deadline(1, heard).mapped(lambda answer: 2 * answer).found(lambda: 21)
+    assert heard.answers == [42]
+    Deadline(1).found(lambda: pytest.fail("made for nobody"))
+
+
+@pytest.mark.parametrize("limit", [-1, float("nan"), "1"])
+def test_limits_are_seconds(limit: Any) -> None:
+    """Or a clock that runs already."""
+    with pytest.raises(InputError, match="time_limit"):
+        Deadline.of(limit)
+    running = Deadline(1)
+    assert Deadline.of(running) is running
+    assert Deadline.of(None).at == inf
