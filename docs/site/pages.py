@@ -38,7 +38,7 @@ def _page(path: Path, root: Path) -> str:
 
 
 def _tree(entries: list[str], caption: str = "", *, by_name: bool = False) -> str:
-    options = [":hidden:", f":caption: {caption}" if caption else "", ":glob:" if by_name else ""]
+    options = [":hidden:", ":titlesonly:", f":caption: {caption}" if caption else "", ":glob:" if by_name else ""]
     return "\n".join(["\n```{toctree}", *filter(None, options), "", *entries, "```\n"])
 
 
