@@ -38,8 +38,9 @@ def _page(path: Path, root: Path) -> str:
 
 
 def _tree(entries: list[str], caption: str = "", *, by_name: bool = False) -> str:
-    options = [":hidden:", ":titlesonly:", f":caption: {caption}" if caption else "", ":glob:" if by_name else ""]
-    return "\n".join(["\n```{toctree}", *filter(None, options), "", *entries, "```\n"])
+    named = [f":caption: {caption}"] if caption else []
+    options = [":hidden:", ":titlesonly:", *named, *([":glob:"] if by_name else [])]
+    return "\n".join(["\n```{toctree}", *options, "", *entries, "```\n"])
 
 
 def _add_trees(app: Sphinx, page: str, source: list[str]) -> None:
