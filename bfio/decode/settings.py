@@ -14,6 +14,9 @@ from bfio.workloads.requests_used import requests_used
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 
+#: Share of rows out of order from which on a column of arrivals is doubted.
+_DISORDER = 0.2
+
 
 def settings(workload: Workload, cluster: Cluster, options: Sequence[RunOptions]) -> str:
     """Return one line that says what runs on one workload and machine are made of.
@@ -72,9 +75,20 @@ def unused_arrivals(
         )
 
 
+def disordered_arrivals(workload: Workload) -> Iterator[str]:
+    """Yield that many rows of the trace were out of order, if that is so."""
+    out_of_order = workload.provenance.get("out_of_order_rows")
+    if isinstance(out_of_order, int) and out_of_order > _DISORDER * len(workload):
+        yield (
+            f"{out_of_order:,} rows of the trace stood behind a later one and were sorted: look "
+            "whether the column of arrivals holds times."
+        )
+
+
 def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
     """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
     yield from unused_arrivals(workload.arrival_times is not None, runs[0].options)
+    yield from disordered_arrivals(workload)
     reasons = [no_steady_part(run) for run in runs]
     steady = [run for run, reason in zip(runs, reasons, strict=True) if reason is None]
     without = [(run, reason) for run, reason in zip(runs, reasons, strict=True) if reason]

@@ -15,9 +15,11 @@ from formulations.arrays import MAX_TOKENS
 from formulations.errors import InputError
 
 _TIMESTAMP = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,18}))?"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]{1,18}))?"
     r"( ?UTC|Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
+_DECIMAL_COMMA = re.compile(r"-?[0-9]+,[0-9]+")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}[/.][0-9]{1,2}[/.][0-9]{2,4}")
 _WHOLE_FLOAT = re.compile(r"(?<=[0-9])\.0*$")
 _SKIP = "correct the row or pass --skip-bad-rows"
 #: Digits of `MAX_TOKENS` and some leading zeros; ``int`` is never given a longer text.
@@ -64,10 +66,12 @@ def seconds(row: Row, column: str, *, per_second: int = 1) -> Fraction:
     try:
         value = parse_decimal(text, _where(column))
     except InputError as error:
-        raise bad_cell(column, error.what) from None
+        raise bad_cell(column, f"{error.what}{_meant(text)}") from None
     # Plain integers compare several times faster than Fractions.
     if not 0 <= value.numerator <= MAX_SECONDS * per_second * value.denominator:
         rule = "is negative" if value < 0 else f"is more than {MAX_SECONDS} seconds"
+        if value > 0 and (role := role_of_number(value)) != "arrival":
+            rule += f" (name the column as {role}?)"
         raise bad_cell(column, f"{shown(cell)} {rule}")
     return value if per_second == 1 else value / per_second
 
@@ -84,7 +88,7 @@ def timestamp(row: Row, column: str, *, offset: bool) -> Fraction:
     cell = _cell(row, column)
     match = _TIMESTAMP.fullmatch(cell.strip()) if isinstance(cell, str) else None
     if match is None:
-        raise bad_cell(column, f"{shown(cell)} is not a date and time")
+        raise bad_cell(column, f"{shown(cell)} is not a date and time{_meant(str(cell))}")
     day, hours, minutes, secs, fraction, zone = match.groups()
     if (zone is not None) != offset:
         rule = "has no UTC offset" if offset else "has a UTC offset"
@@ -118,6 +122,35 @@ def is_blank(row: Row, column: str) -> bool:
     return isinstance(cell, str) and not cell.strip()
 
 
+def is_number(row: Row, column: str) -> bool:
+    """Tell whether the cell is a decimal number."""
+    cell = row.get(column)
+    if isinstance(cell, int | float):
+        return True
+    try:
+        parse_decimal(str(cell).strip(), "")
+    except InputError:
+        return False
+    return True
+
+
+def role_of_number(value: Fraction) -> str:
+    """Return the role of a column of times that holds such a number, if it counts from 1970."""
+    for least, role in ((10**17, "arrival_ns"), (10**14, "arrival_us"), (10**11, "arrival_ms")):
+        if value >= least:
+            return role
+    return "arrival"
+
+
+def _meant(text: str) -> str:
+    """Return what a text might mean that is no number and no time."""
+    if _DECIMAL_COMMA.fullmatch(text.strip()):
+        return " (a decimal comma? write a point)"
+    if _DATE.match(text.strip()):
+        return " (dates are written 2024-01-31 12:00:00)"
+    return ""
+
+
 def bad_cell(column: str, what: str) -> InputError:
     """Return the error of a cell, with the remedy that every reader shares."""
     return InputError(_where(column), what, _SKIP)
@@ -128,7 +161,7 @@ def _whole_number(text: str, column: str) -> int:
     digits = _WHOLE_FLOAT.sub("", text.removeprefix("-"))
     # isdigit alone would accept superscripts and the digits of other scripts.
     if not (digits.isascii() and digits.isdigit()):
-        raise bad_cell(column, f"{shown(text)} is not a whole number")
+        raise bad_cell(column, f"{shown(text)} is not a whole number{_meant(text)}")
     if len(digits) > _MAX_DIGITS:
         raise bad_cell(column, f"{shown(text)} is more than {MAX_TOKENS} tokens")
     return -int(digits) if text.startswith("-") else int(digits)

@@ -1,10 +1,13 @@
 """Traces of no published format: columns that the user names, or whose names leave no doubt."""
 
+import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
-from bfio.workloads.cells import has_offset, is_timestamp
+from bfio.workloads.cells import has_offset, is_number, is_timestamp, role_of_number
 from bfio.workloads.request_columns import RequestColumns, TimeColumn, TimeText
 from bfio.workloads.trace_format import Layout, Row, TraceFormat
 from formulations.errors import InputError, use_one_of
@@ -37,7 +40,9 @@ _ROLE_OF_UNIT = {"s": "arrival", "m": "arrival_ms", "u": "arrival_us", "n": "arr
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """Return the columns that ``role=name,role=name`` gives.
+    """Return the columns that ``role=name,role=name`` gives, as a row of CSV is written.
+
+    A name with a comma stands in quotes: ``"arrival=time, s",prompt=in``.
 
     Raises
     ------
@@ -45,7 +50,7 @@ def parse_columns(text: str) -> dict[str, str]:
         If that is not how it is written.
     """
     found: dict[str, str] = {}
-    for part in text.split(","):
+    for part in _parts(text):
         role, equals, name = part.partition("=")
         if not equals or not name.strip():
             raise InputError("--columns", f"{part!r} names no column", _EXAMPLE)
@@ -53,6 +58,13 @@ def parse_columns(text: str) -> dict[str, str]:
             raise InputError("--columns", f"{role.strip()} is given twice", "remove one of them")
         found[role.strip()] = name.strip()
     return found
+
+
+def _parts(text: str) -> list[str]:
+    try:
+        return next(csv.reader([text], skipinitialspace=True), [])
+    except csv.Error as error:
+        raise InputError("--columns", f"unreadable ({error})", _EXAMPLE) from None
 
 
 def named_format(
@@ -111,6 +123,8 @@ def guessed_columns(header: Sequence[str], first_row: Row) -> dict[str, str]:
         if len(found) == 1:
             unit = _UNIT.search(found[0].lower())
             numbers = role == "arrival" and unit and not is_timestamp(first_row, found[0])
+            if role == "arrival" and not unit and is_number(first_row, found[0]):
+                role = role_of_number(Fraction(str(first_row[found[0]]).strip()))
             guessed[_ROLE_OF_UNIT[unit[1][0]] if unit and numbers else role] = found[0]
     return {role: guessed[role] for role in ROLES if role in guessed}
 
@@ -139,7 +153,10 @@ def _time_column(role: str, name: str, first_row: Row) -> TimeColumn:
 
 
 def _written(columns: Mapping[str, str]) -> str:
-    return ",".join(f"{role}={name}" for role, name in columns.items())
+    written = io.StringIO()
+    parts = [f"{role}={name}" for role, name in columns.items()]
+    csv.writer(written, lineterminator="").writerow(parts)
+    return written.getvalue()
 
 
 def _plain(name: str) -> str:

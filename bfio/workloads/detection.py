@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping
 
+from bfio.workloads.cells import is_number, is_timestamp
 from bfio.workloads.column_choice import (
     guessed_columns,
     is_certain,
@@ -10,6 +11,7 @@ from bfio.workloads.column_choice import (
     parse_columns,
     suggested_columns,
 )
+from bfio.workloads.decimals import shown
 from bfio.workloads.tables import Table
 from bfio.workloads.trace_format import TraceFormat
 from bfio.workloads.trace_formats import formats
@@ -59,12 +61,24 @@ def detected_format(
 
 
 def _unknown(table: Table, source: str, guessed: Mapping[str, str], is_file: bool) -> InputError:
+    unread = [
+        (role, name)
+        for role, name in guessed.items()
+        if role not in ("prompt", "output")
+        and not (is_timestamp(table.first_row, name) or is_number(table.first_row, name))
+    ]
+    if unread and table.first_row:
+        (role, name) = unread[0]
+        guessed = {other: column for other, column in guessed.items() if other != role}
     found = ", ".join(name[:30] for name in table.header[:8])
     columns = suggested_columns(guessed)
     remedy = f'name them: columns="{columns}"'
     if is_file:
         command = shlex.join(("bfio", "traces", "inspect", source, "--columns", columns))
         remedy = f"name them: {command}"
+    if unread and table.first_row:
+        cell = shown(table.first_row.get(name))
+        remedy += f"; without times, as {cell} in {name!r} is none (dates: 2024-01-31 12:00:00)"
     if "arrival" in guessed:
         remedy += "; arrival counts seconds, arrival_ms, arrival_us and arrival_ns what they say"
     return InputError(

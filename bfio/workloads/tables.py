@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ Record: TypeAlias = tuple[int, Row | InputError]
 
 #: In order of preference where a header has equally many of them.
 _DELIMITERS = (",", ";", "\t", "|")
+_JSON_ARRAY = re.compile(r"\s*\[\s*(\{|\]|$)")
 _REPAIR = "correct the row or pass --skip-bad-rows"
 
 
@@ -60,6 +62,9 @@ def open_table(path: Path) -> Iterator[Table]:
     """
     with open_lines(path) as lines:
         first, rest = _first_line(lines, path)
+        if _JSON_ARRAY.match(first):
+            remedy = f"write one object a line: jq -c '.[]' {path}"
+            raise InputError(f"{path} line 1", "a JSON array, not JSON Lines", remedy)
         if first.lstrip().startswith("{"):
             yield _json_table(rest, path)
         else:

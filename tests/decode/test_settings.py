@@ -1,5 +1,6 @@
 """The line of settings above tables, and what is said below them."""
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -173,3 +174,12 @@ def test_timed_arrivals_show_latencies(
     for name in ("latency_mean", "ttft_mean", "queueing_delay"):
         assert name in shown
     assert {name for name, _ in METRICS.columns()}.isdisjoint({"ttft_mean_s"})
+
+
+def test_a_column_of_arrivals_that_jumps_is_doubted() -> None:
+    """Such as one of lengths taken for times; a few rows out of order are as logs are."""
+    for rows, told in ((0, False), (2, True)):
+        load = replace(TIMED, provenance={"out_of_order_rows": rows})
+        run = simulate(load, "fcfs", Cluster(1, 1))
+        said = any("whether the column of arrivals holds times" in r for r in remarks(load, [run]))
+        assert said is told

@@ -1,6 +1,9 @@
 """Tables of no published format: columns that are named, or whose names leave no doubt."""
 
+import csv
 import datetime
+import re
+import shlex
 import subprocess
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 
 from bfio.cli.main import main
 from bfio.workloads import Workload, read_trace
+from bfio.workloads.column_choice import parse_columns, suggested_columns
 from formulations.errors import InputError
 
 MESSY = """\
@@ -198,3 +202,48 @@ def test_bad_frames(frame: object, message: str) -> None:
         Workload.from_frame(frame, name="mine")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["time, s", 'a "b", c', "it's, so", "plain"])
+def test_the_printed_command_reads_a_header_with_commas(tmp_path: Path, name: str) -> None:
+    """As a shell reads it, quotes and all."""
+    path = tmp_path / "odd name.csv"
+    with path.open("w", newline="") as stream:
+        rows = [(name, "in, all", "out, all"), ("2024-01-01 00:00:00", 1, 2)]
+        csv.writer(stream).writerows(rows)
+    columns = {"arrival": name, "prompt": "in, all", "output": "out, all"}
+    written = suggested_columns(columns)
+    assert parse_columns(written) == columns
+    assert shlex.split(shlex.join(["--columns", written]))[1] == written
+    assert len(read_trace(path, columns=written)) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("time,prompt,output\n1700000000000,1,2\n", "--columns arrival_ms=time,prompt=prompt,"),
+        ("time,prompt,output\n1700000000000000,1,2\n", "--columns arrival_us=time,"),
+        ("time,prompt,output\n2024-01-01,1,2\n", "without times, as '2024-01-01' in"),
+        ("time_s,prompt,output\n1700000000000,1,2\n", "(name the column as arrival_ms?)"),
+        ("time_s;prompt;output\n0,5;1;2\n", "is not a finite decimal number (a decimal comma?"),
+        ('prompt,output\n"1,5",2\n', "whole number (a decimal comma? write a point)"),
+        ("time_s,prompt,output\n2024-01-01,1,2\n", "(dates are written 2024-01-31 12:00:00)"),
+        ('[{"prompt": 1, "output": 2}]', "not JSON Lines; write one object a line: jq"),
+        ('[\n{"prompt": 1, "output": 2}\n]', "a JSON array, not JSON Lines"),
+    ],
+)
+def test_what_a_file_might_mean_is_told(tmp_path: Path, rows: str, words: str) -> None:
+    """Units of epochs, decimal commas, dates that are cut, JSON that is no JSON Lines."""
+    path = tmp_path / "trace.csv"
+    path.write_text(rows)
+    with pytest.raises(InputError, match=re.escape(words)):
+        read_trace(path)
+
+
+def test_fractions_of_a_second_may_stand_behind_a_comma(tmp_path: Path) -> None:
+    """As ISO 8601 allows; both readers take the same times."""
+    path = tmp_path / "trace.csv"
+    lines = [f'"2024-01-01 12:00:{k % 60:02},{k % 10}",1,2' for k in range(60)]
+    path.write_text("\n".join(["time,prompt,output", *lines]))
+    times = read_trace(path).arrival_seconds()
+    assert times[1] == 1.1
