@@ -31,6 +31,8 @@ def list_schedule(
     running: list[tuple[int, int, int]] = []
     starts, workers = [0] * num, [0] * num
     count, size = [0] * problem.workers, [0] * problem.workers
+    # By size, then number; an entry whose size or slots have changed since is passed over.
+    free = [(0, g) for g in range(problem.workers)]
     step = 0
     while coming or waiting:
         if not waiting and not running:
@@ -39,17 +41,21 @@ def list_schedule(
             heapq.heappush(waiting, (rank[coming[-1]], coming.pop()))
         while waiting and len(running) < problem.total_slots:
             _, i = heapq.heappop(waiting)
-            free = (g for g in range(problem.workers) if count[g] < problem.slots)
-            worker = min(free, key=lambda g: size[g])
+            known, worker = 0, -1
+            while worker < 0 or count[worker] == problem.slots or size[worker] != known:
+                known, worker = heapq.heappop(free)
             starts[i], workers[i] = step, worker
             count[worker] += 1
             size[worker] += sizes[i]
+            if count[worker] < problem.slots:
+                heapq.heappush(free, (size[worker], worker))
             heapq.heappush(running, (step + outputs[i], i, worker))
         step = _next_event(running, [arrivals[i] for i in coming[-1:]], step)
         while running and running[0][0] <= step:
             _, i, worker = heapq.heappop(running)
             count[worker] -= 1
             size[worker] -= sizes[i]
+            heapq.heappush(free, (size[worker], worker))
     return tuple(starts), tuple(workers)
 
 
