@@ -4,6 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from bfio.common.options import add_options, from_namespace
+from bfio.common.table_text import TableForm
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.options import RunOptions
@@ -177,3 +178,13 @@ def _seconds(text: str) -> float:
     if not 0 < value < 1e9:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is no number of seconds > 0")
     return value
+
+
+def add_table_form(parser: argparse._ActionsContainer) -> None:
+    """Add the option that says how tables are written."""
+    parser.add_argument(
+        "--table",
+        choices=[form.value for form in TableForm],
+        default=TableForm.TEXT.value,
+        help="how tables are printed: text (default); for papers markdown, latex (booktabs), csv",
+    )

@@ -1,11 +1,13 @@
 """Tables of runs from their documents: the columns that metrics ask for."""
 
+import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from bfio.cli.output import console, print_table
 from bfio.common.number_text import percent
+from bfio.common.table_text import TableForm, TextTable
 from bfio.decode.own_metrics import MetricChoice
 
 Document: TypeAlias = Mapping[str, Any]
@@ -25,6 +27,24 @@ _WIDE = 135
 _NAMES_WIDTH, _COLUMN_WIDTH = 28, 13
 
 
+def print_for_papers(tables: Iterable[TextTable], form: TableForm, remarks: Iterable[str]) -> None:
+    """Print tables in one of the forms but plain text; what is said of them goes to stderr."""
+    print("\n".join(table.written(form) for table in tables), end="")
+    for remark in remarks:
+        print(remark, file=sys.stderr)
+
+
+def comparison_tables(
+    documents: Sequence[Document], metrics: MetricChoice, settings: str
+) -> list[TextTable]:
+    """Return the tables of `print_comparison` as texts."""
+    tables = []
+    for title, columns in _tables(documents, metrics):
+        heading, cells = zip(*columns, strict=True)
+        tables.append(TextTable(title, heading, list(zip(*cells, strict=True)), settings))
+    return tables
+
+
 def print_comparison(documents: Sequence[Document], metrics: MetricChoice) -> None:
     """Print the steady table, if any run has a steady part, and the whole-run table.
 
@@ -35,15 +55,9 @@ def print_comparison(documents: Sequence[Document], metrics: MetricChoice) -> No
     metrics : MetricChoice
         What they show.
     """
-    steady = [{"policy": d["policy"]} | dict(d["steady"] or {}) for d in documents]
-    if any(d["steady"] for d in documents):
-        title = "Steady part (from the first full cluster to the pool's last refill)"
-        print_fitting(title, _columns(steady, metrics))
-    whole = _columns(documents, metrics)
+    for title, columns in _tables(documents, metrics):
+        print_fitting(title, columns)
     solved = any(d["proven_share"] is not None for d in documents)
-    if solved:
-        whole.append(("proven", [percent(d["proven_share"]) for d in documents]))
-    print_fitting("Whole run", whole)
     names = metrics.shown or [name for name, _ in metrics.table.columns()]
     legend = [text for name, text in _LEGEND.items() if name in names]
     if "avg_imbalance" in names:
@@ -61,6 +75,20 @@ def print_sentences(*sentences: str) -> None:
 def run_cells(name: str, documents: Sequence[Document]) -> Cells:
     """Return a column of texts, such as the names of policies."""
     return name, [str(document[name]) for document in documents]
+
+
+def _tables(
+    documents: Sequence[Document], metrics: MetricChoice
+) -> Iterator[tuple[str, list[Cells]]]:
+    """Yield title and columns of the steady part, if any run has one, and of the whole run."""
+    steady = [{"policy": d["policy"]} | dict(d["steady"] or {}) for d in documents]
+    if any(d["steady"] for d in documents):
+        title = "Steady part (from the first full cluster to the pool's last refill)"
+        yield title, _columns(steady, metrics)
+    whole = _columns(documents, metrics)
+    if any(d["proven_share"] is not None for d in documents):
+        whole.append(("proven", [percent(d["proven_share"]) for d in documents]))
+    yield "Whole run", whole
 
 
 def _columns(documents: Sequence[Document], metrics: MetricChoice) -> list[Cells]:

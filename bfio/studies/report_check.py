@@ -3,9 +3,12 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from bfio.studies import kinds
 from bfio.studies.matching import admits
 from bfio.studies.report_plan import Figure, ReportPlan, Table
-from formulations.errors import InputError, use_one_of
+from bfio.studies.row import Row
+from bfio.studies.row_kind import MEASURED
+from formulations.errors import InputError, did_you_mean, use_one_of
 
 #: Values of an argument that an error lists.
 _MAX_LISTED = 12
@@ -36,6 +39,88 @@ def check_names(report: ReportPlan, names: Collection[str]) -> None:
                     f"no row has an argument {name!r}",
                     use_one_of(name, known),
                 )
+
+
+def check_values(report: ReportPlan, computes: str) -> None:
+    """Refuse tables and figures that name a value which rows of a built-in kind never have.
+
+    What rows of users' own kinds hold is not known before one is computed; see `check_present`.
+
+    Raises
+    ------
+    InputError
+        With the title, the name, and the nearest value there is.
+    """
+    if computes not in kinds.names():
+        return
+    kind = kinds.find(computes)
+    for place, name in _asked(report):
+        if not kind.describe(name).text:
+            close = did_you_mean(name, kind.value_names())
+            remedy = f"{close}`bfio study kinds {computes}` shows the values"
+            raise InputError(place, f"rows of kind {computes} have no value {name!r}", remedy)
+
+
+def _asked(report: ReportPlan) -> Iterator[tuple[str, str]]:
+    """Yield the place and the name of each value that a report shows."""
+    for table in report.tables:
+        yield from ((f"{table.place}: values", name) for name in table.values)
+    yield from ((f"{figure.place}: y", figure.y) for figure in report.figures)
+
+
+def check_present(place: str, names: Sequence[str], rows: Sequence[Row]) -> None:
+    """Refuse values that none of the computed rows has and of which their kind says nothing.
+
+    Raises
+    ------
+    InputError
+        With the name and the nearest one that rows have.
+    """
+    if not rows:
+        return
+    held = {name for row in rows for name in (*row.values, *row.timings, *row.series)}
+    measured = {entry.name for entry in MEASURED}
+    for name in names:
+        known = name in held or name in measured
+        if not known and not kinds.describe(rows[0].task.computes, name).text:
+            remedy = use_one_of(name, sorted(held))
+            raise InputError(place, f"no row that is done has a value {name!r}", remedy)
+
+
+def check_conditions(report: ReportPlan, values: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse a table or figure of rows that there are not.
+
+    Parameters
+    ----------
+    report : ReportPlan
+        The tables and figures.
+    values : mapping
+        Values that rows have of each argument, at either size.
+
+    Raises
+    ------
+    InputError
+        With the title, the argument, and the values it takes.
+    """
+    plans: list[Table | Figure] = [*report.tables, *report.figures]
+    for plan in plans:
+        for name, wanted in plan.where.items():
+            known = values.get(name, [])
+            choices = wanted if isinstance(wanted, list | tuple) else [wanted]
+            absent = [choice for choice in choices if not any(admits(choice, v) for v in known)]
+            # Of words each is to be there; of numbers, such as seeds, a list may hold more.
+            slips = [choice for choice in absent if isinstance(choice, str)]
+            if slips or len(absent) == len(choices):
+                wrong = (slips or absent)[0]
+                what = f"no row has {name} = {wrong!r}"
+                raise InputError(f"{plan.place}: where", what, _nearest(wrong, known))
+
+
+def _nearest(wanted: Any, values: Sequence[Any]) -> str:
+    """Return the remedy for a value that an argument does not take."""
+    words = [value for value in values if isinstance(value, str) and value != wanted]
+    close = did_you_mean(wanted, words) if isinstance(wanted, str) else ""
+    return f"{close}use one of {_listed(list(dict.fromkeys(values)))}"
 
 
 def check_baselines(report: ReportPlan, grids: Sequence[Mapping[str, Sequence[Any]]]) -> None:
@@ -69,7 +154,7 @@ def _check_baseline(table: Table, grids: Sequence[Mapping[str, Sequence[Any]]]) 
             raise InputError(
                 f"{table.place}: baseline",
                 f"no row of the table has {name} = {wanted!r}",
-                f"use one of {_listed(list(dict.fromkeys(values)))}",
+                _nearest(wanted, values),
             )
     raise InputError(
         f"{table.place}: baseline",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
 
 
 class FigureKind(StrEnum):
@@ -69,6 +69,8 @@ class Table:
         In Markdown: values, their ratios to the baseline, or both.
     labels : mapping
         In Markdown: what arguments, their values and names of values are called.
+    ratios : sequence of str
+        Values whose ratio to the baseline is shown; all by default.
     """
 
     title: str
@@ -83,6 +85,7 @@ class Table:
     across: str = ""
     show: Shown = Shown.ALL
     labels: Mapping[str, Any] = field(default_factory=dict)
+    ratios: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not self.rows or not self.values:
@@ -93,18 +96,29 @@ class Table:
                 raise InputError(
                     self.place,
                     f"{what} argument {name} is not among its rows",
-                    f"use one of {', '.join(self.rows)}",
+                    use_one_of(name, self.rows),
                 )
         if self.show is Shown.RATIO and not self.baseline:
             raise InputError(self.place, "it has no ratios to show", "name a baseline")
+        for name in self.ratios:
+            if name not in self.values:
+                remedy = use_one_of(name, self.values)
+                raise InputError(f"{self.place}: ratios", f"{name!r} is no value of it", remedy)
+        if self.ratios and not self.baseline:
+            raise InputError(f"{self.place}: ratios", "it has no baseline", "name a baseline")
         for entry in self.published:
             for name in entry:
                 if name not in (*self.rows, *self.values, "source"):
                     raise InputError(
                         f"{self.place}: published",
                         f"{name!r} is neither among its rows nor its values",
-                        f"use {', '.join([*self.rows, *self.values, 'source'])}",
+                        use_one_of(name, [*self.rows, *self.values, "source"]),
                     )
+
+    @property
+    def divided(self) -> Sequence[str]:
+        """Values whose ratio to the baseline is asked for."""
+        return (self.ratios or self.values) if self.baseline else ()
 
     @property
     def key(self) -> str:

@@ -114,6 +114,11 @@ class RowKind:
         lines += [(f"`{part}` and these names", "", text) for part, text in self.parts.items()]
         return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
+    def value_names(self) -> list[str]:
+        """Return the names of its values, those of parts of runs included."""
+        own = [entry.name for entry in (*MEASURED, *self.metrics, *self.values)]
+        return [*own, *(f"{part}{name}" for part in self.parts for name in own)]
+
     def describe(self, name: str) -> Described:
         """Return unit and text of a value by name, with the part of the run it is over."""
         known = {entry.name: entry for entry in (*MEASURED, *self.metrics, *self.values)}

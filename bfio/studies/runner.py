@@ -11,6 +11,7 @@ from bfio.studies.kinds import find
 from bfio.studies.local import compute_locally
 from bfio.studies.matching import label
 from bfio.studies.messages import Order
+from bfio.studies.report_check import check_values
 from bfio.studies.results import Results
 from bfio.studies.row import Row, RowContext, Status, Task
 from bfio.studies.store import Store, open_for_reading, open_for_writing
@@ -61,13 +62,17 @@ def plan(study: Study) -> list[Task]:
     Raises
     ------
     InputError
-        If there is no such kind of row, or a row has arguments that its kind refuses.
+        If there is no such kind of row, a row has arguments that its kind refuses, or the report
+        names a value that no row of the kind has.
     """
     with found_from(study.home):
         return _planned(study)
 
 
 def _planned(study: Study) -> list[Task]:
+    # Metrics of users' own are known by their rows only.
+    if "metrics" not in {*study.axes(), *study.fixed}:
+        check_values(study.report, study.computes)
     kind, code = find(study.computes), code_version(study.computes)
     context = RowContext(study.folder)
     tasks = []

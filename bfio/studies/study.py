@@ -9,7 +9,11 @@ from typing import Any, TypeAlias
 
 from bfio.studies.canonical import canonical
 from bfio.studies.limits import Limits
-from bfio.studies.report_check import check_baselines, check_names
+from bfio.studies.report_check import (
+    check_baselines,
+    check_conditions,
+    check_names,
+)
 from bfio.studies.report_plan import ReportPlan
 from bfio.studies.row import Value
 from formulations.errors import InputError
@@ -128,8 +132,20 @@ class Study:
         if not self.is_small:
             # The smoke size may lack a baseline, but must be a study as well.
             fixed = {name: [value] for name, value in self.fixed.items()}
+            check_conditions(self.report, self._values())
             check_baselines(self.report, [{**fixed, **grid.axes} for grid in self.grids])
             self.small()
+
+    def _values(self) -> dict[str, list[Value]]:
+        """Return the values of each argument in some row, at either size."""
+        values: dict[str, list[Value]] = {}
+        for fixed in (self.fixed, self.smoke.fixed):
+            for name, value in fixed.items():
+                values.setdefault(name, []).append(value)
+        for axes in (*(grid.axes for grid in self.grids), self.smoke.grid):
+            for name, own in axes.items():
+                values.setdefault(name, []).extend(own)
+        return values
 
     def _check_smoke(self) -> None:
         axes = self.axes()

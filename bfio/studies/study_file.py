@@ -109,6 +109,7 @@ def _report(entries: Any, present: Callable[[str], str]) -> ReportPlan:
             replace(
                 table,
                 values=tuple(map(present, table.values)),
+                ratios=tuple(map(present, table.ratios)),
                 published=tuple({present(n): v for n, v in p.items()} for p in table.published),
                 labels={present(name): text for name, text in table.labels.items()},
             )

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bfio.studies.limits import Limits
+from bfio.studies.report_plan import ReportPlan, Table
 from bfio.studies.results import Results
 from bfio.studies.row import Row, Status
 from bfio.studies.runner import StudyRunOptions, plan, run_study, stored_results
@@ -153,3 +154,14 @@ def test_impossible_numbers_of_processes_are_refused(tmp_path: Path, jobs: int) 
     """At least one, and no slip of the pen."""
     with pytest.raises(InputError, match="jobs"):
         run_study(_squares(1), tmp_path / "s", StudyRunOptions(jobs=jobs))
+
+
+def test_a_misspelt_value_is_refused_before_rows_are_computed() -> None:
+    """With the nearest one that rows of the kind have."""
+    table = Table("t", ["policy"], ["steady.avg_imbalence"])
+    study = Study(
+        "s", "?", "simulate", [Grid({"policy": ["fcfs"], "synthetic": ["demo"]})],
+        report=ReportPlan([table]),
+    )  # fmt: skip
+    with pytest.raises(InputError, match=r"did you mean steady\.avg_imbalance\?"):
+        plan(study)

@@ -146,6 +146,12 @@ def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
             'baseline = { policy = "fcfs" }',
             'baseline = { policy = "fcsf" }',
             "report table 'All': baseline: no row of the table has policy = 'fcsf';"
+            " did you mean fcfs? use one of 'fcfs', 'br-0', 'bf-io'",
+        ),
+        (
+            'statistic = "median"',
+            'statistic = "median"\nwhere = { policy = "bf-oi" }',
+            "report table 'All': where: no row has policy = 'bf-oi'; did you mean bf-io?"
             " use one of 'fcfs', 'br-0', 'bf-io'",
         ),
         (

@@ -46,6 +46,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", default="out", metavar="DIR", help="folder of the plots (default out)"
     )
     parser.add_argument("--no-plots", action="store_true", help="write no plots")
+    options.add_table_form(parser)
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="processes (default 1: times comparable)"
     )
@@ -138,8 +139,14 @@ def _show(
     *,
     interrupted: bool,
 ) -> None:
-    from bfio.cli.tables import print_comparison, print_sentences
+    from bfio.cli.tables import (
+        comparison_tables,
+        print_comparison,
+        print_for_papers,
+        print_sentences,
+    )
     from bfio.common.provenance import versions
+    from bfio.common.table_text import TableForm
 
     documents = comparison.documents()
     if args.json:
@@ -147,6 +154,10 @@ def _show(
         names = [str(path) for path in plots]
         head = {"policies": documents, "workload": source, "plots": names}
         print_json(head | {"versions": versions()} | interruption(interrupted))
+        return
+    if args.table != TableForm.TEXT:
+        tables = comparison_tables(documents, comparison.metrics, comparison.settings)
+        print_for_papers(tables, TableForm(args.table), comparison.remarks())
         return
     print_sentences(comparison.settings)
     print_comparison(documents, comparison.metrics)

@@ -1,6 +1,7 @@
 """``bfio gap``: how far each decision of a policy is from the optimum of its step."""
 
 import argparse
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from bfio.cli.output import (
 from bfio.common.number_text import number, percent
 
 if TYPE_CHECKING:
+    from bfio.common.table_text import TextTable
     from bfio.decode.gap import GapObserver, GapReport
     from bfio.decode.options import RunOptions
     from bfio.workloads.workload import Workload
@@ -62,6 +64,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", default="out", metavar="DIR", help="folder of the histogram and the steps"
     )
     group.add_argument("--no-plots", action="store_true", help="write no plot")
+    options.add_table_form(group)
     options.add_simulation(parser)
 
 
@@ -141,7 +144,8 @@ def _show(
     *,
     interrupted: bool,
 ) -> None:
-    from bfio.cli.tables import print_sentences
+    from bfio.cli.tables import print_for_papers, print_sentences
+    from bfio.common.table_text import TableForm
     from bfio.decode.settings import settings, unused_arrivals
 
     report = observer.report()
@@ -160,9 +164,14 @@ def _show(
         tail["plots"] = [str(path) for path in plots]
         print_json(head | document | tail | {"versions": versions()} | interruption(interrupted))
         return
+    told = list(unused_arrivals(workload.arrival_times is not None, made))
+    table = replace(_table(args.policy, args.gap_horizon, document), settings=said)
+    if args.table != TableForm.TEXT:
+        print_for_papers([table], TableForm(args.table), [*told, _counts(document)])
+        return
     print_sentences(said)
-    _print(args.policy, args.gap_horizon, document)
-    for remark in unused_arrivals(workload.arrival_times is not None, made):
+    _print(table, document)
+    for remark in told:
         print_sentences(remark)
     for path in plots:
         print(f"plot: {path}")
@@ -207,11 +216,13 @@ def _window(horizon: int) -> str:
     return f", summed over {horizon + 1} look-ahead steps" if horizon else ""
 
 
-def _print(policy: str, horizon: int, document: dict[str, Any]) -> None:
+def _table(policy: str, horizon: int, document: dict[str, Any]) -> "TextTable":
+    from bfio.common.table_text import TextTable
+
     regret, full_use = document["regret_per_step"], document["regret_per_step_full_use"]
     names = ("count", "share_optimal", "mean", "median", "p95", "p99", "max")
     show = {"share_optimal": percent}
-    print_table(
+    return TextTable(
         f"{policy}: regret per step [tokens{_window(horizon)}]",
         ("", "same number admitted", "full use of slots"),
         [
@@ -219,11 +230,19 @@ def _print(policy: str, horizon: int, document: dict[str, Any]) -> None:
             for name in names
         ],
     )
-    print(
+
+
+def _counts(document: dict[str, Any]) -> str:
+    return (
         f"decisions {document['decisions']}, solved {document['solved']}, "
         f"proven {document['proven']} ({percent(document['proven_share'])}), "
         f"unproven {document['unproven']}"
     )
+
+
+def _print(table: "TextTable", document: dict[str, Any]) -> None:
+    print_table(table.title, table.heading, table.lines)
+    print(_counts(document))
     print(
         f"over the proven steps: mean objective {number(document['objective_mean'])}, "
         f"mean optimum {number(document['optimum_mean'])}, worst step {document['worst_step']}"

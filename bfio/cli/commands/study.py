@@ -87,16 +87,17 @@ def _add_kinds(parser: argparse.ArgumentParser) -> None:
 def _add_formats(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
-        choices=("html", "markdown", "csv"),
+        choices=("html", "markdown", "latex", "csv"),
         default="html",
-        help="html: page and all files; markdown or csv: its tables, printed or as file --output "
-        "(of a README only what is between <!-- table NAME --> and <!-- end -->)",
+        help="html: page and all files; markdown, latex (booktabs) or csv: its tables, printed or "
+        "as file --output (markdown: of a README only what is between <!-- table NAME --> and "
+        "<!-- end -->)",
     )
     parser.add_argument(
         "--from",
         dest="records",
         metavar="FILE",
-        help="with markdown: what --format csv wrote, in the place of the store",
+        help="with markdown or latex: what --format csv wrote, in the place of the store",
     )
 
 
@@ -161,8 +162,9 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> int:
-    if args.records is not None and args.format != "markdown":
-        raise InputError("--from", "it needs --format markdown", "add it, or leave --from out")
+    if args.records is not None and args.format not in ("markdown", "latex"):
+        remedy = "add one of them, or leave --from out"
+        raise InputError("--from", "it needs --format markdown or latex", remedy)
     if args.format != "html":
         return _report_text(args)
     from bfio.studies.report.page import write_report
@@ -171,7 +173,7 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _report_text(args: argparse.Namespace) -> int:
-    """Print the tables of a study as Markdown or CSV, or write them into a file."""
+    """Print the tables of a study as Markdown, LaTeX or CSV, or write them into a file."""
     from bfio.studies.report import markdown
     from bfio.studies.report.files import write_text
 
@@ -185,10 +187,16 @@ def _report_text(args: argparse.Namespace) -> int:
             records = markdown.parsed_records(markdown.records_csv(_stored(args)))
         else:
             records = markdown.read_records(Path(args.records))
-        tables = markdown.markdown_tables(_study(args), records)
-        text = markdown.whole(tables)
-        if output is not None:
-            markdown.write_markdown(tables, output)
+        tables = markdown.text_tables(_study(args), records)
+        if args.format == "latex":
+            text = "\n".join(table.latex() for table in tables.values())
+            if output is not None:
+                write_text(output, text)
+        else:
+            texts = {name: table.markdown() for name, table in tables.items()}
+            text = markdown.whole(texts)
+            if output is not None:
+                markdown.write_markdown(texts, output)
     if args.json:
         print_json({"study": _study(args).name, "format": args.format, "text": text})
     else:

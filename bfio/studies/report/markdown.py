@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from bfio.common.table_text import TextTable
 from bfio.studies.kinds import describe, present_name
 from bfio.studies.report.files import csv_text, write_text
 from bfio.studies.report.selection import DASH, label
@@ -111,6 +112,11 @@ def read_records(path: Path) -> list[Record]:
 
 def markdown_tables(study: Study, records: Sequence[Record]) -> dict[str, str]:
     """Return each table of a study as Markdown, by the name that marks it."""
+    return {name: table.markdown() for name, table in text_tables(study, records).items()}
+
+
+def text_tables(study: Study, records: Sequence[Record]) -> dict[str, TextTable]:
+    """Return each table of a study as texts, by the name that marks it."""
     present = [{**r, "value": present_name(study.computes, r["value"])} for r in records]
     return {
         plan.key: _table(plan, [r for r in present if r["table"] == plan.key], study.computes)
@@ -183,12 +189,12 @@ def whole(tables: Mapping[str, str]) -> str:
     return "\n".join(f"### {name}\n\n{text}" for name, text in tables.items())
 
 
-def _table(plan: Table, records: Sequence[Record], computes: str) -> str:
+def _table(plan: Table, records: Sequence[Record], computes: str) -> TextTable:
     heads = [name for name in plan.rows if name != plan.across]
     lines: dict[tuple[str, ...], dict[str, str]] = {}
     columns: dict[str, None] = {}
     numbers = [record for record in records if record["value"] != SETTINGS]
-    settings = [f"{r['words']}\n\n" for r in records if r["value"] == SETTINGS and r["words"]]
+    settings = [r["words"] for r in records if r["value"] == SETTINGS]
     for record in numbers:
         key = tuple(_labelled(plan, record.get(f"argument.{name}")) for name in heads)
         line = lines.setdefault((*key, record.get("source") or ""), {})
@@ -199,13 +205,8 @@ def _table(plan: Table, records: Sequence[Record], computes: str) -> str:
         [*_with_source(key), *(line.get(column, "") for column in columns)]
         for key, line in lines.items()
     ]
-    rule = ["---"] * len(heads) + ["---:"] * len(columns)
-    heading = [_labelled(plan, name) for name in heads]
-    return "".join([*settings, *map(_line, [[*heading, *columns], rule, *body])])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+    heading = [*(_labelled(plan, name) for name in heads), *columns]
+    return TextTable(plan.title, heading, body, "".join(settings), len(heads))
 
 
 def _with_source(key: Sequence[str]) -> list[str]:
@@ -225,7 +226,8 @@ def _cells(plan: Table, record: Record, computes: str) -> Iterator[tuple[str, st
         name = f"{name} [{unit}]"
     if plan.show is not Shown.RATIO:
         yield _heading(plan, record, name), _value_text(record)
-    if plan.show is not Shown.VALUE and plan.baseline and record.get("source") in (None, ""):
+    is_divided = plan.show is not Shown.VALUE and record["value"] in plan.divided
+    if is_divided and record.get("source") in (None, ""):
         baseline = ", ".join(_labelled(plan, label(value)) for value in plan.baseline.values())
         yield _heading(plan, record, f"{name} ÷ {baseline}"), _ratio_text(record)
 

@@ -36,6 +36,7 @@ from bfio.studies.report.traced import (
     traced,
     written,
 )
+from bfio.studies.report_check import check_present
 from bfio.studies.report_plan import Statistic, Table
 from bfio.studies.results import SEED_CHANGES_NOTHING, Results
 from bfio.studies.row import Row, Task, Value
@@ -89,8 +90,9 @@ def build(plan: Table, results: Results) -> TableView:
     Raises
     ------
     InputError
-        If its baseline is ambiguous.
+        If its baseline is ambiguous, or no row has one of its values.
     """
+    check_present(f"{plan.place}: values", plan.values, results.done)
     tasks = [task for task in results.tasks if matches(task, plan.where)]
     baseline = Baseline(tasks, plan.baseline, plan.title) if plan.baseline else None
     groups = _ordered(grouped(tasks, plan.rows))
@@ -109,7 +111,7 @@ def _entry(plan: Table, group: Group[Task], results: Results, baseline: Baseline
     done = [rows[t.key] for t in group.items if t.key in rows and rows[t.key].is_done]
     is_divided = baseline is not None and not all(matches(t, plan.baseline) for t in group.items)
     pairing = pair(group.items, rows, baseline) if baseline is not None and is_divided else None
-    names = plan.values if pairing is not None else ()
+    names = plan.divided if pairing is not None else ()
     ratios = {name: ratio(pairing, name) for name in names if pairing is not None}
     return _Entry(plan, group, done, pairing, ratios)
 
@@ -131,7 +133,7 @@ def _divided(plan: Table, entries: Sequence[_Entry]) -> list[str]:
     """Return the values that have a ratio to the baseline in some line."""
     return [
         name
-        for name in plan.values
+        for name in plan.divided
         if any(name in e.ratios and e.ratios[name].estimate.value is not None for e in entries)
     ]
 
@@ -338,7 +340,7 @@ def _notes(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
             " if one of its rows is not done, or not planned.",
         )
     for name in plan.values:
-        if plan.baseline and name not in _divided(plan, entries):
+        if name in plan.divided and name not in _divided(plan, entries):
             yield (f"No ratio of {name}: in no pair of rows that are done are both positive.",)
         if all(value_of(row, name) is None for entry in entries for row in entry.done):
             yield (f"No row that is done has a value {name}.",)

@@ -1,6 +1,7 @@
 """Tables: lines as planned, cells that say what is not there, published figures apart."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from bfio.studies.report_plan import Statistic, Table
 from bfio.studies.results import Results
 from bfio.studies.row import Row, Status, Value
 from bfio.studies.study import Grid, Study
+from formulations.errors import InputError
 from tests.studies.report import synthetic
 
 AXES: Mapping[str, Sequence[Value]] = {"policy": ("fcfs", "br-0", None), "seed": (0, 1)}
@@ -150,10 +152,25 @@ def test_only_our_own_kinds_have_our_units(computes: str, units: list[str]) -> N
     assert [column.unit for column in view.data.columns[2:]] == units
 
 
-def test_a_value_that_no_row_has_is_told() -> None:
-    """A slip of the pen does not look like a failure of all rows."""
-    view = build(Table("t", ("policy",), ("z",)), results([{"y": 1}]))
-    assert any("No row that is done has a value z." in note for note in view.notes)
+def test_a_value_that_no_row_has_is_refused() -> None:
+    """A slip of the pen does not look like a failure of all rows; what is None in all is told."""
+    with pytest.raises(InputError, match=r"has a value 'heigth'; did you mean height\?"):
+        build(Table("t", ("policy",), ("heigth",)), results([{"height": 1}]))
+    view = build(Table("t", ("policy",), ("y",)), results([{"y": None}]))
+    assert any("No row that is done has a value y." in note for note in view.notes)
+
+
+def test_chosen_ratios_only() -> None:
+    """The baseline divides what is asked for, by default everything."""
+    rows = results([{"y": 1.0, "z": 2.0}, {"y": 3.0, "z": 4.0}, {"y": 5.0, "z": 6.0}, None])
+    baseline = {"policy": rows.tasks[0].arguments["policy"]}
+    plan = Table("t", ("policy",), ("y", "z"), baseline=baseline)
+    labels = [column.label for column in build(plan, rows).data.columns]
+    assert labels == ["policy", "rows", "y", "ratio", "z", "ratio"]
+    labels = [column.label for column in build(replace(plan, ratios=("z",)), rows).data.columns]
+    assert labels == ["policy", "rows", "y", "z", "ratio"]
+    with pytest.raises(InputError, match="'x' is no value of it"):
+        replace(plan, ratios=("x",))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,111 @@
+"""Tables as text for papers: Markdown, LaTeX (booktabs) and CSV."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class TableForm(StrEnum):
+    """How a table is written."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    LATEX = "latex"
+    CSV = "csv"
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of texts, the same in every form.
+
+    Parameters
+    ----------
+    title : str
+        Its caption; empty for none.
+    heading : sequence of str
+        Names of the columns.
+    lines : sequence of sequence of str
+        Its lines, as long as the heading.
+    settings : str
+        What its numbers are made of.
+    words : int
+        First columns that hold words, which are set left; all others right.
+    """
+
+    title: str
+    heading: Sequence[str]
+    lines: Sequence[Sequence[str]]
+    settings: str = ""
+    words: int = 1
+
+    def markdown(self) -> str:
+        """Return it as Markdown, its settings above it."""
+        rule = ["---" if i < self.words else "---:" for i in range(len(self.heading))]
+        above = f"{self.settings}\n\n" if self.settings else ""
+        return above + "".join(map(_markdown_line, [self.heading, rule, *self.lines]))
+
+    def latex(self) -> str:
+        """Return it as LaTeX for the package booktabs, its settings in the caption."""
+        columns = "l" * self.words + "r" * (len(self.heading) - self.words)
+        caption = ". ".join(text for text in (self.title, self.settings) if text)
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"  \centering",
+                *([rf"  \caption{{{escaped(caption)}}}"] if caption else []),
+                rf"  \begin{{tabular}}{{{columns}}}",
+                r"    \toprule",
+                _latex_line(self.heading),
+                r"    \midrule",
+                *map(_latex_line, self.lines),
+                r"    \bottomrule",
+                r"  \end{tabular}",
+                r"\end{table}",
+                "",
+            ]
+        )
+
+    def csv(self) -> str:
+        """Return it as CSV; its settings are in a column of that name."""
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow([*self.heading, "settings"])
+        writer.writerows([*line, self.settings] for line in self.lines)
+        return stream.getvalue()
+
+    def written(self, form: TableForm) -> str:
+        """Return it in one of the forms but plain text."""
+        return {
+            TableForm.MARKDOWN: self.markdown,
+            TableForm.LATEX: self.latex,
+            TableForm.CSV: self.csv,
+        }[form]()
+
+
+def _markdown_line(cells: Sequence[str]) -> str:
+    texts = (" ".join(cell.split()).replace("|", r"\|") for cell in cells)
+    return f"| {' | '.join(texts)} |\n"
+
+
+def _latex_line(cells: Sequence[str]) -> str:
+    texts = " & ".join(escaped(" ".join(cell.split())) for cell in cells)
+    # After the end of a line a bracket would be an argument of it.
+    return rf"    {'{}' if texts.startswith('[') else ''}{texts} \\"
+
+
+#: What LaTeX takes for commands, and characters that its fonts may lack.
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "−": r"$-$", "–": "--", "÷": r"$\div$",
+    "±": r"$\pm$", "·": r"$\cdot$", "√": r"$\surd$", "∞": r"$\infty$", "×": r"$\times$",
+    "µ": r"$\mu$", "→": r"$\to$", "≥": r"$\ge$", "≤": r"$\le$", "…": r"\ldots{}",
+    "\N{NO-BREAK SPACE}": "~",
+}  # fmt: skip
+
+
+def escaped(text: str) -> str:
+    """Return text as LaTeX sets it."""
+    return "".join(_LATEX.get(character, character) for character in text)
