@@ -13,11 +13,12 @@ pytestmark = [pytest.mark.site, pytest.mark.timeout(1800)]
 
 #: Kinds of accessibility errors that keep somebody from reading.
 _GRAVE = ("serious", "critical")
-#: A page of each kind: prose, formulas, reference, study, search.
+#: A page of each kind: prose, formulas, reference, notebook, study, search.
 _KINDS = (
     "README.html",
     "docs/step.html",
     "docs/api/bfio.html",
+    "docs/notebooks/paper-table.html",
     "benchmarks/studies/01-paper-table/README.html",
     "search.html",
 )
