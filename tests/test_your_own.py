@@ -240,3 +240,17 @@ def test_a_bound_of_ones_own_is_a_proof_only_if_it_says_so(
     )
     outcome = backend(f"{file}:Mine").solve(StepProgram(PROBLEM), SolveLimits(), None)
     assert (outcome.bound, outcome.bound_kind) == (7, kind)
+
+
+def test_bf_io_asks_a_backend_of_ones_own(tmp_path: Path) -> None:
+    """As it asks CP-SAT, which stands behind this one: the same run."""
+    file = tmp_path / "solver.py"
+    file.write_text("from formulations.backends.cp_sat import CpSat as Mine\n")
+    runs = [
+        bfio.simulate(LOAD.head(12), "bf-io", CLUSTER, policy_options=options, steps=20)
+        for options in (
+            bfio.PolicyOptions(backend=f"{file}:Mine"),
+            bfio.PolicyOptions(backend="cp-sat"),
+        )
+    ]
+    assert runs[0].worker.tolist() == runs[1].worker.tolist()

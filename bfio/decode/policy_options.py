@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bfio.common.options import NUMBER, RATIONAL, TEXT, WHOLE, option
 from formulations.errors import InputError
 from formulations.keywords import known_fields
+from formulations.named_objects import is_users
 from formulations.rationals import exact_rational
 from formulations.scalars import MAX_TOKENS, integer
 
@@ -98,7 +99,7 @@ class PolicyOptions:
         _optional_integer(self.horizon, "horizon", 0, _MAX_HORIZON)
         _optional_integer(self.cap_threshold, "cap_threshold", 1, MAX_TOKENS)
         _one_of(self.key, "key", KEYS)
-        if not str(self.backend).startswith(NAMED_SOLVER):
+        if not is_users(str(self.backend)):
             _one_of(self.backend, "backend", BACKENDS)
         _one_of(self.objective, "objective", tuple(Objective))
         _check_time_limit(self.time_limit)

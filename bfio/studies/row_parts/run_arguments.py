@@ -12,7 +12,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.observers import Observer
 from bfio.decode.options import RunOptions
-from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_options import NAMED_SOLVER, PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
 from bfio.decode.predictor import LengthSource
@@ -108,7 +108,7 @@ class RunPlan:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Digests of the sources of a user's own policy, predictor and metrics; empty for others.
+        """Digests of the sources of a user's own policy, predictor, backend and metrics.
 
         The version of the code that a row carries covers its kind only.
         """
@@ -119,6 +119,7 @@ class RunPlan:
             for name, is_own in (
                 (policy, is_users),
                 (predictor, predictors.is_own),
+                (self.policy_options.backend, _is_own_backend),
                 *((metric, is_users) for metric in self.metrics),
             )
         )
@@ -193,6 +194,10 @@ def run_plan(arguments: Arguments, context: RowContext, policy: str | None = Non
     name, _ = parse_policy(plan.policy, plan.policy_options)
     check_dispatch(name, find(name), plan.options)
     return plan
+
+
+def _is_own_backend(name: str) -> bool:
+    return is_users(name) and not name.startswith(NAMED_SOLVER)
 
 
 def runs_digest(*plans: RunPlan) -> str:
