@@ -74,3 +74,10 @@ def test_every_dependency_is_locked_and_justified() -> None:
         name = requirement.split(">")[0].split("=")[0].split("[")[0].strip()
         assert f"\n{name}==" in f"\n{lock}", name
         assert name in guide, name
+
+
+def test_citation_and_changelog_are_of_this_version() -> None:
+    """The version stands in three places, the same."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## {version}\n" in (ROOT / "CHANGELOG.md").read_text()
