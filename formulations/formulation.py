@@ -24,6 +24,7 @@ from formulations.results import BoundKind, ProgramResult, Termination, own_solv
 from formulations.standard_form import StandardForm, compile_model
 from formulations.trust import is_proven, proof_of, trusted_bound, trusted_termination
 from formulations.words import Words
+from formulations.work import checked_work_limit
 
 #: Problem, solution and result of a formulation.
 P = TypeVar("P")
@@ -126,6 +127,7 @@ class Formulation(ABC, Generic[P, S, R]):
         time_limit: TimeLimit = None,
         hint: S | None = None,
         seed: int = 0,
+        work_limit: int | None = None,
     ) -> R:
         """Solve the program of a problem with a backend.
 
@@ -141,6 +143,8 @@ class Formulation(ABC, Generic[P, S, R]):
             A feasible solution to start from.
         seed : int
             Random seed of the solver.
+        work_limit : int, optional
+            Ticks (`formulations.work`).
 
         Returns
         -------
@@ -153,9 +157,10 @@ class Formulation(ABC, Generic[P, S, R]):
         InputError
             If the backend is unknown.
         CapabilityError
-            If the program is too large to write.
+            If the program is too large to write, or the solver cannot be limited by work.
         """
-        return cls(problem).solved(backend, SolveLimits(time_limit, seed), hint)
+        limits = SolveLimits(time_limit, seed, work_limit=checked_work_limit(work_limit))
+        return cls(problem).solved(backend, limits, hint)
 
     def solved(
         self, method: str = "cp-sat", limits: SolveLimits = NO_LIMITS, hint: S | None = None
@@ -192,6 +197,7 @@ class Formulation(ABC, Generic[P, S, R]):
             compile_seconds=compile_seconds,
             solver=outcome.details,
             proof=proof_of(outcome, bound, lower),
+            ticks=outcome.ticks,
         )
 
     def _listener(
@@ -221,6 +227,7 @@ class Formulation(ABC, Generic[P, S, R]):
         *,
         time_limit: TimeLimit = None,
         seed: int = 0,
+        work_limit: int | None = None,
         own: Mapping[str, Callable[[], R]] | None = None,
     ) -> R:
         """Solve by a backend, by enumeration, or by a method of the caller's own.
@@ -235,6 +242,8 @@ class Formulation(ABC, Generic[P, S, R]):
             Seconds for a backend or for enumeration.
         seed : int
             Random seed of a backend.
+        work_limit : int, optional
+            Ticks for a backend (`formulations.work`).
         own : mapping, optional
             The caller's methods by name.
 
@@ -253,7 +262,9 @@ class Formulation(ABC, Generic[P, S, R]):
         check_method(method, tuple(methods))
         if method in methods:
             return methods[method]()
-        return cls.solve(problem, backend=method, time_limit=time_limit, seed=seed)
+        return cls.solve(
+            problem, backend=method, time_limit=time_limit, seed=seed, work_limit=work_limit
+        )
 
     @classmethod
     def solve_by_enumeration(cls, problem: P, *, time_limit: TimeLimit = None) -> R:

@@ -22,6 +22,8 @@ class Termination(StrEnum):
     INFEASIBLE = "infeasible"
     #: The time limit struck; a solution may or may not be in hand.
     TIME_LIMIT = "time_limit"
+    #: The work limit struck, at the same place on every machine.
+    WORK_LIMIT = "work_limit"
     #: The solver gave up for another reason, kept in the solver details.
     FAILED = "failed"
 
@@ -78,6 +80,8 @@ class Solved:
         Name, version, raw status and options.
     proof : str, optional
         What proves that the solution is optimal, or that there is none; None if nothing does.
+    ticks : int, optional
+        Ticks used (`formulations.work`), alike on every machine; None where none are counted.
     """
 
     method: str
@@ -86,6 +90,7 @@ class Solved:
     compile_seconds: float = 0.0
     solver: Mapping[str, object] = field(default_factory=dict)
     proof: str | None = None
+    ticks: int | None = None
 
     def origin(self) -> str:
         """Return in a line which solver ran, and what proves its answer."""
@@ -180,7 +185,8 @@ class ProgramResult(Solved, Generic[S]):
 
     def summary(self) -> str:
         """Return a few lines of plain text."""
-        lines = [f"{self.method}: {self.termination} in {self.seconds * 1e3:.1f} ms"]
+        work = "" if self.ticks is None else f", {self.ticks:,} ticks of work"
+        lines = [f"{self.method}: {self.termination} in {self.seconds * 1e3:.1f} ms{work}"]
         if self.objective is not None:
             lines.append(f"objective {self.objective}, bound {self.bound} ({self.bound_kind})")
         if self.scale != 1:
@@ -218,6 +224,7 @@ class ProgramResult(Solved, Generic[S]):
             "violations": dict(self.violations),
             "seconds": self.seconds,
             "compile_seconds": self.compile_seconds,
+            "ticks": self.ticks,
             "solver": dict(self.solver),
             "proof": self.proof,
             **{

@@ -50,6 +50,17 @@ def add_time_limit(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_work_limit(parser: argparse.ArgumentParser) -> None:
+    """Add ``--work-limit``."""
+    parser.add_argument(
+        "--work-limit",
+        type=int,
+        metavar="TICKS",
+        help="work of each solve, counted alike on every machine, about a microsecond a tick "
+        "(default none)",
+    )
+
+
 def add_workload(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that choose the requests."""
     group = parser.add_argument_group("requests")

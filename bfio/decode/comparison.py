@@ -106,7 +106,9 @@ class Comparison:
         if self.workload is None:
             return ""
         first = self.runs[0]
-        return settings(self.workload, first.cluster, [run.options for run in self.runs])
+        options = [run.options for run in self.runs]
+        limits = [run.statistics for run in self.runs]
+        return settings(self.workload, first.cluster, options, limits)
 
     def documents(self) -> list[dict[str, Any]]:
         """Return one JSON document per policy; see `bfio.decode.simulation.describe_run`."""

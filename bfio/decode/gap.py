@@ -26,7 +26,9 @@ from bfio.step.solve import solve_step
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from formulations.frames import data_frame, html_table
+from formulations.results import Termination
 from formulations.step import Objective, StepProblem, StepResult
+from formulations.work import checked_work_limit, work_limit_beside
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,6 +59,10 @@ class StepRegret:
         Least cost of filling every slot that can be filled, if proven.
     seconds : float
         Time of the solve itself [s].
+    ticks : int or None
+        Ticks of it (`formulations.work`), None where none are counted.
+    is_clocked : bool
+        Whether the time limit left an optimum unproven, which may differ on another machine.
     """
 
     step: int
@@ -67,6 +73,8 @@ class StepRegret:
     bound: int | None
     full_use_optimum: int | None
     seconds: float
+    ticks: int | None = None
+    is_clocked: bool = False
 
     @property
     def regret(self) -> int | None:
@@ -93,8 +101,11 @@ class GapObserver:
         One of `PROVING_METHODS`.
     horizon, gamma, objective
         The program; see `StepProblem.from_state`.
+    work_limit : int, optional
+        Ticks of each solve (`formulations.work`), alike on every machine; by default 1,000,000,
+        or none if there is a time limit.
     time_limit : float, optional
-        Limit of each solve [s], 1 by default; None for none.
+        Wall-clock limit of each solve [s].
     every : int
         Solve every ``every``-th decision.
     keep : int
@@ -110,7 +121,8 @@ class GapObserver:
         horizon: int = 0,
         gamma: Fraction = Fraction(1),
         objective: Objective = Objective.IMBALANCE,
-        time_limit: float | None = 1.0,
+        work_limit: int | None = None,
+        time_limit: float | None = None,
         every: int = 1,
         keep: int = 0,
         on_solved: Callable[[StepRegret], None] | None = None,
@@ -124,7 +136,9 @@ class GapObserver:
         self.rows: list[StepRegret] = []
         self.worst: WorstSteps[StepRegret] = WorstSteps(keep)
         self.num_decisions = 0
-        self._method, self._time_limit, self._every = method, time_limit, every
+        checked_work_limit(work_limit)
+        self._method, self._every, self.time_limit = method, every, time_limit
+        self.work_limit = work_limit_beside(time_limit, work_limit)
         self.horizon = horizon
         self._gamma, self._objective = gamma, objective
         self._on_solved = on_solved
@@ -171,10 +185,14 @@ class GapObserver:
             bound=result.bound,
             full_use_optimum=_proven(full_use),
             seconds=result.seconds,
+            ticks=result.ticks,
+            is_clocked=Termination.TIME_LIMIT in (result.termination, full_use.termination),
         )
 
     def _solve(self, problem: StepProblem) -> StepResult:
-        return solve_step(problem, method=self._method, time_limit=self._time_limit)
+        return solve_step(
+            problem, method=self._method, time_limit=self.time_limit, work_limit=self.work_limit
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -239,6 +257,8 @@ class GapReport:
             "optimum_mean": _mean([(row.optimum or 0) / self.scale for row in proven]),
             "worst_step": self._worst_step(),
             "solve_seconds": _spread([row.seconds for row in self.rows]),
+            "solve_ticks": _spread([row.ticks for row in self.rows if row.ticks is not None]),
+            "clocked": sum(row.is_clocked for row in self.rows),
             "rows": [asdict(row) | {"regret": row.regret} for row in self.rows],
         }
 
@@ -281,11 +301,11 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _mean(values: list[float]) -> float | None:
+def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
 
 
-def _spread(values: list[float]) -> dict[str, float | int | None]:
+def _spread(values: Sequence[float]) -> dict[str, float | int | None]:
     """Return count, mean, quantiles and extremes; None where there is no value."""
     names = ("median", "p95", "p99")
     if not values:

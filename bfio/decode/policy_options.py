@@ -12,6 +12,7 @@ from formulations.keywords import known_fields
 from formulations.named_objects import is_users
 from formulations.rationals import exact_rational
 from formulations.scalars import MAX_TOKENS, integer
+from formulations.work import checked_work_limit
 
 if TYPE_CHECKING:
     from formulations.step.problem import Objective
@@ -22,6 +23,12 @@ KEYS = ("lexicographic", "product")
 BACKENDS = ("exact", "cp-sat", "highs", "pyomo")
 #: Followed by the name of one of Pyomo's solvers, this is a backend too.
 NAMED_SOLVER = "pyomo:"
+
+#: What commands that replay runs say of their limits.
+WORK_LIMIT_HELP = (
+    "work of each solve, counted alike on every machine (default 1000000, about a second)"
+)
+TIME_LIMIT_HELP = "wall-clock limit of each solve instead: numbers may differ between machines"
 
 _MAX_COUNT = 10**9
 _MAX_HORIZON = 5000
@@ -57,9 +64,13 @@ class PolicyOptions:
         Priority of stage 2, ``"lexicographic"`` (free slots, then margin) or ``"product"``.
     backend : str
         Solver of `bf-io`, one of `BACKENDS` or ``pyomo:SOLVER``.
+    work_limit : int, optional
+        Work of each solve of `bf-io` [ticks, `formulations.work`], so that one hard step does not
+        hold up thousands of easy ones: where it strikes is the same on every machine. By default
+        1,000,000 (about a second), or none if there is a time limit.
     time_limit : float, optional
-        Time limit of each solve of `bf-io` [s], 1 by default, so that one hard step does not
-        hold up thousands of easy ones; None for none.
+        Wall-clock limit of each solve of `bf-io` [s]; what it decides differs from machine to
+        machine.
     objective : Objective
         What `bf-io` minimises.
 
@@ -82,12 +93,8 @@ class PolicyOptions:
     cap_threshold: int | None = option(None, WHOLE, "N", "throttled: load limit [tokens]")
     backend: str = option("exact", TEXT, "B", "bf-io: exact, cp-sat, highs or pyomo")
     objective: Objective = option("imbalance", TEXT, "O", "imbalance, max-load or gap")
-    time_limit: float | None = option(
-        1.0,
-        NUMBER,
-        "SECONDS",
-        "limit of each solve (default 1); what it leaves unproven is counted",
-    )
+    work_limit: int | None = option(None, WHOLE, "TICKS", WORK_LIMIT_HELP)
+    time_limit: float | None = option(None, NUMBER, "SECONDS", TIME_LIMIT_HELP)
 
     def __post_init__(self) -> None:
         """Validate, and turn texts into what they name."""
@@ -103,6 +110,7 @@ class PolicyOptions:
             _one_of(self.backend, "backend", BACKENDS)
         _one_of(self.objective, "objective", tuple(Objective))
         _check_time_limit(self.time_limit)
+        checked_work_limit(self.work_limit)
         object.__setattr__(self, "objective", Objective(self.objective))
         for name in ("alpha", "beta", "gamma"):
             if (value := getattr(self, name)) is not None:

@@ -1,6 +1,6 @@
 """What a table or plot of runs is about, in one line, and what its reader might not expect."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -18,7 +18,12 @@ from formulations.errors import InputError
 _DISORDER = 0.2
 
 
-def settings(workload: Workload, cluster: Cluster, options: Sequence[RunOptions]) -> str:
+def settings(
+    workload: Workload,
+    cluster: Cluster,
+    options: Sequence[RunOptions],
+    limits: Sequence[Mapping[str, object]] = (),
+) -> str:
     """Return one line that says what runs on one workload and machine are made of.
 
     Parameters
@@ -29,13 +34,16 @@ def settings(workload: Workload, cluster: Cluster, options: Sequence[RunOptions]
         The machine.
     options : sequence of RunOptions
         How each run is made; they differ in the look-ahead only.
+    limits : sequence of mapping
+        Where solves stop, as ``work_limit`` and ``time_limit``; those without are passed over.
     """
     requests, drawn = requests_used(workload), workload.provenance.get("seed")
     # The seed of a run is not that of its requests; a command has one for both.
     if drawn not in (None, options[0].seed):
         requests += f" drawn with seed {drawn}"
     parts = setting_parts(requests, cluster, options)
-    return ", ".join([*parts.values(), version_and_commit()])
+    solving = dict.fromkeys(_solve_limits(entry) for entry in limits if "work_limit" in entry)
+    return ", ".join([*parts.values(), *solving, version_and_commit()])
 
 
 def setting_parts(
@@ -64,6 +72,42 @@ def setting_parts(
     return {name: text for name, text in parts.items() if text}
 
 
+def _solve_limits(limits: Mapping[str, object]) -> str:
+    ticks, seconds = limits["work_limit"], limits.get("time_limit")
+    parts = [] if ticks is None else [f"{ticks:,} ticks"]
+    parts += [] if seconds is None else [f"{seconds:g} s by the clock"]
+    return f"at most {' or '.join(parts)} a solve"
+
+
+def by_the_clock(
+    who: str, limits: Mapping[str, object], struck: int, solved: int
+) -> Iterator[str]:
+    """Yield that a wall-clock limit held, if so, and how often it struck.
+
+    Parameters
+    ----------
+    who : str
+        What solved.
+    limits : mapping
+        With ``time_limit`` [s] or without.
+    struck, solved : int
+        Solves that the limit cut short, of how many.
+    """
+    seconds = limits.get("time_limit")
+    if seconds is None:
+        return
+    if struck:
+        yield (
+            f"{who}: the time limit of {seconds:g} s cut {struck:,} of {solved:,} solves short; "
+            "the numbers may differ from machine to machine. --work-limit stops alike everywhere."
+        )
+    else:
+        yield (
+            f"{who}: solves were limited by the clock ({seconds:g} s), which struck in none of "
+            f"{solved:,} here; on a slower machine it may, and change numbers."
+        )
+
+
 def unused_arrivals(
     has_arrival_times: bool, options: RunOptions, use: str = "--arrivals timed"
 ) -> Iterator[str]:
@@ -89,6 +133,11 @@ def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
     """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
     yield from unused_arrivals(workload.arrival_times is not None, runs[0].options)
     yield from disordered_arrivals(workload)
+    for run in runs:
+        counts = [run.statistics.get(name) for name in ("clocked_steps", "steps")]
+        if all(isinstance(count, int) for count in counts):
+            struck, solved = (int(str(count)) for count in counts)
+            yield from by_the_clock(run.policy, run.statistics, struck, solved)
     reasons = [no_steady_part(run) for run in runs]
     steady = [run for run, reason in zip(runs, reasons, strict=True) if reason is None]
     without = [(run, reason) for run, reason in zip(runs, reasons, strict=True) if reason]

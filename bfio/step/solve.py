@@ -17,6 +17,7 @@ def solve_step(
     *,
     method: str = "exact",
     time_limit: TimeLimit = None,
+    work_limit: int | None = None,
     seed: int = 0,
 ) -> StepResult:
     """Solve one step problem and check the answer.
@@ -30,6 +31,8 @@ def solve_step(
         ``pyomo`` or ``pyomo:SOLVER``, ``brute-force`` (tiny problems).
     time_limit : float or Deadline, optional
         Wall-clock seconds.
+    work_limit : int, optional
+        Ticks (`formulations.work`): where it strikes is the same on every machine.
     seed : int
         Random seed of the solver.
 
@@ -41,16 +44,18 @@ def solve_step(
     Raises
     ------
     InputError
-        If the method is unknown or cannot take the problem.
+        If the method is unknown, cannot take the problem, or cannot be limited by work.
     """
     deadline = Deadline.of(time_limit)
     check_kind(problem, StepProblem, "problem", "solve_step(StepProblem.from_mapping(...))")
     own: dict[str, Callable[[], StepResult]] = {
-        "exact": lambda: _exact(problem, deadline),
+        "exact": lambda: _exact(problem, deadline, work_limit),
         "two-stage": lambda: _two_stage(problem, deadline),
         "brute-force": lambda: solve_by_enumeration(problem, time_limit=deadline),
     }
-    return StepProgram.solve_by(problem, method, time_limit=deadline, seed=seed, own=own)
+    return StepProgram.solve_by(
+        problem, method, time_limit=deadline, seed=seed, work_limit=work_limit, own=own
+    )
 
 
 def _two_stage(problem: StepProblem, deadline: Deadline) -> StepResult:
@@ -63,7 +68,7 @@ def _two_stage(problem: StepProblem, deadline: Deadline) -> StepResult:
     return assess(problem, assignment, method="two-stage", seconds=time.perf_counter() - began)
 
 
-def _exact(problem: StepProblem, deadline: Deadline) -> StepResult:
+def _exact(problem: StepProblem, deadline: Deadline, work_limit: int | None) -> StepResult:
     from bfio.step.exact import solve_exact
 
     start = _start(problem, deadline)
@@ -73,7 +78,8 @@ def _exact(problem: StepProblem, deadline: Deadline) -> StepResult:
         deadline.found(
             lambda: program.answer(solution, said, lower_bound(problem), method="exact")
         )
-    return solve_exact(problem, time_limit=deadline, hint=start).to_step_result(problem)
+    result = solve_exact(problem, time_limit=deadline, work_limit=work_limit, hint=start)
+    return result.to_step_result(problem)
 
 
 def _start(problem: StepProblem, deadline: Deadline) -> list[int | None] | None:

@@ -8,9 +8,11 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.backends.interface import Outcome, Program, SolveLimits, require_integer_form
+from formulations.deadline import Deadline
 from formulations.errors import CapabilityError
 from formulations.results import BoundKind, Termination
 from formulations.standard_form import StandardForm
+from formulations.work import CP_SAT_SECOND
 
 #: CP-SAT keeps sums in 64-bit integers and refuses models that could leave them.
 _MAX_SUM = 2.0**62
@@ -51,6 +53,8 @@ class CpSat:
         solver.parameters.catch_sigint_signal = False
         if deadline.left_or_none is not None:
             solver.parameters.max_time_in_seconds = deadline.left
+        if limits.work_limit is not None:
+            solver.parameters.max_deterministic_time = limits.work_limit / CP_SAT_SECOND
         began = time.perf_counter()
         status = solver.solve(model, _listening(columns, limits))
         seconds = time.perf_counter() - began
@@ -61,7 +65,7 @@ class CpSat:
         in_hand = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
         values = np.array([solver.value(v) for v in columns], dtype=np.float64)
         return Outcome(
-            termination=_TERMINATIONS[solver.status_name(status)],
+            termination=_termination(solver.status_name(status), deadline, limits.work_limit),
             values=values if in_hand else None,
             bound=_integer_bound(solver, form, status == cp_model.OPTIMAL),
             bound_kind=BoundKind.INTEGER,
@@ -72,6 +76,7 @@ class CpSat:
                 "status": solver.status_name(status),
                 "options": {"num_workers": limits.threads, "random_seed": limits.seed},
             },
+            ticks=round(solver.response_proto.deterministic_time * CP_SAT_SECOND),
         )
 
 
@@ -93,12 +98,13 @@ def _listening(columns: list[Any], limits: SolveLimits) -> Any:
     return Listening()
 
 
-_TERMINATIONS = {
-    "OPTIMAL": Termination.OPTIMAL,
-    "FEASIBLE": Termination.TIME_LIMIT,
-    "INFEASIBLE": Termination.INFEASIBLE,
-    "UNKNOWN": Termination.TIME_LIMIT,
-}
+def _termination(status: str, deadline: Deadline, work_limit: int | None) -> Termination:
+    if status == "OPTIMAL":
+        return Termination.OPTIMAL
+    if status == "INFEASIBLE":
+        return Termination.INFEASIBLE
+    late = work_limit is None or deadline.is_over
+    return Termination.TIME_LIMIT if late else Termination.WORK_LIMIT
 
 
 def _build(form: StandardForm) -> tuple[Any, list[Any]]:

@@ -19,8 +19,10 @@ from formulations.arrays import FloatArray
 from formulations.backends.interface import Outcome, Program, SolveLimits
 from formulations.results import BoundKind, Termination
 from formulations.standard_form import StandardForm
+from formulations.work import ITERATION, NODE, count_within
 
-#: A challenge may take so many times as long as the run it challenges, and so long at least [s].
+#: Without a work limit, which holds for a challenge as for the run it challenges, a challenge may
+#: take so many times as long as that run, and so long at least [s].
 _CHALLENGE_RATIO = 5.0
 _CHALLENGE_SECONDS = 1.0
 
@@ -68,19 +70,26 @@ def _challenged(form: StandardForm, outcome: Outcome, limits: SolveLimits) -> Ou
             # A challenge that time ended has not confirmed the claim.
             stands = better.termination is Termination.INFEASIBLE
             details = {**outcome.details, "refuted_claims": refuted, "challenged": stands}
-            return replace(outcome, seconds=outcome.seconds + better.seconds, details=details)
+            return replace(_after(better, outcome, outcome), details=details)
         refuted += 1
-        outcome = replace(better, seconds=outcome.seconds + better.seconds)
+        outcome = _after(better, outcome, better)
     return outcome
+
+
+def _after(second: Outcome, first: Outcome, kept: Outcome) -> Outcome:
+    """Return one of two runs with the seconds and the work of both."""
+    ticks = (first.ticks or 0) + (second.ticks or 0)
+    return replace(kept, seconds=first.seconds + second.seconds, ticks=ticks)
 
 
 def _better(form: StandardForm, outcome: Outcome, limits: SolveLimits) -> Outcome:
     """Solve for a point that costs at least 1 less than the claimed optimum."""
     assert outcome.values is not None
     claimed = round(float(form.objective @ np.round(outcome.values)))
-    patience = max(_CHALLENGE_SECONDS, _CHALLENGE_RATIO * outcome.seconds)
-    patience = min(patience, limits.deadline.left)
-    options = _options(replace(limits, time_limit=patience)) | {"presolve": "off"}
+    left = limits.deadline.left
+    if limits.work_limit is None:
+        left = min(left, max(_CHALLENGE_SECONDS, _CHALLENGE_RATIO * outcome.seconds))
+    options = _options(replace(limits, time_limit=left)) | {"presolve": "off"}
     return _run(_with_cutoff(form, claimed - 1.0), options, None)
 
 
@@ -107,6 +116,9 @@ def _options(limits: SolveLimits) -> dict[str, Any]:
     }
     if (left := limits.deadline.left_or_none) is not None:
         options["time_limit"] = left
+    if limits.work_limit is not None:
+        options["mip_max_nodes"] = count_within(limits.work_limit, NODE)
+        options["simplex_iteration_limit"] = count_within(limits.work_limit, ITERATION)
     return options
 
 
@@ -157,13 +169,23 @@ def _outcome(solver: Any, form: StandardForm, seconds: float, options: dict[str,
             "status": solver.modelStatusToString(status),
             "options": options,
         },
+        ticks=_ticks(info, discrete),
     )
+
+
+def _ticks(info: Any, discrete: bool) -> int:
+    # HiGHS counts -1 where it has done nothing.
+    if discrete:
+        return NODE * max(0, int(info.mip_node_count))
+    return ITERATION * max(0, int(info.simplex_iteration_count))
 
 
 _TERMINATIONS = {
     "kOptimal": Termination.OPTIMAL,
     "kInfeasible": Termination.INFEASIBLE,
     "kTimeLimit": Termination.TIME_LIMIT,
+    "kIterationLimit": Termination.WORK_LIMIT,
+    "kSolutionLimit": Termination.WORK_LIMIT,
 }
 
 

@@ -69,12 +69,15 @@ class SolveLimits:
         Solver threads; 1 reproduces.
     found : callable, optional
         Told of each better point, shape (n,), where the solver tells of it (CP-SAT, HiGHS).
+    work_limit : int, optional
+        Ticks (`formulations.work`): where it strikes does not depend on the machine.
     """
 
     time_limit: TimeLimit = None
     seed: int = 0
     threads: int = 1
     found: Callable[[FloatArray], None] | None = None
+    work_limit: int | None = None
 
     @property
     def deadline(self) -> Deadline:
@@ -100,6 +103,8 @@ class Outcome:
         Wall-clock time of the solve itself.
     details : mapping
         Solver, version, raw status, options.
+    ticks : int, optional
+        Ticks used (`formulations.work`); None where none are counted.
     """
 
     termination: Termination
@@ -108,6 +113,7 @@ class Outcome:
     bound_kind: BoundKind
     seconds: float
     details: Mapping[str, object] = field(default_factory=dict)
+    ticks: int | None = None
 
 
 class Backend(Protocol):

@@ -2,7 +2,7 @@
 
 import importlib.util
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from formulations.backends.interface import Outcome, Program, SolveLimits
 from formulations.deadline import Deadline
 from formulations.errors import CapabilityError, use_one_of
 from formulations.results import BoundKind, Termination
+from formulations.work import GUROBI_UNIT, NODE, count_within
 
 #: Tried in this order when no solver is named; one that is not our HiGHS backend comes first.
 PREFERRED = ("scip_direct", "gurobi_direct", "highs")
@@ -47,6 +48,8 @@ class PyomoSolver:
         solver = self._opened()
         _limit(solver, limits.deadline)
         solver.config.threads = limits.threads
+        if limits.work_limit is not None:
+            solver.config.solver_options.update(self._work_options(solver, limits.work_limit))
         # Classify first, load afterwards: Pyomo would raise where nothing was found.
         solver.config.load_solutions = False
         solver.config.raise_exception_on_nonoptimal_result = False
@@ -71,6 +74,15 @@ class PyomoSolver:
                 "status": results.termination_condition.name,
             },
         )
+
+    def _work_options(self, solver: Any, work_limit: int) -> dict[str, object]:
+        """Return how a solver is told a work limit."""
+        kind = type(solver).__name__.lower()
+        for name, options in _WORK_OPTIONS.items():
+            if kind.startswith(name):
+                return options(work_limit)
+        what = f"{kind} cannot be limited by work"
+        raise CapabilityError(self.name, what, "give a time limit (--time-limit SECONDS) instead")
 
     def _opened(self) -> Any:
         from pyomo.contrib.solver.common.factory import SolverFactory
@@ -115,6 +127,14 @@ def _limit(solver: Any, deadline: Deadline) -> None:
         vars(solver)["_solve"] = solved
 
 
+#: A work limit as options of solvers, by how the names of Pyomo's classes begin.
+_WORK_OPTIONS: dict[str, Callable[[int], dict[str, object]]] = {
+    "gurobi": lambda work_limit: {"WorkLimit": work_limit / GUROBI_UNIT},
+    "highs": lambda work_limit: {"mip_max_nodes": count_within(work_limit, NODE)},
+    "scip": lambda work_limit: {"limits/totalnodes": count_within(work_limit, NODE)},
+}
+
+
 def installed_solvers() -> dict[str, bool]:
     """Return Pyomo's names of solvers, and whether each is installed here."""
     from pyomo.contrib.solver.common.factory import SolverFactory
@@ -139,6 +159,7 @@ _TERMINATIONS = {
     "provenInfeasible": Termination.INFEASIBLE,
     "infeasibleOrUnbounded": Termination.INFEASIBLE,
     "maxTimeLimit": Termination.TIME_LIMIT,
+    "iterationLimit": Termination.WORK_LIMIT,
 }
 
 

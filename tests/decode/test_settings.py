@@ -12,7 +12,8 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.comparison import compare
 from bfio.decode.metrics import METRICS, measure
 from bfio.decode.options import ArrivalMode, Dispatch, RunOptions
-from bfio.decode.settings import drain_share, no_steady_part, remarks, settings
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.settings import by_the_clock, drain_share, no_steady_part, remarks, settings
 from bfio.decode.simulation import simulate
 from bfio.workloads import Workload, read_trace, synthetic
 from formulations.arrays import IntArray
@@ -183,3 +184,35 @@ def test_a_column_of_arrivals_that_jumps_is_doubted() -> None:
         run = simulate(load, "fcfs", Cluster(1, 1))
         said = any("whether the column of arrivals holds times" in r for r in remarks(load, [run]))
         assert said is told
+
+
+def test_limits_are_part_of_the_settings() -> None:
+    """Ticks, or seconds by the clock; a policy without a solver has none."""
+    limits: list[dict[str, object]] = [
+        {},
+        {"work_limit": 1_000_000, "time_limit": None},
+        {"work_limit": None, "time_limit": 2.0},
+    ]
+    line = settings(LONG, Cluster(2, 3), [RunOptions()] * 3, limits)
+    assert ", at most 1,000,000 ticks a solve, at most 2 s by the clock a solve, bfio" in line
+
+
+def test_numbers_that_a_clock_may_change_are_told() -> None:
+    """Whether it struck or not; a work limit needs no such words."""
+    (struck,) = by_the_clock("bf-io", {"time_limit": 2.0}, 3, 20)
+    assert struck.startswith("bf-io: the time limit of 2 s cut 3 of 20 solves short; the numbers")
+    (spared,) = by_the_clock("bf-io", {"time_limit": 2.0}, 0, 20)
+    assert "which struck in none of 20 here" in spared
+    assert not list(by_the_clock("bf-io", {"work_limit": 5}, 0, 20))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"), [({"time_limit": 1e-6}, 1), ({"work_limit": 0}, 0)]
+)
+def test_runs_say_what_the_clock_decided(options: dict[str, float], expected: int) -> None:
+    """A run whose solves are cut short by the clock says so below its table, others do not."""
+    workload = Workload(np.arange(7, 47) ** 2 % 97 + 1, np.arange(40) % 5 + 1, name="short")
+    chosen = PolicyOptions(backend="cp-sat", **options)  # type: ignore[arg-type]
+    run = simulate(workload, "bf-io", Cluster(3, 3), policy_options=chosen)
+    said = [text for text in remarks(workload, [run]) if "machine to machine" in text]
+    assert len(said) == expected

@@ -30,7 +30,7 @@ _DESCRIPTION = """\
 Replay a policy and solve every step it decided to proven optimality. The regret of a step is what
 the decision costs minus the optimum over the same number of admitted requests, in tokens. Reports
 its distribution, the share of steps decided optimally and the worst step; steps whose optimum is
-not proven within --time-limit are counted apart, never dropped.
+not proven within --work-limit are counted apart, never dropped.
 --dump-steps K writes the K steps whose regret may be largest (objective minus bound, steps without
 a bound first, of equals the earliest) as problems that bfio solve reads, with their provenance.
 
@@ -71,7 +71,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     folder = plot_folder(args)
     # The gap is taken with the objective and the discount of these options.
-    options.check_policies(args, [args.policy], ("gamma", "objective", "time_limit"))
+    options.check_policies(args, [args.policy], ("gamma", "objective", "work_limit", "time_limit"))
     workload = options.workload_from(args)
     observer = _observer(args)
     if args.dump_steps:
@@ -111,6 +111,7 @@ def _observer(args: argparse.Namespace) -> "GapObserver":
         horizon=integer(args.gap_horizon, "--gap-horizon", maximum=5000),
         gamma=policy_options.gamma or Fraction(1),
         objective=Objective(policy_options.objective),
+        work_limit=args.work_limit,
         time_limit=args.time_limit,
         every=integer(args.every, "--every", minimum=1),
         keep=integer(args.dump_steps, "--dump-steps", maximum=_MOST_STEPS),
@@ -146,12 +147,13 @@ def _show(
 ) -> None:
     from bfio.cli.tables import print_for_papers, print_sentences
     from bfio.common.table_text import TableForm
-    from bfio.decode.settings import settings, unused_arrivals
+    from bfio.decode.settings import by_the_clock, settings, unused_arrivals
 
     report = observer.report()
+    limits = {"work_limit": observer.work_limit, "time_limit": observer.time_limit}
     document = report.to_mapping()
     made = _made(args)
-    said = settings(workload, options.cluster_from(args), [made])
+    said = settings(workload, options.cluster_from(args), [made], [limits])
     steps = _dumped(args, workload, observer, said)
     plots = []
     if folder is not None and report.regrets():
@@ -162,9 +164,11 @@ def _show(
         head = {"policy": args.policy, "method": args.method, "horizon": args.gap_horizon}
         tail: dict[str, Any] = {"workload": dict(workload.provenance), "dumped": steps}
         tail["plots"] = [str(path) for path in plots]
-        print_json(head | document | tail | {"versions": versions()} | interruption(interrupted))
+        tail |= {"versions": versions()} | interruption(interrupted)
+        print_json(head | document | limits | tail)
         return
     told = list(unused_arrivals(workload.arrival_times is not None, made))
+    told += by_the_clock("gap", limits, document["clocked"], document["solved"])
     table = replace(_table(args.policy, args.gap_horizon, document), settings=said)
     if args.table != TableForm.TEXT:
         print_for_papers([table], TableForm(args.table), [*told, _counts(document)])
@@ -251,6 +255,10 @@ def _print(table: "TextTable", document: dict[str, Any]) -> None:
     if seconds["count"]:
         print(f"solve time: median {number(seconds['median'] * 1e3)} ms, ", end="")
         print(f"p99 {number(seconds['p99'] * 1e3)} ms, max {number(seconds['max'] * 1e3)} ms")
+    ticks = document["solve_ticks"]
+    if ticks["count"]:
+        print(f"work [ticks]: median {number(ticks['median'])}, ", end="")
+        print(f"p99 {number(ticks['p99'])}, max {number(ticks['max'])}")
 
 
 def _write_plot(folder: Path, policy: str, report: "GapReport") -> Path:

@@ -69,7 +69,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(document | {"workload": dict(workload.provenance), "versions": versions()})
     else:
-        print_sentences(settings(workload, run.cluster, [run.options]))
+        print_sentences(settings(workload, run.cluster, [run.options], [run.statistics]))
         _print(document, metrics.table, args.metrics and metrics.shown)
         for remark in remarks(workload, [run]):
             print_sentences(remark)

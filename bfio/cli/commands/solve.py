@@ -8,7 +8,7 @@ from bfio.cli.clock import View, begin
 from bfio.cli.command import BAD_INPUT, DONE, NOTHING_FOUND, Command
 from bfio.cli.exchange import add_exchange, exchange, is_exchange
 from bfio.cli.files import naming, read_text
-from bfio.cli.options import add_common, add_time_limit
+from bfio.cli.options import add_common, add_time_limit, add_work_limit
 from bfio.cli.output import print_json
 from formulations.errors import InputError
 
@@ -33,6 +33,7 @@ optional besides: "token_capacity" (per worker), "required" (true per request th
 
   bfio solve step.json
   bfio solve step.json --method cp-sat --time-limit 10 --json
+  bfio solve step.json --work-limit 5000000   (stops alike on every machine)
   bfio solve step.json --write step.lp                    (docs/exchange.md)
 
 "optimal" means proven in integers. HiGHS and Pyomo solvers bound in floating point, so their
@@ -48,6 +49,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="exact (default), two-stage, cp-sat, highs, pyomo[:SOLVER], brute-force",
     )
     add_time_limit(parser)
+    add_work_limit(parser)
     add_exchange(parser)
     add_common(parser)
 
@@ -84,7 +86,13 @@ def _solve(text: str, where: str, args: argparse.Namespace, limit: "TimeLimit") 
 
     method = args.method or "exact"
     problem = _problem(text, where)
-    return solve_step(problem, method=method, time_limit=limit, seed=args.seed)
+    return solve_step(
+        problem,
+        method=method,
+        time_limit=limit,
+        work_limit=args.work_limit,
+        seed=args.seed,
+    )
 
 
 def _problem(text: str, where: str) -> "StepProblem":

@@ -3,26 +3,37 @@
 from collections.abc import Callable
 from fractions import Fraction
 from time import perf_counter
+from typing import NamedTuple
 
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage_step
-from formulations.results import TieRule
+from formulations.results import Termination, TieRule
 from formulations.step.check import violations
 from formulations.step.problem import StepProblem
+from formulations.work import work_limit_beside
 
-#: What a solver answers: the assignment if any, whether it is proven optimal, the tie rule.
-_Answer = tuple[tuple[int | None, ...] | None, bool, TieRule]
-_Solver = Callable[[StepProblem, list[int | None]], _Answer]
+
+class Answer(NamedTuple):
+    """What a solver says; whether the clock has ended any part of it, and the ticks used."""
+
+    assignment: tuple[int | None, ...] | None
+    is_proven: bool
+    tie_rule: TieRule
+    is_clocked: bool = False
+    ticks: int | None = None
+
+
+_Solver = Callable[[StepProblem, list[int | None]], Answer]
 
 
 class BFIO:
     """Balance-Future by integer optimisation (BF-IO, Algorithm 1).
 
     Each step with a choice is solved as the program (IO) over the window, starting from the
-    two-stage heuristic's answer. A step that the time limit leaves unproven uses the better of
-    the solver's incumbent and that answer, and is counted.
+    two-stage heuristic's answer. A step that a limit leaves unproven uses the better of the
+    solver's incumbent and that answer, and is counted.
 
     Attributes
     ----------
@@ -38,10 +49,15 @@ class BFIO:
         self._backend = options.backend
         # Loading or compiling kernels is no part of any step's solve.
         prepare_kernels()
+        self._time_limit = options.time_limit
+        self._work_limit = work_limit_beside(options.time_limit, options.work_limit)
         self._solve = _solver(options)
         self._num_trivial = 0
         self._seconds: list[float] = []
+        self._ticks: list[int] = []
         self._num_proven = 0
+        self._num_clocked = 0
+        self._num_kept = 0
         self._tie_rules: set[TieRule] = set()
 
     def __call__(self, state: DecodeState) -> list[int | None]:
@@ -62,33 +78,48 @@ class BFIO:
         -------
         dict
             ``steps`` with a choice, of which ``proven_steps`` and ``unproven_steps``;
-            ``trivial_steps`` without; ``solve_s`` in all and ``max_solve_s`` of one step;
-            ``tie_rule``: lexicographic only if every step was solved so.
+            ``trivial_steps`` without; ``clocked_steps`` whose solve the time limit cut short, so
+            that they may differ from machine to machine; ``solve_s`` in all and ``max_solve_s`` of
+            one step, the same of work as ``ticks`` and ``max_ticks`` (None where none count);
+            ``kept_steps`` that keep the two-stage answer, because nothing found is better;
+            ``tie_rule``: that of every step, or ``backend`` if they differ.
         """
-        lexicographic = self._tie_rules <= {TieRule.LEXICOGRAPHIC}
+        rules = self._tie_rules or {TieRule.LEXICOGRAPHIC}
         return {
             "backend": self._backend,
             "steps": len(self._seconds),
             "proven_steps": self._num_proven,
             "unproven_steps": len(self._seconds) - self._num_proven,
             "trivial_steps": self._num_trivial,
+            "kept_steps": self._num_kept,
+            "clocked_steps": self._num_clocked,
+            "work_limit": self._work_limit,
+            "time_limit": self._time_limit,
+            "ticks": sum(self._ticks) if self._ticks else None,
+            "max_ticks": max(self._ticks, default=None),
             "solve_s": sum(self._seconds),
             "max_solve_s": max(self._seconds, default=0.0),
-            "tie_rule": (TieRule.LEXICOGRAPHIC if lexicographic else TieRule.BACKEND).value,
+            "tie_rule": (min(rules) if len(rules) == 1 else TieRule.BACKEND).value,
         }
 
     def _best_answer(self, problem: StepProblem, start: list[int | None]) -> list[int | None]:
         began = perf_counter()
-        found, proven, tie_rule = self._solve(problem, start)
+        found, proven, tie_rule, clocked, ticks = self._solve(problem, start)
         self._seconds.append(perf_counter() - began)
+        self._num_clocked += clocked
+        if ticks is not None:
+            self._ticks.append(ticks)
         usable = found is not None and not violations(problem, found)
         if found is None or not usable:
             self._tie_rules.add(TieRule.BACKEND)
             return start
         self._num_proven += proven
-        self._tie_rules.add(tie_rule if proven else TieRule.BACKEND)
-        if not proven and problem.objective_value(found) > problem.objective_value(start):
+        # Among equal ones the heuristic's answer, so that no method has a say in it.
+        if problem.objective_value(found) >= problem.objective_value(start):
+            self._num_kept += 1
+            self._tie_rules.add(TieRule.OLDEST_FIRST if proven else TieRule.BACKEND)
             return start
+        self._tie_rules.add(tie_rule if proven else TieRule.BACKEND)
         return list(found)
 
 
@@ -102,29 +133,44 @@ def _has_no_choice(problem: StepProblem) -> bool:
 
 def _solver(options: PolicyOptions) -> _Solver:
     """Bind the backend; solvers are imported here, not when policies are listed."""
+    limits = options.time_limit, work_limit_beside(options.time_limit, options.work_limit)
     if options.backend == "exact":
-        return _exact_solver(options.time_limit)
-    return _program_solver(options.backend, options.time_limit)
+        return _exact_solver(*limits)
+    return _program_solver(options.backend, *limits)
 
 
-def _exact_solver(time_limit: float | None) -> _Solver:
+def _exact_solver(time_limit: float | None, work_limit: int | None) -> _Solver:
     from bfio.step.exact import prepare, solve_exact
 
     prepare()
 
-    def solve(problem: StepProblem, start: list[int | None]) -> _Answer:
-        result = solve_exact(problem, time_limit=time_limit, hint=start)
-        return result.assignment, result.proven, result.tie_rule
+    def solve(problem: StepProblem, start: list[int | None]) -> Answer:
+        result = solve_exact(problem, time_limit=time_limit, work_limit=work_limit, hint=start)
+        return Answer(
+            result.assignment,
+            result.proven,
+            result.tie_rule,
+            result.stopped_by_time,
+            result.ticks,
+        )
 
     return solve
 
 
-def _program_solver(backend: str, time_limit: float | None) -> _Solver:
+def _program_solver(backend: str, time_limit: float | None, work_limit: int | None) -> _Solver:
     from formulations.step.solver import solve as solve_program
 
-    def solve(problem: StepProblem, start: list[int | None]) -> _Answer:
-        result = solve_program(problem, backend=backend, time_limit=time_limit, hint=start)
-        return result.assignment, result.is_optimal, result.tie_rule
+    def solve(problem: StepProblem, start: list[int | None]) -> Answer:
+        result = solve_program(
+            problem, backend=backend, time_limit=time_limit, work_limit=work_limit, hint=start
+        )
+        return Answer(
+            result.assignment,
+            result.is_optimal,
+            result.tie_rule,
+            result.termination is Termination.TIME_LIMIT,
+            result.ticks,
+        )
 
     return solve
 

@@ -10,6 +10,7 @@ and the best prices are the duals of the program with one column for each worker
 import numpy as np
 
 from bfio.step.exact.cover import Columns, cover_workers, raise_bounds, worker_values
+from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.master import Pool, empty_basis, improve_basis, start_basis
 from bfio.step.exact.subsets import (
@@ -32,6 +33,8 @@ _ROUNDS = 60
 _PIVOTS = 2000
 #: Requests looked at for the best subset of a worker, or for a first list of near-best ones.
 _SCANS = 20_000
+#: Operations of a hundred cells of a table.
+_CELL = 15
 #: Most near-best subsets of one worker in it; if few workers have more, theirs are listed as well.
 _LISTED = 300
 _FEW_MISSING = 3
@@ -48,10 +51,13 @@ class PricedSubsets:
         Shape (N,), ascending.
     most : int
         Largest cardinality.
+    effort : Effort
+        Counts the work.
     """
 
-    def __init__(self, sizes: IntArray, most: int) -> None:
+    def __init__(self, sizes: IntArray, most: int, effort: Effort) -> None:
         self.sizes = sizes
+        self._effort = effort
         self._most = most
         self._buffer: Table = np.empty((most + 1, 0), dtype=np.int32)
         self.cells = 0
@@ -67,7 +73,9 @@ class PricedSubsets:
         order = np.lexsort((self.sizes, -values))[: self._most]
         top_sum = self._cumulated(self.sizes[order])
         reach = self._reach(top_sum, capacity, margins, spread)
-        self.cells += int(reach.sum()) * len(self.sizes)
+        cells = int(reach.sum()) * len(self.sizes)
+        self.cells += cells
+        self._effort.spend(CALL + _CELL * cells // 100)
         if self._most * int(np.abs(values).max(initial=0)) < SMALL_VALUE:
             self._fill(values.astype(np.int32), reach)
         else:
@@ -87,7 +95,9 @@ class PricedSubsets:
     ) -> tuple[IntArray, bool]:
         """Return the subsets of value >= ``threshold``, and whether these are all."""
         subsets = np.empty((most, count), dtype=np.int64)
-        number, complete = collect_subsets(self.requests, count, limit, threshold, scans, subsets)
+        number, complete = collect_subsets(
+            self.requests, count, limit, threshold, scans, subsets, self._effort.spent
+        )
         return subsets[:number], complete
 
     def _cumulated(self, values: IntArray) -> IntArray:
@@ -117,15 +127,18 @@ class ColumnGeneration:
         Data.
     largest_margin : int
         Of any worker under any peak of interest; larger requests fit nowhere.
+    effort : Effort
+        Limits; whatever they cut short, bounds are valid.
     """
 
-    def __init__(self, core: FillProblem, largest_margin: int) -> None:
+    def __init__(self, core: FillProblem, largest_margin: int, effort: Effort) -> None:
+        self._effort = effort
         self._core = core
         self._num_workers = len(core.base)
         self.num_fitting = int(np.searchsorted(core.sizes, largest_margin, side="right"))
         sizes = core.sizes[: self.num_fitting]
         self._most = int(core.capacity.max())
-        self.subsets = PricedSubsets(sizes, self._most)
+        self.subsets = PricedSubsets(sizes, self._most, effort)
         # Requests of one size are interchangeable: one row and one price serve them all.
         _, kind, available = np.unique(sizes, return_inverse=True, return_counts=True)
         self._kind: IntArray = kind
@@ -183,7 +196,9 @@ class ColumnGeneration:
         if least <= enough:
             return least, behind
         for _ in range(_ROUNDS):
-            improve_basis(self._num_workers, self._used_pool, _PIVOTS, self._basis)
+            if self._effort.is_over:
+                break
+            self._improve_basis()
             added = False
             # Averaged with the best so far, prices jump less; if that adds nothing, the duals do.
             for prices in ((self.prices + behind) // 2, self.prices):
@@ -194,6 +209,11 @@ class ColumnGeneration:
             if least <= enough or not added:
                 break
         return least, behind
+
+    def _improve_basis(self) -> None:
+        pivots = improve_basis(self._num_workers, self._used_pool, _PIVOTS, self._basis)
+        rows = len(self._basis.column)
+        self._effort.spend((pivots + 1) * (rows * rows // 2 + self._count * (self._most + 2)))
 
     def _first_prices(self) -> IntArray:
         """Return prices that make all requests alike that are larger than the last admitted.
@@ -298,6 +318,7 @@ class ColumnGeneration:
             PRICE_SCALE * needed,
             _COVER_WORK // (len(columns.worker) + 100),
             owner[: self.num_fitting],
+            self._effort.spent,
         )
         return (owner if met else None), exhausted
 
@@ -341,7 +362,9 @@ class ColumnGeneration:
     def _add_best(self, margins: IntArray, values: IntArray) -> bool:
         """Add each worker's best subset if it improves the program; return whether any does."""
         capacity = self._core.capacity
-        subsets = best_subsets(self.subsets.requests, capacity, margins, values, _SCANS)
+        subsets = best_subsets(
+            self.subsets.requests, capacity, margins, values, _SCANS, self._effort.spent
+        )
         inside = subsets >= 0
         rows = np.where(inside, subsets, 0)
         worth = np.where(inside, self.subsets.sizes[rows], 0).sum(axis=1)

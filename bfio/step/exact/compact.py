@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from bfio.step.exact.effort import Effort
 from formulations.step.problem import Objective, StepProblem
+from formulations.work import CP_SAT_SECOND, OPERATIONS
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def solve_compact(
     *,
     lower: int,
     hint: tuple[int | None, ...] | None,
-    time_limit: float | None,
+    effort: Effort,
     first_peak: tuple[int, int] | None = None,
 ) -> CompactResult:
     """Solve an imbalance problem with CP-SAT, one thread.
@@ -57,8 +59,8 @@ def solve_compact(
         Proven lower bound on the scaled objective.
     hint : tuple of (int or None), optional
         An assignment to start from.
-    time_limit : float, optional
-        Wall-clock seconds.
+    effort : Effort
+        Limits, and what has been used.
     first_peak : tuple of int, optional
         Range of the peak at the first look-ahead step that could hold an optimum.
     """
@@ -76,9 +78,18 @@ def solve_compact(
     solver.parameters.random_seed = 0
     # Ctrl-C is for the caller; CP-SAT would leave the process without its handler.
     solver.parameters.catch_sigint_signal = False
-    if time_limit is not None:
-        solver.parameters.max_time_in_seconds = max(time_limit, 0.01)
+    # The clock also ran while the program was written.
+    if (seconds := effort.clock.left_or_none) is not None:
+        solver.parameters.max_time_in_seconds = seconds
+    if (ticks := effort.ticks_left) is not None:
+        solver.parameters.max_deterministic_time = ticks / CP_SAT_SECOND
     status = solver.solve(model)
+    used = round(solver.response_proto.deterministic_time * CP_SAT_SECOND)
+    effort.spend(used * OPERATIONS)
+    if status in (cp_model.UNKNOWN, cp_model.FEASIBLE):
+        late = ticks is None or effort.clock.is_over
+        effort.stopped_by_time |= late
+        effort.stopped_by_work |= not late
     found = None
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         found = program.assignment(solver)

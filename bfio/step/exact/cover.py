@@ -12,6 +12,8 @@ from bfio.step.exact.subsets import PricedTable, largest_value
 from bfio.step.exact.sums import UNREACHABLE
 from formulations.arrays import BoolArray, IntArray
 
+#: Operations of one column looked at per node.
+_LOOK = 5
 #: Lower bound of a peak under which the slots cannot be filled.
 IMPOSSIBLE = 1 << 60
 
@@ -169,11 +171,13 @@ def cover_workers(
     needed: int,
     nodes: int,
     owner: IntArray,
+    spent: IntArray,
 ) -> tuple[bool, bool]:
     """Pick disjoint columns, one for each worker, so that all requests total ``needed``.
 
     Depth first; the worker, or the request too dear to stay unused, with the fewest columns left
-    is served next. One loop over the depth, because compiled recursion is not kept on disk.
+    is served next. Long because it is one loop over the depth: compiled recursion is not kept on
+    disk.
 
     Parameters
     ----------
@@ -189,6 +193,8 @@ def cover_workers(
         Most columns to pick.
     owner : IntArray
         Shape (N,), -1: filled with the worker of each request.
+    spent : IntArray
+        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
 
     Returns
     -------
@@ -227,6 +233,7 @@ def cover_workers(
         nodes -= 1
         if nodes < 0:
             return False, False
+        spent[0] += _LOOK * (count[depth] + len(owner))
         j = alive[depth, k]
         picked[depth] = j
         _give(columns, j, columns.worker[j], is_open, owner)

@@ -1,11 +1,11 @@
 """Dive into the linear program over subsets: settle its clearest columns, price the rest anew."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from bfio.step.exact.columns import ColumnGeneration
+from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem
 from formulations.arrays import IntArray
 
@@ -14,7 +14,7 @@ def dive(
     core: FillProblem,
     peak: int,
     needed: int,
-    expired: Callable[[], bool],
+    effort: Effort,
 ) -> IntArray | None:
     """Look for a placement under ``peak`` whose total is at least ``needed``.
 
@@ -24,8 +24,8 @@ def dive(
         Data; workers that are not yet settled.
     peak, needed : int
         See above [tokens].
-    expired : callable
-        Whether time is up.
+    effort : Effort
+        Limits.
 
     Returns
     -------
@@ -33,7 +33,7 @@ def dive(
         The owner of each size; None if none was found.
     """
     margin = int(peak - core.base.min())
-    generation = ColumnGeneration(core, margin)
+    generation = ColumnGeneration(core, margin, effort)
     # What is settled may leave only requests that fit nowhere.
     if generation.num_fitting < int(core.capacity.sum()):
         return None
@@ -47,13 +47,13 @@ def dive(
     owner = generation.clearest()
     settled = np.zeros(len(core.base), dtype=np.bool_)
     settled[owner[owner >= 0]] = True
-    if not settled.any() or settled.all() or expired():
+    if not settled.any() or settled.all() or effort.is_over:
         return None
     free = owner < 0
     rest = replace(
         core, base=core.base[~settled], capacity=core.capacity[~settled], sizes=core.sizes[free]
     )
-    below = dive(rest, peak, needed - int(core.sizes[~free].sum()), expired)
+    below = dive(rest, peak, needed - int(core.sizes[~free].sum()), effort)
     if below is None:
         return None
     left = np.flatnonzero(~settled)

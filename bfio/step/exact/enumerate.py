@@ -7,6 +7,9 @@ from bfio.common.kernels import entry_point, in_place
 from bfio.step.exact.open_workers import OpenWorkers
 from formulations.arrays import IntArray
 
+#: Operations of one node.
+NODE = 200
+
 
 @in_place
 def _bound_below(

@@ -9,7 +9,8 @@ import numpy as np
 from bfio.step.exact.columns import PRICE_SCALE, ColumnGeneration
 from bfio.step.exact.cover import IMPOSSIBLE
 from bfio.step.exact.dive import dive
-from bfio.step.exact.enumerate import enumerate_placements
+from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.enumerate import NODE, enumerate_placements
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.peaks import peak_bounds
 from bfio.step.exact.phases import Phase
@@ -24,6 +25,9 @@ from formulations.step.certificate import Certificate
 _MAX_PEAKS = 1 << 18
 _MAX_CELLS = 1 << 24
 _MAX_PRICED_CELLS = 1 << 27
+#: Operations of a word of reachable sums, and of a request or slot under one peak.
+_SUM = 1
+_PEAK = 2
 #: Start of every pseudo-random sequence: the same problem is always searched alike.
 _SEED = 88172645463325252
 #: Peaks tried per round of placements, and re-placements under each (for 128 requests).
@@ -51,18 +55,16 @@ class FillSearch:
     ----------
     core : FillProblem
         Data; at least one request is admitted.
-    deadline : float, optional
-        Of `time.perf_counter`.
+    effort : Effort
+        Limits, and what has been used.
     skip : collection of Phase, optional
         Phases to do without.
     """
 
-    def __init__(
-        self, core: FillProblem, deadline: float | None, skip: Collection[Phase] = ()
-    ) -> None:
+    def __init__(self, core: FillProblem, effort: Effort, skip: Collection[Phase] = ()) -> None:
         self._core = core
         self._skip = skip
-        self._deadline = deadline
+        self._effort = effort
         self._best = IMPOSSIBLE
         self._owner: IntArray = np.full(len(core.sizes), -1, dtype=np.int64)
         self._lower = 0
@@ -81,7 +83,8 @@ class FillSearch:
             self._accept(self._core.owner_of(start))
         self._fill()
         small = len(self._core.sizes) <= _MAX_ENUMERATED
-        if self._open and small and node_limit > 0 and Phase.ENUMERATION not in self._skip:
+        tried = small and node_limit > 0 and Phase.ENUMERATION not in self._skip
+        if self._open and tried and not self._effort.is_over:
             self._enumerate(node_limit)
         return self._result()
 
@@ -89,17 +92,10 @@ class FillSearch:
     def _open(self) -> bool:
         return self._best > self._lower
 
-    @property
-    def _remaining(self) -> float | None:
-        return None if self._deadline is None else self._deadline - time.perf_counter()
-
-    @property
-    def _out_of_time(self) -> bool:
-        return self._remaining is not None and self._remaining <= 0
-
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:
         began = time.perf_counter()
+        self._effort.spend(CALL)
         yield
         self._seconds[name] += time.perf_counter() - began
 
@@ -124,9 +120,9 @@ class FillSearch:
         if Phase.FIRST_SWAPS not in self._skip:
             with self._phase("search"):
                 self._swap_first()
-        if self._open and not self._out_of_time and Phase.PRICES not in self._skip:
+        if self._open and not self._effort.is_over and Phase.PRICES not in self._skip:
             self._close_peaks()
-        if self._open and not self._out_of_time and Phase.REPLACEMENTS not in self._skip:
+        if self._open and not self._effort.is_over and Phase.REPLACEMENTS not in self._skip:
             self._improve(_PLACEMENT_ROUNDS)
 
     def _place_first(self) -> None:
@@ -164,6 +160,7 @@ class FillSearch:
             rounds,
             owner,
             self._state,
+            self._effort.spent,
         )
 
     def _bound_peaks(self) -> None:
@@ -171,12 +168,15 @@ class FillSearch:
         last = core.last_open_peak(self._best)
         cardinalities, rows = np.unique(core.capacity, return_inverse=True)
         limit = self._largest_margin(last)
+        cells = (limit + 1) * int(cardinalities[-1]) * len(core.sizes) // 64
+        of_peaks = (last - self._first + 1) * (len(core.sizes) + int(core.capacity.sum()))
         if last - self._first >= _MAX_PEAKS or (limit + 1) * (cardinalities[-1] + 1) > _MAX_CELLS:
             return
         if Phase.SUMS in self._skip:
             peaks = range(self._first, last + 1)
             self._bounds = np.array([core.closed_form(peak) for peak in peaks])
             return
+        self._effort.spend(_SUM * (cells + limit) + _PEAK * of_peaks)
         self._bounds = peak_bounds(
             self._first,
             last - self._first + 1,
@@ -216,11 +216,14 @@ class FillSearch:
         margins = peak - core.base
         owner = np.empty_like(self._owner)
         for turns, part in rounds:
-            if self._bounds[k] >= self._best or self._out_of_time:
+            if self._bounds[k] >= self._best or self._effort.is_over:
                 return
             spread_largest(margins, core.capacity, core.sizes, owner)
             heat = core.largest_total // (part * int(core.capacity.sum()))
-            if swap_requests(margins, core.sizes, target, heat, turns, owner, self._state) >= 0:
+            found = swap_requests(
+                margins, core.sizes, target, heat, turns, owner, self._state, self._effort.spent
+            )
+            if found >= 0:
                 self._accept(owner)
                 self._raise_lower()
 
@@ -232,7 +235,7 @@ class FillSearch:
         with self._phase("search"):
             for length in rounds:
                 for k in np.argsort(self._bounds, kind="stable")[:_PEAKS_PER_ROUND].tolist():
-                    if self._bounds[k] >= self._best or self._out_of_time:
+                    if self._bounds[k] >= self._best or self._effort.is_over:
                         break
                     peak = self._first + k
                     target = self._core.value(peak, 0) - int(self._bounds[k])
@@ -249,10 +252,10 @@ class FillSearch:
         margin = self._largest_margin(self._first + int(still_open[-1]))
         if margin * (int(self._core.capacity.max()) + 1) * len(self._owner) > _MAX_PRICED_CELLS:
             return
-        generation = ColumnGeneration(self._core, margin)
+        generation = ColumnGeneration(self._core, margin, self._effort)
         priced: dict[int, IntArray] = {}
         searched: set[int] = set()
-        while self._open and not self._out_of_time and generation.subsets.cells < _PRICE_WORK:
+        while self._open and not self._effort.is_over and generation.subsets.cells < _PRICE_WORK:
             weakest = int(self._bounds.argmin())
             if weakest in searched:
                 return
@@ -290,7 +293,7 @@ class FillSearch:
         if Phase.DIVES in self._skip:
             return None
         needed = self._core.value(peak, 0) - target
-        return dive(self._core, peak, needed, lambda: self._out_of_time)
+        return dive(self._core, peak, needed, self._effort)
 
     def _search(self, generation: ColumnGeneration, k: int, prices: IntArray) -> None:
         """Look under one peak for a placement close to its bound, then farther and farther."""
@@ -301,7 +304,7 @@ class FillSearch:
         peak = self._first + k
         lowest = int(self._bounds[k])
         for distance in _DISTANCES:
-            if self._bounds[k] >= self._best or self._out_of_time:
+            if self._bounds[k] >= self._best or self._effort.is_over:
                 return
             target = min(lowest + distance, self._best - 1)
             needed = core.value(peak, 0) - target
@@ -328,6 +331,7 @@ class FillSearch:
                 owner,
             )
         self._nodes = nodes
+        self._effort.spend(nodes * NODE)
         self._accept(owner)
         if exhausted and self._open:
             self._lower = best
@@ -351,7 +355,6 @@ class FillSearch:
             certificate=self._certificate(),
             seconds=Seconds(**self._seconds),
             nodes=self._nodes,
-            stopped_by_time=self._open and self._out_of_time,
         )
 
     def _certificate(self) -> Certificate:

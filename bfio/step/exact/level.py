@@ -1,10 +1,9 @@
 """A first placement for many free slots and more requests: all workers at one level."""
 
-import time
-
 import numpy as np
 
 from bfio.common.words import RandomState
+from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.pack import spread
 from bfio.step.exact.rebalance import exchange_with_waiting
@@ -20,7 +19,7 @@ _REPEATS = 4
 _SEED = 88172645463325252
 
 
-def level(core: FillProblem, deadline: float | None) -> IntArray | None:
+def level(core: FillProblem, effort: Effort) -> IntArray | None:
     """Fill the slots so that all open workers end at the same load, or close to it.
 
     Requests are spread over the workers, and then exchanged with waiting ones.
@@ -29,8 +28,8 @@ def level(core: FillProblem, deadline: float | None) -> IntArray | None:
     ----------
     core : FillProblem
         Data; more requests than slots.
-    deadline : float, optional
-        Of `time.perf_counter`.
+    effort : Effort
+        Limits.
 
     Returns
     -------
@@ -45,11 +44,11 @@ def level(core: FillProblem, deadline: float | None) -> IntArray | None:
     best = begun
     state = np.array([_SEED], dtype=np.uint64)
     for peak in dict.fromkeys((lowest, (lowest + highest) // 2, highest)):
-        best = _exchanged(core, peak, begun, best, lower, deadline, state)
+        best = _exchanged(core, peak, begun, best, lower, effort, state)
     # From the best so far, at its own mean load.
     for _ in range(_REPEATS):
         mean = -(-int(_loads_of(core, best).sum()) // len(loads))
-        best = _exchanged(core, max(core.peak, mean), best, best, lower, deadline, state)
+        best = _exchanged(core, max(core.peak, mean), best, best, lower, effort, state)
     return best
 
 
@@ -59,27 +58,23 @@ def _exchanged(
     begun: IntArray,
     best: IntArray,
     lower: int,
-    deadline: float | None,
+    effort: Effort,
     state: RandomState,
 ) -> IntArray:
     """Exchange from ``begun`` on at one level; return the best placement, ``best`` included."""
     owner = begun.copy()
     loads = _loads_of(core, owner)
     for _ in range(_CALLS):
-        if core.value_of(best) <= lower or _is_over(deadline):
+        if core.value_of(best) <= lower or effort.is_over:
             break
         distance = exchange_with_waiting(
-            peak, core.capacity, core.sizes, owner, loads, 0, _ROUNDS, state
+            peak, core.capacity, core.sizes, owner, loads, 0, _ROUNDS, state, effort.spent
         )
         if core.value_of(owner) < core.value_of(best):
             best = owner.copy()
         if distance == 0:
             break
     return best
-
-
-def _is_over(deadline: float | None) -> bool:
-    return deadline is not None and time.perf_counter() > deadline
 
 
 def _loads_of(core: FillProblem, owner: IntArray) -> IntArray:

@@ -148,6 +148,7 @@ def refill(
     loads: IntArray,
     rounds: int,
     state: RandomState,
+    spent: IntArray,
 ) -> bool:
     """Empty some workers and fill one after another up to the peak, large requests first.
 
@@ -165,6 +166,8 @@ def refill(
         Refills to try.
     state : IntArray
         Of `random_below`.
+    spent : IntArray
+        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
 
     Returns
     -------
@@ -188,6 +191,7 @@ def refill(
             trial[owner == g] = -1
         if count == 0:
             continue
+        spent[0] += count * len(sizes) * bits.shape[1]
         left = _fill_in_turn(workers[:count], margins, capacity, sizes, spare, bits, trial, state)
         if left >= 0 and (trial >= 0).all():
             copy_to(owner, trial)

@@ -17,12 +17,15 @@ import numpy as np
 from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, in_place
 from bfio.step.exact.columns import PRICE_SCALE
+from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.fill import FillProblem
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 #: Most cells of one table (requests x sums), and rounds of column generation times requests^2.
 _MAX_CELLS = 1 << 25
 _ROUND_WORK = 6_000_000
+#: Operations of a pivot per row.
+_PIVOT = 100
 #: Disjoint subsets sought in one round.
 _PER_ROUND = 12
 #: Weight from which on a column of the linear program's solution counts.
@@ -89,10 +92,13 @@ class PackBound:
         Data; every request is admitted.
     last : int
         Largest peak of interest.
+    effort : Effort
+        Counts the work.
     """
 
-    def __init__(self, core: FillProblem, last: int) -> None:
+    def __init__(self, core: FillProblem, last: int, effort: Effort) -> None:
         self._core = core
+        self._effort = effort
         self._sizes = core.sizes
         self._total = int(core.sizes.sum())
         workers = np.stack([core.base, core.capacity], axis=1)
@@ -203,13 +209,20 @@ class PackBound:
 
     def _solve(self) -> FloatArray:
         self._program.run()
+        pivots = int(self._program.getInfo().simplex_iteration_count)
+        rows = len(self._sizes) + len(self._bases)
+        self._effort.spend(CALL + max(0, pivots) * _PIVOT * rows)
         return np.array(self._program.getSolution().row_dual)
 
     def _total_under(self, prices: IntArray, peak: int) -> int:
         """Most tokens these prices leave possible under a peak, scaled; fills the table."""
         values = PRICE_SCALE * self._sizes - prices
-        _priced_sums(self._sizes, values, self._limit, self._best, self._taken)
+        self._fill(values, self._limit)
         return self._read_total(prices, peak)
+
+    def _fill(self, values: IntArray, limit: int) -> None:
+        self._effort.spend(CALL + len(self._sizes) * len(self._best) * (limit + 1))
+        _priced_sums(self._sizes, values, limit, self._best, self._taken)
 
     def _read_total(self, prices: IntArray, peak: int) -> int:
         margins = np.minimum(peak - self._bases, self._limit)
@@ -239,7 +252,7 @@ class PackBound:
             margin = min(peak - base, self._limit)
             left = values.copy()
             for _ in range(max(1, _PER_ROUND // len(self._bases))):
-                _priced_sums(self._sizes, left, margin, self._best, self._taken)
+                self._fill(left, margin)
                 _subset_behind(self._sizes, self._taken, row, margin, members)
                 subset = np.flatnonzero(members)
                 cost = duals[kind] + float(duals[len(self._bases) + subset].sum())

@@ -6,7 +6,8 @@ from collections.abc import Collection
 import numpy as np
 
 from bfio.step.exact.columns import PRICE_SCALE
-from bfio.step.exact.enumerate import enumerate_placements
+from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.enumerate import NODE, enumerate_placements
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.pack import refill, spread
 from bfio.step.exact.pack_bound import PackBound
@@ -25,7 +26,7 @@ _FIRST_TURNS = 16
 _TURNS = 300
 #: Most table cells for refilling (requests x sums).
 _MAX_CELLS = 1 << 24
-#: Share of the time left that raising the bound may take.
+#: Share of what the limits leave that raising the bound may take.
 _BOUND_SHARE = 0.6
 #: Requests up to which the enumeration is worth a try.
 _MAX_ENUMERATED = 32
@@ -42,12 +43,13 @@ def prepare_packing(core: FillProblem) -> None:
     owner = np.empty_like(core.sizes)
     state = np.ones(1, dtype=np.uint64)
     loads = spread(core.base, core.capacity, core.sizes, owner)
-    pricing = PackBound(core, int(loads.max()) + 1)
+    effort = Effort()
+    pricing = PackBound(core, int(loads.max()) + 1, effort)
     pricing.prepare()
     pricing.raise_peak(core.peak, int(loads.max()) + 1, lambda: False)
-    refill(0, core.base, core.capacity, core.sizes, owner, loads, 1, state)
-    rebalance(0, core.capacity, core.sizes, owner, loads, 1, state)
-    exchange_with_waiting(0, core.capacity, core.sizes, owner, loads, 0, 1, state)
+    refill(0, core.base, core.capacity, core.sizes, owner, loads, 1, state, effort.spent)
+    rebalance(0, core.capacity, core.sizes, owner, loads, 1, state, effort.spent)
+    exchange_with_waiting(0, core.capacity, core.sizes, owner, loads, 0, 1, state, effort.spent)
 
 
 class PackSearch:
@@ -57,18 +59,16 @@ class PackSearch:
     ----------
     core : FillProblem
         Data; at least one request is admitted, and all are.
-    deadline : float, optional
-        Of `time.perf_counter`.
+    effort : Effort
+        Limits, and what has been used.
     skip : collection of Phase, optional
         Phases to do without.
     """
 
-    def __init__(
-        self, core: FillProblem, deadline: float | None, skip: Collection[Phase] = ()
-    ) -> None:
+    def __init__(self, core: FillProblem, effort: Effort, skip: Collection[Phase] = ()) -> None:
         self._core = core
         self._skip = skip
-        self._deadline = deadline
+        self._effort = effort
         self._total = int(core.sizes.sum())
         self._owner: IntArray = np.full(len(core.sizes), -1, dtype=np.int64)
         self._peak = 1 << 60
@@ -83,21 +83,24 @@ class PackSearch:
     def run(self, start: tuple[int | None, ...] | None, node_limit: int) -> ExactResult:
         """Close the problem as far as limits allow; see `bfio.step.exact.solve.solve_exact`."""
         began = time.perf_counter()
+        self._effort.spend(CALL)
         core = self._core
         self._lower = core.least_peak_for_all()
-        self._loads = spread(core.base, core.capacity, core.sizes, self._current)
-        self._accept(self._current)
+        # What is given first stays unless something beats it: so ties are broken.
         if start is not None:
             self._accept(core.owner_of(start))
+        self._loads = spread(core.base, core.capacity, core.sizes, self._current)
+        self._accept(self._current)
         bound_seconds = 0.0
         self._rebalance(_FIRST_TURNS)
-        if self._open and not self._out_of_time and Phase.PACKING_PRICES not in self._skip:
+        if self._open and not self._effort.is_over and Phase.PACKING_PRICES not in self._skip:
             before = time.perf_counter()
             self._raise_bound()
             bound_seconds = time.perf_counter() - before
         self._rebalance(_TURNS)
         small = len(core.sizes) <= _MAX_ENUMERATED
-        if self._open and small and node_limit > 0 and Phase.ENUMERATION not in self._skip:
+        tried = small and node_limit > 0 and Phase.ENUMERATION not in self._skip
+        if self._open and tried and not self._effort.is_over:
             self._enumerate(node_limit)
         seconds = time.perf_counter() - began
         return self._result(Seconds(bound=bound_seconds, search=seconds - bound_seconds))
@@ -109,10 +112,6 @@ class PackSearch:
     @property
     def _open(self) -> bool:
         return self._peak > self._lower
-
-    @property
-    def _out_of_time(self) -> bool:
-        return self._deadline is not None and time.perf_counter() >= self._deadline
 
     def _accept(self, owner: IntArray) -> None:
         """Keep a placement that beats the one in hand."""
@@ -130,7 +129,7 @@ class PackSearch:
             and len(core.sizes) * (self._peak - int(core.base.min())) <= _MAX_CELLS
         )
         for turn in range(turns):
-            if not self._open or self._out_of_time:
+            if not self._open or self._effort.is_over:
                 return
             target = self._lower if turn % 4 < 3 else (self._lower + self._peak - 1) // 2
             met = rebalances and rebalance(
@@ -141,6 +140,7 @@ class PackSearch:
                 self._loads,
                 _ROUNDS,
                 self._state,
+                self._effort.spent,
             )
             if not met and refills:
                 refill(
@@ -152,26 +152,21 @@ class PackSearch:
                     self._loads,
                     _REFILLS,
                     self._state,
+                    self._effort.spent,
                 )
             self._accept(self._current)
             self._seen.append(self._current.copy())
 
     def _raise_bound(self) -> None:
         """Exclude peaks by prices."""
-        pricing = PackBound(self._core, self._peak)
+        pricing = PackBound(self._core, self._peak, self._effort)
         if not pricing.is_small:
             return
         pricing.prepare()
         pricing.add_placement(self._lower, self._owner)
         for owner in self._seen:
             pricing.add_placement(self._lower, owner)
-        until = None
-        if self._deadline is not None:
-            now = time.perf_counter()
-            until = now + _BOUND_SHARE * (self._deadline - now)
-        raised = pricing.raise_peak(
-            self._lower, self._peak, lambda: until is not None and time.perf_counter() > until
-        )
+        raised = pricing.raise_peak(self._lower, self._peak, self._effort.part(_BOUND_SHARE))
         if self._open and Phase.RESTART not in self._skip:
             self._restart(pricing.clearest())
         if raised > self._lower:
@@ -203,6 +198,7 @@ class PackSearch:
             node_limit,
             owner,
         )
+        self._effort.spend(self._nodes * NODE)
         self._accept(owner)
         if exhausted and self._open:
             self._lower = self._peak
@@ -219,7 +215,6 @@ class PackSearch:
             certificate=self._certificate(bound),
             seconds=seconds,
             nodes=self._nodes,
-            stopped_by_time=self._open and self._out_of_time,
         )
 
     def _certificate(self, bound: int) -> Certificate:

@@ -9,6 +9,10 @@ from formulations.arrays import IntArray
 
 #: Tokens of admission that a token above a margin outweighs while placements are improved.
 _OVERFLOW_PENALTY = 3
+#: Operations of a re-placement for each request that it looks at: all of them if workers have
+#: three slots or more, a few otherwise.
+_REPLACEMENT = 128
+_FEW = 8
 #: Below every worth.
 _WORTHLESS = -(1 << 60)
 #: Random beginnings of a subset before its last pair is chosen best.
@@ -294,12 +298,13 @@ def place_under_peak(
     rounds: int,
     owner: IntArray,
     state: RandomState,
+    spent: IntArray,
 ) -> int:
     """Fill all slots within the margins, aiming at a total of ``target``.
 
     Workers are filled in ``order``; then two to four of them, one with room left, are emptied and
     refilled in random order, and the change is kept unless the total falls by more than a
-    tolerance that shrinks to nothing.
+    tolerance that shrinks to nothing. Long because the loop keeps its state in local arrays.
 
     Parameters
     ----------
@@ -317,6 +322,8 @@ def place_under_peak(
         Shape (N,), filled with the best placement: worker of each size or -1.
     state : IntArray
         Of `random_below`, shape (1,), uint64.
+    spent : IntArray
+        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
 
     Returns
     -------
@@ -328,6 +335,7 @@ def place_under_peak(
     reached = np.zeros(W, np.int64)
     current = np.full(len(sizes), -1, np.int64)
     has_prices = prices.max() > 0
+    looked = len(sizes) if capacity.max() > 2 else _FEW
     score = _place(
         order, margins, capacity, sizes, prices, has_prices, current, reached, buffers, state
     )
@@ -353,6 +361,7 @@ def place_under_peak(
             away += abs(margins[g] - reached[g])
         if away == 0:
             continue
+        spent[0] += _REPLACEMENT * looked
         _empty(chosen, current)
         priced = has_prices and random_below(state, 2) == 0
         after = _place(

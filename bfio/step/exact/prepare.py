@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 
 from bfio.common.kernel_groups import ensure_compiled
+from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
 from formulations.step.problem import StepProblem
 
@@ -32,8 +33,8 @@ def prepare() -> float:
 
     ensure_compiled("exact")
     began = time.perf_counter()
-    FillSearch(_core(_STEPS[0], 1), None).run(None, node_limit=100)
-    PackSearch(_core(_STEPS[1], 1), None).run(None, node_limit=100)
+    FillSearch(_core(_STEPS[0], 1), Effort()).run(None, node_limit=100)
+    PackSearch(_core(_STEPS[1], 1), Effort()).run(None, node_limit=100)
     for factor in (1, _LARGE):
         _prepare_columns(_core(_STEPS[0], factor))
     prepare_packing(_core(_STEPS[1], 1))
@@ -52,9 +53,10 @@ def _prepare_columns(core: FillProblem) -> None:
     from bfio.step.exact.columns import ColumnGeneration
     from bfio.step.exact.swap import spread_largest, swap_requests
 
+    effort = Effort()
     margin = int(core.sizes[-3:].sum()) - 1
     peak = int(core.base.min()) + margin
-    generation = ColumnGeneration(core, margin)
+    generation = ColumnGeneration(core, margin, effort)
     generation.start(peak, np.full(len(core.sizes), -1))
     total, prices = generation.bound_total(peak, 0)
     generation.raise_bounds(peak - 1, prices, np.zeros(2, dtype=np.int64), 1 << 60)
@@ -62,4 +64,4 @@ def _prepare_columns(core: FillProblem) -> None:
     generation.search(peak, prices, total)
     owner = np.empty_like(core.sizes)
     spread_largest(peak - core.base, core.capacity, core.sizes, owner)
-    swap_requests(peak - core.base, core.sizes, total + 1, 1, 1, owner, state)
+    swap_requests(peak - core.base, core.sizes, total + 1, 1, 1, owner, state, effort.spent)

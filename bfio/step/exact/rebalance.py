@@ -20,6 +20,9 @@ _MOST_ITEMS = 20
 _MOST_WORKERS = 4
 #: Subsets of the right sum looked at for the right number of requests.
 _MOST_SCANS = 4000
+#: Operations of drawing a group, and of one of the sums behind a subset.
+_GROUP = 2_000
+_SUM = 20
 #: First subsets tried before the next worker's is sought, when three or more share their requests.
 _FIRST_SUBSETS = 6
 
@@ -147,6 +150,7 @@ def _share(
     begin: IntArray,
     buffers: IntArray,
     state: RandomState,
+    spent: IntArray,
 ) -> bool:
     """Order ``items`` so that each worker's own follow those of the next; fill ``begin``.
 
@@ -158,6 +162,7 @@ def _share(
         others -= slots[m]
         least = max(0, count - others)
         most = min(count, slots[m])
+        spent[0] += _SUM << (count // 2)
         subset = find_split(
             items[:count], sizes, room[m] - budget, room[m], least, most, buffers, state
         )
@@ -182,6 +187,7 @@ def _regroup(
     budgets: IntArray,
     buffers: IntArray,
     state: RandomState,
+    spent: IntArray,
 ) -> bool:
     """Split requests of a group anew within the first budget that allows it."""
     K = len(group)
@@ -201,7 +207,9 @@ def _regroup(
         if budget < 0:
             continue
         for _ in range(_FIRST_SUBSETS if K > 2 else 1):
-            if _share(group, items, count, sizes, room, slots, budget, begin, buffers, state):
+            if _share(
+                group, items, count, sizes, room, slots, budget, begin, buffers, state, spent
+            ):
                 end = count
                 for m in range(K):
                     g = group[m]
@@ -242,6 +250,7 @@ def rebalance(
     loads: IntArray,
     rounds: int,
     state: RandomState,
+    spent: IntArray,
 ) -> bool:
     """Redistribute requests until no load exceeds ``peak``.
 
@@ -257,6 +266,8 @@ def rebalance(
         Groups to try.
     state : IntArray
         Of `random_below`.
+    spent : IntArray
+        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
 
     Returns
     -------
@@ -279,6 +290,7 @@ def rebalance(
         if random_below(state, 4) == 0:
             # Room wanders as well, and adds up.
             first = random_below(state, W)
+        spent[0] += _GROUP
         group = groups[: min(W, 2 + random_below(state, _MOST_WORKERS - 1))]
         _draw_group(loads, first, group, state)
         holes = 0
@@ -291,7 +303,7 @@ def rebalance(
         budgets[1] = holes
         if random_below(state, 4) == 0:
             budgets[1] += random_below(state, 1 << random_below(state, 5))
-        _regroup(group, peak, free, sizes, owner, loads, budgets, buffers, state)
+        _regroup(group, peak, free, sizes, owner, loads, budgets, buffers, state, spent)
     return _pick_above(loads, peak, state) < 0
 
 
@@ -316,6 +328,7 @@ def exchange_with_waiting(
     waste: int,
     rounds: int,
     state: RandomState,
+    spent: IntArray,
 ) -> int:
     """Split requests of one or two workers and waiting ones anew, to fill workers up to ``peak``.
 
@@ -335,6 +348,8 @@ def exchange_with_waiting(
         Groups to try.
     state : IntArray
         Of `random_below`.
+    spent : IntArray
+        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
 
     Returns
     -------
@@ -357,6 +372,7 @@ def exchange_with_waiting(
         first = random_below(state, W)
         if all_loads[first] == peak:
             continue
+        spent[0] += _GROUP
         size = min(W + 1, 2 + random_below(state, 2))
         group = groups[:size]
         _draw_group(all_loads[:W], first, group[: size - 1], state)
@@ -368,7 +384,7 @@ def exchange_with_waiting(
         budgets[1] = before // 4
         # Two workers may also trade room, and none gained.
         budgets[2] = before - (1 if size == 2 else 0)
-        _regroup(group, peak, free, sizes, all_owner, all_loads, budgets, buffers, state)
+        _regroup(group, peak, free, sizes, all_owner, all_loads, budgets, buffers, state, spent)
         for g in group[: size - 1]:
             before -= abs(peak - all_loads[g])
         distance -= before

@@ -57,8 +57,13 @@ class ExactResult:
         Nodes of the search tree.
     tie_rule : TieRule
         Which of several optima this is.
-    stopped_by_time, infeasible : bool
-        Why there may be no proof, or no assignment.
+    stopped_by_time, stopped_by_work : bool
+        Whether the clock, or the work limit, has ended a phase, proof or not; where the clock has,
+        the assignment may depend on the machine.
+    infeasible : bool
+        Whether there is no assignment.
+    ticks : int
+        Ticks used (`formulations.work`).
     """
 
     method: str
@@ -70,7 +75,9 @@ class ExactResult:
     nodes: int = 0
     tie_rule: TieRule = TieRule.BACKEND
     stopped_by_time: bool = False
+    stopped_by_work: bool = False
     infeasible: bool = False
+    ticks: int = 0
 
     @property
     def proven(self) -> bool:
@@ -92,8 +99,11 @@ class ExactResult:
             compile_seconds=self.seconds.compile,
             tie_rule=self.tie_rule,
             scale=problem.scale,
-            solver=own_solver(proof=self.method, nodes=self.nodes),
+            solver=own_solver(
+                proof=self.method, nodes=self.nodes, stopped_by_time=self.stopped_by_time
+            ),
             proof=self._proof(),
+            ticks=self.ticks,
         )
 
     def _proof(self) -> str | None:
@@ -110,4 +120,6 @@ class ExactResult:
             return Termination.INFEASIBLE
         if self.stopped_by_time:
             return Termination.TIME_LIMIT
+        if self.stopped_by_work:
+            return Termination.WORK_LIMIT
         return Termination.FAILED if self.assignment is None else Termination.FEASIBLE

@@ -1,9 +1,10 @@
 """Solve a step problem exactly: bound, construct, close; a solver only for what stays open."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
+from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
 from bfio.step.exact.phases import Phase, skipped_phases
 from bfio.step.exact.prepare import prepare
@@ -15,6 +16,7 @@ from formulations.results import BoundKind, Termination, TieRule
 from formulations.step.certificate import Certificate
 from formulations.step.check import violations
 from formulations.step.problem import StepProblem
+from formulations.work import OPERATIONS, checked_work_limit
 
 #: Nodes of the enumeration by default, some tens of milliseconds.
 DEFAULT_NODE_LIMIT = 200_000
@@ -24,6 +26,7 @@ def solve_exact(
     problem: StepProblem,
     *,
     time_limit: TimeLimit = None,
+    work_limit: int | None = None,
     hint: Sequence[int | None] | None = None,
     fallback: str | None = "cp-sat",
     node_limit: int | None = None,
@@ -38,6 +41,8 @@ def solve_exact(
         method first; all others go to the fallback.
     time_limit : float or Deadline, optional
         Wall-clock seconds.
+    work_limit : int, optional
+        Ticks (`formulations.work`).
     hint : sequence of int or None, optional
         A feasible assignment to start from; an infeasible one is ignored.
     fallback : str, optional
@@ -50,8 +55,8 @@ def solve_exact(
     Returns
     -------
     ExactResult
-        Proven unless the time limit strikes or there is no fallback. It is deterministic if no
-        time limit strikes.
+        Proven unless a limit strikes or there is no fallback. Deterministic, also where the work
+        limit strikes, unless it says ``stopped_by_time``.
 
     Raises
     ------
@@ -62,54 +67,77 @@ def solve_exact(
     skipped = skipped_phases(skip)
     clock = Deadline.of(time_limit)
     began = time.perf_counter()
-    start = None if hint is None or violations(problem, hint) else tuple(hint)
+    effort = Effort(clock, checked_work_limit(work_limit))
+    effort.spend(CALL)
     core = reduce_to_fill(problem)
-    if problem.num_admitted == 0 and core is not None:
-        return _settled(problem, began)
+    reduced = time.perf_counter()
+    if core is not None and problem.num_admitted > 0:
+        with clock.stopped():
+            prepare()
+    compile_s = time.perf_counter() - reduced
+    start = None if hint is None or violations(problem, hint) else tuple(hint)
     if core is None:
-        return _delegated(problem, start, clock, fallback)
-    with clock.stopped():
-        prepare()
-    compiled = time.perf_counter()
+        result = _delegated(problem, start, effort, fallback)
+    elif problem.num_admitted == 0:
+        result = _settled(problem)
+    else:
+        nodes = DEFAULT_NODE_LIMIT if node_limit is None else node_limit
+        result = _searched(problem, core, start, effort, fallback, nodes, skipped)
+    spent = result.seconds
+    left = time.perf_counter() - began - compile_s - spent.total
+    return replace(
+        result,
+        # Reading the problem counts as search.
+        seconds=replace(spent, search=spent.search + left, compile=compile_s),
+        ticks=effort.ticks,
+        stopped_by_time=effort.stopped_by_time,
+        stopped_by_work=effort.stopped_by_work,
+    )
+
+
+def _searched(
+    problem: StepProblem,
+    core: FillProblem,
+    start: tuple[int | None, ...] | None,
+    effort: Effort,
+    fallback: str | None,
+    nodes: int,
+    skipped: Collection[Phase],
+) -> ExactResult:
+    """Solve a problem with a one-dimensional core; the fallback closes what stays open."""
     from bfio.step.exact.fill_search import FillSearch
     from bfio.step.exact.pack_search import PackSearch
 
-    nodes = DEFAULT_NODE_LIMIT if node_limit is None else node_limit
-    deadline = None if clock.left_or_none is None else clock.at
     search: PackSearch | FillSearch
     if core.admits_all:
-        search = PackSearch(core, deadline, skipped)
+        search = PackSearch(core, effort, skipped)
     else:
-        search = FillSearch(core, deadline, skipped)
+        search = FillSearch(core, effort, skipped)
         if Phase.LEVEL not in skipped:
-            start = _levelled(problem, core, start, deadline)
-    levelled = time.perf_counter() - compiled
+            start = _levelled(problem, core, start, effort)
     result = search.run(start, nodes)
-    seconds = replace(result.seconds, search=result.seconds.search + levelled)
-    result = replace(result, seconds=seconds)
-    result = replace(result, seconds=replace(result.seconds, compile=compiled - began))
-    if result.proven or result.stopped_by_time or fallback is None:
+    if result.proven or fallback is None or effort.is_over:
         return result
-    clock.found(lambda: replace(result, stopped_by_time=True).to_step_result(problem))
+    effort.clock.found(lambda: replace(result, stopped_by_time=True).to_step_result(problem))
     if fallback != "cp-sat":
-        return _merged(result, _delegated(problem, result.assignment, clock, fallback))
-    with clock.stopped():
+        return _merged(result, _delegated(problem, result.assignment, effort, fallback))
+    with effort.clock.stopped():
         backend("cp-sat").load()
     # The peaks of the core are those of its first step that counts.
     peaks = search.open_peaks() if problem.weights[0] > 0 else None
-    return _merged(result, _compact(problem, result, clock.left_or_none, peaks))
+    return _merged(result, _compact(problem, result, effort, peaks))
 
 
 def _levelled(
     problem: StepProblem,
     core: FillProblem,
     start: tuple[int | None, ...] | None,
-    deadline: float | None,
+    effort: Effort,
 ) -> tuple[int | None, ...] | None:
     """Start with all workers at one level where that beats what was given."""
     from bfio.step.exact.level import level
 
-    owner = level(core, deadline)
+    owner = level(core, effort)
     if owner is None:
         return start
     found = core.assignment(owner)
@@ -123,7 +151,7 @@ def _check_limits(node_limit: int | None) -> None:
         raise InputError("node_limit", f"{node_limit}", "give a number >= 0")
 
 
-def _settled(problem: StepProblem, began: float) -> ExactResult:
+def _settled(problem: StepProblem) -> ExactResult:
     """Answer a step that admits nobody."""
     assignment = (None,) * problem.num_requests
     value = problem.objective_value(assignment)
@@ -133,7 +161,6 @@ def _settled(problem: StepProblem, began: float) -> ExactResult:
         objective=value,
         bound=value,
         certificate=Certificate("sums", value),
-        seconds=Seconds(bound=time.perf_counter() - began),
         tie_rule=TieRule.LEXICOGRAPHIC,
     )
 
@@ -148,7 +175,8 @@ def _merged(own: ExactResult, other: ExactResult) -> ExactResult:
     assert own.bound is not None
     seconds = replace(own.seconds, fallback=other.seconds.fallback)
     bound = max(own.bound, min(own.objective, own.bound if other.bound is None else other.bound))
-    if other.objective is None or other.objective > own.objective:
+    # Of equal ones ours stays, whichever the fallback met first.
+    if other.objective is None or other.objective >= own.objective:
         other = replace(other, assignment=own.assignment, objective=own.objective)
     # A bound that the fallback has not raised is still ours to certify.
     certificate = own.certificate if bound == own.bound else None
@@ -158,7 +186,7 @@ def _merged(own: ExactResult, other: ExactResult) -> ExactResult:
 def _compact(
     problem: StepProblem,
     start: ExactResult,
-    time_limit: float | None,
+    effort: Effort,
     first_peak: tuple[int, int] | None,
 ) -> ExactResult:
     """Close a problem with CP-SAT, the best assignment and bound so far in hand."""
@@ -169,7 +197,7 @@ def _compact(
         problem,
         lower=start.bound or 0,
         hint=start.assignment,
-        time_limit=time_limit,
+        effort=effort,
         first_peak=first_peak,
     )
     value = None if found.assignment is None else problem.objective_value(found.assignment)
@@ -181,14 +209,13 @@ def _compact(
         objective=value,
         bound=proven if found.finished else found.bound,
         seconds=Seconds(fallback=time.perf_counter() - began),
-        stopped_by_time=not found.finished,
     )
 
 
 def _delegated(
     problem: StepProblem,
     start: tuple[int | None, ...] | None,
-    clock: Deadline,
+    effort: Effort,
     fallback: str | None,
 ) -> ExactResult:
     """Hand a problem without a one-dimensional core to the fallback."""
@@ -201,17 +228,26 @@ def _delegated(
     if own.proven or fallback is None:
         return own
     if fallback == "cp-sat" and is_compact(problem) and problem.num_admitted > 0:
-        with clock.stopped():
+        with effort.clock.stopped():
             backend("cp-sat").load()
-        closed = _compact(problem, own, clock.left_or_none, None)
+        closed = _compact(problem, own, effort, None)
         return closed if start is None else _merged(own, closed)
     began = time.perf_counter()
     ours = replace(own, stopped_by_time=True).to_step_result(problem)
     # Until the fallback has something better, ours is what is known.
-    watched = clock.mapped(
+    watched = effort.clock.mapped(
         lambda found: ours if found.objective is None else replace(found, method="exact")
     )
-    found = solve(problem, backend=fallback, time_limit=watched, hint=start)
+    found = solve(
+        problem,
+        backend=fallback,
+        time_limit=watched,
+        work_limit=effort.ticks_left,
+        hint=start,
+    )
+    effort.spend((found.ticks or 0) * OPERATIONS)
+    effort.stopped_by_time |= found.termination is Termination.TIME_LIMIT
+    effort.stopped_by_work |= found.termination is Termination.WORK_LIMIT
     return ExactResult(
         method=found.method,
         assignment=found.assignment,
@@ -219,6 +255,5 @@ def _delegated(
         bound=found.bound if found.bound_kind is BoundKind.INTEGER else own.bound,
         seconds=Seconds(fallback=time.perf_counter() - began),
         tie_rule=found.tie_rule,
-        stopped_by_time=found.termination is Termination.TIME_LIMIT,
         infeasible=found.termination is Termination.INFEASIBLE,
     )

@@ -17,6 +17,8 @@ from formulations.arrays import IntArray
 #: Values by cardinality and sum.
 Table: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 
+#: Operations of one request looked at for a subset.
+_LOOK = 20
 #: Sums of 32 bits are twice as fast; they are used while no value reaches this.
 SMALL_VALUE = 1 << 29
 
@@ -142,6 +144,7 @@ def collect_subsets(
     threshold: int,
     scans: int,
     found: IntArray,
+    spent: IntArray,
 ) -> tuple[int, bool]:
     """Collect the subsets of ``count`` requests, of sum <= ``limit`` and value >= ``threshold``.
 
@@ -159,6 +162,8 @@ def collect_subsets(
         Most requests to look at.
     found : IntArray
         Shape (K, at least count): filled with positions.
+    spent : IntArray
+        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
 
     Returns
     -------
@@ -180,6 +185,7 @@ def collect_subsets(
         scans -= 1
         if scans < 0:
             return total, False
+        spent[0] += _LOOK
         if i < count - depth - 1:
             depth -= 1
             continue
@@ -207,13 +213,18 @@ def collect_subsets(
 
 @entry_point
 def best_subsets(
-    requests: PricedRequests, capacity: IntArray, margins: IntArray, best: IntArray, scans: int
+    requests: PricedRequests,
+    capacity: IntArray,
+    margins: IntArray,
+    best: IntArray,
+    scans: int,
+    spent: IntArray,
 ) -> IntArray:
     """Find one best subset for each worker.
 
     Parameters
     ----------
-    requests, scans
+    requests, scans, spent
         As in `collect_subsets`.
     capacity, margins, best : IntArray
         Shape (W,): slots, room, and value of a best subset of each worker.
@@ -229,5 +240,6 @@ def best_subsets(
         if margins[g] >= requests.table.top_sum[count]:
             copy_to(subsets[g], requests.order[:count])
         else:
-            collect_subsets(requests, count, margins[g], best[g], scans, subsets[g : g + 1])
+            row = subsets[g : g + 1]
+            collect_subsets(requests, count, margins[g], best[g], scans, row, spent)
     return subsets

@@ -22,6 +22,8 @@ _STEP = 1024
 #: Bits of a random number that make one choice; times the most tokens they fit 64 bits.
 _BITS = 20
 _MASK = np.uint64((1 << _BITS) - 1)
+#: Operations of one swap looked at.
+_LOOK = 50
 
 
 @entry_point
@@ -139,6 +141,7 @@ def swap_requests(
     turns: int,
     owner: IntArray,
     state: RandomState,
+    spent: IntArray,
 ) -> int:
     """Swap two requests, admitted or not, at a time; keep the best placement within the margins.
 
@@ -159,6 +162,8 @@ def swap_requests(
         placement found.
     state : IntArray
         Of `bfio.step.exact.place.random_below`, shape (1,), uint64; moves on.
+    spent : IntArray
+        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
 
     Returns
     -------
@@ -184,6 +189,7 @@ def swap_requests(
         if turn % _STEP == 0:
             share = _STEP - _STEP * turn // turns
             ceiling = heat * share // _STEP * share // _STEP
+            spent[0] += _LOOK * min(_STEP, turns - turn)
         x = next_random(x)
         k = _part(x, 0, slots)
         j = _partner(held[k], len(sizes), x)

@@ -107,8 +107,9 @@ def prepare_kernels() -> None:
         compile_kernels()
 
 
+@cache
 def compile_kernels() -> None:
-    """Compile the kernels, or load them from the cache on disk."""
+    """Compile the kernels, or load them from the cache on disk; once per process."""
     from bfio.step.two_stage.kernels.decide import warm_up
 
     ensure_compiled("two-stage")

@@ -71,7 +71,7 @@ def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:
         solves=len(report.rows) + own.asked,
         unproven=unproven + own.unproven,
         violations=run_violations(run, plan.workload, plan.cluster),
-        stopped_by_clock=unproven + own.unproven > 0,
+        stopped_by_clock=own.clocked > 0 or any(row.is_clocked for row in report.rows),
         log="\n".join(map(_line, report.rows)) if want_log else "",
     )
 
@@ -157,6 +157,7 @@ def _observer(given: Arguments, plan: RunPlan) -> GapObserver:
         horizon=given.whole("gap_horizon", 0, maximum=MAX_HORIZON),
         gamma=exact_rational(given.rational("gap_gamma", "1"), "argument gap_gamma"),
         objective=options.objective,
+        work_limit=options.work_limit,
         time_limit=options.time_limit,
         every=given.whole("every", 1, minimum=1),
     )

@@ -69,7 +69,7 @@ def _compute(plans: Mapping[str, RunPlan]) -> RowResult:
             for role, run in runs.items()
             for rule, amount in run_violations(run, policy.workload, policy.cluster).items()
         },
-        stopped_by_clock=unproven > 0,
+        stopped_by_clock=any(count.clocked for count in solves),
     )
 
 

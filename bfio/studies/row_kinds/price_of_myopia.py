@@ -103,7 +103,7 @@ def _compute(plan: RunPlan, instance: MyopiaInstance, criteria: Sequence[str]) -
         solves=asked,
         unproven=unproven,
         violations=found,
-        stopped_by_clock=run_solves(run).unproven > 0 or (late and asked > 0),
+        stopped_by_clock=run_solves(run).clocked > 0 or (late and asked > 0),
     )
 
 

@@ -61,7 +61,7 @@ def _compute(plan: RunPlan, want_log: bool) -> RowResult:
         solves=solves.asked,
         unproven=solves.unproven,
         violations=run_violations(run, plan.workload, plan.cluster),
-        stopped_by_clock=solves.unproven > 0,
+        stopped_by_clock=solves.clocked > 0,
         log=json.dumps(dict(run.statistics)) if want_log else "",
     )
 

@@ -25,10 +25,11 @@ TIMINGS = descriptions(
 
 @dataclass(frozen=True)
 class Solves:
-    """Optima a run asked for, and those of them that stayed unproven."""
+    """Optima a run asked for, those that stayed unproven, and those that the clock decided."""
 
     asked: int
     unproven: int
+    clocked: int
 
 
 def run_values(
@@ -93,8 +94,12 @@ def run_timings(run: Run) -> dict[str, float]:
 
 
 def run_solves(run: Run) -> Solves:
-    """Return how many steps of a run were solved, and how many of them stayed unproven."""
+    """Return how many steps of a run were solved, and what limits did to them.
+
+    What a policy leaves unproven counts as the clock's unless it says otherwise.
+    """
     proven, unproven = (run.statistics.get(f"{kind}_steps") for kind in ("proven", "unproven"))
     if not isinstance(proven, int) or not isinstance(unproven, int):
-        return Solves(0, 0)
-    return Solves(proven + unproven, unproven)
+        return Solves(0, 0, 0)
+    clocked = run.statistics.get("clocked_steps")
+    return Solves(proven + unproven, unproven, clocked if isinstance(clocked, int) else unproven)

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.policies import bf_io
+from bfio.decode.policies.bf_io import Answer
 from bfio.decode.policy_options import BACKENDS, PolicyOptions
 from bfio.decode.policy_registry import build
 from bfio.decode.state import DecodeState
@@ -16,8 +18,6 @@ from formulations.step import Objective, StepProblem, solve_by_enumeration
 from formulations.step.problem import geometric_weights
 from tests.decode.policies.states import assert_admissible, imbalance, state, states
 from tests.decode.policies.test_baselines import P1
-
-Answer = tuple[tuple[int | None, ...] | None, bool, TieRule]
 
 
 def statistics(policy: object) -> dict[str, object]:
@@ -100,6 +100,12 @@ def test_steps_without_a_choice_need_no_solver(monkeypatch: pytest.MonkeyPatch) 
         "proven_steps": 0,
         "unproven_steps": 0,
         "trivial_steps": 3,
+        "kept_steps": 0,
+        "clocked_steps": 0,
+        "work_limit": 1_000_000,
+        "time_limit": None,
+        "ticks": None,
+        "max_ticks": None,
         "solve_s": 0,
         "max_solve_s": 0.0,
         "tie_rule": "lexicographic",
@@ -118,7 +124,7 @@ def test_unproven_steps_fall_back_to_the_heuristic(
     monkeypatch: pytest.MonkeyPatch, found: tuple[int | None, ...] | None
 ) -> None:
     """Without a proof the better of incumbent and heuristic is used, and the step is counted."""
-    answer: Answer = (found, False, TieRule.LEXICOGRAPHIC)
+    answer = Answer(found, False, TieRule.LEXICOGRAPHIC)
     monkeypatch.setattr(bf_io, "_solver", lambda options: lambda problem, start: answer)
     policy = build("bf-io")
     assert list(policy(P1)) == list(build("br-0")(P1)) == [0, None, 1, None, 1]
@@ -136,7 +142,51 @@ def test_a_better_incumbent_is_used_unproven(monkeypatch: pytest.MonkeyPatch) ->
     s = state([10, 14], [1, 1], [9, 5, 4])
     heuristic = list(build("br-0")(s))
     assert imbalance(s, heuristic) == 5
-    answer: Answer = ((0, 1, None), False, TieRule.BACKEND)
+    answer = Answer((0, 1, None), False, TieRule.BACKEND)
     monkeypatch.setattr(bf_io, "_solver", lambda options: lambda problem, start: answer)
     assert list(build("bf-io")(s)) == [0, 1, None]
     assert imbalance(s, [0, 1, None]) == 0
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_the_two_stage_answer_stays_among_equals(
+    monkeypatch: pytest.MonkeyPatch, proven: bool
+) -> None:
+    """Two equal workers and sizes: whichever of the mirrored optima a solver met has no say."""
+    s = state([10, 10], [1, 1], [6, 6, 3])
+    heuristic = list(build("br-0")(s))
+    mirrored = tuple(None if g is None else 1 - g for g in heuristic)
+    answer = Answer(mirrored, proven, TieRule.BACKEND, ticks=7)
+    monkeypatch.setattr(bf_io, "_solver", lambda options: lambda problem, start: answer)
+    policy = build("bf-io")
+    assert list(policy(s)) == heuristic != list(mirrored)
+    counts = statistics(policy)
+    assert (counts["kept_steps"], counts["ticks"], counts["max_ticks"]) == (1, 7, 7)
+    assert counts["tie_rule"] == ("oldest-first" if proven else "backend")
+
+
+@pytest.mark.parametrize(
+    ("given", "limits"),
+    [
+        ({}, (1_000_000, None)),
+        ({"time_limit": 2.0}, (None, 2.0)),
+        ({"work_limit": 5}, (5, None)),
+        ({"work_limit": 5, "time_limit": 2.0}, (5, 2.0)),
+    ],
+)
+def test_solves_stop_by_work_unless_a_time_is_given(
+    given: dict[str, Any], limits: tuple[int | None, float | None]
+) -> None:
+    """The limits a run states are those its solver gets."""
+    counts = statistics(build("bf-io", PolicyOptions(**given)))
+    assert (counts["work_limit"], counts["time_limit"]) == limits
+
+
+def test_steps_that_the_clock_decides_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proven or not: another machine might have met another assignment."""
+    answer = Answer((0, None, 1, None, 1), True, TieRule.BACKEND, is_clocked=True)
+    monkeypatch.setattr(bf_io, "_solver", lambda options: lambda problem, start: answer)
+    policy = build("bf-io")
+    policy(P1)
+    counts = statistics(policy)
+    assert (counts["clocked_steps"], counts["unproven_steps"]) == (1, 0)

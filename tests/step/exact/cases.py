@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
+from formulations.arrays import IntArray
 from formulations.step.problem import StepProblem
 
 #: Tiny tokens make ties, huge ones exceed every table.
@@ -18,6 +19,11 @@ def instant(capacity: list[int], base: list[int], sizes: list[int]) -> StepProbl
         np.array(base)[:, None],
         np.array(sizes, dtype=np.int64)[:, None],
     )
+
+
+def spent() -> IntArray:
+    """Return a count of operations at 0."""
+    return np.zeros(1, dtype=np.int64)
 
 
 def smallest_imbalance(problem: StepProblem) -> int:

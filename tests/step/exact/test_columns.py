@@ -12,9 +12,10 @@ from scipy.optimize import linprog
 from bfio.step.exact.columns import PRICE_SCALE, ColumnGeneration
 from bfio.step.exact.cover import Columns, cover_workers
 from bfio.step.exact.dive import dive
+from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
 from bfio.step.exact.master import Pool, empty_basis, improve_basis, start_basis
-from tests.step.exact.cases import crowded, instant
+from tests.step.exact.cases import crowded, instant, spent
 
 
 def _core(capacity: list[int], base: list[int], sizes: list[int]) -> FillProblem:
@@ -66,7 +67,7 @@ def test_bound_and_search_agree_with_enumeration(case: tuple[FillProblem, int]) 
     """No bound is below the best total, and the search finds it and nothing above it."""
     core, peak = case
     best = _largest_total(core, peak)
-    generation = ColumnGeneration(core, int(core.sizes.sum()))
+    generation = ColumnGeneration(core, int(core.sizes.sum()), Effort())
     generation.start(peak, np.full(len(core.sizes), -1))
     total, prices = generation.bound_total(peak, -1)
     if best is None:
@@ -77,7 +78,7 @@ def test_bound_and_search_agree_with_enumeration(case: tuple[FillProblem, int]) 
     assert owner is not None
     assert _check(core, peak, owner) >= best
     assert generation.search(peak, prices, best + 1) == (None, True)
-    found = dive(core, peak, best, lambda: False)
+    found = dive(core, peak, best, Effort())
     assert found is None or _check(core, peak, found) == best
 
 
@@ -85,7 +86,7 @@ def test_bound_and_search_agree_with_enumeration(case: tuple[FillProblem, int]) 
 def test_equal_sizes_share_a_price(case: tuple[FillProblem, int]) -> None:
     """Requests of one size cost the same; an integral solution gives each to one worker only."""
     core, peak = case
-    generation = ColumnGeneration(core, int(core.sizes.sum()))
+    generation = ColumnGeneration(core, int(core.sizes.sum()), Effort())
     generation.start(peak, np.full(len(core.sizes), -1))
     total, prices = generation.bound_total(peak, -1)
     for size in np.unique(core.sizes):
@@ -102,11 +103,11 @@ def test_equal_sizes_by_hand() -> None:
     and room for 10, {5, 5} and 5 would be 15, but there are two of size 5 only: 5 + 5 + 3 = 13.
     """
     core = _core([1, 1], [0, 0], [3, 5, 5])
-    generation = ColumnGeneration(core, 5)
+    generation = ColumnGeneration(core, 5, Effort())
     generation.start(5, np.array([0, -1, -1]))
     assert generation.bound_total(5, -1)[0] == 10
     core = _core([2, 1], [0, 5], [2, 3, 5, 5])
-    generation = ColumnGeneration(core, 10)
+    generation = ColumnGeneration(core, 10, Effort())
     generation.start(10, np.full(4, -1))
     assert generation.bound_total(10, -1)[0] == 13
 
@@ -115,7 +116,7 @@ def test_equal_sizes_by_hand() -> None:
 def test_raised_bounds_are_valid(case: tuple[FillProblem, int]) -> None:
     """Prices of one peak bound the peaks around it."""
     core, peak = case
-    generation = ColumnGeneration(core, int(core.sizes.sum()))
+    generation = ColumnGeneration(core, int(core.sizes.sum()), Effort())
     generation.start(peak, np.full(len(core.sizes), -1))
     _, prices = generation.bound_total(peak, -1)
     first = max(int(core.base.max()), peak - 2)
@@ -132,7 +133,7 @@ def test_linear_program_by_hand() -> None:
     The best total is 7, and the prices 5, 0, 0 prove it.
     """
     core = _core([1, 1], [0, 0], [6, 1, 1])
-    generation = ColumnGeneration(core, 6)
+    generation = ColumnGeneration(core, 6, Effort())
     generation.start(6, np.array([-1, 0, 1]))
     total, prices = generation.bound_total(6, -1)
     assert total == 7
@@ -173,10 +174,10 @@ def test_cover_backtracks() -> None:
     owner = np.full(3, -1)
     columns = Columns(np.array([[0], [0], [1]]), np.array([0, 1, 0]), np.array([0, 0, 1]))
     arguments = columns, 2, np.array([5, 4, 3]), np.zeros(3, np.int64)
-    assert cover_workers(*arguments, 0, 9, 100, owner) == (False, True)
-    assert cover_workers(*arguments, 1, 9, 100, owner) == (True, True)
+    assert cover_workers(*arguments, 0, 9, 100, owner, spent()) == (False, True)
+    assert cover_workers(*arguments, 1, 9, 100, owner, spent()) == (True, True)
     assert owner.tolist() == [1, 0, -1]
-    assert not cover_workers(*arguments, 1, 9, 1, np.full(3, -1))[1]
+    assert not cover_workers(*arguments, 1, 9, 1, np.full(3, -1), spent())[1]
 
 
 def test_cover_ends_only_when_all_is_searched() -> None:
@@ -189,7 +190,7 @@ def test_cover_ends_only_when_all_is_searched() -> None:
     sizes = np.ones(31, np.int64)
     sizes[30] = 2
     owner = np.full(31, -1)
-    assert cover_workers(columns, 1, sizes, np.zeros(31, np.int64), 0, 2, 100, owner) == (
+    assert cover_workers(columns, 1, sizes, np.zeros(31, np.int64), 0, 2, 100, owner, spent()) == (
         True,
         True,
     )
@@ -201,17 +202,17 @@ def test_dive_fills_a_crowded_step() -> None:
     core = reduce_to_fill(crowded(3, 16, 90, 400, 40))
     assert core is not None
     peak = core.first_peak() + 300
-    generation = ColumnGeneration(core, peak - int(core.base.min()))
+    generation = ColumnGeneration(core, peak - int(core.base.min()), Effort())
     generation.start(peak, np.full(len(core.sizes), -1))
     total, _ = generation.bound_total(peak, -1)
-    owner = dive(core, peak, total - 1, lambda: False)
+    owner = dive(core, peak, total - 1, Effort())
     assert owner is not None
     assert _check(core, peak, owner) in (total - 1, total)
-    assert dive(core, peak, total + 1, lambda: False) is None
+    assert dive(core, peak, total + 1, Effort()) is None
 
 
 @pytest.mark.parametrize(("sizes", "peak"), [([9, 9], 7), ([1, 9, 9], 7)])
 def test_dive_where_too_few_fit(sizes: list[int], peak: int) -> None:
     """With room for 2 and 1, no request of 9 fits: of two slots at most one could be filled."""
     core = replace(_core([1, 1], [5, 6], [1, 1, 1]), sizes=np.array(sizes))
-    assert dive(core, peak, 0, lambda: False) is None
+    assert dive(core, peak, 0, Effort()) is None

@@ -21,6 +21,7 @@ from bfio.step.exact.subsets import (
 )
 from bfio.step.exact.sums import UNREACHABLE, floors
 from bfio.step.exact.swap import spread_largest, swap_requests
+from tests.step.exact.cases import spent
 
 _SIZES = st.lists(st.integers(0, 70), min_size=1, max_size=7)
 
@@ -79,7 +80,9 @@ def test_priced_subsets(sizes: list[int], data: st.DataObject, kind: type) -> No
         if not fitting:
             continue
         found = np.empty((40, c), np.int64)
-        number, complete = collect_subsets(requests, c, limit, best - distance, 10**6, found)
+        number, complete = collect_subsets(
+            requests, c, limit, best - distance, 10**6, found, spent()
+        )
         assert complete
         listed = [tuple(sorted(row)) for row in found[:number].tolist()]
         assert sorted(listed) == sorted(s for s, v in fitting.items() if v >= best - distance)
@@ -102,7 +105,7 @@ def test_subsets_by_hand() -> None:
     assert largest_value(requests.table, 2, 6) == UNREACHABLE
     assert SMALL_VALUE > 8
     capacity, margins, best = np.array([2, 1]), np.array([8, 3]), np.array([7, 3])
-    found = best_subsets(requests, capacity, margins, best, 100)
+    found = best_subsets(requests, capacity, margins, best, 100, spent())
     assert found.tolist() == [[1, 0], [0, -1]]
 
 
@@ -110,9 +113,9 @@ def test_giving_up_is_said() -> None:
     """A search cut short, by scans or by room for what it finds, does not claim to be complete."""
     requests = _priced([1, 2, 3], [1, 2, 3], 1, 3, np.int64)
     found = np.empty((3, 1), np.int64)
-    assert collect_subsets(requests, 1, 3, 1, 100, found) == (3, True)
-    assert not collect_subsets(requests, 1, 3, 1, 2, found)[1]
-    assert collect_subsets(requests, 1, 3, 1, 100, found[:2]) == (2, False)
+    assert collect_subsets(requests, 1, 3, 1, 100, found, spent()) == (3, True)
+    assert not collect_subsets(requests, 1, 3, 1, 2, found, spent())[1]
+    assert collect_subsets(requests, 1, 3, 1, 100, found[:2], spent()) == (2, False)
 
 
 @given(
@@ -151,6 +154,7 @@ def test_placements_keep_their_promises(seed: int, workers: int, priced: bool) -
         50,
         owner,
         np.array([seed + 1], dtype=np.uint64),
+        spent(),
     )
     if total >= 0:
         assert np.bincount(owner[owner >= 0], minlength=workers).tolist() == capacity.tolist()
@@ -201,7 +205,7 @@ def test_swaps_keep_their_promises(seed: int, workers: int, tokens: int) -> None
     again = owner.copy()
     heat = int(sizes.mean())
     state = np.array([seed + 1], dtype=np.uint64)
-    total = swap_requests(margins, sizes, 1 << 60, heat, 3000, owner, state)
+    total = swap_requests(margins, sizes, 1 << 60, heat, 3000, owner, state, spent())
     assert total >= before
     assert np.bincount(owner[owner >= 0], minlength=workers).tolist() == capacity.tolist()
     if total >= 0:
@@ -209,7 +213,7 @@ def test_swaps_keep_their_promises(seed: int, workers: int, tokens: int) -> None
         assert sum(loads) == total
         assert all(load <= m for load, m in zip(loads, margins.tolist(), strict=True))
     state = np.array([seed + 1], dtype=np.uint64)
-    assert swap_requests(margins, sizes, 1 << 60, heat, 3000, again, state) == total
+    assert swap_requests(margins, sizes, 1 << 60, heat, 3000, again, state, spent()) == total
     assert again.tolist() == owner.tolist()
 
 
@@ -218,6 +222,6 @@ def test_swaps_repair_and_improve() -> None:
     sizes = np.array([2, 3, 4, 6, 7])
     owner = np.array([-1, 1, 1, 0, 0])
     state = np.ones(1, dtype=np.uint64)
-    assert swap_requests(np.array([10, 10]), sizes, 20, 3, 5000, owner, state) == 20
+    assert swap_requests(np.array([10, 10]), sizes, 20, 3, 5000, owner, state, spent()) == 20
     loads = np.bincount(owner[owner >= 0], weights=sizes[owner >= 0])
     assert loads.tolist() == [10.0, 10.0]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bfio.step.exact import solve_exact
 from bfio.step.exact.columns import PRICE_SCALE
+from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
 from bfio.step.exact.level import level
 from bfio.step.exact.pack import refill, spread
@@ -17,7 +18,7 @@ from bfio.step.exact.rebalance import exchange_with_waiting, find_split, rebalan
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.step.certificate import Certificate, certified_bound
-from tests.step.exact.cases import instant
+from tests.step.exact.cases import instant, spent
 
 
 def _state(seed: int = 1) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
@@ -94,9 +95,9 @@ def test_loads_are_kept_up_to_date(seed: int, W: int, N: int, refilled: bool) ->
     loads = spread(base, capacity, sizes, owner)
     peak = -(-int(loads.sum()) // W)
     if refilled:
-        met = refill(peak, base, capacity, sizes, owner, loads, 50, _state(seed + 1))
+        met = refill(peak, base, capacity, sizes, owner, loads, 50, _state(seed + 1), spent())
     else:
-        met = rebalance(peak, capacity, sizes, owner, loads, 50, _state(seed + 1))
+        met = rebalance(peak, capacity, sizes, owner, loads, 50, _state(seed + 1), spent())
     assert met == (loads.max() <= peak)
     assert (np.bincount(owner, minlength=W) <= capacity).all()
     expected = base.copy()
@@ -127,7 +128,7 @@ def test_exchanges_keep_numbers(seed: int, W: int, slots: int) -> None:
     peak = int(loads.max())
     before = int((peak - loads).sum())
     left = exchange_with_waiting(
-        peak, np.full(W, slots), sizes, owner, loads, 0, 30, _state(seed + 1)
+        peak, np.full(W, slots), sizes, owner, loads, 0, 30, _state(seed + 1), spent()
     )
     assert np.bincount(owner + 1, minlength=W + 1)[1:].tolist() == [slots] * W
     assert loads.tolist() == [int(sizes[owner == g].sum()) for g in range(W)]
@@ -149,10 +150,10 @@ def test_level_below_a_closed_worker() -> None:
     rng = np.random.default_rng(5)
     sizes = rng.geometric(1 / 400, 60).tolist()
     core = _core([6, 6, 6, 0], [0, 0, 0, 3000], sizes)
-    owner = level(core, None)
+    owner = level(core, Effort())
     assert owner is not None
     assert core.value_of(owner) == 0
-    assert level(_core([2, 2, 2, 0], [0, 0, 0, 3000], sizes), None) is None
+    assert level(_core([2, 2, 2, 0], [0, 0, 0, 3000], sizes), Effort()) is None
 
 
 @given(_packings())
@@ -161,7 +162,7 @@ def test_priced_peaks_are_valid(core: FillProblem) -> None:
     least = _least_peak(core)
     first = core.least_peak_for_all()
     last = max(first, int(core.base.max() + core.sizes.sum()))
-    pricing = PackBound(core, last)
+    pricing = PackBound(core, last, Effort())
     pricing.prepare()
     raised = pricing.raise_peak(first, last, lambda: False)
     assert first <= raised <= least
