@@ -61,6 +61,11 @@ class PyomoSolver:
         in_hand = results.incumbent_objective is not None
         if in_hand:
             results.solution_loader.load_vars()
+        if results.termination_condition.name == "interrupted":
+            # SCIP has taken the Ctrl-C, which is for the caller.
+            if in_hand and limits.found is not None:
+                limits.found(_values(model, program))
+            raise KeyboardInterrupt
         return Outcome(
             termination=_TERMINATIONS.get(results.termination_condition.name, Termination.FAILED),
             values=_values(model, program) if in_hand else None,
