@@ -8,6 +8,7 @@ system releases when its holder dies, keeps a second run out.
 import fcntl
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from typing import Any
 
 from bfio.studies.canonical import canonical
 from bfio.studies.row import Row, RowVerdict, Status, Task
+from formulations.documents import json_word
 from formulations.errors import InputError
 
 #: Marks the file as a store of studies ("bfio" in ASCII).
@@ -37,6 +39,8 @@ _COLUMNS = {
 }
 #: Those of them that hold JSON.
 _JSON = ("arguments", "values", "series", "timings")
+#: An exponent that may be too large for a number.
+_HUGE = re.compile(r"[eE]\+?\d{3}")
 _NAMES = ", ".join(f'"{name}"' for name in _COLUMNS)
 _TABLES = f"""
 CREATE TABLE environment (
@@ -299,8 +303,28 @@ def _parsed(record: tuple[Any, ...], path: Path) -> Row:
 def _row(record: tuple[Any, ...]) -> Row:
     *cells, environment = record
     cell: dict[str, Any] = dict(zip(_COLUMNS, cells, strict=True))
-    cell |= {name: json.loads(cell[name]) for name in _JSON}
+    cell |= {name: _mapping(cell[name]) for name in _JSON}
     cell["status"], cell["verdict"] = Status(cell["status"]), RowVerdict(cell["verdict"])
     cell["stopped_by_clock"] = bool(cell["stopped_by_clock"])
     task = Task(**{f.name: cell.pop(f.name) for f in fields(Task) if f.name in cell})
-    return Row(task, **cell, environment=json.loads(environment))
+    return Row(task, **cell, environment=_mapping(environment))
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    """Return what `canonical` has written as this text.
+
+    Raises
+    ------
+    ValueError, TypeError, RecursionError
+        If it cannot have.
+    """
+    value = json.loads(text, parse_constant=_refuse)
+    if not isinstance(value, dict):
+        raise TypeError(f"{json_word(value)}, no object")
+    if _HUGE.search(text):
+        canonical(value)
+    return value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")

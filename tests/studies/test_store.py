@@ -128,7 +128,11 @@ def test_a_store_that_disappears_is_noticed_at_the_next_row(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "change",
-    ["\"values\" = '{'", f"\"values\" = '{'[' * 9999}'", "status = 'well'", "environment = 99"],
+    [
+        *("\"values\" = '{'", "\"values\" = '[]'", '"values" = \'{"x": NaN}\''),
+        *("timings = '{\"x\": 1e400}'", f"series = '{'[' * 9999}'"),
+        *("status = 'well'", "environment = 99"),
+    ],
 )
 def test_a_damaged_row_is_named(tmp_path: Path, change: str) -> None:
     """Where it is and what to do; a row without its environment is as good as missing."""
