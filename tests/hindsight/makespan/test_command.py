@@ -70,15 +70,16 @@ def test_text_output_draws_the_loads(bfio: Bfio, tmp_path: Path) -> None:
     """What it costs, who runs where, and the loads of each step."""
     lines = bfio("makespan", write(tmp_path, DEFERRED)).out.splitlines()
     assert lines[0] == "exact: optimal, wall-clock 9.5 s, bound 9.5 s (integer)"
-    assert lines[1].startswith("request->worker@step: 0->")
-    assert lines[2].split() == ["step", "0", "1"]
+    assert lines[1].endswith("proven by a combinatorial bound, derived in integers")
+    assert lines[2].startswith("request->worker@step: 0->")
+    assert lines[3].split() == ["step", "0", "1"]
     assert lines[-1].split() == ["peak", "9", "10"]
 
 
 def test_wide_schedules_are_not_drawn(bfio: Bfio, tmp_path: Path) -> None:
     """A hundred steps do not fit a line."""
     document = DEFERRED | {"requests": [{"prompt": 1, "output": 100}]}
-    assert len(bfio("makespan", write(tmp_path, document)).out.splitlines()) == 2
+    assert len(bfio("makespan", write(tmp_path, document)).out.splitlines()) == 3
 
 
 def test_no_requests(bfio: Bfio, tmp_path: Path) -> None:
