@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from importlib.metadata import version
 from itertools import zip_longest
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -53,7 +54,13 @@ S = TypeVar("S")
 
 def own_solver(**details: object) -> dict[str, object]:
     """Return the solver of a result that one of our own methods found."""
-    return {"name": "bfio", "version": version("bfio"), **details}
+    return {"name": "bfio", "version": _own_version(), **details}
+
+
+@cache
+def _own_version() -> str:
+    # Reading it takes a millisecond, as long as many solves.
+    return version("bfio")
 
 
 def origin(solver: Mapping[str, object], proof: str | None) -> str:
