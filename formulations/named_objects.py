@@ -11,11 +11,12 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from formulations.errors import InputError, did_you_mean
 
@@ -97,14 +98,23 @@ def check_call(found: object, name: str, *arguments: str) -> None:
     if not callable(found):
         what = f"a {type(found).__name__} is not callable"
         raise InputError(name, what, f"name a function of {form}")
-    try:
-        inspect.signature(found).bind(*arguments)
-    except ValueError:
-        # Written in C: nobody can tell before it is called.
+    with users_code(name, "telling its arguments "):
+        taken = _signature(found)
+    if taken is None:
         return
+    try:
+        taken.bind(*arguments)
     except TypeError as error:
         what = f"cannot be called with {form} ({error})"
         raise InputError(name, what, f"let it take {form}") from None
+
+
+def _signature(found: Callable[..., Any]) -> inspect.Signature | None:
+    """Return what a call takes; None if it is written in C: nobody can tell before the call."""
+    try:
+        return inspect.signature(found)
+    except ValueError:
+        return None
 
 
 def make_object(name: str, users_class: type) -> object:
