@@ -129,7 +129,7 @@ def test_wrong_values_are_named() -> None:
     ones = np.ones(2, dtype=np.int64)
     errors = {
         "horizon: 0 is no rate": lambda: poisson_instance(I0, 0),
-        "horizon: about 1e+09 requests": lambda: poisson_instance(I0, 10**9),
+        "horizon: about 2e+09 requests": lambda: poisson_instance(I0, 10**9),
         "horizon: too long for the clock": lambda: even_instance(fine, 10**12),
         "seed: expected an integer": lambda: poisson_instance(I0, 1, seed=0.5),  # type: ignore[arg-type]
         "workers: 2 of them": lambda: poisson_instance(two, 1),
