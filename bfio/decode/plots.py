@@ -171,7 +171,8 @@ def _shade_steady(panel: "Axes", run: "Run") -> None:
 def _draw_idle(axes: "Axes", label: str, run: "Run") -> None:
     idle = 100 * _idle_fractions(run)
     window = max(1, run.steps // 100)
-    smooth = np.convolve(idle, np.ones(window) / window, mode="valid")
+    # A run may be cut before its first step.
+    smooth = np.convolve(idle, np.ones(window) / window, mode="valid") if run.steps else idle
     chosen = _chosen_steps(len(smooth))
     axes.plot(chosen + window // 2, smooth[chosen], linewidth=1.2, label=label)
 
