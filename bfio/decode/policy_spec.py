@@ -41,6 +41,8 @@ class PolicySpec:
     kernel : Kernel or str, optional
         How whole runs are compiled, or where it is as ``module:object`` if loading it takes long;
         without one they are interpreted.
+    default_horizon : int
+        Look-ahead if its options name none, told without making the policy.
     draws : bool
         Whether its decisions depend on the seed; assumed of policies that are not registered.
     """
@@ -52,6 +54,7 @@ class PolicySpec:
     dispatch: tuple[Dispatch, ...] = (Dispatch.POOLED,)
     uses_horizon: bool = False
     kernel: Kernel | str | None = None
+    default_horizon: int = 0
     draws: bool = False
 
 

@@ -20,7 +20,7 @@ from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
-from bfio.decode.policy_registry import find
+from bfio.decode.policy_registry import built_in, find
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
@@ -102,8 +102,7 @@ def simulate(
     name, chosen = parse_policy(policy, policy_options)
     spec = find(name)
     check_dispatch(name, spec, asked)
-    if spec.uses_horizon or ":" in name:
-        asked = replace(asked, horizon=max(asked.horizon, chosen.horizon or 0))
+    asked = _asked_options(name, spec, chosen, asked)
     run = None
     if engine != "reference" and can_compile(spec, asked.predictor, observers):
         run = _run_compiled(workload, spec, chosen, machine, asked, watching, engine)
@@ -113,6 +112,38 @@ def simulate(
         raise _not_compiled(f"policy {name} with these options")
     made = spec.factory(chosen)
     return run_interpreted(workload, made, machine, asked, watching, history, name)
+
+
+def _asked_options(
+    name: str, spec: PolicySpec, chosen: PolicyOptions, options: RunOptions
+) -> RunOptions:
+    """Return options with the look-ahead that those of the policy ask for, if it reads them."""
+    if not spec.uses_horizon and ":" not in name:
+        return options
+    return replace(options, horizon=max(options.horizon, chosen.horizon or 0))
+
+
+def planned_horizon(policy: str, policy_options: PolicyOptions) -> int:
+    """Return the look-ahead that `simulate` gives a run of a named policy, without running it.
+
+    Parameters
+    ----------
+    policy, policy_options
+        As `simulate` takes them.
+
+    Raises
+    ------
+    InputError
+        If the policy does not exist, or is one's own and cannot be made.
+    """
+    name, chosen = parse_policy(policy, policy_options)
+    spec = find(name)
+    asked = _asked_options(name, spec, chosen, RunOptions())
+    if name not in built_in():
+        return run_options(spec.factory(chosen), asked).horizon
+    # Making one of ours would load compiled kernels.
+    by_default = spec.uses_horizon and chosen.horizon is None
+    return spec.default_horizon if by_default else asked.horizon
 
 
 def check_arguments(workload: object, policy: object, cluster: object, form: str) -> None:

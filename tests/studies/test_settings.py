@@ -2,8 +2,16 @@
 
 from pathlib import Path
 
+import pytest
+
+from bfio.decode.policies.fcfs import SPEC
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.state import DecodeState
 from bfio.studies.report.page import write_report
 from bfio.studies.report.tables import build
+from bfio.studies.row import RowContext
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.run_arguments import ARGUMENTS, run_plan
 from bfio.studies.runner import plan, run_study
 from bfio.studies.settings import shared_and_varied, study_remarks, study_settings
 from bfio.studies.study_file import read_study
@@ -50,15 +58,82 @@ def test_what_is_shared_and_what_varies(tmp_path: Path) -> None:
     assert shared == [
         "trace: 55 requests (5 without output dropped)",
         "pool of 8",
-        "look-ahead 0",
         "predictor none (unknown lengths)",
         "gamma 0.5",
     ]
     assert varied == [
         "machine (2x3 (workers x slots), 3x3 (workers x slots))",
+        "look-ahead (20 (constant loads), 2 (constant loads))",
         "seed (0 to 7, 8 values)",
         "policy (br-h, br-h:horizon=2)",
     ]
+
+
+class Ahead:
+    """A policy that says how far it looks only once it is made."""
+
+    def __init__(self) -> None:
+        self.horizon = 9
+
+    def __call__(self, state: DecodeState) -> list[int | None]:
+        """Fill the lowest worker first."""
+        return list(SPEC.factory(PolicyOptions())(state))
+
+
+POLICIES = {
+    "br-h", "br-h:horizon=3", "bf-io", "bf-io:horizon=5", "br-0", "fcfs", f"{__name__}:Ahead",
+    f"{__name__}:Ahead:horizon=30",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("horizon", [None, 4])
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_the_look_ahead_told_is_that_of_the_run(policy: str, horizon: int | None) -> None:
+    """By default, as an argument, behind a policy's name and as an attribute of one's own."""
+    arguments = {"synthetic": "demo", "requests": 20, "workers": 2, "slots": 2, "policy": policy}
+    given = arguments | ({} if horizon is None else {"horizon": horizon})
+    run = run_plan(Arguments(given, ARGUMENTS), RowContext(Path()))
+    assert run.horizon == run.run().options.horizon
+    told = "look-ahead 0" if run.horizon == 0 else f"look-ahead {run.horizon} (constant loads)"
+    assert run.setting["look-ahead"] == told
+
+
+@pytest.mark.parametrize(
+    ("fixed", "grid", "shared", "varied"),
+    [
+        ("", 'policy = ["br-h"]', ["look-ahead 20 (constant loads)"], []),
+        ("horizon = 7", 'policy = ["br-h"]', ["look-ahead 7 (constant loads)"], []),
+        (
+            'predictor = "oracle"',
+            'policy = ["fcfs", "br-h"]\nhorizon = [5, 30]',
+            [],
+            ["look-ahead (0, 5 (constant loads), 30 (constant loads))"],
+        ),
+    ],
+)
+def test_look_ahead_of_a_study(
+    tmp_path: Path, fixed: str, grid: str, shared: list[str], varied: list[str]
+) -> None:
+    """Fixed, along the grid, and by default, as far as policies read it."""
+    path = tmp_path / "ahead.toml"
+    path.write_text(
+        'name = "ahead"\nquestion = "?"\ncomputes = "simulate"\n[fixed]\nsynthetic = "demo"\n'
+        f"requests = 20\nworkers = 2\nslots = 2\n{fixed}\n[[grid]]\n{grid}\n"
+    )
+    parts = shared_and_varied(plan(read_study(path)))
+    told = [[part for part in found if "look-ahead" in part] for found in parts]
+    assert told == [shared, varied]
+
+
+def test_look_aheads_of_two_runs_of_a_row(tmp_path: Path) -> None:
+    """That of the policy and that of its baseline."""
+    path = tmp_path / "ratio.toml"
+    path.write_text(
+        'name = "r"\nquestion = "?"\ncomputes = "improvement-ratio"\n[fixed]\nsynthetic = "demo"\n'
+        'requests = 20\nworkers = 2\nslots = 2\n[[grid]]\npolicy = ["br-h"]\n'
+    )
+    shared, _ = shared_and_varied(plan(read_study(path)))
+    assert "look-ahead 0 to 20 (constant loads)" in shared
 
 
 def test_unused_arrival_times_are_told(tmp_path: Path) -> None:
@@ -85,7 +160,10 @@ def test_pages_tables_and_figures_carry_it(tmp_path: Path) -> None:
     assert ", bfio " in whole
     view = build(results.study.report.tables[0], results)
     assert "3x3 (workers x slots), pool of 8" in view.settings
-    assert view.settings.endswith("; varies: policy (br-h, br-h:horizon=2)")
+    assert view.settings.endswith(
+        "; varies: look-ahead (20 (constant loads), 2 (constant loads)), "
+        "policy (br-h, br-h:horizon=2)"
+    )
     write_report(results, tmp_path / "report")
     page = (tmp_path / "report" / "report.html").read_text()
     assert page.count(whole) == 2  # at the head, and with the figure, which has all rows

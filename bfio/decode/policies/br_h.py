@@ -60,5 +60,6 @@ SPEC = PolicySpec(
     summary="two-stage F-score heuristic with look-ahead (--horizon, 20 by default)",
     source="BalanceRoute, section 4",
     uses_horizon=True,
+    default_horizon=DEFAULT_HORIZON,
     kernel="bfio.decode.machine.two_stage:KERNEL",
 )

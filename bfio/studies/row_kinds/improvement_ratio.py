@@ -45,7 +45,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         runs_digest(baseline, policy),
         partial(_compute, plans),
         draws,
-        policy.setting,
+        policy.setting_beside(baseline),
         policy.remarks,
     )
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from bfio.common.engine_choice import Engine
 from bfio.common.options import from_mapping, names_of
@@ -18,7 +19,7 @@ from bfio.decode.policy_registry import find
 from bfio.decode.predictor import LengthSource
 from bfio.decode.run import Run
 from bfio.decode.settings import setting_parts, unused_arrivals
-from bfio.decode.simulation import check_dispatch, simulate
+from bfio.decode.simulation import check_dispatch, planned_horizon, simulate
 from bfio.studies.matching import label
 from bfio.studies.row import RowContext, Value
 from bfio.studies.row_parts.arguments import Arguments
@@ -91,9 +92,20 @@ class RunPlan:
     @property
     def setting(self) -> dict[str, str]:
         """What the run is made of, for reports."""
+        return self.setting_beside()
+
+    def setting_beside(self, *others: "RunPlan") -> dict[str, str]:
+        """Return what it and other runs of a row are made of, which differ in the policy only."""
         facts = request_facts(self.choice)
-        parts = setting_parts(facts.used, self.cluster, [self.options])
+        options = [replace(plan.options, horizon=plan.horizon) for plan in (self, *others)]
+        parts = setting_parts(facts.used, self.cluster, options)
         return parts | {name: f"{name} {label(value)}" for name, value in self.others.items()}
+
+    @property
+    def horizon(self) -> int:
+        """Look-ahead steps of the run."""
+        own = _horizon(self.policy, self.policy_options, self.sources[0])
+        return max(self.options.horizon, own)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -194,6 +206,16 @@ def run_plan(arguments: Arguments, context: RowContext, policy: str | None = Non
     name, _ = parse_policy(plan.policy, plan.policy_options)
     check_dispatch(name, find(name), plan.options)
     return plan
+
+
+@lru_cache(maxsize=1024)
+def _horizon(policy: str, options: PolicyOptions, source: str) -> int:
+    """Return the look-ahead of a policy, made once for each digest of its source."""
+    try:
+        return planned_horizon(policy, options)
+    except InputError:
+        # Its rows fail, each with this error.
+        return 0
 
 
 def _is_own_backend(name: str) -> bool:
