@@ -17,6 +17,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from math import ceil
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Self
@@ -76,6 +77,11 @@ class KernelGroup:
         """Return how many of its entry points are compiled and on disk, and how many it has."""
         answers = [is_compiled(name) for name in self.entry_points()]
         return sum(answers), len(answers)
+
+    def seconds_missing(self) -> int:
+        """Return about how long compiling those takes that are not compiled [s]."""
+        done, of = self.num_compiled()
+        return ceil(self.seconds * (of - done) / of)
 
     def is_ready(self) -> bool:
         """Return whether all of them are."""
@@ -230,7 +236,7 @@ def shown_in(progress: "Progress") -> Iterator[None]:
 
 def _about(missing: Sequence[KernelGroup]) -> int:
     """Return about how long compiling takes with the processors that are there [s]."""
-    seconds = [group.seconds for group in missing]
+    seconds = [group.seconds_missing() for group in missing]
     return max(max(seconds), round(sum(seconds) / _num_processors()))
 
 

@@ -106,6 +106,14 @@ def test_what_is_missing_is_compiled_with_one_line(folder: Path) -> None:
     assert second.stderr == ""
 
 
+def test_the_time_announced_is_that_of_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of thirty kernels is no reason to announce the time of all."""
+    group = KernelGroup("some", (), "", 16)
+    for compiled, seconds in ((0, 16), (15, 8), (29, 1)):
+        monkeypatch.setattr(KernelGroup, "num_compiled", lambda group, done=compiled: (done, 30))
+        assert group.seconds_missing() == seconds
+
+
 def test_a_failure_is_told(folder: Path) -> None:
     """By name, after what the process said."""
     code = (

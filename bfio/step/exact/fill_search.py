@@ -88,6 +88,12 @@ class FillSearch:
             self._enumerate(node_limit)
         return self._result()
 
+    def prepare(self) -> None:
+        """Compile what `run` reaches but for pricing, however soon a run would end."""
+        self._place_first()
+        self._bound_peaks()
+        self._enumerate(node_limit=1)
+
     @property
     def _open(self) -> bool:
         return self._best > self._lower

@@ -10,7 +10,7 @@ from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
 from formulations.step.problem import StepProblem
 
-#: Two steps that between them reach most kernels: more requests than slots, and fewer.
+#: Two steps: more requests than slots, and fewer.
 _STEPS = (
     ([3, 3], [[1], [1]], [[6], [6], [6], [7], [8], [8], [4]]),
     ([0, 2, 3], [[1], [4], [3]], [[9], [8], [6]]),
@@ -23,18 +23,20 @@ _LARGE = 50_000
 def prepare() -> float:
     """Compile all kernels, or load them from Numba's cache; once per process.
 
+    Each is called by name, or by a phase that cannot end before it: what a whole solve reaches
+    changes with every phase that closes more problems.
+
     Returns
     -------
     float
         Wall-clock time this took when it was done [s].
     """
     from bfio.step.exact.fill_search import FillSearch
-    from bfio.step.exact.pack_search import PackSearch, prepare_packing
+    from bfio.step.exact.pack_search import prepare_packing
 
     ensure_compiled("exact")
     began = time.perf_counter()
-    FillSearch(_core(_STEPS[0], 1), Effort()).run(None, node_limit=100)
-    PackSearch(_core(_STEPS[1], 1), Effort()).run(None, node_limit=100)
+    FillSearch(_core(_STEPS[0], 1), Effort()).prepare()
     for factor in (1, _LARGE):
         _prepare_columns(_core(_STEPS[0], factor))
     prepare_packing(_core(_STEPS[1], 1))

@@ -1,0 +1,97 @@
+"""What warms a group of kernels up reaches all of its entry points, for all types of arguments."""
+
+import subprocess
+import sys
+
+import pytest
+
+#: Warms all groups up, and prints the entry points that no compiled kernel contains.
+#:
+#: Asked is what was compiled or loaded in this process, not what is on disk: that may come from
+#: elsewhere. Of an entry point inside another one, machine code exists as soon as the outer one
+#: is compiled, but it is not loaded beside it.
+_REACHED = """
+import sys
+from importlib import import_module
+from numba.core.dispatcher import Dispatcher
+from bfio.common import kernel_groups, kernels
+
+kernel_groups.ensure_compiled(*kernel_groups.groups())
+met = set()
+
+class Noting(kernels._DiskCache):
+    def load_overload(self, signature, target):
+        met.add(self._function)
+        return super().load_overload(signature, target)
+
+def noted(function):
+    return f"{function.__module__}:{function.__qualname__}"
+
+def dispatchers(function):
+    known = function.__globals__
+    return [known[word] for word in function.__code__.co_names
+            if isinstance(known.get(word), Dispatcher)]
+
+kernels._DiskCache = Noting
+for group in kernel_groups.groups().values():
+    met.clear()
+    group.warm_up_here()
+    todo = list(met)
+    reached = set(todo)
+    while todo:
+        inner = {kernel.py_func for kernel in dispatchers(todo.pop())} - reached
+        reached |= inner
+        todo += inner
+    for name in set(group.entry_points()) - set(map(noted, reached)):
+        print(name)
+"""
+#: Solves steps of all kinds after `prepare`, and prints kernels with new types of arguments.
+_SOLVED = """
+import importlib, pkgutil
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+import bfio.step.exact
+from bfio.step.exact import prepare, solve_exact
+from formulations.step import StepProblem
+
+def signatures():
+    modules = pkgutil.iter_modules(bfio.step.exact.__path__, "bfio.step.exact.")
+    held = [vars(importlib.import_module(module.name)) for module in modules]
+    return {f"{one['__name__']}:{name}": len(value.signatures) for one in held
+            for name, value in one.items() if isinstance(value, Dispatcher)}
+
+prepare()
+before = signatures()
+rng = np.random.default_rng(0)
+for waiting in (3, 9, 14, 40, 200):
+    # Few slots: or else tables of values that need 64 bits are too large to be tried.
+    for slots, largest in ((6, 20), (6, 1000), (6, 40_000), (3, 1_500_000)):
+        for _ in range(4):
+            capacity = rng.integers(0, slots, 5)
+            base = rng.integers(0, 3 * largest, 5)[:, None]
+            sizes = rng.integers(1, largest, waiting)[:, None]
+            problem = StepProblem(capacity, base, sizes)
+            # Without first swaps more of them stay open, and are priced.
+            for skip in ((), ("level", "first-swaps")):
+                solve_exact(problem, work_limit=20_000, fallback=None, skip=skip)
+print(*sorted(name for name, count in signatures().items() if count != before[name]))
+"""
+
+
+def said(program: str) -> list[str]:
+    """Return what a program prints in a process of its own, where nothing is loaded yet."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.timeout(300)
+def test_warming_up_reaches_every_entry_point() -> None:
+    """One left out would be announced as missing by every command, and compiled by none."""
+    assert said(_REACHED) == []
+
+
+@pytest.mark.timeout(300)
+def test_after_prepare_no_step_compiles_anything() -> None:
+    """Whatever its size: few requests and many, small values and large."""
+    assert said(_SOLVED) == []
