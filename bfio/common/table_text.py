@@ -32,6 +32,8 @@ class TextTable:
         What its numbers are made of.
     words : int
         First columns that hold words, which are set left; all others right.
+    notes : sequence of str
+        Sentences below it.
     """
 
     title: str
@@ -39,12 +41,14 @@ class TextTable:
     lines: Sequence[Sequence[str]]
     settings: str = ""
     words: int = 1
+    notes: Sequence[str] = ()
 
     def markdown(self) -> str:
-        """Return it as Markdown, its settings above it."""
+        """Return it as Markdown, its settings above it and its notes below."""
         rule = ["---" if i < self.words else "---:" for i in range(len(self.heading))]
         above = f"{self.settings}\n\n" if self.settings else ""
-        return above + "".join(map(_markdown_line, [self.heading, rule, *self.lines]))
+        below = "".join(f"\n{note}\n" for note in self.notes)
+        return above + "".join(map(_markdown_line, [self.heading, rule, *self.lines])) + below
 
     def latex(self) -> str:
         """Return it as LaTeX for the package booktabs, its settings in the caption."""
@@ -62,6 +66,7 @@ class TextTable:
                 *map(_latex_line, self.lines),
                 r"    \bottomrule",
                 r"  \end{tabular}",
+                *(rf"  \par\footnotesize {escaped(note)}" for note in self.notes),
                 r"\end{table}",
                 "",
             ]
@@ -102,7 +107,7 @@ _LATEX = {
     "<": r"\textless{}", ">": r"\textgreater{}", "−": r"$-$", "–": "--", "÷": r"$\div$",
     "±": r"$\pm$", "·": r"$\cdot$", "√": r"$\surd$", "∞": r"$\infty$", "×": r"$\times$",
     "µ": r"$\mu$", "→": r"$\to$", "≥": r"$\ge$", "≤": r"$\le$", "…": r"\ldots{}",
-    "\N{NO-BREAK SPACE}": "~",
+    "\N{NO-BREAK SPACE}": "~", "†": r"\dag{}", "‡": r"\ddag{}",
 }  # fmt: skip
 
 

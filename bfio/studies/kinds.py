@@ -86,6 +86,14 @@ def describe(computes: str, name: str) -> Described:
         return Described(name)
 
 
+def heading(computes: str, name: str) -> str:
+    """Return what tables call a value of a kind, see `RowKind.heading`."""
+    try:
+        return find(computes).heading(name)
+    except InputError:
+        return name
+
+
 def tables() -> dict[str, str]:
     """Return tables in Markdown by name: values of each built-in kind, and some of arguments.
 
@@ -110,14 +118,15 @@ def tables() -> dict[str, str]:
 
 def with_unit(computes: str, name: str) -> str:
     """Return the name of a value with its unit in brackets, as an axis shows it."""
-    unit = describe(computes, name).unit
-    return f"{name} [{unit}]" if unit not in ("", "1") else name
+    unit, shown = describe(computes, name).unit, heading(computes, name)
+    return f"{shown} [{unit}]" if unit not in ("", "1") else shown
 
 
 __all__ = [
     "RowKind",
     "describe",
     "find",
+    "heading",
     "module_of",
     "names",
     "present_name",

@@ -10,6 +10,8 @@ from bfio.studies.row import Compute, Instance, RowContext, RowResult, Value
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HALF_WIDTH = ".half_width"
+#: Prefix of values over the steady part of a run.
+STEADY = "steady."
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,16 @@ class RowKind:
         """Return the names of its values, those of parts of runs included."""
         own = [entry.name for entry in (*MEASURED, *self.metrics, *self.values)]
         return [*own, *(f"{part}{name}" for part in self.parts for name in own)]
+
+    def heading(self, name: str) -> str:
+        """Return what a table calls a value: one that runs have whole and steady says which."""
+        if STEADY not in self.parts:
+            return name
+        if name.startswith(STEADY):
+            return f"{name.removeprefix(STEADY)} (steady part)"
+        once = {entry.name for entry in (*MEASURED, *self.values)}
+        # Of runs that are simulated, all but these are metrics, a user's own included.
+        return f"{name} (whole run)" if self.metrics and name not in once else name
 
     def describe(self, name: str) -> Described:
         """Return unit and text of a value by name, with the part of the run it is over."""

@@ -336,4 +336,4 @@ def test_former_names_of_values_are_read(tmp_path: Path) -> None:
     assert study.report.figures[0].y == "steady.idle_fraction"
     kept = [{"table": "t", "argument.policy": "br-0", "value": "saturated.avg_imbalance"}]
     (table,) = markdown_tables(study, kept).values()
-    assert "steady.avg_imbalance [tokens]" in table
+    assert "avg_imbalance (steady part) [tokens]" in table

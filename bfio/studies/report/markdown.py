@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bfio.common.table_text import TextTable
-from bfio.studies.kinds import describe, present_name
+from bfio.studies.kinds import heading, present_name, with_unit
 from bfio.studies.report.files import csv_text, write_text
 from bfio.studies.report.selection import DASH, label
 from bfio.studies.report.statistics import Estimate, Interval
-from bfio.studies.report.tables import build
+from bfio.studies.report.tables import build, ratio_heading
 from bfio.studies.report.traced import decimals_of, written
 from bfio.studies.report_plan import Shown, Table
 from bfio.studies.results import Results
@@ -32,6 +32,11 @@ ROWS = "rows"
 #: Of a table: the record that holds its line of settings.
 SETTINGS = "settings"
 _DIGITS = 8
+#: Marks of cells with rows that are to be taken with care: their count, and what is the matter.
+_MARKS = {
+    "†": ("rows_unproven", "an optimum is unproven"),
+    "‡": ("rows_clocked", "a time limit stopped a solve; numbers may differ between machines"),
+}
 
 _BLOCK = re.compile(r"(<!-- table (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 _NUMBERS = (int, float)
@@ -205,8 +210,9 @@ def _table(plan: Table, records: Sequence[Record], computes: str) -> TextTable:
         [*_with_source(key), *(line.get(column, "") for column in columns)]
         for key, line in lines.items()
     ]
-    heading = [*(_labelled(plan, name) for name in heads), *columns]
-    return TextTable(plan.title, heading, body, "".join(settings), len(heads))
+    headings = [*(_labelled(plan, name) for name in heads), *columns]
+    notes = tuple(_footnotes(plan, numbers))
+    return TextTable(plan.title, headings, body, "".join(settings), len(heads), notes)
 
 
 def _with_source(key: Sequence[str]) -> list[str]:
@@ -220,16 +226,16 @@ def _labelled(plan: Table, text: str | None) -> str:
 
 def _cells(plan: Table, record: Record, computes: str) -> Iterator[tuple[str, str]]:
     """Yield the heading and the text of each number that a record has."""
-    unit = describe(computes, record["value"]).unit
-    name = _labelled(plan, record["value"])
-    if name == record["value"] and unit not in ("", "1"):
-        name = f"{name} [{unit}]"
+    value = record["value"]
+    is_labelled = value in plan.labels
+    name = _labelled(plan, value) if is_labelled else with_unit(computes, value)
     if plan.show is not Shown.RATIO:
         yield _heading(plan, record, name), _value_text(record)
     is_divided = plan.show is not Shown.VALUE and record["value"] in plan.divided
     if is_divided and record.get("source") in (None, ""):
-        baseline = ", ".join(_labelled(plan, label(value)) for value in plan.baseline.values())
-        yield _heading(plan, record, f"{name} ÷ {baseline}"), _ratio_text(record)
+        divided = name if is_labelled else heading(computes, value)
+        baseline = [_labelled(plan, label(entry)) for entry in plan.baseline.values()]
+        yield _heading(plan, record, ratio_heading(divided, baseline)), _ratio_text(record)
 
 
 def _heading(plan: Table, record: Record, name: str) -> str:
@@ -242,17 +248,39 @@ def _heading(plan: Table, record: Record, name: str) -> str:
 
 def _value_text(record: Record) -> str:
     if record.get("words"):
-        return record["words"]
+        return _marked(record, record["words"])
     if record.get("source"):
         return record["estimate"]
     text = _estimated(record, "estimate", "lower", "upper")
     planned, done = record.get("rows_planned"), record.get("rows_done")
-    return text if planned == done else f"{text} [{done} of {planned} rows]"
+    return _marked(record, text if planned == done else f"{text} [{done} of {planned} rows]")
+
+
+def _marked(record: Record, text: str) -> str:
+    marks = "".join(mark for mark, (count, _) in _MARKS.items() if record.get(count))
+    return f"{text} {marks}" if marks else text
+
+
+def _footnotes(plan: Table, records: Sequence[Record]) -> Iterator[str]:
+    """Yield what each mark in the table means, and how many rows of which lines it is about."""
+    for mark, (count, meaning) in _MARKS.items():
+        shares = {
+            ", ".join(_labelled(plan, record.get(f"argument.{name}")) for name in plan.rows): (
+                f"{record[count]} of {record['rows_done']}"
+            )
+            for record in records
+            if record.get(count)
+        }
+        if shares:
+            lines = "; ".join(f"{line}: {share}" for line, share in shares.items())
+            yield f"{mark} Rows in which {meaning} ({lines})."
 
 
 def _ratio_text(record: Record) -> str:
     # The baseline itself has none.
-    return _estimated(record, "ratio", "ratio_lower", "ratio_upper") if record.get("ratio") else ""
+    if not record.get("ratio"):
+        return ""
+    return _marked(record, _estimated(record, "ratio", "ratio_lower", "ratio_upper"))
 
 
 def _estimated(record: Record, *names: str) -> str:

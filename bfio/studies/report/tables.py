@@ -1,10 +1,10 @@
 """Tables of a report: lines of rows, values with intervals, ratios, published figures."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bfio.studies.kinds import describe
+from bfio.studies.kinds import describe, heading
 from bfio.studies.matching import identity
 from bfio.studies.report.pairing import Baseline, Pairing, Ratio, pair, ratio
 from bfio.studies.report.selection import (
@@ -141,10 +141,16 @@ def _divided(plan: Table, entries: Sequence[_Entry]) -> list[str]:
 def _columns(plan: Table, divided: Sequence[str], computes: str) -> list[Column]:
     columns = [Column(name, is_number=False) for name in plan.rows] + [Column("rows")]
     for name in plan.values:
-        columns.append(Column(name, describe(computes, name).unit))
+        shown = heading(computes, name)
+        columns.append(Column(shown, describe(computes, name).unit))
         if name in divided:
-            columns.append(Column("ratio"))
+            columns.append(Column(ratio_heading(shown, map(label, plan.baseline.values()))))
     return columns
+
+
+def ratio_heading(value: str, baseline: Iterable[str]) -> str:
+    """Return the heading of the ratio of a value to that of the baseline."""
+    return f"{value} / that of {', '.join(baseline)}"
 
 
 def _lines(plan: Table, entries: Sequence[_Entry], divided: Sequence[str]) -> Iterator[Line]:
@@ -186,12 +192,17 @@ def _cells(entry: _Entry, divided: Sequence[str]) -> Iterator[Cell]:
 
 def _record(entry: _Entry, name: str) -> dict[str, Value]:
     values = zip(entry.plan.rows, entry.group.values, strict=True)
+    reserved = {
+        "rows_unproven": sum(row.unproven > 0 for row in entry.done),
+        "rows_clocked": sum(row.stopped_by_clock for row in entry.done),
+    }
     return {
         **{f"argument.{argument}": value for argument, value in values},
         "value": name,
         "statistic": entry.plan.statistic.value,
         "rows_planned": len(entry.group.items),
         "rows_done": len(entry.done),
+        **{name: count for name, count in reserved.items() if count},
     }
 
 

@@ -10,11 +10,11 @@ from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import METRICS, RunPart, half_widths, measure, measure_steady
 from bfio.decode.run import Run
 from bfio.studies.row import MAX_POINTS, Value
-from bfio.studies.row_kind import described_metrics, descriptions
+from bfio.studies.row_kind import STEADY, described_metrics, descriptions
 
 #: The metrics of a run, and the parts of it that they are also measured over.
 RUN_VALUES = described_metrics(METRICS)
-PARTS = {"steady.": "over the steady part of the run"}
+PARTS = {STEADY: "over the steady part of the run"}
 TIMINGS = descriptions(
     """
     decide_s | s | wall-clock time of the decisions, a timing

@@ -11,9 +11,11 @@ from bfio.studies.report.markdown import (
     parsed_records,
     read_records,
     records_csv,
+    text_tables,
     write_markdown,
 )
 from bfio.studies.report_plan import ReportPlan, Shown, Table
+from bfio.studies.study import Grid, Study
 from formulations.errors import InputError
 from tests.studies.report import synthetic
 from tests.studies.report.test_tables import results as small
@@ -40,7 +42,8 @@ def test_a_table_by_hand() -> None:
         labels={"fcfs": "FCFS", "workers": "G"},
     )  # fmt: skip
     assert _markdown(plan) == [
-        "| policy | G | avg_imbalance [tokens] | avg_imbalance [tokens] ÷ FCFS |",
+        "| policy | G | avg_imbalance (whole run) [tokens] | "
+        "avg_imbalance (whole run) / that of FCFS |",
         "| --- | --- | ---: | ---: |",
         "| FCFS | 4 | 10.00 (9.50 to 10.50) |  |",
         "| br-0 | 4 | 5 [1 of 2 rows] | 0.5000 |",
@@ -60,6 +63,46 @@ def test_an_argument_across() -> None:
     ]
     ratios = replace(plan, baseline={"policy": "fcfs"}, show=Shown.RATIO)
     assert _markdown(ratios)[2] == "| 4 |  | 0.5000 |"
+
+
+def test_parts_of_runs_are_named() -> None:
+    """In every heading, unless the study has a name of its own for the value."""
+    plan = Table(
+        "t", ("policy",), ("avg_imbalance", "steady.avg_imbalance", "is_drained"),
+        labels={"is_drained": "all done"},
+    )  # fmt: skip
+    csv = "table,argument.policy,value,estimate\n" + "".join(
+        f"t,fcfs,{name},1\n" for name in plan.values
+    )
+    assert _markdown(plan, csv)[0] == (
+        "| policy | avg_imbalance (whole run) [tokens] | avg_imbalance (steady part) [tokens] "
+        "| all done |"
+    )
+
+
+def test_rows_to_be_taken_with_care_are_marked() -> None:
+    """Cells of lines with unproven optima or solves that the clock cut, with their counts."""
+    study = Study("small", "?", "made-up", (Grid({"policy": ("fcfs", "bf-io"), "seed": (0, 1)}),))
+    told = [{}, {}, {"unproven": 2}, {"unproven": 1, "stopped_by_clock": True}]
+    rows = [
+        replace(synthetic.done(task, {"y": y}), **more)
+        for task, y, more in zip(synthetic.tasks(study), (1, 2, 3, 4), told, strict=True)
+    ]
+    plan = Table("t", ("policy",), ("y",), baseline={"policy": "fcfs"})
+    found = replace(
+        synthetic.results(study, rows), study=replace(study, report=ReportPlan((plan,)))
+    )
+    (table,) = text_tables(found.study, parsed_records(records_csv(found))).values()
+    fcfs, exact = table.lines
+    assert "†" not in "".join(fcfs)
+    assert [cell[-3:] for cell in exact[1:]] == [" †‡", " †‡"]
+    assert table.notes == (
+        "† Rows in which an optimum is unproven (bf-io: 2 of 2).",
+        "‡ Rows in which a time limit stopped a solve; numbers may differ between machines "
+        "(bf-io: 1 of 2).",
+    )
+    assert table.markdown().endswith(f"|\n\n{table.notes[0]}\n\n{table.notes[1]}\n")
+    assert r"\dag{} Rows in which" in table.latex()
 
 
 def test_refusals_of_plans() -> None:

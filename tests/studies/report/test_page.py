@@ -292,13 +292,13 @@ def test_titles_as_file_names(title: str, name: str | None) -> None:
 
 def test_descriptions_of_values() -> None:
     """Metrics by their table, the part of the run said; what a user's own function says."""
-    assert with_unit("simulate", "avg_imbalance") == "avg_imbalance [tokens]"
+    assert with_unit("simulate", "avg_imbalance") == "avg_imbalance (whole run) [tokens]"
     assert "steady part" in describe("simulate", "steady.avg_imbalance").text
     half = describe("simulate", "steady.avg_imbalance.half_width")
     assert half.unit == "tokens"
     assert half.text.startswith("half a 95 % interval by batch means of: mean over steps")
     assert describe("simulate", "steady.nobody_knows.half_width").text == ""
-    assert with_unit("simulate", "idle_fraction") == "idle_fraction"
+    assert with_unit("simulate", "idle_fraction") == "idle_fraction (whole run)"
     own = "tests.studies.rows:square"
     assert with_unit(own, "wall_s") == "wall_s [s]"
     assert with_unit(own, "square") == "square [m2]"

@@ -105,7 +105,13 @@ def test_a_ratio_that_no_line_has_takes_no_column() -> None:
     """All zeros, as counts of unproven optima often are: a sentence instead."""
     plan = Table("t", ("policy",), ("y", "z"), baseline={"policy": "fcfs"})
     view = build(plan, results([{"y": 2, "z": 0}, {"y": 3, "z": 0}, {"y": 4, "z": 0}]))
-    assert [column.label for column in view.data.columns] == ["policy", "rows", "y", "ratio", "z"]
+    assert [column.label for column in view.data.columns] == [
+        "policy",
+        "rows",
+        "y",
+        "y / that of fcfs",
+        "z",
+    ]
     assert any("No ratio of z" in str(note) for note in view.notes)
 
 
@@ -166,9 +172,9 @@ def test_chosen_ratios_only() -> None:
     baseline = {"policy": rows.tasks[0].arguments["policy"]}
     plan = Table("t", ("policy",), ("y", "z"), baseline=baseline)
     labels = [column.label for column in build(plan, rows).data.columns]
-    assert labels == ["policy", "rows", "y", "ratio", "z", "ratio"]
+    assert labels == ["policy", "rows", "y", "y / that of fcfs", "z", "z / that of fcfs"]
     labels = [column.label for column in build(replace(plan, ratios=("z",)), rows).data.columns]
-    assert labels == ["policy", "rows", "y", "z", "ratio"]
+    assert labels == ["policy", "rows", "y", "z", "z / that of fcfs"]
     with pytest.raises(InputError, match="'x' is no value of it"):
         replace(plan, ratios=("x",))
 
