@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 #: Number of the random stream that policies draw from; predictors have another.
 _POLICY_STREAM = 1
+_POOL = 128
 #: Largest look-ahead.
 MAX_HORIZON = 10**5
 #: Largest seed.
@@ -60,7 +61,8 @@ class RunOptions:
         ``pool`` reveals in trace order while fewer than ``pool`` requests wait; ``timed`` reveals
         a request at the first step that starts at or after its arrival.
     pool : int
-        Revelation target ``R >= 1``; without effect on timed arrivals.
+        Revelation target ``R >= 1``; timed arrivals have none, and only the default goes with
+        them.
     rate_scale : Fraction
         With timed arrivals, divides the times between arrivals (2 doubles the offered load).
     dispatch : Dispatch
@@ -91,7 +93,7 @@ class RunOptions:
         "MODE",
         "pool (default): reveal in trace order up to --pool waiting; timed: at arrival times",
     )
-    pool: int = option(128, WHOLE, "R", "waiting requests revealed (128)")
+    pool: int = option(_POOL, WHOLE, "R", "waiting requests revealed (128)")
     rate_scale: Fraction = option(
         Fraction(1), RATIONAL, "X", "with timed arrivals, multiply the rate (1)"
     )
@@ -131,7 +133,7 @@ class RunOptions:
         drift = LLM if self.drift is None else self.drift
         checked = {
             "arrivals": member(ArrivalMode, self.arrivals, "arrivals"),
-            "pool": integer(self.pool, "pool", minimum=1),
+            "pool": _pool(self.pool, self.arrivals),
             "rate_scale": _rate(self.rate_scale, self.arrivals),
             "dispatch": member(Dispatch, self.dispatch, "dispatch"),
             "projection": member(Projection, self.projection, "projection"),
@@ -154,6 +156,13 @@ class RunOptions:
         return np.random.default_rng(
             np.random.SeedSequence(self.seed, spawn_key=(_POLICY_STREAM,))
         )
+
+
+def _pool(value: int, arrivals: str) -> int:
+    pool = integer(value, "pool", minimum=1)
+    if pool != _POOL and arrivals == ArrivalMode.TIMED:
+        raise InputError("pool", "timed arrivals have none", "leave it out, or use arrivals pool")
+    return pool
 
 
 def _rate(value: Fraction | float | str, arrivals: str) -> Fraction:

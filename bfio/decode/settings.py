@@ -7,7 +7,7 @@ import numpy as np
 from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import ArrivalMode, Dispatch, RunOptions
-from bfio.decode.predictor import LengthSource
+from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.predictor_registry import lengths_of
 from bfio.decode.run import Run
 from bfio.workloads.requests_used import requests_used
@@ -42,6 +42,8 @@ def settings(
     if drawn not in (None, options[0].seed):
         requests += f" drawn with seed {drawn}"
     parts = setting_parts(requests, cluster, options)
+    if nobody_asks(options):
+        parts["predictor"] = f"predictor {_name(options[0].predictor)} (not asked)"
     solving = dict.fromkeys(_solve_limits(entry) for entry in limits if "work_limit" in entry)
     return ", ".join([*parts.values(), *solving, version_and_commit()])
 
@@ -70,6 +72,11 @@ def setting_parts(
         "seed": f"seed {first.seed}",
     }
     return {name: text for name, text in parts.items() if text}
+
+
+def nobody_asks(options: Sequence[RunOptions]) -> bool:
+    """Whether a predictor was given that changes nothing, as no run looks ahead."""
+    return _name(options[0].predictor) != "none" and not any(entry.horizon for entry in options)
 
 
 def _solve_limits(limits: Mapping[str, object]) -> str:
@@ -133,6 +140,12 @@ def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
     """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
     yield from unused_arrivals(workload.arrival_times is not None, runs[0].options)
     yield from disordered_arrivals(workload)
+    if nobody_asks([run.options for run in runs]):
+        yield (
+            f"Nobody asked the predictor {_name(runs[0].options.predictor)}, as no policy here "
+            "looks ahead: the numbers are those without it. br-h looks ahead, and bf-io with "
+            "--horizon H."
+        )
     for run in runs:
         counts = [run.statistics.get(name) for name in ("clocked_steps", "steps")]
         if all(isinstance(count, int) for count in counts):
@@ -221,4 +234,8 @@ def _information(options: RunOptions) -> str:
     except InputError:
         # A run keeps the name alone of a predictor that was handed over as an object.
         lengths = "predicted"
-    return f"predictor {getattr(options.predictor, 'name', options.predictor)} ({lengths} lengths)"
+    return f"predictor {_name(options.predictor)} ({lengths} lengths)"
+
+
+def _name(predictor: str | Predictor) -> str:
+    return str(getattr(predictor, "name", predictor))

@@ -118,7 +118,7 @@ def test_gap_prints_a_table(bfio: Bfio) -> None:
 def test_timed_arrivals_and_immediate_dispatch(bfio: Bfio) -> None:
     """Both modes run to the end."""
     answer = bfio(
-        *("simulate", "--policy", "jsq", *SMALL, "--arrivals", "timed"),
+        *("simulate", "--policy", "jsq", *SMALL[:-2], "--arrivals", "timed"),
         *("--rate-scale", "3/2", "--dispatch", "immediate", "--json"),
     ).json
     assert answer["completed"] == 150

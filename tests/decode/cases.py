@@ -125,7 +125,7 @@ def scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
     )
     options = {
         "arrivals": arrivals,
-        "pool": draw(st.integers(1, 30)),
+        "pool": draw(st.integers(1, 30)) if arrivals == "pool" else 128,
         "rate_scale": draw(st.sampled_from([1, Fraction(7, 3)])) if arrivals == "timed" else 1,
         "dispatch": draw(st.sampled_from(["pooled", "immediate"])),
         "horizon": draw(st.integers(0, 7)),

@@ -17,6 +17,7 @@ from bfio.decode.settings import by_the_clock, drain_share, no_steady_part, rema
 from bfio.decode.simulation import simulate
 from bfio.workloads import Workload, read_trace, synthetic
 from formulations.arrays import IntArray
+from formulations.errors import InputError
 
 LONG = Workload(np.full(12, 5), np.array([1, 4, 2, 3] * 3), name="long")
 TIMED = Workload(np.full(3, 5), np.full(3, 2), tuple(map(Fraction, (0, 100, 200))), name="timed")
@@ -57,7 +58,25 @@ def test_a_predictor_that_is_an_object_is_named() -> None:
             del requests, outputs
 
     found = compare(LONG, "fcfs", Cluster(workers=2, slots=4), predictor=Guess())
-    assert "predictor guess (predicted lengths)" in found._repr_html_()
+    assert "predictor guess (not asked)" in found._repr_html_()
+    looking = compare(LONG, "br-h", Cluster(workers=2, slots=4), predictor=Guess())
+    assert "predictor guess (predicted lengths)" in looking._repr_html_()
+
+
+def test_a_predictor_that_nobody_asks_is_told() -> None:
+    """Its numbers are those of none; a policy that looks ahead asks it."""
+    runs = compare(LONG, ["fcfs", "br-0"], Cluster(1, 3), predictor="oracle")
+    assert "predictor oracle (not asked)" in runs.settings
+    assert any(remark.startswith("Nobody asked the predictor") for remark in runs.remarks())
+    asked = compare(LONG, ["fcfs", "br-h"], Cluster(1, 3), predictor="oracle")
+    assert "predictor oracle (known lengths)" in asked.settings
+    assert not any("Nobody" in remark for remark in asked.remarks())
+
+
+def test_timed_arrivals_have_no_pool() -> None:
+    """A pool that would change nothing is refused, as a rate of a pool is."""
+    with pytest.raises(InputError, match="pool: timed arrivals have none; leave it out"):
+        RunOptions(arrivals=ArrivalMode.TIMED, pool=1)
 
 
 def test_requests_drawn_with_another_seed_say_so() -> None:

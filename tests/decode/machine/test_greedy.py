@@ -74,7 +74,8 @@ def test_thousands_of_runs_of_each_are_the_same(
 def test_a_longer_run_is_the_same(name: str, arrivals: str) -> None:
     """600 requests on 7 workers: the same run, and the replay finds nothing wrong with it."""
     requests, cluster = lengths(600, seed=3), Cluster(workers=7, slots=9, mean_time_s=1e-8)
-    run = assert_same_run(requests, name, cluster, pool=25, arrivals=arrivals, seed=11)
+    pool: dict[str, Any] = {"pool": 25} if arrivals == "pool" else {}
+    run = assert_same_run(requests, name, cluster, arrivals=arrivals, seed=11, **pool)
     assert run_violations(run, requests, cluster) == {}
     assert run.is_drained
 

@@ -13,9 +13,9 @@ from tests.decode.machine.equality import assert_same_run
 @pytest.mark.parametrize(
     ("trace", "options"),
     [
-        ("bfio_burstgpt_8000_untimed", {}),
+        ("bfio_burstgpt_8000_untimed", {"pool": 32}),
         ("azure_code_2023", {"arrivals": "timed", "rate_scale": 4}),
-        ("mooncake_conversation", {"projection": "growing", "predictor": "oracle"}),
+        ("mooncake_conversation", {"pool": 32, "projection": "growing", "predictor": "oracle"}),
     ],
 )
 @pytest.mark.parametrize("name", ["fcfs", "power-of-2", "max-min", "br-0", "br-h"])
@@ -24,4 +24,4 @@ def test_head_of_a_trace(
 ) -> None:
     """400 requests of each, on 4 workers of 24 slots."""
     requests = read_trace(shared_data / f"{trace}.csv.gz", limit=400)
-    assert_same_run(requests, name, Cluster(workers=4, slots=24), pool=32, **options)
+    assert_same_run(requests, name, Cluster(workers=4, slots=24), **options)

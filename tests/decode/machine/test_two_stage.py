@@ -97,7 +97,8 @@ def test_thousands_of_runs_of_each_are_the_same(
 def test_a_longer_run_is_the_same(name: str, arrivals: str, look_ahead: dict[str, Any]) -> None:
     """300 requests on 6 workers with a window of 20 steps."""
     requests, cluster = lengths(300, seed=8), Cluster(workers=6, slots=9)
-    run = assert_same_run(requests, name, cluster, pool=20, arrivals=arrivals, **look_ahead)
+    pool: dict[str, Any] = {"pool": 20} if arrivals == "pool" else {}
+    run = assert_same_run(requests, name, cluster, arrivals=arrivals, **pool, **look_ahead)
     assert run_violations(run, requests, cluster) == {}
     assert run.is_drained
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift
+from bfio.decode.options import ArrivalMode, RunOptions
 from bfio.decode.policy_registry import build
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
@@ -61,7 +62,8 @@ def test_the_schedule_costs_what_the_engine_says(
     """Loads step by step, totals, and the bound of hindsight below them."""
     workload = _workload(seed, 25, timed=timed)
     cluster = Cluster(3, 2, step_overhead_s=0.5, token_time_s=0.125)
-    run = simulate(workload, _first_free, cluster, arrivals="timed" if timed else "pool", pool=12)
+    options = RunOptions(arrivals=ArrivalMode.TIMED) if timed else RunOptions(pool=12)
+    run = simulate(workload, _first_free, cluster, options=options)
     seen = hindsight_of_run(run, workload, objective=objective, revealed=Revealed.AS_SEEN)
     assert seen.value == pytest.approx(_engine_total(run, objective), rel=1e-12)
     path = trajectory(seen.problem, seen.starts, seen.workers)
