@@ -104,9 +104,26 @@ def test_a_study_without_any_result(bfio: Bfio, tmp_path: Path) -> None:
     assert done.status == 3
     assert "failed: ValueError: negative" in done.out
     assert "next: bfio study run study.toml --retry" in done.out
-    done = bfio("study", "report", "study.toml")
-    assert done.status == 2
-    assert "--retry" in done.err
+    assert "no row has a result: the errors above say why" in done.out
+    for form in ("html", "markdown", "csv"):
+        done = bfio("study", "report", "study.toml", "--format", form)
+        assert done.status == 2
+        assert "--retry" in done.err
+
+
+def test_reports_of_rows_that_are_not_there(bfio: Bfio, tmp_path: Path) -> None:
+    """None is an error in every form, some missing a line on standard error; beside the store."""
+    _study(tmp_path, "1, 2")
+    bfio("study", "run", "study.toml", "--jobs", "1", "--store", "kept/s.sqlite")
+    for form in ("html", "markdown"):
+        words = ("study", "report", "study.toml", "--store", "kept/s.sqlite", "--format", form)
+        done = bfio(*words, "--seed", "12345")
+        assert done.status == 2
+        assert "though 2 of other code, data or arguments are; run the study first" in done.err
+    _study(tmp_path, "1, 2, 3")
+    done = bfio("study", "report", "study.toml", "--store", "kept/s.sqlite")
+    assert (done.status, "kept/s-report/report.html" in done.out) == (0, True)
+    assert "1 of 3 rows are not computed; compute them with: bfio study run" in done.err
 
 
 @pytest.mark.parametrize("times", [1, 2])

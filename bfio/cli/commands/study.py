@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
             _add_run(action)
         if name in ("report", "export"):
             action.add_argument(
-                "--output", metavar="PATH", help=f"folder (default {_FOLDER}/STORE-report)"
+                "--output", metavar="PATH", help="folder (default STORE-report, beside the store)"
             )
         if name == "report":
             _add_formats(action)
@@ -169,7 +170,7 @@ def _report(args: argparse.Namespace) -> int:
         return _report_text(args)
     from bfio.studies.report.page import write_report
 
-    return _written(args, write_report)
+    return _written(args, _reported(args), write_report)
 
 
 def _report_text(args: argparse.Namespace) -> int:
@@ -179,12 +180,12 @@ def _report_text(args: argparse.Namespace) -> int:
 
     output = Path(args.output) if args.output else None
     if args.format == "csv":
-        text = markdown.records_csv(_stored(args))
+        text = markdown.records_csv(_reported(args))
         if output is not None:
             write_text(output, text)
     else:
         if args.records is None:
-            records = markdown.parsed_records(markdown.records_csv(_stored(args)))
+            records = markdown.parsed_records(markdown.records_csv(_reported(args)))
         else:
             records = markdown.read_records(Path(args.records))
         tables = markdown.text_tables(_study(args), records)
@@ -207,7 +208,7 @@ def _report_text(args: argparse.Namespace) -> int:
 def _export(args: argparse.Namespace) -> int:
     from bfio.studies.report.export import write_export
 
-    return _written(args, write_export)
+    return _written(args, _stored(args), write_export)
 
 
 def _kinds(args: argparse.Namespace) -> int:
@@ -228,10 +229,13 @@ def _kinds(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _written(args: argparse.Namespace, write: "Callable[[Results, Path], list[Path]]") -> int:
-    results = _stored(args)
+def _written(
+    args: argparse.Namespace,
+    results: "Results",
+    write: "Callable[[Results, Path], list[Path]]",
+) -> int:
     seed = f"-seed-{args.seed}" if args.seed else ""
-    default = _FOLDER / f"{results.store.stem}{seed}-report"
+    default = results.store.with_name(f"{results.store.stem}{seed}-report")
     folder = Path(args.output) if args.output else default
     files = [str(path) for path in write(results, folder)]
     if args.json:
@@ -260,6 +264,18 @@ def _stored(args: argparse.Namespace) -> "Results":
     from bfio.studies.runner import stored_results
 
     return stored_results(_study(args), _store(args), _command(args))
+
+
+def _reported(args: argparse.Namespace) -> "Results":
+    """Return what a store holds, with a warning if rows are missing; some must be done."""
+    from bfio.studies.report.summary import check_some_done
+
+    results = _stored(args)
+    check_some_done(results)
+    if results.missing:
+        lacking = f"{results.missing} of {len(results.tasks)} rows are not computed"
+        print(f"{lacking}; compute them with: {_command(args)}", file=sys.stderr)
+    return results
 
 
 def _command(args: argparse.Namespace, action: str = "run") -> str:
@@ -318,6 +334,8 @@ def _show(args: argparse.Namespace, results: "Results", *, interrupted: bool = F
         print(f"and {len(failures) - _MAX_SHOWN} more without a result")
     if results.other_rows:
         print(f"besides, {results.other_rows} rows of other code, data or arguments are in it")
+    if failures and not results.done and not results.missing:
+        print("no row has a result: the errors above say why; --json shows all of them")
     print(f"next: {_next(args, results)}")
 
 

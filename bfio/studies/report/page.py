@@ -24,7 +24,6 @@ from bfio.studies.report_plan import Figure
 from bfio.studies.results import Results
 from bfio.studies.row_kind import Described
 from bfio.studies.settings import study_remarks, study_settings
-from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -71,8 +70,7 @@ def write_report(results: Results, folder: Path) -> list[Path]:
         If no row is done yet, the rows cannot be shown as planned, or the folder cannot be
         written.
     """
-    if not results.done:
-        raise _none_done(results)
+    summary.check_some_done(results)
     tables = [build(plan, results) for plan in results.study.report.tables]
     drawn = [
         _figure(number, plan, results)
@@ -84,21 +82,6 @@ def write_report(results: Results, folder: Path) -> list[Path]:
     # Last, so that the page never speaks of files that are not there yet.
     contents["report.html"] = render(results, tables, drawn).encode()
     return write_all(folder, contents)
-
-
-def _none_done(results: Results) -> InputError:
-    """Return the error for a study without a result: not computed yet, or all failed."""
-    place, name, planned = str(results.store), results.study.name, len(results.tasks)
-    if not results.rows:
-        what = f"none of the {planned} rows of study {name} is computed yet"
-        return InputError(place, what, "run the study first")
-    ends = [f"{number} {summary.ENDS[s]}" for s, number in results.counts().items() if number]
-    ends += [f"{results.missing} not computed yet"] if results.missing else []
-    return InputError(
-        place,
-        f"none of the {planned} rows of study {name} is done: {', '.join(ends)}",
-        "see `bfio study status` for why, then run it again with --retry",
-    )
 
 
 def _figure(number: int, plan: Figure, results: Results) -> FigureView:

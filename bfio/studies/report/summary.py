@@ -10,6 +10,7 @@ from bfio.studies.report.traced import Phrase, Traced, counted, origin, traced
 from bfio.studies.results import Results
 from bfio.studies.row import Row, RowVerdict, Status, Value
 from bfio.studies.study import Study
+from formulations.errors import InputError
 
 #: Failed rows and values of an axis that the page lists; it counts the others.
 MAX_FAILED, _MAX_VALUES = 200, 16
@@ -33,6 +34,31 @@ ENDS = {
     Status.OUT_OF_MEMORY: "out of memory",
     Status.CRASHED: "crashed",
 }
+
+
+def check_some_done(results: Results) -> None:
+    """Refuse to report a study without a result.
+
+    Raises
+    ------
+    InputError
+        If no row is computed yet, or all failed.
+    """
+    if results.done:
+        return
+    place, name, planned = str(results.store), results.study.name, len(results.tasks)
+    if not results.rows:
+        what = f"none of the {planned} rows of study {name} is computed yet"
+        if results.other_rows:
+            what += f", though {results.other_rows} of other code, data or arguments are"
+        raise InputError(place, what, "run the study first")
+    ends = [f"{number} {ENDS[status]}" for status, number in results.counts().items() if number]
+    ends += [f"{results.missing} not computed yet"] if results.missing else []
+    raise InputError(
+        place,
+        f"none of the {planned} rows of study {name} is done: {', '.join(ends)}",
+        "see `bfio study status` for why, then run it again with --retry",
+    )
 
 
 def counts(results: Results) -> list[Count]:
