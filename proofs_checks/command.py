@@ -174,7 +174,7 @@ def _show(
     # After an interruption there are fewer reports than claims; they come in the same order.
     documents = [report_document(c, r) for c, r in zip(claims, reports, strict=False)]
     if args.json:
-        from bfio.common.provenance import versions
+        from bfio.common.provenance import citable_versions
 
         print_json(
             {
@@ -182,7 +182,7 @@ def _show(
                 "reproduced": all(d["reproduced"] for d in documents),
                 "effort": "deep" if args.deep else args.effort,
                 "seed": args.seed,
-                "versions": versions(),
+                "versions": citable_versions(),
             }
             | interruption(interrupted)
         )

@@ -25,14 +25,28 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
 
 
+def citable_versions() -> dict[str, Any]:
+    """Return the versions that a number depends on, and the commit with which it is cited.
+
+    ``commit`` is None outside a checkout; ``dirty`` says whether the sources differ from it.
+    """
+    return {**versions(), **_sources()}
+
+
 @cache
 def version_and_commit() -> str:
     """Return the version of this package, with the commit where it is a checkout; read once."""
-    found = commit()
-    if found is None:
+    sources = _sources()
+    if sources["commit"] is None:
         return f"bfio {_version('bfio')}"
-    changed = ", changed" if is_dirty("formulations", "bfio") else ""
-    return f"bfio {_version('bfio')} (commit {found[:9]}{changed})"
+    changed = ", changed" if sources["dirty"] else ""
+    return f"bfio {_version('bfio')} (commit {sources['commit'][:9]}{changed})"
+
+
+@cache
+def _sources() -> dict[str, Any]:
+    """Return the commit and whether the sources differ from it."""
+    return {"commit": commit(), "dirty": is_dirty("formulations", "bfio")}
 
 
 def _version(package: str) -> str:
@@ -53,12 +67,7 @@ def environment() -> dict[str, Any]:
 
     That is the code the process runs: a later change on disk does not reach it.
     """
-    return {
-        "machine": machine(),
-        "versions": versions(),
-        "commit": commit(),
-        "dirty": is_dirty("formulations", "bfio"),
-    }
+    return {"machine": machine(), "versions": versions(), **_sources()}
 
 
 def machine() -> dict[str, Any]:

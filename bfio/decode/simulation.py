@@ -229,7 +229,7 @@ def describe_run(
         "statistics": dict(run.statistics),
         "wall_s": run.wall_s,
         "decide_s": run.decide_s,
-        "options": _plain_options(run),
+        "options": plain_options(run.cluster, run.options) | _limits(run.statistics),
     }
 
 
@@ -241,11 +241,16 @@ def proven_share(statistics: Mapping[str, object]) -> float | None:
     return proven / (proven + unproven)
 
 
-def _plain_options(run: Run) -> dict[str, Any]:
-    """Return every field of the machine and of the options, as JSON has it."""
+def _limits(statistics: Mapping[str, object]) -> dict[str, object]:
+    """Return where the solves of a policy stop, if it solves."""
+    return {name: statistics[name] for name in ("work_limit", "time_limit") if name in statistics}
+
+
+def plain_options(cluster: Cluster, options: RunOptions) -> dict[str, Any]:
+    """Return every field of the machine and of the options of a run, as JSON has it."""
     return {
         entry.name: _plain(getattr(owner, entry.name))
-        for owner in (run.cluster, run.options)
+        for owner in (cluster, options)
         for entry in fields(owner)
     }
 

@@ -13,6 +13,7 @@ import pytest
 from bfio.cli.command import commands
 from bfio.cli.commands import demo
 from bfio.common.kernel_groups import groups
+from bfio.common.provenance import commit, is_dirty
 from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S
 from bfio.decode.machine.whole_run import is_ready
 from bfio.decode.metrics import METRICS
@@ -32,6 +33,21 @@ def test_simulate_prints_the_documented_keys(bfio: Bfio) -> None:
     assert answer["completed"] == 150
     assert answer["workload"]["seed"] == 0
     assert answer["versions"]["bfio"]
+
+
+def test_json_says_what_it_is_cited_with(bfio: Bfio) -> None:
+    """The commit, and where solves stop unless they are told otherwise."""
+    small = (*SMALL[:4], "--requests", "40", "--pool", "4")
+    for words in (("compare", "--policies", "fcfs,bf-io"), ("gap", "--policy", "fcfs")):
+        for limits, wanted in (((), (1_000_000, None)), (("--time-limit", "2"), (None, 2.0))):
+            done = bfio(*words, *small, *limits, "--no-plots", "--json").json
+            assert done["versions"]["commit"] == commit()
+            assert done["versions"]["dirty"] == is_dirty("formulations", "bfio")
+            made = done["run_options"] if "run_options" in done else done["policies"][1]["options"]
+            assert (made["slots"], made["work_limit"], made["time_limit"]) == (8, *wanted)
+    simulated = bfio("simulate", "--policy", "bf-io", *small, "--json").json
+    assert simulated["versions"]["commit"] == commit()
+    assert simulated["options"]["work_limit"] == 1_000_000
 
 
 def test_the_seed_reproduces(bfio: Bfio) -> None:

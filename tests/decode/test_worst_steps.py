@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.cli import so_far
 from bfio.decode.cluster import Cluster
 from bfio.decode.gap import GapObserver, measure_gap
 from bfio.decode.worst_steps import WorstSteps
@@ -93,6 +94,21 @@ def test_dumped_steps_are_solved_to_the_same_optimum(bfio: Bfio, tmp_path: Path)
     assert dumped[0]["regret_at_most"] == max(row["regret"] for row in rows.values())
     told = bfio("gap", "--requests", "60", "--dump-steps", "-1")
     assert (told.status, "--dump-steps" in told.err) == (2, True)
+
+
+def test_only_the_worst_of_all_steps_are_written(
+    bfio: Bfio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not what were the worst when, on the way, an answer was kept for a signal."""
+    monkeypatch.setattr(so_far, "_EVERY_S", 0.0)
+    shown: list[float] = []
+    monkeypatch.setattr(so_far, "_tell", lambda *said: shown.append(len(said)))
+    run = "gap --policy fcfs --requests 30 --workers 2 --slots 3 --pool 6 --no-plots --json"
+    dumped = bfio(*run.split(), "--dump-steps", "2", "--output", "steps").json["dumped"]
+    assert len(shown) > 2
+    assert {path.name for path in (tmp_path / "steps").iterdir()} == {
+        Path(step["file"]).name for step in dumped
+    }
 
 
 def test_provenance_is_an_object_that_is_not_read() -> None:

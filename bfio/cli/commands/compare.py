@@ -145,7 +145,7 @@ def _show(
         print_for_papers,
         print_sentences,
     )
-    from bfio.common.provenance import versions
+    from bfio.common.provenance import citable_versions
     from bfio.common.table_text import TableForm
 
     documents = comparison.documents()
@@ -153,7 +153,7 @@ def _show(
         source = {"name": workload.name, "requests": len(workload)} | dict(workload.provenance)
         names = [str(path) for path in plots]
         head = {"policies": documents, "workload": source, "plots": names}
-        print_json(head | {"versions": versions()} | interruption(interrupted))
+        print_json(head | {"versions": citable_versions()} | interruption(interrupted))
         return
     if args.table != TableForm.TEXT:
         tables = comparison_tables(documents, comparison.metrics, comparison.settings)

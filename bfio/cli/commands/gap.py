@@ -84,9 +84,8 @@ def _run(args: argparse.Namespace) -> int:
             so_far.keep_shown(show)
 
     def show() -> None:
-        # After a signal nothing is written to files.
-        without = argparse.Namespace(**{**vars(args), "dump_steps": 0})
-        _show(without, workload, observer, None, interrupted=True)
+        # Steps are written once, when it is known which are the worst.
+        _show(args, workload, observer, None, [], interrupted=True)
 
     with progress_bar() as bar:
         task = bar.add_task(args.policy, total=len(workload))
@@ -96,7 +95,9 @@ def _run(args: argparse.Namespace) -> int:
             if not observer.rows:
                 raise
             interrupted = True
-    _show(args, workload, observer, None if interrupted else folder, interrupted=interrupted)
+    folder = None if interrupted else folder
+    steps = _dumped(args, workload, observer)
+    _show(args, workload, observer, folder, steps, interrupted=interrupted)
     return INTERRUPTED if interrupted else DONE
 
 
@@ -142,32 +143,33 @@ def _show(
     workload: "Workload",
     observer: "GapObserver",
     folder: Path | None,
+    steps: list[dict[str, Any]],
     *,
     interrupted: bool,
 ) -> None:
     from bfio.cli.tables import print_for_papers, print_sentences
     from bfio.common.table_text import TableForm
-    from bfio.decode.settings import by_the_clock, settings, unused_arrivals
+    from bfio.decode.settings import by_the_clock, unused_arrivals
 
     report = observer.report()
-    limits = {"work_limit": observer.work_limit, "time_limit": observer.time_limit}
+    limits = _limits(observer)
     document = report.to_mapping()
-    made = _made(args)
-    said = settings(workload, options.cluster_from(args), [made], [limits])
-    steps = _dumped(args, workload, observer, said)
     plots = []
     if folder is not None and report.regrets():
         plots = [_write_plot(folder, args.policy, report)]
     if args.json:
-        from bfio.common.provenance import versions
+        from bfio.common.provenance import citable_versions
+        from bfio.decode.simulation import plain_options
 
         head = {"policy": args.policy, "method": args.method, "horizon": args.gap_horizon}
         tail: dict[str, Any] = {"workload": dict(workload.provenance), "dumped": steps}
         tail["plots"] = [str(path) for path in plots]
-        tail |= {"versions": versions()} | interruption(interrupted)
+        tail["run_options"] = plain_options(options.cluster_from(args), _made(args)) | limits
+        tail |= {"versions": citable_versions()} | interruption(interrupted)
         print_json(head | document | limits | tail)
         return
-    told = list(unused_arrivals(workload.arrival_times is not None, made))
+    said = _settings(args, workload, observer)
+    told = list(unused_arrivals(workload.arrival_times is not None, _made(args)))
     told += by_the_clock("gap", limits, document["clocked"], document["solved"])
     table = replace(_table(args.policy, args.gap_horizon, document), settings=said)
     if args.table != TableForm.TEXT:
@@ -198,16 +200,28 @@ def _made(args: argparse.Namespace) -> "RunOptions":
     return run_options(build(name, chosen), options.run_options_from(args))
 
 
+def _limits(observer: "GapObserver") -> dict[str, float | None]:
+    """Return where solves stop."""
+    return {"work_limit": observer.work_limit, "time_limit": observer.time_limit}
+
+
+def _settings(args: argparse.Namespace, workload: "Workload", observer: "GapObserver") -> str:
+    from bfio.decode.settings import settings
+
+    cluster = options.cluster_from(args)
+    return settings(workload, cluster, [_made(args)], [_limits(observer)])
+
+
 def _dumped(
-    args: argparse.Namespace, workload: "Workload", observer: "GapObserver", said: str
-) -> list[dict[str, object]]:
+    args: argparse.Namespace, workload: "Workload", observer: "GapObserver"
+) -> list[dict[str, Any]]:
     """Write the steps that were asked for."""
     from bfio.cli.step_files import write_steps
     from bfio.decode.worst_steps import RULE
 
     origin = {
         "policy": args.policy,
-        "settings": said,
+        "settings": _settings(args, workload, observer),
         "workload": dict(workload.provenance),
         "gap_horizon": observer.horizon,
         "every": args.every,

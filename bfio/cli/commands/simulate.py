@@ -41,7 +41,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from bfio.cli.tables import print_sentences
-    from bfio.common.provenance import versions
+    from bfio.common.provenance import citable_versions
     from bfio.decode.observers import ProgressObserver
     from bfio.decode.settings import remarks, settings
     from bfio.decode.simulation import describe_run, simulate
@@ -67,7 +67,9 @@ def _run(args: argparse.Namespace) -> int:
     document = describe_run(run, args.policy, energy_model, metrics.table)
     document["interrupted"] = interrupted
     if args.json:
-        print_json(document | {"workload": dict(workload.provenance), "versions": versions()})
+        print_json(
+            document | {"workload": dict(workload.provenance), "versions": citable_versions()}
+        )
     else:
         print_sentences(settings(workload, run.cluster, [run.options], [run.statistics]))
         _print(document, metrics.table, args.metrics and metrics.shown)

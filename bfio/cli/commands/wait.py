@@ -272,11 +272,11 @@ def _show(
     from bfio.cli.wait_table import print_runs
 
     if args.json:
-        from bfio.common.provenance import versions
+        from bfio.common.provenance import citable_versions
 
         source = None if workload is None else dict(workload.provenance)
-        run = {"runs": documents, "fluid": fluid, "seed": args.seed}
-        print_json(run | {"workload": source, "versions": versions()} | interruption(interrupted))
+        run = {"runs": documents, "fluid": fluid, "seed": args.seed, "workload": source}
+        print_json(run | {"versions": citable_versions()} | interruption(interrupted))
         return
     print_runs(documents, fluid)
     if workload is not None and (skipped := workload.provenance["skipped_bad_rows"]):
