@@ -3,11 +3,12 @@
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from bfio.cli.output import console, print_table
 from bfio.common.number_text import percent
-from bfio.common.table_text import TableForm, TextTable
+from bfio.common.table_text import TableForm, TextTable, joined_csv
 from bfio.decode.own_metrics import MetricChoice
 
 Document: TypeAlias = Mapping[str, Any]
@@ -28,10 +29,21 @@ _NAMES_WIDTH, _COLUMN_WIDTH = 28, 13
 
 
 def print_for_papers(tables: Iterable[TextTable], form: TableForm, remarks: Iterable[str]) -> None:
-    """Print tables in one of the forms but plain text; what is said of them goes to stderr."""
-    print("\n".join(table.written(form) for table in tables), end="")
-    for remark in remarks:
-        print(remark, file=sys.stderr)
+    """Print tables in one of the forms but plain text, what is said of them below the last one.
+
+    CSV has no place for sentences: there they go to stderr.
+    """
+    *others, last = tables
+    if form is TableForm.CSV:
+        print(joined_csv([*others, last]), end="")
+        for remark in remarks:
+            print(f"note: {remark}", file=sys.stderr)
+        return
+    last = replace(last, notes=[*last.notes, *remarks])
+    for k, table in enumerate((*others, last)):
+        # LaTeX has the title in the caption.
+        title = f"**{table.title}**\n\n" if form is TableForm.MARKDOWN else ""
+        print("\n" * (k > 0) + title + table.written(form), end="")
 
 
 def comparison_tables(
@@ -41,7 +53,9 @@ def comparison_tables(
     tables = []
     for title, columns in _tables(documents, metrics):
         heading, cells = zip(*columns, strict=True)
-        tables.append(TextTable(title, heading, list(zip(*cells, strict=True)), settings))
+        lines = list(zip(*cells, strict=True))
+        notes = [" ".join(_legend(documents, metrics))]
+        tables.append(TextTable(title, heading, lines, settings, notes=notes))
     return tables
 
 
@@ -57,14 +71,18 @@ def print_comparison(documents: Sequence[Document], metrics: MetricChoice) -> No
     """
     for title, columns in _tables(documents, metrics):
         print_fitting(title, columns)
-    solved = any(d["proven_share"] is not None for d in documents)
+    print_sentences(*_legend(documents, metrics))
+
+
+def _legend(documents: Sequence[Document], metrics: MetricChoice) -> list[str]:
+    """Return what columns mean that do not say so themselves."""
     names = metrics.shown or [name for name, _ in metrics.table.columns()]
     legend = [text for name, text in _LEGEND.items() if name in names]
     if "avg_imbalance" in names:
         legend.insert(0, f"÷: times less imbalance than {documents[0]['policy']}.")
-    if solved:
+    if any(d["proven_share"] is not None for d in documents):
         legend.append("proven: share of the run's solved steps whose optimum was proven.")
-    print_sentences(*legend)
+    return legend
 
 
 def print_sentences(*sentences: str) -> None:

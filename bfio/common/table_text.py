@@ -2,9 +2,13 @@
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+#: A number whose thousands are set apart.
+_GROUPED = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")
 
 
 class TableForm(StrEnum):
@@ -72,30 +76,47 @@ class TextTable:
             ]
         )
 
-    def csv(self) -> str:
-        """Return it as CSV; its settings are in a column of that name."""
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow([*self.heading, "settings"])
-        writer.writerows([*line, self.settings] for line in self.lines)
-        return stream.getvalue()
-
     def written(self, form: TableForm) -> str:
         """Return it in one of the forms but plain text."""
         return {
             TableForm.MARKDOWN: self.markdown,
             TableForm.LATEX: self.latex,
-            TableForm.CSV: self.csv,
+            TableForm.CSV: lambda: joined_csv([self]),
         }[form]()
 
 
+def joined_csv(tables: Sequence[TextTable]) -> str:
+    """Return tables as one CSV: plain numbers, titles and settings in columns of those names."""
+    columns = {"table": None}
+    for table in tables:
+        columns |= dict.fromkeys(map(_in_a_line, table.heading))
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, [*columns, "settings"], restval="", lineterminator="\n")
+    writer.writeheader()
+    for table in tables:
+        heading = list(map(_in_a_line, table.heading))
+        for line in table.lines:
+            cells = zip(heading, map(_without_separators, line), strict=True)
+            writer.writerow({"table": table.title, **dict(cells), "settings": table.settings})
+    return stream.getvalue()
+
+
+def _in_a_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _without_separators(cell: str) -> str:
+    """Return a number as other programs read it; other texts stay."""
+    return cell.replace(",", "") if _GROUPED.fullmatch(cell) else cell
+
+
 def _markdown_line(cells: Sequence[str]) -> str:
-    texts = (" ".join(cell.split()).replace("|", r"\|") for cell in cells)
+    texts = (_in_a_line(cell).replace("|", r"\|") for cell in cells)
     return f"| {' | '.join(texts)} |\n"
 
 
 def _latex_line(cells: Sequence[str]) -> str:
-    texts = " & ".join(escaped(" ".join(cell.split())) for cell in cells)
+    texts = " & ".join(escaped(_in_a_line(cell)) for cell in cells)
     # After the end of a line a bracket would be an argument of it.
     return rf"    {'{}' if texts.startswith('[') else ''}{texts} \\"
 

@@ -3,7 +3,7 @@
 import csv
 import io
 
-from bfio.common.table_text import TableForm, TextTable
+from bfio.common.table_text import TableForm, TextTable, joined_csv
 
 TABLE = TextTable(
     "Gap_1 & more",
@@ -33,7 +33,16 @@ def test_latex() -> None:
 
 
 def test_csv() -> None:
-    """One column more, with the settings."""
-    (first, *_) = csv.DictReader(io.StringIO(TABLE.written(TableForm.CSV)))
-    assert first["policy"] == "br-0|x"
-    assert first["settings"] == "demo: 60 requests, seed 0"
+    """Titles and settings in columns of their own; numbers that other programs read."""
+    other = TextTable("whole", ["policy", "steps"], [["br-0", "1,622"], ["a, b", "1,6"]])
+    first, _, third, last = csv.DictReader(io.StringIO(joined_csv([TABLE, other])))
+    assert first == {
+        "table": "Gap_1 & more",
+        "policy": "br-0|x",
+        "idle [%]": "12 %",
+        "steps": "",
+        "settings": "demo: 60 requests, seed 0",
+    }
+    assert (third["table"], third["steps"], third["idle [%]"]) == ("whole", "1622", "")
+    assert (last["policy"], last["steps"]) == ("a, b", "1,6")
+    assert TABLE.written(TableForm.CSV) == joined_csv([TABLE])
