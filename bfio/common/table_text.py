@@ -78,16 +78,14 @@ class TextTable:
 
     def written(self, form: TableForm) -> str:
         """Return it in one of the forms but plain text."""
-        return {
-            TableForm.MARKDOWN: self.markdown,
-            TableForm.LATEX: self.latex,
-            TableForm.CSV: lambda: joined_csv([self]),
-        }[form]()
+        if form is TableForm.CSV:
+            return joined_csv([self])
+        return self.latex() if form is TableForm.LATEX else self.markdown()
 
 
 def joined_csv(tables: Sequence[TextTable]) -> str:
     """Return tables as one CSV: plain numbers, titles and settings in columns of those names."""
-    columns = {"table": None}
+    columns: dict[str, None] = {"table": None}
     for table in tables:
         columns |= dict.fromkeys(map(_in_a_line, table.heading))
     stream = io.StringIO()
