@@ -23,7 +23,7 @@ _LEGEND = {
     "ttft_mean_s": "TTFT: time to the first token.",
 }
 _PROSE_WIDTH = 88
-#: Width that a table with one policy per row needs; below it policies become columns.
+#: Width that a table with one policy per row needs at least; below it policies become columns.
 _WIDE = 135
 _NAMES_WIDTH, _COLUMN_WIDTH = 28, 13
 
@@ -123,7 +123,7 @@ def print_fitting(title: str, columns: Sequence[Cells]) -> None:
     """Print one policy per row, or, where that is too wide, one per column, a few at a time."""
     headings, cells = zip(*columns, strict=True)
     width = console().width
-    if width >= _WIDE:
+    if width >= max(_WIDE, _width(columns)):
         print_table(title, headings, list(zip(*cells, strict=True)))
         return
     together = max(1, (width - _NAMES_WIDTH) // _COLUMN_WIDTH)
@@ -131,6 +131,12 @@ def print_fitting(title: str, columns: Sequence[Cells]) -> None:
     for k in range(0, len(cells[0]), together):
         rows = [[name, *own[k : k + together]] for name, own in zip(names, cells, strict=True)]
         print_table(title, rows[0], rows[1:])
+
+
+def _width(columns: Sequence[Cells]) -> int:
+    """Return the width of a table of which no word is broken, borders included."""
+    texts = ((*heading.split("\n"), *cells) for heading, cells in columns)
+    return 1 + sum(max(map(len, column)) + 3 for column in texts)
 
 
 def _ratio(reference: float | None, value: float | None) -> str:

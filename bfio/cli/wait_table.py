@@ -1,10 +1,13 @@
-"""The table of ``bfio wait``, and what the fluid model says to compare with."""
+"""The table of ``bfio wait``, its settings, and what the fluid model says to compare with."""
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from bfio.cli.tables import print_fitting, print_sentences, run_cells
+from bfio.cli.wait_arguments import ArrivalOptions
 from bfio.common.number_text import number, percent
+from bfio.common.provenance import version_and_commit
 from bfio.wait.run import METRICS
 from formulations.fluid import FluidObjective, FluidProblem, equilibrium, knapsack
 from formulations.rationals import plain_number
@@ -30,8 +33,62 @@ def fluid_limits(problem: FluidProblem) -> dict[str, Any]:
     }
 
 
+def wait_settings(
+    requests: str,
+    arrivals: ArrivalOptions,
+    problem: FluidProblem,
+    *,
+    is_trace: bool,
+    drains: bool,
+    seed: int,
+) -> str:
+    """Return one line that says what the runs are made of.
+
+    Parameters
+    ----------
+    requests : str
+        The classes or the trace.
+    arrivals : ArrivalOptions
+        How they arrive.
+    problem : FluidProblem
+        The classes and the engine, scaled as asked for.
+    is_trace : bool
+        Whether they are those of a trace.
+    drains : bool
+        Whether runs end when all have completed.
+    seed : int
+        Seed of the arrivals.
+    """
+    worker, horizon = problem.single_worker(), arrivals.horizon
+    scale = "" if arrivals.scale is None else f"scaled by {plain_number(arrivals.scale)}"
+    parts = (
+        requests,
+        _arrivals(arrivals, is_trace=is_trace),
+        scale,
+        f"d0 {worker.d0} s and d1 {worker.d1} s a token",
+        f"memory {worker.memory:,} tokens",
+        "until all have completed"
+        if drains or horizon is None
+        else f"observed for {number(plain_number(horizon))} s",
+        f"seed {seed}",
+        version_and_commit(),
+    )
+    return ", ".join(part for part in parts if part)
+
+
+def _arrivals(arrivals: ArrivalOptions, *, is_trace: bool) -> str:
+    if arrivals.rate is not None:
+        return f"Poisson arrivals of {plain_number(arrivals.rate)} requests/s"
+    if not is_trace:
+        horizon = plain_number(arrivals.horizon or Fraction(0))
+        return f"{arrivals.arrivals or 'poisson'} arrivals for {number(horizon)} s"
+    scale = arrivals.rate_scale
+    faster = "" if scale is None else f" at {plain_number(scale)} times their rate"
+    return f"timed arrivals{faster}"
+
+
 def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] | None) -> None:
-    """Print one row per run, the fluid limits below, if there are any."""
+    """Print one row per run, the fluid limits and what does not fit below, if there are any."""
     shares = [_share(document, fluid) for document in documents]
     columns = [run_cells("policy", documents), *METRICS.cells(documents)]
     columns.insert(2, ("of fluid", [percent(share) for share in shares]))
@@ -41,6 +98,14 @@ def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] 
     print_fitting("", columns)
     for line in note.splitlines():
         print_sentences(line)
+    for document in documents:
+        if document["overflows"]:
+            print_sentences(
+                f"{document['policy']} does not fit the memory: {document['overflows']:,} of "
+                f"{document['batches']:,} batches held more than {document['memory']:,} tokens, "
+                f"up to {document['peak_memory']:,}. Each ran all the same and counts as an "
+                "overflow; its stages count in all figures."
+            )
 
 
 def _share(document: Mapping[str, Any], fluid: Mapping[str, Any] | None) -> float | None:
@@ -56,6 +121,7 @@ def _note(document: Mapping[str, Any], fluid: Mapping[str, Any] | None) -> str:
         return shown
     return (
         f"{shown}, equilibrium {number(fluid['equilibrium_memory'])}, "
-        f"load {number(fluid['load'])}\nfluid optimum: {number(fluid['throughput'])} stages/s, "
+        f"load {number(fluid['load'])} of the engine's time\n"
+        f"fluid optimum: {number(fluid['throughput'])} stages/s, "
         f"{number(fluid['decode_throughput'])} decode tokens/s"
     )

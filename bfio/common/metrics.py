@@ -100,12 +100,15 @@ class Column:
         Whether it is shown in percent.
     place : int
         Columns stand in the order of their places, within one in that of registration.
+    by_default : bool
+        Whether tables have it that say nothing of their metrics.
     """
 
     heading: str
     factor: float = 1.0
     is_share: bool = False
     place: int = 0
+    by_default: bool = True
 
     def text(self, value: float | None) -> str:
         """Return a value as the column shows it."""
@@ -260,8 +263,12 @@ class MetricTable(Generic[Record]):
         }
 
     def columns(self, more: Sequence[str] = ()) -> list[tuple[str, Column]]:
-        """Return names and columns of the metrics that have a column, and of some ``more``."""
-        shown = [(metric.name, metric.column) for metric in self if metric.column is not None]
+        """Return names and columns of the metrics of every table, and of some ``more``."""
+        shown = [
+            (metric.name, metric.column)
+            for metric in self
+            if metric.column is not None and metric.column.by_default
+        ]
         extra = [(name, self.column(name)) for name in more if name not in dict(shown)]
         return [*sorted(shown, key=lambda entry: entry[1].place), *extra]
 
@@ -277,7 +284,7 @@ class MetricTable(Generic[Record]):
         documents : sequence of mapping
             Values by the names of metrics; what is missing is a dash.
         metrics : sequence of str, optional
-            What is shown; by default the metrics that have a column.
+            What is shown; by default the metrics that have a column by default.
         """
         if metrics is None:
             columns = self.columns()

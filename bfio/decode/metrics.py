@@ -298,33 +298,61 @@ def _tpot_p99(part: RunPart) -> Value:
 
 
 @METRICS.average(
-    "queueing_delay_mean_s", "s", "mean time from arrival or reveal to the first step"
+    "queueing_delay_mean_s",
+    "s",
+    "mean time from arrival or reveal to the first step",
+    Column("queueing\nmean [s]", by_default=False),
 )
 def _delay_mean(part: RunPart) -> Average:
     return Average(part.delays)
 
 
-@METRICS.metric("queueing_delay_p95_s", "s", "95th percentile of that time")
+@METRICS.metric(
+    "queueing_delay_p95_s",
+    "s",
+    "95th percentile of that time",
+    Column("queueing\nP95 [s]", by_default=False),
+)
 def _delay_p95(part: RunPart) -> Value:
     return _percentile(part.delays, 95)
 
 
-@METRICS.average("ttft_mean_s", "s", "mean time from arrival or reveal to the first token (TTFT)")
+@METRICS.average(
+    "ttft_mean_s",
+    "s",
+    "mean time from arrival or reveal to the first token (TTFT)",
+    Column("TTFT\nmean [s]", by_default=False),
+)
 def _first_token_mean(part: RunPart) -> Average:
     return Average(part.first_tokens)
 
 
-@METRICS.metric("ttft_p95_s", "s", "95th percentile of that time")
+@METRICS.metric(
+    "ttft_p95_s",
+    "s",
+    "95th percentile of that time",
+    Column("TTFT\nP95 [s]", by_default=False),
+)
 def _first_token_p95(part: RunPart) -> Value:
     return _percentile(part.first_tokens, 95)
 
 
-@METRICS.average("latency_mean_s", "s", "mean time from arrival or reveal to the last token")
+@METRICS.average(
+    "latency_mean_s",
+    "s",
+    "mean time from arrival or reveal to the last token",
+    Column("latency\nmean [s]", by_default=False),
+)
 def _latency_mean(part: RunPart) -> Average:
     return Average(part.latencies)
 
 
-@METRICS.metric("latency_p95_s", "s", "95th percentile of that time")
+@METRICS.metric(
+    "latency_p95_s",
+    "s",
+    "95th percentile of that time",
+    Column("latency\nP95 [s]", by_default=False),
+)
 def _latency_p95(part: RunPart) -> Value:
     return _percentile(part.latencies, 95)
 

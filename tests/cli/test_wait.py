@@ -57,7 +57,12 @@ def test_the_table(bfio: Bfio, tmp_path: Path) -> None:
     assert done.status == 0
     assert "│ wait " in done.out
     assert "fluid optimum: 5 stages/s, 3 decode tokens/s" in done.out
-    assert "equilibrium 9, load 0.5" in done.out
+    assert "equilibrium 9, load 0.5 of the engine's time" in done.out
+    words = " ".join(done.out.split())
+    assert "2 classes, poisson arrivals for 50 s, d0 1/2 s and d1 1/18 s a token, memory " in words
+    assert "9 tokens, observed for 50 s, seed 0, bfio " in words
+    assert "wait does not fit the memory: " in words
+    assert " batches held more than 9 tokens, up to 18. Each ran all the same" in words
     assert "BROKEN" not in done.out
 
 

@@ -114,7 +114,8 @@ def _run(args: argparse.Namespace) -> int:
         policies, failures = _able(args, names, problem, data)
     until = None if args.drain else arrivals.horizon
     fluid = fluid_limits(problem) if workload is None else None
-    show = partial(_show, args, fluid, workload)
+    settings = _settings(args, arrivals, problem, workload)
+    show = partial(_show, args, fluid, workload, settings)
 
     def keep(runs: "list[StageRun]") -> None:
         so_far.keep_shown(lambda: show(_documents(runs, checked=False), interrupted=True))
@@ -155,6 +156,29 @@ def _able(
         else:
             policies[name] = policy
     return policies, failures
+
+
+def _settings(
+    args: argparse.Namespace,
+    arrivals: ArrivalOptions,
+    problem: "FluidProblem",
+    workload: "Workload | None",
+) -> str:
+    from bfio.cli.wait_table import wait_settings
+    from bfio.workloads.requests_used import requests_used
+
+    classes = (
+        f"{'stdin' if args.file == '-' else Path(args.file).name}: {len(problem.classes)} classes"
+    )
+    requests = classes if workload is None else requests_used(workload)
+    return wait_settings(
+        requests,
+        arrivals,
+        problem,
+        is_trace=workload is not None,
+        drains=args.drain,
+        seed=args.seed,
+    )
 
 
 def _plot(runs: "list[StageRun]", path: Path) -> None:
@@ -265,10 +289,12 @@ def _show(
     args: argparse.Namespace,
     fluid: dict[str, Any] | None,
     workload: "Workload | None",
+    settings: str,
     documents: list[dict[str, Any]],
     *,
     interrupted: bool,
 ) -> None:
+    from bfio.cli.tables import print_sentences
     from bfio.cli.wait_table import print_runs
 
     if args.json:
@@ -278,6 +304,7 @@ def _show(
         run = {"runs": documents, "fluid": fluid, "seed": args.seed, "workload": source}
         print_json(run | {"versions": citable_versions()} | interruption(interrupted))
         return
+    print_sentences(settings)
     print_runs(documents, fluid)
     if workload is not None and (skipped := workload.provenance["skipped_bad_rows"]):
         print(f"{args.trace}: {skipped:,} damaged rows left out")
