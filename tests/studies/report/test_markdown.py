@@ -84,7 +84,12 @@ def test_parts_of_runs_are_named() -> None:
 def test_rows_to_be_taken_with_care_are_marked() -> None:
     """Cells of lines with unproven optima or solves that the clock cut, with their counts."""
     study = Study("small", "?", "made-up", (Grid({"policy": ("fcfs", "bf-io"), "seed": (0, 1)}),))
-    told: list[dict[str, Any]] = [{}, {}, {"unproven": 2}, {"unproven": 1, "stopped_by_clock": True}]
+    told: list[dict[str, Any]] = [
+        {},
+        {},
+        {"unproven": 2},
+        {"unproven": 1, "stopped_by_clock": True},
+    ]
     rows = [
         replace(synthetic.done(task, {"y": y}), **more)
         for task, y, more in zip(synthetic.tasks(study), (1, 2, 3, 4), told, strict=True)
