@@ -16,6 +16,9 @@ from formulations.errors import InputError
 
 #: Share of rows out of order from which on a column of arrivals is doubted.
 _DISORDER = 0.2
+#: A steady part of so many steps whose mean load differs by this share between its first and its
+#: last fifth is called not stationary. Shorter ones are too noisy to judge.
+_MOST_DRIFT, _LEAST_JUDGED, _FIFTHS = 0.2, 50, 5
 
 
 def settings(
@@ -158,6 +161,7 @@ def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
         run, reason = without[0]
         who = f"{run.policy} has no" if steady else "No run has a"
         yield f"{who} steady part: {reason}."
+    yield from _not_stationary(runs)
     if runs[0].options.arrivals is ArrivalMode.TIMED:
         if steady:
             share = _percents([steady_share(run) for run in steady])
@@ -173,6 +177,37 @@ def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
             f"The whole run includes its end, {_percents(ends)} % of the steps, in which nothing "
             "refills the pool: what is left there depends on what a policy kept for last. "
             "Policies are compared by the steady part."
+        )
+
+
+def load_drift(run: Run) -> tuple[float, float] | None:
+    """Return the mean load of a worker over the first and the last fifth of the steady steps.
+
+    Returns
+    -------
+    tuple of float or None
+        Both [tokens]; None if the steady part is too short to be judged.
+    """
+    mask = run.steady_mask()
+    if mask is None or np.count_nonzero(mask) < _LEAST_JUDGED:
+        return None
+    loads = run.total_load[mask] / run.cluster.workers
+    count = len(loads) // _FIFTHS
+    return float(loads[:count].mean()), float(loads[-count:].mean())
+
+
+def _not_stationary(runs: Sequence[Run]) -> Iterator[str]:
+    """Yield for which runs the load drifts within the steady part, with the largest drift."""
+    found = [(run.policy, *drift) for run in runs if (drift := load_drift(run)) is not None]
+    changes = [(abs(last - first) / first, who, first, last) for who, first, last in found]
+    moving = [entry for entry in changes if entry[0] > _MOST_DRIFT]
+    if moving:
+        _, who, first, last = max(moving, key=lambda entry: entry[0])
+        share = f" ({len(moving)} of {len(runs)} runs drift so)" if len(runs) > 1 else ""
+        yield (
+            f"The steady part is not stationary: under {who} the mean load of a worker is "
+            f"{first:,.0f} tokens in its first fifth and {last:,.0f} in its last{share}. Its "
+            "means depend on how long the run is, and policies may be at different phases in it."
         )
 
 

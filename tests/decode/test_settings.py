@@ -13,7 +13,14 @@ from bfio.decode.comparison import compare
 from bfio.decode.metrics import METRICS, measure
 from bfio.decode.options import ArrivalMode, Dispatch, RunOptions
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.settings import by_the_clock, drain_share, no_steady_part, remarks, settings
+from bfio.decode.settings import (
+    by_the_clock,
+    drain_share,
+    load_drift,
+    no_steady_part,
+    remarks,
+    settings,
+)
 from bfio.decode.simulation import simulate
 from bfio.workloads import Workload, read_trace, synthetic
 from formulations.arrays import IntArray
@@ -125,6 +132,34 @@ def test_the_drain_is_explained() -> None:
     assert drain_share(runs[0]) == pytest.approx(1 - (last + 1) / runs[0].steps)
     (remark,) = remarks(LONG, runs)
     assert remark.startswith("The whole run includes its end, ")
+
+
+def _growing(factor: int) -> Workload:
+    """200 short requests, then 200 that are ``factor`` times as large."""
+    prompts = np.repeat([100, 100 * factor], 200)
+    return Workload(prompts, np.full(400, 4), name="growing")
+
+
+def test_a_steady_part_that_drifts_is_told() -> None:
+    """With the mean loads by hand: 4 slots of 100 tokens and of 300, which grow to 4 more."""
+    workload, cluster = _growing(3), Cluster(2, 4)
+    runs = compare(workload, ["fcfs", "jsq"], cluster, pool=12).runs
+    drift = load_drift(runs[0])
+    assert drift is not None
+    assert 400 <= drift[0] < 420
+    assert 1200 <= drift[1] < 1220
+    (said,) = [text for text in remarks(workload, runs) if "not stationary" in text]
+    assert f"{drift[0]:,.0f} tokens in its first fifth and {drift[1]:,.0f} in its last" in said
+    assert "(2 of 2 runs drift so)" in said
+
+
+@pytest.mark.parametrize(("factor", "steps"), [(1, None), (3, 40)])
+def test_a_steady_part_that_does_not_drift_or_is_short(factor: int, steps: int | None) -> None:
+    """Nothing is said of equal requests, nor of a few steps."""
+    workload = _growing(factor)
+    run = simulate(workload, "fcfs", Cluster(2, 4), pool=12, steps=steps)
+    assert (load_drift(run) is None) == (steps is not None)
+    assert not any("not stationary" in text for text in remarks(workload, [run]))
 
 
 def test_a_run_that_is_cut_has_no_end() -> None:
