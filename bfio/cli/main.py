@@ -59,15 +59,24 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
         so_far.interruption_said()
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has seen enough; Python would complain again while shutting down.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has seen enough.
+        _drop_output()
         return DONE
     except OSError as error:
+        _drop_output()
         place = error.filename or "output"
         return _fail(f"{place}: {error.strerror or error}; check the path, its rights and space")
     except MemoryError:
         return _fail("memory: not enough for this problem; use a smaller one")
     return status
+
+
+def _drop_output() -> None:
+    """Drop what stdout does not take; Python would complain of it again while shutting down."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run() -> NoReturn:

@@ -36,6 +36,15 @@ def json_text(document: Any) -> str:
     return f"{text}\n"
 
 
+def can_print(text: str) -> bool:
+    """Return whether stdout has all characters of a text; otherwise it writes question marks."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def console() -> "Console":
     """Return the console that tables go to (stdout)."""
     from rich.console import Console

@@ -284,6 +284,26 @@ def test_prepare_compiles_every_kernel(bfio: Bfio) -> None:
     assert is_ready(find("br-h"))
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_an_output_that_takes_nothing_is_one_line(form: tuple[str, ...]) -> None:
+    """On a full disk; Python does not complain of it again while shutting down."""
+    words = ("compare", "--policies", "fcfs", *SMALL, "--no-plots", *form)
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "bfio", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.stderr.splitlines() == [
+        "fcfs: 150/150",
+        "error: output: No space left on device; check the path, its rights and space",
+    ]
+    assert done.returncode == 2
+
+
 @pytest.mark.parametrize("words", [("compare", "--policies", "fcfs,br-0", *SMALL, "--no-plots"),
                                    ("compare", "--help")])  # fmt: skip
 def test_streams_of_few_characters(words: tuple[str, ...]) -> None:

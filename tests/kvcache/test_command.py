@@ -1,6 +1,9 @@
 """``bfio hindsight``."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +73,25 @@ def test_text_output_draws_the_schedule(bfio: Bfio, tmp_path: Path) -> None:
         "request 3  ·····███",
         "memory      ▇▄▅▇▄▅▇",
         "█ in the cache, · waiting; peak 4 of 5 tokens",
+    ]
+
+
+def test_streams_without_blocks_get_plain_marks(tmp_path: Path) -> None:
+    """The same drawing, in which waiting and running stay apart."""
+    words = ("hindsight", write(tmp_path, COUNTEREXAMPLE), "--algorithm", "mc-sf")
+    done = subprocess.run(
+        [sys.executable, "-m", "bfio", *words],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-5:] == [
+        "request 1  .#",
+        "request 2  ..###",
+        "request 3  .....###",
+        "memory      %=+%=+%",
+        "# in the cache, . waiting; peak 4 of 5 tokens",
     ]
 
 

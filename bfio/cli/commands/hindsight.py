@@ -1,14 +1,14 @@
 """``bfio hindsight``: start times of least total latency under one KV cache, or a heuristic's."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.cli.clock import View, begin
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
 from bfio.cli.exchange import add_exchange, exchange, is_exchange
 from bfio.cli.files import read_problem
 from bfio.cli.options import add_common, add_time_limit
-from bfio.cli.output import print_json
+from bfio.cli.output import can_print, print_json
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,8 +17,19 @@ if TYPE_CHECKING:
 _SHOWN_STARTS = 20
 #: Largest drawing: requests and rounds of it.
 _DRAWN_REQUESTS, _DRAWN_ROUNDS = 30, 100
-#: How full the memory is, from empty to full.
-_LEVELS = " ▁▂▃▄▅▆▇█"
+
+
+class _Marks(NamedTuple):
+    """What a drawing is made of: a request's rounds, and how full the memory is, up to full."""
+
+    running: str
+    waiting: str
+    levels: str
+
+
+_BLOCKS = _Marks("█", "·", " ▁▂▃▄▅▆▇█")
+#: For streams that cannot write blocks.
+_ASCII = _Marks("#", ".", " .:-=+*%#")
 
 _DESCRIPTION = """\
 When should each request have started, had all been known? One worker holds at most M tokens; a
@@ -179,25 +190,28 @@ def _drawing(problem: "LatencyProblem", starts: list[int] | None) -> list[str]:
     first, last = int(problem.arrival.min()), max(used)
     if last - first >= _DRAWN_ROUNDS:
         return []
+    marks = _BLOCKS if can_print("".join(_BLOCKS)) else _ASCII
     levels = [
-        -(-used.get(now, 0) * (len(_LEVELS) - 1) // problem.memory)
+        -(-used.get(now, 0) * (len(marks.levels) - 1) // problem.memory)
         for now in range(first, last + 1)
     ]
     rows = [
         ("round", "".join(f"{now:<10}" for now in range(first, last + 1, 10)).rstrip()),
-        *((f"request {i}", _stay(problem, i, k, first)) for i, k in enumerate(starts)),
-        ("memory", "".join(_LEVELS[level] for level in levels)),
+        *((f"request {i}", _stay(problem, i, k, first, marks)) for i, k in enumerate(starts)),
+        ("memory", "".join(marks.levels[level] for level in levels)),
     ]
     width = max(len(label) for label, _ in rows) + 2
-    peak = f"█ in the cache, · waiting; peak {max(used.values())} of {problem.memory} tokens"
+    legend = f"{marks.running} in the cache, {marks.waiting} waiting"
+    peak = f"{legend}; peak {max(used.values())} of {problem.memory} tokens"
     return [*(f"{label:<{width}}{row}" for label, row in rows), peak]
 
 
-def _stay(problem: "LatencyProblem", i: int, start: int, first: int) -> str:
+def _stay(problem: "LatencyProblem", i: int, start: int, first: int, marks: _Marks) -> str:
     """Draw one request from round ``first`` on."""
     arrival, age = int(problem.arrival[i]), problem.convention.first_age
     lasts = problem.convention.last_age(int(problem.output[i])) + 1 - age
-    return " " * (arrival - first) + "·" * (start + age - arrival) + "█" * lasts
+    waits = marks.waiting * (start + age - arrival)
+    return " " * (arrival - first) + waits + marks.running * lasts
 
 
 COMMAND = Command(
