@@ -48,7 +48,7 @@ y = "avg_imbalance"
 def _file(folder: Path, more: str = "") -> Path:
     (folder / "trace.csv").write_text(TRACE)
     path = folder / "study.toml"
-    path.write_text(STUDY.replace("pool = 8", f"pool = 8\n{more}"))
+    path.write_text(STUDY.replace("pool = 8", more or "pool = 8"))
     return path
 
 
