@@ -148,14 +148,22 @@ def users_code(where: str, doing: str = "", *, remedy: str = "mend it") -> Itera
         raise
     # SystemExit included: only Ctrl-C is not its author's to mend.
     except (Exception, SystemExit) as error:
-        what = f"{type(error).__name__}: {str(error)[:_MAX_MESSAGE]}{_place(error)}"
+        # The first two lines are those of `users_code` and of its caller.
+        what = f"{type(error).__name__}: {str(error)[:_MAX_MESSAGE]}{place_of(error, skipped=2)}"
         raise InputError(where, f"{doing}raised {what}", remedy) from error
 
 
-def _place(error: BaseException) -> str:
-    """Return the innermost line of a traceback; empty if the call itself failed."""
-    # The first two are those of `users_code` and of its caller.
-    frames = traceback.extract_tb(error.__traceback__)[2:]
+def place_of(error: BaseException, *, skipped: int) -> str:
+    """Return the innermost line of a traceback, as " at FILE line N".
+
+    Parameters
+    ----------
+    error : BaseException
+        What was raised and caught.
+    skipped : int
+        Outermost lines that are ours; if there are no others, the call itself failed: no place.
+    """
+    frames = traceback.extract_tb(error.__traceback__)[skipped:]
     return f" at {frames[-1].filename} line {frames[-1].lineno}" if frames else ""
 
 
@@ -238,6 +246,9 @@ def _folders() -> list[Path]:
 
 
 def _import_failure(name: str, error: BaseException) -> InputError:
+    if isinstance(error, InputError):
+        # Such as a claim that is none: it says itself what is wrong with which.
+        return InputError(f"{name}: {error.where}", error.what, error.remedy)
     what = " ".join(f"importing it raised {type(error).__name__}: {error}".split())
     return InputError(name, what, "make the module importable on its own")
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 _NAME = re.compile(r"(\w+)[\[(]([\d,]+)[\])]")
 
+#: What is one, and stands in the plural.
+_ONE = re.compile(r"(?<![\w./-])1 (request|round|start|token)s\b")
+
 
 @dataclass(frozen=True)
 class Words:
@@ -49,9 +52,10 @@ class Words:
         is_variable = family in self.variables
         template = "{name} is {by} outside its bounds" if is_variable else self.broken.get(family)
         kind = groups[indices[0]] if groups and indices and indices[0] < len(groups) else ""
-        return (template or "{name} is violated by {by}").format(
+        told = (template or "{name} is violated by {by}").format(
             *indices, name=name, by=by, kind=kind
         )
+        return _ONE.sub(r"1 \1", told)
 
 
 def listed(members: Sequence[int], most: int = 12) -> str:

@@ -13,6 +13,7 @@ from bfio.common.memory import limited_memory
 from bfio.common.processes import in_processes
 from formulations.deadline import Deadline, OutOfTime
 from formulations.errors import InputError
+from formulations.named_objects import place_of
 from proofs_checks.claim import Claim, Context, Effort, Mutation
 from proofs_checks.evidence import Evidence, VacuousCheckError
 from proofs_checks.registry import claims, users_claims
@@ -157,7 +158,9 @@ def _evidence(claim: Claim, effort: Effort, seed: int) -> tuple[Evidence | None,
     except VacuousCheckError as vacuous:
         return None, f"vacuous: {vacuous}"
     except (Exception, SystemExit) as failure:
-        return None, " ".join(f"{type(failure).__name__}: {failure}".split())
+        what = " ".join(f"{type(failure).__name__}: {failure}".split())
+        # The first two lines are those of this function and of `run_check`.
+        return None, f"{what}{place_of(failure, skipped=2)}"
 
 
 def _stored(claim: Claim) -> str:

@@ -237,6 +237,9 @@ def _check_names(policies: Sequence[str | Policy]) -> None:
             raise InputError("policies", f"{label} is named twice", "name each policy once")
         # An unknown name is an error now, not after the policies before it have run.
         if isinstance(policy, str):
+            if "," in policy:
+                what = f"{policy!r:.60} is one text"
+                raise InputError("policies", what, 'give a list: ["fcfs", "br-0"]')
             find(parse_policy(policy, PolicyOptions())[0])
         elif not callable(policy):
             what = f"a {type(policy).__name__} is no policy"

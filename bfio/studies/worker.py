@@ -31,7 +31,7 @@ from bfio.studies.kinds import find
 from bfio.studies.messages import Order, Report
 from bfio.studies.row import RowContext, RowResult, Status
 from formulations.errors import InputError
-from formulations.named_objects import found_from
+from formulations.named_objects import found_from, place_of
 
 _CLEAR_REFERENCES = Path("/proc/self/clear_refs")
 _PROCESS_STATUS = Path("/proc/self/status")
@@ -162,7 +162,8 @@ def _described(error: BaseException) -> str:
         text = " ".join(str(error).split())
     except Exception:
         return f"{name}, which cannot be printed"
-    return text if isinstance(error, InputError) else f"{name}: {text}"
+    # The first line is that of `report_on`.
+    return text if isinstance(error, InputError) else f"{name}: {text}{place_of(error, skipped=1)}"
 
 
 def _trace(error: BaseException) -> str:

@@ -224,11 +224,13 @@ def _content(text: str) -> Iterator[tuple[int, str]]:
 
 def _pair(number: int, line: str) -> tuple[str, str]:
     words = line.split()
-    if len(words) != 2:
+    # "Problem: step" begins files of GLPK, which HiGHS writes as style 3.
+    if len(words) != 2 or words[0].endswith(":"):
         raise InputError(
             f"line {number}",
             f"{shown(line)} is no name and value",
-            "use a solution of Gurobi, CPLEX, SCIP, HiGHS or CBC, or lines of name and value",
+            "use a solution of Gurobi, CPLEX, SCIP, HiGHS (styles 0 and 1) or CBC, or lines of "
+            "name and value",
         )
     return words[0], words[1]
 

@@ -14,7 +14,7 @@ WORDS = Words(
     broken={
         "admit_once": "request {0} starts on more than one worker",
         "capacity": "worker {0} takes {by} requests more than it has free slots",
-        "use_slots": "{by} requests more or fewer start than must",
+        "use_slots": "the number of requests that start is off by {by}",
         "peak": "step {1}: worker {0} is {by} above the peak M({1})",
         "floor": "step {1}: worker {0} is {by} below the floor m({1})",
         "token_capacity": "step {1}: worker {0} holds {by} tokens more than fit",

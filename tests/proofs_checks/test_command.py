@@ -109,7 +109,7 @@ def _interrupted(context: Context) -> Evidence:
     ("check", "words"),
     [
         (_refuting, "verdicts refuted and none, on record holds and none"),
-        (_failing, "RuntimeError: broken check"),
+        (_failing, f"RuntimeError: broken check at {__file__} line "),
         (_leaving, "SystemExit: 3"),
         (_empty, "the check returned NoneType, no evidence"),
     ],

@@ -36,7 +36,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--policies",
         default=DEFAULT_POLICIES,
         metavar="A,B,C",
-        help=f"policies to compare (default {DEFAULT_POLICIES})",
+        help="policies to compare (default %(default)s)",
     )
     options.add_metrics(
         parser,

@@ -188,6 +188,7 @@ def test_the_encoding_that_xml_declares_does_not_matter() -> None:
         ("no solution available\nobjective value: 1", "no solution available"),
         ("Model status\nInfeasible\n\n# Primal solution values\nNone\n", "(Infeasible)"),
         ("x(0,0) 1 2", "line 1: 'x(0,0) 1 2' is no name and value"),
+        ("Problem: step\nRows: 3\n", "line 1: 'Problem: step' is no name and value"),
         ("x(0,0) 1\nx(0,0) 1", "line 2: x(0,0): occurs twice"),
         ("x(0,0) one", "'one' is no number"),
         ("x(0,0) nan", "'nan' is not finite"),
@@ -244,8 +245,8 @@ def test_small_deviations_are_rounded_and_checked_again() -> None:
     ("changes", "told"),
     [
         ({"x(0,0)": 1}, "request 0 starts on more than one worker"),
-        ({"x(0,0)": 1}, "worker 0 takes 1 requests more than it has free slots"),
-        ({"x(0,1)": 0}, "1 requests more or fewer start than must"),
+        ({"x(0,0)": 1}, "worker 0 takes 1 request more than it has free slots"),
+        ({"x(0,1)": 0}, "the number of requests that start is off by 1"),
         ({"M(0)": 48}, "step 0: worker 0 is 1 above the peak M(0)"),
         ({"M(0)": 5000}, "M(0) is 4942 outside its bounds"),
         ({"x(0,1)": 2, "x(1,0)": 0}, "x(0,1) is 1 outside its bounds"),
@@ -289,7 +290,7 @@ def test_requests_of_a_kind_are_named() -> None:
     values = {name.replace("[", "(").replace("]", ")"): 0 for name in names}
     text = "\n".join(f"{name} {value}" for name, value in (values | {"x(0,0)": 1}).items())
     assert list(judge(latency, parse_solution(text)).in_words.values()) == [
-        "requests 0, 1: 1 starts too many or too few"
+        "requests 0, 1: 1 start too many or too few"
     ]
     text = "\n".join(f"{name} {value}" for name, value in (values | {"x(0,0)": 2}).items())
     # Both at once hold 2·5 tokens in their last round.
@@ -305,7 +306,7 @@ def test_lanes_of_a_makespan_are_workers() -> None:
     )
     judged = judge(MakespanProgram(problem), parse_solution("x(0,0,0) 1\nbusy(0) 0\npeak(0) 2"))
     assert judged.in_words == {
-        "slots(0,0)": "step 0: worker 0 runs 1 requests more than it has slots, or is not busy"
+        "slots(0,0)": "step 0: worker 0 runs 1 request more than it has slots, or is not busy"
     }
     judged = judge(MakespanProgram(problem), parse_solution("x(0,0,0) 1\nbusy(0) 1\npeak(0) 2"))
     assert judged.result.solution == ((0,), (0,))
