@@ -13,7 +13,7 @@ from bfio.workloads.column_choice import (
 )
 from bfio.workloads.decimals import shown
 from bfio.workloads.tables import Table
-from bfio.workloads.trace_format import TraceFormat
+from bfio.workloads.trace_format import Layout, TraceFormat
 from bfio.workloads.trace_formats import formats
 from formulations.errors import InputError
 
@@ -49,6 +49,7 @@ def detected_format(
         what = f"a {type(columns).__name__} is no mapping of roles to columns"
         raise InputError("columns", what, 'write {"prompt": "in", "output": "out"}')
     if columns is not None:
+        _refuse_comment(table, source, columns)
         return named_format(columns, table.layout, table.header, table.first_row)
     matching = [f for f in formats() if f.matches(table.layout, table.header, table.first_row)]
     if matching:
@@ -57,7 +58,21 @@ def detected_format(
     guessed = guessed_columns(table.header, table.first_row)
     if is_certain(guessed, table.header, table.first_row):
         return named_format(guessed, table.layout, table.header, table.first_row)
+    _refuse_comment(table, source, {})
     raise _unknown(table, source, guessed, is_file)
+
+
+def _refuse_comment(table: Table, source: str, columns: Mapping[str, str]) -> None:
+    """Refuse a first line that is a comment; one that names the columns asked for is a header."""
+    is_comment = (
+        table.layout is Layout.CSV and table.header[:1] and table.header[0].startswith("#")
+    )
+    if is_comment and (not columns or not set(columns.values()) <= set(table.header)):
+        first = ", ".join(table.header)[:40]
+        remedy = f"leave such lines out (zgrep -v '^#' {shlex.quote(source)} > NEW.csv)"
+        if not columns:
+            remedy += ", or name its columns if it is the header"
+        raise InputError(source, f"begins with a comment, {first!r}, and no header", remedy)
 
 
 def _unknown(table: Table, source: str, guessed: Mapping[str, str], is_file: bool) -> InputError:

@@ -247,3 +247,14 @@ def test_fractions_of_a_second_may_stand_behind_a_comma(tmp_path: Path) -> None:
     path.write_text("\n".join(["time,prompt,output", *lines]))
     times = read_trace(path).arrival_seconds()
     assert times[1] == 1.1
+
+
+def test_a_comment_before_the_header_is_told(tmp_path: Path) -> None:
+    """With columns named or not; a header that begins with the sign is one all the same."""
+    path = tmp_path / "mine.csv"
+    path.write_text("# exported, v2\nZeit,in,out\n0,5,3\n")
+    for columns in (None, "arrival=Zeit,prompt=in,output=out"):
+        with pytest.raises(InputError, match="begins with a comment, '# exported, v2'"):
+            read_trace(path, columns=columns)
+    path.write_text("#Zeit,in,out\n0,5,3\n")
+    assert len(read_trace(path, columns="arrival=#Zeit,prompt=in,output=out")) == 1

@@ -295,7 +295,7 @@ def test_requests_of_a_kind_are_named() -> None:
     text = "\n".join(f"{name} {value}" for name, value in (values | {"x(0,0)": 2}).items())
     # Both at once hold 2·5 tokens in their last round.
     assert list(judge(latency, parse_solution(text)).in_words.values()) == [
-        "round 3: the cache holds 1 tokens more than fit"
+        "round 3: the cache holds 1 token more than fit"
     ]
 
 
