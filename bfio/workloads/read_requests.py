@@ -130,7 +130,10 @@ class RowReader:
 
     def _reject(self, line: int, error: InputError) -> None:
         where = f"{self.source} {self.unit} {line} {error.where}".rstrip()
-        located = InputError(where, error.what, error.remedy)
+        # Rows of frames are read from Python only, which has keywords and no flags.
+        is_frame = self.unit == "row"
+        remedy = error.remedy.replace("--skip-bad-rows", "skip_bad_rows=True")
+        located = InputError(where, error.what, remedy if is_frame else error.remedy)
         if not self.skip_bad_rows:
             raise located from None
         self.num_skipped += 1

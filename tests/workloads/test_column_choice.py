@@ -178,6 +178,10 @@ def test_frames(arrival: Any, role: str) -> None:
         ({"input_tokens": [1, 2.5], "osl": [1, 2]}, "mine row 2 column 'input_tokens': '2.5'"),
         ({"input_tokens": [1, None], "osl": [1, 2]}, "mine row 2 column 'input_tokens': ''"),
         ({"input_tokens": [1, float("nan")], "osl": [1, 2]}, "mine row 2 column 'input_tokens'"),
+        (
+            {"input_tokens": ["1", "x"], "osl": [1, 2]},
+            "number; correct the row or pass skip_bad_rows=True",
+        ),
         ({"input_tokens": [], "osl": []}, "mine: no requests"),
         ({"input_tokens": [[1]], "osl": [1]}, "mine row 1 column 'input_tokens'"),
         ({"input_tokens": [1], "osl": [1, 2]}, "mine: no table"),
