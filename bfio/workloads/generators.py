@@ -2,11 +2,15 @@
 
 import numpy as np
 
+from bfio.common.memory import require_memory
 from bfio.workloads.arrivals import ArrivalProcess
 from bfio.workloads.lengths import LengthDistribution
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
 from formulations.errors import InputError
+
+#: Memory of a request while it is drawn and checked, its arrival time included [bytes].
+_REQUEST_BYTES = 200
 
 
 def generate(
@@ -35,7 +39,7 @@ def generate(
     name : str
         Name of the workload.
     """
-    integer(num_requests, "num_requests", minimum=1)
+    _check_count(num_requests)
     prompt_tokens = prompts.sample(num_requests, rng)
     output_tokens = outputs.sample(num_requests, rng)
     return Workload(
@@ -64,7 +68,7 @@ def resample(
     Unlike two `Empirical` laws this keeps the dependence between prompt and output. Arrival times
     are those of ``arrivals``; the ones of ``workload`` are not reused.
     """
-    integer(num_requests, "num_requests", minimum=1)
+    _check_count(num_requests)
     if len(workload) == 0:
         raise InputError(workload.name, "no requests to draw from", "give a non-empty workload")
     chosen = rng.integers(len(workload), size=num_requests)
@@ -78,4 +82,11 @@ def resample(
             "arrivals": None if arrivals is None else arrivals.label,
             "source": dict(workload.provenance),
         },
+    )
+
+
+def _check_count(num_requests: int) -> None:
+    integer(num_requests, "num_requests", minimum=1)
+    require_memory(
+        _REQUEST_BYTES * num_requests, "requests", f"{num_requests:,} requests", "draw fewer"
     )

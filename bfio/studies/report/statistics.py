@@ -161,7 +161,9 @@ def interval_within(centre: float, half: float, domain: Domain) -> Interval:
     if domain is Domain.SHARE and 0 < centre < 1:
         factor = _power(half / (centre * (1 - centre)))
         odds = centre / (1 - centre)
-        return Interval(odds / (factor + odds), 1 - 1 / (1 + odds * factor))
+        above = odds * factor
+        # Not 1 - 1/(1 + odds): that is 0 for the smallest odds.
+        return Interval(odds / (factor + odds), above / (1 + above) if above < math.inf else 1.0)
     return Interval(centre - half, centre + half)
 
 
