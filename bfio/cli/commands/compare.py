@@ -3,7 +3,7 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options, so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command
@@ -64,11 +64,11 @@ def run_and_show(args: argparse.Namespace) -> int:
     policies = [name.strip() for name in args.policies.split(",") if name.strip()]
     options.check_policies(args, policies)
     comparison, failure = _run_policies(args, workload, policies)
-    comparison, unmeasured = _measurable(replace(comparison, metrics=metrics))
+    comparison, documents, unmeasured = _measured(replace(comparison, metrics=metrics))
     # After a signal there is no time for plots.
     interrupted = failure is None and len(comparison.runs) < len(policies)
     plots = [] if folder is None or interrupted else _write_plots(folder, comparison)
-    _show(args, workload, comparison, plots, interrupted=interrupted)
+    _show(args, comparison, documents, plots, interrupted=interrupted)
     if (error := failure or unmeasured) is not None:
         raise error
     return INTERRUPTED if interrupted else DONE
@@ -96,7 +96,8 @@ def _run_policies(
         return Comparison(done, tuple(runs), energy_model, workload)
 
     def show() -> None:
-        _show(args, workload, comparison(), [], interrupted=True)
+        done = comparison()
+        _show(args, done, done.documents(), [], interrupted=True)
 
     with progress_bar() as bar:
         tasks = {name: bar.add_task(name, total=len(workload)) for name in policies}
@@ -120,21 +121,23 @@ def _run_policies(
     return comparison(), failure
 
 
-def _measurable(comparison: "Comparison") -> "tuple[Comparison, InputError | None]":
-    """Return the comparison, without metrics of one's own if one of these fails."""
+def _measured(
+    comparison: "Comparison",
+) -> "tuple[Comparison, list[dict[str, Any]], InputError | None]":
+    """Return it and its documents; without metrics of one's own if one of these fails."""
     from bfio.decode.own_metrics import MetricChoice
 
     try:
-        comparison.documents()
+        return comparison, comparison.documents(), None
     except InputError as error:
-        return replace(comparison, metrics=MetricChoice()), error
-    return comparison, None
+        without = replace(comparison, metrics=MetricChoice())
+        return without, without.documents(), error
 
 
 def _show(
     args: argparse.Namespace,
-    workload: "Workload",
     comparison: "Comparison",
+    documents: list[dict[str, Any]],
     plots: list[Path],
     *,
     interrupted: bool,
@@ -148,8 +151,9 @@ def _show(
     from bfio.common.provenance import citable_versions
     from bfio.common.table_text import TableForm
 
-    documents = comparison.documents()
     if args.json:
+        workload = comparison.workload
+        assert workload is not None
         source = {"name": workload.name, "requests": len(workload)} | dict(workload.provenance)
         names = [str(path) for path in plots]
         head = {"policies": documents, "workload": source, "plots": names}
