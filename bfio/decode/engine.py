@@ -255,7 +255,7 @@ class _Interpreted:
         remaining = active
         if self.horizon > 0 and (self.predictor is not None or state.settings.by_age):
             ages = self.step - state.marks.start[active]
-            remaining = self.remaining(active, ages, state.requests.output[active] - ages)
+            remaining = self.remaining(active, ages, state.requests.output[active] - ages, True)
             if self.predictor is not None:
                 note_predicted(state, remaining)
         project_loads(state, self.window, remaining)
@@ -265,19 +265,20 @@ class _Interpreted:
         if self.horizon == 0:
             return sizes[:, None].copy()
         loads = np.empty((len(requests), self.horizon + 1), dtype=np.int64)
-        remaining = self.remaining(
-            requests, np.zeros_like(requests), self.state.requests.output[requests]
-        )
+        ages, true = np.zeros_like(requests), self.state.requests.output[requests]
+        remaining = self.remaining(requests, ages, true, self.state.settings.waiting_ends)
         project_contributions(
             self.state, self.window._replace(contribution=loads), requests, remaining
         )
         return loads
 
-    def remaining(self, requests: IntArray, ages: IntArray, true: IntArray) -> IntArray:
-        """Return how many steps requests have left, as far as that is known or predicted."""
-        if self.predictor is None:
-            return remaining_of(self.state, true)
-        return self.predictor.remaining(requests, ages, self.horizon)
+    def remaining(
+        self, requests: IntArray, ages: IntArray, true: IntArray, may_ask: bool
+    ) -> IntArray:
+        """Return how many steps requests have left, as far as known or predicted, and if asked."""
+        if self.predictor is not None and may_ask:
+            return self.predictor.remaining(requests, ages, self.horizon)
+        return remaining_of(self.state, true, may_ask)
 
     def wait(self) -> None:
         """Let the clock jump to the next arrival; without one the run is stalled."""

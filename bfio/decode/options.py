@@ -50,6 +50,18 @@ class Projection(StrEnum):
     GROWING = "growing"
 
 
+class WindowKnows(StrEnum):
+    """Which requests a predictor is asked about: where they end within the window.
+
+    BF-IO's look-ahead describes "the near-future evolution of the currently active jobs, not the
+    newly arriving jobs" (section 2.1): that is ``active``. A waiting request then grows for the
+    whole window, whatever its length.
+    """
+
+    ACTIVE = "active"
+    ALL = "all"
+
+
 @known_fields
 @dataclass(frozen=True)
 class RunOptions:
@@ -74,6 +86,9 @@ class RunOptions:
         How loads move over the window.
     predictor : str or Predictor
         Name of a registered predictor or an object of one's own; in the record of a run its name.
+    window_knows : WindowKnows
+        Whether the predictor is asked about active requests alone or about all, the waiting ones
+        too; without one it changes nothing.
     drift : Drift
         Load growth of running requests; LLM decode by default.
     steps : int, optional
@@ -116,6 +131,13 @@ class RunOptions:
         "P",
         "output lengths: none (default), oracle, or noisy-oracle:0.5 (off by up to 50 %%)",
     )
+    window_knows: WindowKnows = option(
+        WindowKnows.ACTIVE,
+        TEXT,
+        "W",
+        "whose lengths the predictor tells: active (default; running requests) or all (waiting "
+        "ones too)",
+    )
     drift: Drift = option(
         "llm",
         RATIONAL,
@@ -137,6 +159,7 @@ class RunOptions:
             "rate_scale": _rate(self.rate_scale, self.arrivals),
             "dispatch": member(Dispatch, self.dispatch, "dispatch"),
             "projection": member(Projection, self.projection, "projection"),
+            "window_knows": member(WindowKnows, self.window_knows, "window_knows"),
             "drift": drift if isinstance(drift, Drift) else parse_drift(str(drift), "drift"),
             "steps": None if self.steps is None else integer(self.steps, "steps"),
             "horizon": integer(self.horizon, "horizon", maximum=MAX_HORIZON),

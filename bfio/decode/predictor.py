@@ -37,7 +37,8 @@ class Predictor(Protocol):
         Parameters
         ----------
         requests : IntArray
-            Shape (n,): indices in the workload, running or waiting requests, in any order.
+            Shape (n,): indices in the workload, running or waiting requests, in any order; the
+            latter in runs with ``window_knows="all"`` only.
         ages : IntArray
             Shape (n,): tokens each has emitted; 0 for a waiting one.
         horizon : int

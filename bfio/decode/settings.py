@@ -6,7 +6,7 @@ import numpy as np
 
 from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import Cluster
-from bfio.decode.options import ArrivalMode, Dispatch, RunOptions
+from bfio.decode.options import ArrivalMode, Dispatch, RunOptions, WindowKnows
 from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.predictor_registry import lengths_of
 from bfio.decode.run import Run
@@ -129,6 +129,16 @@ def unused_arrivals(
         )
 
 
+def unused_window_knows(options: RunOptions, use: str = "--predictor oracle") -> Iterator[str]:
+    """Yield that nothing predicts lengths which the window is to know, if that is so."""
+    waiting = options.window_knows is WindowKnows.ALL
+    if waiting and _source(options.predictor) is LengthSource.UNKNOWN:
+        yield (
+            "It changes nothing that the window knows all requests: predictor "
+            f"{_name(options.predictor)} tells no length. {use} does."
+        )
+
+
 def disordered_arrivals(workload: Workload) -> Iterator[str]:
     """Yield that many rows of the trace were out of order, if that is so."""
     out_of_order = workload.provenance.get("out_of_order_rows")
@@ -143,6 +153,7 @@ def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
     """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
     yield from unused_arrivals(workload.arrival_times is not None, runs[0].options)
     yield from disordered_arrivals(workload)
+    yield from unused_window_knows(runs[0].options)
     if nobody_asks([run.options for run in runs]):
         yield (
             f"Nobody asked the predictor {_name(runs[0].options.predictor)}, as no policy here "
@@ -262,14 +273,20 @@ def _look_ahead(options: Sequence[RunOptions]) -> str:
 
 
 def _information(options: RunOptions) -> str:
-    """Return the predictor, and what a policy that looks ahead knows of lengths by it."""
-    known = {LengthSource.UNKNOWN: "unknown", LengthSource.KNOWN: "known"}
+    """Return the predictor, and what a policy that looks ahead knows of whose lengths by it."""
+    source, name = _source(options.predictor), _name(options.predictor)
+    if source is LengthSource.UNKNOWN:
+        return f"predictor {name} (unknown lengths)"
+    lengths = "known" if source is LengthSource.KNOWN else "predicted"
+    return f"predictor {name} ({lengths} lengths of {options.window_knows} requests)"
+
+
+def _source(predictor: str | Predictor) -> LengthSource:
     try:
-        lengths = known.get(lengths_of(options.predictor), "predicted")
+        return lengths_of(predictor)
     except InputError:
         # A run keeps the name alone of a predictor that was handed over as an object.
-        lengths = "predicted"
-    return f"predictor {_name(options.predictor)} ({lengths} lengths)"
+        return LengthSource.ASKED
 
 
 def _name(predictor: str | Predictor) -> str:

@@ -131,6 +131,7 @@ def scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
         "horizon": draw(st.integers(0, 7)),
         "projection": draw(st.sampled_from(["constant", "growing"])),
         "predictor": draw(st.sampled_from(["none", "oracle"])),
+        "window_knows": draw(st.sampled_from(["active", "all"])),
         "drift": draw(drifts()),
         "steps": None if drained else draw(st.none() | st.integers(0, 20)),
         "seed": draw(st.integers(0, 2**63 - 1)),

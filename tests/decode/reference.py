@@ -41,6 +41,7 @@ class Reference:
     horizon: int
     projection: str
     predictor: str
+    window_knows: str
     drift: Drift
     steps: int | None
     seed: int
@@ -159,7 +160,8 @@ class Reference:
         """Predicted load of a request at each step of the window, from now on."""
         loads, load = [], job.load
         for h in range(self.horizon + 1):
-            ended = self.predictor == "oracle" and job.emitted + h >= job.output
+            known = self.predictor == "oracle" and (job.start >= 0 or self.window_knows == "all")
+            ended = known and job.emitted + h >= job.output
             loads.append(0 if ended else load)
             if self.projection == "growing":
                 load += self.increment(job.emitted + h, self.step + h)

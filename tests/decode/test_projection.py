@@ -8,7 +8,7 @@ from bfio.decode.drift import LLM, Drift, DriftReading
 from bfio.decode.machine.phases import enter_window, grow, leave_window, start
 from bfio.decode.machine.state import REVEALED, STEP, WAITING, State, new_state
 from bfio.decode.machine.window import new_window, project
-from bfio.decode.options import Projection, RunOptions
+from bfio.decode.options import Projection, RunOptions, WindowKnows
 from bfio.decode.predictors.none import NoPredictor
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
@@ -20,7 +20,7 @@ OUTPUTS = [4, 9, 2, 1, 3]
 WORKERS = [0, 0, 1]
 
 
-def running(projection: str, oracle: bool, drift: Drift) -> State:
+def running(projection: str, oracle: bool, drift: Drift, knows: str = "all") -> State:
     """Return three workers at step 5: requests 0, 1 run since step 3, request 2 since step 4.
 
     Their loads are 12, 20 and 31 now, on workers 0, 0 and 1, whatever the drift; requests 3 and 4
@@ -30,7 +30,9 @@ def running(projection: str, oracle: bool, drift: Drift) -> State:
     state = new_state(
         workload(prompts, OUTPUTS),
         Cluster(workers=3, slots=2),
-        RunOptions(projection=Projection(projection), drift=drift),
+        RunOptions(
+            projection=Projection(projection), drift=drift, window_knows=WindowKnows(knows)
+        ),
         horizon=3,
         known=oracle,
     )
@@ -49,10 +51,12 @@ def running(projection: str, oracle: bool, drift: Drift) -> State:
     return state
 
 
-def projected(projection: str, oracle: bool, drift: Drift = LLM) -> tuple[object, object]:
+def projected(
+    projection: str, oracle: bool, drift: Drift = LLM, knows: str = "all"
+) -> tuple[object, object]:
     """Return loads of the workers and contributions over H = 3."""
     window = new_window(3, 3, 2)
-    project(running(projection, oracle, drift), window)
+    project(running(projection, oracle, drift, knows), window)
     return window.base.tolist(), window.contribution.tolist()
 
 
@@ -84,6 +88,14 @@ def test_growing_with_lengths() -> None:
     assert contributions == [[7, 0, 0, 0], [9, 10, 11, 0]]
 
 
+@pytest.mark.parametrize("projection", ["constant", "growing"])
+def test_lengths_of_active_requests_alone(projection: str) -> None:
+    """Loads fall where active requests end; waiting ones go on as if no length was known."""
+    loads, contributions = projected(projection, oracle=True, knows="active")
+    assert loads == projected(projection, oracle=True)[0]
+    assert contributions == projected(projection, oracle=False)[1]
+
+
 def test_growing_with_uneven_drift() -> None:
     """Increments 5, 0: by age 2, 2, 1 the next are (5,0,5), (5,0,5), (0,5,0); new ones 5, 0, 5.
 
@@ -113,7 +125,7 @@ class Told(NoPredictor):
         return np.full(len(requests), self.predicted)
 
 
-def seen(predicted: object) -> DecodeState:
+def seen(predicted: object, knows: str = "all") -> DecodeState:
     """Return what a policy sees at step 1, when requests of 10 and 18 tokens run and one waits."""
     states = []
 
@@ -128,6 +140,7 @@ def seen(predicted: object) -> DecodeState:
         horizon=3,
         projection="growing",
         predictor=Told(predicted),
+        window_knows=knows,
         steps=2,
     )
     return states[-1]
@@ -146,6 +159,13 @@ def test_what_a_predictor_says_is_the_window() -> None:
     state = seen(2)
     assert state.projected_loads.tolist() == [[30, 32, 0, 0]]
     assert state.contributions.tolist() == [[7, 8, 0, 0]]
+
+
+def test_a_predictor_is_not_asked_about_waiting_requests() -> None:
+    """By default it tells of active ones: the waiting one grows for the whole window."""
+    state = seen(2, "active")
+    assert state.projected_loads.tolist() == [[30, 32, 0, 0]]
+    assert state.contributions.tolist() == [[7, 8, 9, 10]]
 
 
 @pytest.mark.parametrize("predicted", [np.array([1.5, 2.0, 3.0]), np.array([1, 2]), np.array(1)])

@@ -14,7 +14,7 @@ import pytest
 #: Wall-clock times, under these keys and all that end so.
 _TIMES = ("wall_s", "decide_s", "solve_s", "solve_seconds", "seconds", "versions", "plots")
 _SMALL = "--requests 60 --workers 4 --slots 6 --pool 16 --steps 60 --no-plots --json"
-_WINDOW = "--predictor oracle --projection growing"
+_WINDOW = "--predictor oracle --window-knows all --projection growing"
 _MACHINE = "--requests 200 --workers 6 --slots 8 --pool 24 --steps 120 --no-plots --json"
 #: Commands in which limits strike, and a limit of work under which they do.
 _STRUCK = (

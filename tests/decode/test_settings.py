@@ -42,7 +42,7 @@ def test_settings_name_everything(tmp_path: Path) -> None:
     assert line.startswith(
         "mine: 1 requests (1 without output dropped, 1 bad skipped), 2x3 (workers x slots), "
         "pool of 7, at most 1,000 steps, immediate dispatch, look-ahead 0 to 20 "
-        "(constant loads), predictor oracle (known lengths), seed 3, bfio "
+        "(constant loads), predictor oracle (known lengths of active requests), seed 3, bfio "
     )
     timed = settings(
         workload,
@@ -67,7 +67,7 @@ def test_a_predictor_that_is_an_object_is_named() -> None:
     found = compare(LONG, "fcfs", Cluster(workers=2, slots=4), predictor=Guess())
     assert "predictor guess (not asked)" in found._repr_html_()
     looking = compare(LONG, "br-h", Cluster(workers=2, slots=4), predictor=Guess())
-    assert "predictor guess (predicted lengths)" in looking._repr_html_()
+    assert "predictor guess (predicted lengths of active requests)" in looking._repr_html_()
 
 
 def test_a_predictor_that_nobody_asks_is_told() -> None:
@@ -76,8 +76,21 @@ def test_a_predictor_that_nobody_asks_is_told() -> None:
     assert "predictor oracle (not asked)" in runs.settings
     assert any(remark.startswith("Nobody asked the predictor") for remark in runs.remarks())
     asked = compare(LONG, ["fcfs", "br-h"], Cluster(1, 3), predictor="oracle")
-    assert "predictor oracle (known lengths)" in asked.settings
+    assert "predictor oracle (known lengths of active requests)" in asked.settings
     assert not any("Nobody" in remark for remark in asked.remarks())
+
+
+def test_whose_lengths_the_window_knows_is_told() -> None:
+    """Beside the predictor; without one it changes nothing, which is said and not shown."""
+    known = compare(LONG, "br-h", Cluster(1, 3), predictor="oracle", window_knows="all")
+    assert "predictor oracle (known lengths of all requests)" in known.settings
+    assert not any("window knows" in remark for remark in known.remarks())
+    assert known.documents()[0]["options"]["window_knows"] == "all"
+    without = compare(LONG, "br-h", Cluster(1, 3), window_knows="all")
+    assert "predictor none (unknown lengths), seed" in without.settings
+    assert any(r.startswith("It changes nothing that the window") for r in without.remarks())
+    with pytest.raises(InputError, match="window_knows: 'waiting' is unknown; use one of active"):
+        compare(LONG, "fcfs", window_knows="waiting")
 
 
 def test_timed_arrivals_have_no_pool() -> None:

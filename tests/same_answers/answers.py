@@ -32,7 +32,8 @@ class CommandList:
     files : mapping
         Text of the files that the commands read, by name.
     commands : sequence of mapping
-        ``words`` of a command, perhaps ``then`` another one, and ``reads`` the folder it writes.
+        ``words`` of a command, perhaps ``now`` more of them, which older versions do not know and
+        do without; perhaps ``then`` another one, and ``reads`` the folder it writes.
     renamed : mapping
         New names of fields, by their old ones, or of prefixes that end in a point; an empty name
         for what is gone, and an empty old one for a list of fields that are new.
@@ -65,7 +66,10 @@ def record(
 
 
 def _answer(command: Mapping[str, str], bfio: Sequence[str], folder: Path) -> dict[str, Any]:
-    answer = _run([*bfio, *command["words"].split(), "--json"], folder)
+    words = [*bfio, *command["words"].split(), "--json"]
+    answer = _run([*words, *command.get("now", "").split()], folder)
+    if "now" in command and "unrecognized arguments" in answer["error"]:
+        answer = _run(words, folder)
     if "then" in command:
         answer["then"] = _run([*bfio, *command["then"].split(), "--json"], folder)["status"]
         answer["rows"] = sorted(_rows(folder / command["reads"]), key=_arguments)

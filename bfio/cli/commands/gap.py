@@ -149,7 +149,7 @@ def _show(
 ) -> None:
     from bfio.cli.tables import print_for_papers, print_sentences
     from bfio.common.table_text import TableForm
-    from bfio.decode.settings import by_the_clock, unused_arrivals
+    from bfio.decode.settings import by_the_clock, unused_arrivals, unused_window_knows
 
     report = observer.report()
     limits = _limits(observer)
@@ -170,6 +170,7 @@ def _show(
         return
     said = _settings(args, workload, observer)
     told = list(unused_arrivals(workload.arrival_times is not None, _made(args)))
+    told += unused_window_knows(_made(args))
     told += by_the_clock("gap", limits, document["clocked"], document["solved"])
     table = replace(_table(args.policy, args.gap_horizon, document), settings=said)
     if args.table != TableForm.TEXT:

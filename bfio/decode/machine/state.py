@@ -6,7 +6,7 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.options import ArrivalMode, Dispatch, Projection, RunOptions
+from bfio.decode.options import ArrivalMode, Dispatch, Projection, RunOptions, WindowKnows
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
 
@@ -44,6 +44,8 @@ class Settings(NamedTuple):
         Whether projected loads grow.
     known : bool
         Whether the ring is kept, from the true lengths.
+    waiting_ends : bool
+        Whether waiting requests end within the window where they are known or predicted to.
     step_overhead_s, token_time_s, mean_time_s : float
         See `bfio.decode.cluster.Cluster`.
     """
@@ -57,6 +59,7 @@ class Settings(NamedTuple):
     horizon: int
     growing: bool
     known: bool
+    waiting_ends: bool
     step_overhead_s: float
     token_time_s: float
     mean_time_s: float
@@ -258,6 +261,7 @@ def _settings(cluster: Cluster, options: RunOptions, horizon: int, known: bool) 
         horizon=horizon,
         growing=options.projection is Projection.GROWING,
         known=known and horizon > 0,
+        waiting_ends=options.window_knows is WindowKnows.ALL,
         step_overhead_s=float(cluster.step_overhead_s),
         token_time_s=float(cluster.token_time_s),
         mean_time_s=float(cluster.mean_time_s),

@@ -1,7 +1,8 @@
 """Projected loads over the look-ahead window (BF-IO section 4, BalanceRoute eq. 7).
 
 Two independent choices make a projection: how a request's load moves (it grows by the drift, or is
-held at its load now), and when it ends (then it adds 0). With known lengths what ends at each
+held at its load now), and when it ends (then it adds 0); when a waiting one ends may be kept from
+the policy (`bfio.decode.options.WindowKnows`). With known lengths what ends at each
 step of the window is kept up to date in a ring of H columns per worker, so that the projection of
 a step costs O(G·H) however many requests run. A predictor fills the ring anew at each step.
 """
@@ -59,9 +60,10 @@ def project(state: State, window: Window) -> None:
     waiting = state.pool[first_waiting(state) : state.counters[REVEALED]]
     remaining = active
     if state.settings.by_age:
-        remaining = remaining_of(state, state.marks.last[active] - step + 1)
+        remaining = remaining_of(state, state.marks.last[active] - step + 1, True)
     project_loads(state, window, remaining)
-    remaining = remaining_of(state, state.requests.output[waiting])
+    settings = state.settings
+    remaining = remaining_of(state, state.requests.output[waiting], settings.waiting_ends)
     project_contributions(state, window, waiting, remaining)
 
 
@@ -74,9 +76,9 @@ def project_now(state: State, window: Window) -> None:
 
 
 @compilable(allocates=True)
-def remaining_of(state: State, true: IntArray) -> IntArray:
-    """Return true remaining steps if lengths are known, otherwise beyond the window."""
-    if state.settings.known:
+def remaining_of(state: State, true: IntArray, may_ask: bool) -> IntArray:
+    """Return true remaining steps if they are known and may be, otherwise beyond the window."""
+    if state.settings.known and may_ask:
         return true
     return np.full(len(true), state.settings.horizon + 1)
 

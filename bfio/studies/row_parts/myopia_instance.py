@@ -40,7 +40,10 @@ DEFAULT_OVERHEAD = 48_620
 DEFAULT_LIMIT = 10.0
 ARRIVALS = ("at-once", "poisson")
 _MACHINE = ("workers", "slots")
-_RUN = ("pool", "pool_per_worker", "pool_per_slot", "projection", "predictor", "engine")
+_RUN = (
+    "pool", "pool_per_worker", "pool_per_slot", "projection", "predictor", "window_knows",
+    "engine",
+)  # fmt: skip
 _OWN = ("arrivals", "load", "overhead", "criteria", "hindsight_limit")
 #: Arguments of a row.
 ARGUMENTS = (*WORKLOAD_ARGUMENTS, *_MACHINE, *_RUN, *POLICY_ARGUMENTS, *_OWN)

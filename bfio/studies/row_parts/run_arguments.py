@@ -18,7 +18,7 @@ from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
 from bfio.decode.predictor import LengthSource
 from bfio.decode.run import Run
-from bfio.decode.settings import setting_parts, unused_arrivals
+from bfio.decode.settings import setting_parts, unused_arrivals, unused_window_knows
 from bfio.decode.simulation import check_dispatch, planned_horizon, simulate
 from bfio.studies.matching import label
 from bfio.studies.row import RowContext, Value
@@ -45,7 +45,8 @@ ARGUMENTS = (*WORKLOAD_ARGUMENTS, *MACHINE_ARGUMENTS, *RUN_ARGUMENTS, *POLICY_AR
 #: Arguments that the line of settings tells by what they come to.
 _TOLD = frozenset(WORKLOAD_ARGUMENTS) | {
     "workers", "slots", "arrivals", "pool", "pool_per_worker", "pool_per_slot", "rate_scale",
-    "steps", "dispatch", "horizon", "projection", "predictor", "seed",
+    "steps", "dispatch", "horizon", "projection", "predictor", "window_knows",
+    "seed",
 }  # fmt: skip
 
 
@@ -111,7 +112,10 @@ class RunPlan:
     def remarks(self) -> tuple[str, ...]:
         """What a reader of its metrics might not expect."""
         has_times = request_facts(self.choice).has_arrival_times
-        return tuple(unused_arrivals(has_times, self.options, 'arrivals = "timed"'))
+        return (
+            *unused_arrivals(has_times, self.options, 'arrivals = "timed"'),
+            *unused_window_knows(self.options, 'predictor = "oracle"'),
+        )
 
     @property
     def workload(self) -> Workload:

@@ -225,7 +225,10 @@ CLAIMS = (
         statement="The imbalance as a function of the window H is U-shaped: a moderate H beats "
         "both H = 0 and a very long window.",
         formula="Imb(H = 4) < Imb(0) and Imb(4) < Imb(80)",
-        hypotheses=("output lengths known within the window", "pool that does not run dry"),
+        hypotheses=(
+            "output lengths of active requests known within the window",
+            "pool that does not run dry",
+        ),
         kind=Kind.STATISTICAL,
         check=_horizon_check,
         summary="With known lengths a window of a few steps helps and a long one harms. Without "

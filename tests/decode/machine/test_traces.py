@@ -16,6 +16,10 @@ from tests.decode.machine.equality import assert_same_run
         ("bfio_burstgpt_8000_untimed", {"pool": 32}),
         ("azure_code_2023", {"arrivals": "timed", "rate_scale": 4}),
         ("mooncake_conversation", {"pool": 32, "projection": "growing", "predictor": "oracle"}),
+        (
+            "azure_conv_2023",
+            {"pool": 32, "projection": "growing", "predictor": "oracle", "window_knows": "all"},
+        ),
     ],
 )
 @pytest.mark.parametrize("name", ["fcfs", "power-of-2", "max-min", "br-0", "br-h"])

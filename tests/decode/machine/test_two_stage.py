@@ -90,8 +90,9 @@ def test_thousands_of_runs_of_each_are_the_same(
     [
         {"projection": "constant"},
         {"projection": "growing"},
-        {"projection": "constant", "predictor": "oracle"},
+        {"projection": "constant", "predictor": "oracle", "window_knows": "all"},
         {"projection": "growing", "predictor": "oracle"},
+        {"projection": "growing", "predictor": "oracle", "window_knows": "all"},
     ],
 )
 def test_a_longer_run_is_the_same(name: str, arrivals: str, look_ahead: dict[str, Any]) -> None:
@@ -116,6 +117,7 @@ def test_windows_of_any_length_under_uneven_growth(horizon: int) -> None:
         drift=drift,
         projection="growing",
         predictor="oracle",
+        window_knows="all",
     )
 
 

@@ -66,7 +66,13 @@ def test_outputs_longer_than_the_wheel(lengths: list[tuple[int, int]], name: str
     requests = workload([s for s, _ in lengths], [o for _, o in lengths])
     with patch.object(state, "MIN_WHEEL", 2), patch.object(state, "MAX_WHEEL", 4):
         assert_same_run(
-            requests, name, SMALL, PolicyOptions(horizon=3), pool=5, predictor="oracle"
+            requests,
+            name,
+            SMALL,
+            PolicyOptions(horizon=3),
+            pool=5,
+            predictor="oracle",
+            window_knows="all",
         )
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from importlib.metadata import EntryPoint
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +151,7 @@ def test_the_compiled_engine_leaves_it_to_the_reference() -> None:
 MODULE = '''
 import sys
 from importlib.metadata import EntryPoint
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -212,8 +214,9 @@ def test_the_oracle_as_an_object_is_the_oracle() -> None:
     """Asked at each step, it gives the run that the engine makes from the lengths it knows."""
     rng = np.random.default_rng(5)
     load = Workload(rng.integers(1, 90, 150), rng.geometric(1 / 9, 150))
-    for projection in ("constant", "growing"):
-        options = {"pool": 12, "projection": projection, "engine": "reference"}
+    for projection, knows in product(("constant", "growing"), ("active", "all")):
+        options = {"pool": 12, "projection": projection, "window_knows": knows}
+        options["engine"] = "reference"
         known = simulate(load, "br-h", Cluster(3, 4), predictor="oracle", **options)
         asked = simulate(
             load,

@@ -149,7 +149,13 @@ def test_same_run(policy: str, predictor: str, monkeypatch: pytest.MonkeyPatch) 
     def workers() -> list[int]:
         machine = Cluster(workers=4, slots=8)
         run = simulate(
-            workload, build(policy), machine, pool=24, predictor=predictor, projection="growing"
+            workload,
+            build(policy),
+            machine,
+            pool=24,
+            predictor=predictor,
+            window_knows="all",
+            projection="growing",
         )
         return [int(worker) for worker in run.worker]
 
