@@ -140,7 +140,8 @@ class ColumnGeneration:
         self._most = int(core.capacity.max())
         self.subsets = PricedSubsets(sizes, self._most, effort)
         # Requests of one size are interchangeable: one row and one price serve them all.
-        _, kind, available = np.unique(sizes, return_inverse=True, return_counts=True)
+        distinct, kind, available = np.unique(sizes, return_inverse=True, return_counts=True)
+        self._distinct: IntArray = distinct
         self._kind: IntArray = kind
         self._available: IntArray = available
         self._basis = empty_basis(self._num_workers + len(self._available))
@@ -155,6 +156,24 @@ class ColumnGeneration:
         """The duals of the requests, in integer multiples of 1/PRICE_SCALE."""
         scaled = np.rint(self._basis.dual[self._num_workers :] * PRICE_SCALE)
         return np.maximum(scaled, 0).astype(np.int64)[self._kind]
+
+    def found(self) -> tuple[IntArray, IntArray]:
+        """Return the subsets found so far: their sizes, filled up with -1, and their workers."""
+        members, workers, _ = self._used_pool
+        sizes: IntArray = np.where(members >= 0, self._distinct[members], -1)
+        return sizes, workers.copy()
+
+    def adopt(self, sizes: IntArray, workers: IntArray) -> None:
+        """Begin with subsets found elsewhere, as `found` gives them, whose sizes are here too."""
+        sizes = sizes[:, : self._most]
+        kinds = np.minimum(np.searchsorted(self._distinct, sizes), len(self._distinct) - 1)
+        here = ((sizes < 0) | (self._distinct[kinds] == sizes)).all(axis=1)
+        members = np.where(sizes < 0, -1, kinds)[here]
+        worth = np.maximum(sizes[here], 0).sum(axis=1)
+        room = np.empty((256, self._most), np.int64), np.empty(256, np.int64), np.empty(256)
+        found = members, workers[here], worth.astype(np.float64)
+        self._pool = Pool(*(np.concatenate([a, b]) for a, b in zip(found, room, strict=True)))
+        self._count = len(members)
 
     def start(self, peak: int, owner: IntArray) -> None:
         """Begin under ``peak`` with what of a placement fits."""

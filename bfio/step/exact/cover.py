@@ -105,35 +105,99 @@ def _keep_compatible(
     return number
 
 
-@kernel
-def _rarest(
-    columns: Columns,
-    prices: IntArray,
-    budget: int,
-    alive: IntArray,
-    is_open: BoolArray,
-    owner: IntArray,
-) -> int:
-    """Return the worker, or W + the request too dear to waste, that fewest columns serve.
-
-    -1 if one of them is served by none.
-    """
-    W = len(is_open)
-    served = np.zeros(W + len(owner), np.int64)
+@in_place
+def _survey(columns: Columns, alive: IntArray, served: IntArray, least: IntArray) -> None:
+    """Count the alive columns of each worker and request; note each worker's least cost."""
+    W = len(least)
+    served[:] = 0
     for j in alive:
-        served[columns.worker[j]] += 1
+        g = columns.worker[j]
+        if served[g] == 0:
+            # Costs ascend.
+            least[g] = columns.cost[j]
+        served[g] += 1
         for i in columns.members[j]:
             if i >= 0:
                 served[W + i] += 1
+
+
+@in_place
+def _least_cost(
+    prices: IntArray, is_open: BoolArray, owner: IntArray, served: IntArray, least: IntArray
+) -> int:
+    """Bound the cost of what is left: each worker's cheapest column, requests that none serves.
+
+    `IMPOSSIBLE` if a worker has no column.
+    """
+    W = len(is_open)
+    cost = 0
+    for g in range(W):
+        if is_open[g]:
+            if served[g] == 0:
+                return IMPOSSIBLE
+            cost += least[g]
+    for i in range(len(owner)):
+        if owner[i] < 0 and served[W + i] == 0:
+            cost += prices[i]
+    return cost
+
+
+@in_place
+def _keep_affordable(columns: Columns, spare: int, least: IntArray, alive: IntArray) -> int:
+    """Move the columns to the front that cost at most ``spare`` more than their worker's least."""
+    kept = 0
+    for j in alive:
+        if columns.cost[j] - least[columns.worker[j]] <= spare:
+            alive[kept] = j
+            kept += 1
+    return kept
+
+
+@in_place
+def _rarest(
+    prices: IntArray, spare: int, is_open: BoolArray, owner: IntArray, served: IntArray
+) -> int:
+    """Return the worker, or W + the request too dear to waste, that fewest columns serve."""
+    W = len(is_open)
     rarest = -1
     for t in range(len(served)):
-        wanted = is_open[t] if t < W else owner[t - W] < 0 and prices[t - W] > budget
-        if wanted:
-            if served[t] == 0:
-                return -1
-            if rarest < 0 or served[t] < served[rarest]:
-                rarest = t
+        wanted = is_open[t] if t < W else owner[t - W] < 0 and prices[t - W] > spare
+        # A request that no column serves is paid for already.
+        if wanted and served[t] > 0 and (rarest < 0 or served[t] < served[rarest]):
+            rarest = t
     return rarest
+
+
+@in_place
+def _narrow(
+    columns: Columns,
+    prices: IntArray,
+    budget: int,
+    is_open: BoolArray,
+    owner: IntArray,
+    served: IntArray,
+    least: IntArray,
+    alive: IntArray,
+    spent: IntArray,
+) -> tuple[int, int]:
+    """Drop the columns that no placement within the budget has.
+
+    Returns
+    -------
+    tuple of (int, int)
+        How many are left, at the front; and what to serve next (`_rarest`), -1 if in vain.
+    """
+    number = len(alive)
+    while True:
+        spent[0] += _LOOK * (number + len(owner))
+        _survey(columns, alive[:number], served, least)
+        spare = budget - _least_cost(prices, is_open, owner, served, least)
+        if spare < 0:
+            return number, -1
+        kept = _keep_affordable(columns, spare, least, alive[:number])
+        if kept == number:
+            return number, _rarest(prices, spare, is_open, owner, served)
+        number = kept
 
 
 @kernel
@@ -211,9 +275,12 @@ def cover_workers(
     left = np.empty(W + 1, np.int64)
     is_open = np.ones(W, np.bool_)
     copy_to(alive[0], np.arange(len(columns.worker)))
-    count[0] = len(columns.worker)
     left[0] = budget
-    target[0] = _rarest(columns, prices, budget, alive[0], is_open, owner)
+    served = np.empty(W + len(owner), np.int64)
+    least = np.empty(W, np.int64)
+    count[0], target[0] = _narrow(
+        columns, prices, budget, is_open, owner, served, least, alive[0], spent
+    )
     depth = 0 if target[0] >= 0 else -1
     while depth >= 0:
         if depth == W:
@@ -243,7 +310,9 @@ def cover_workers(
             continue
         compatible = alive[depth + 1]
         number = _keep_compatible(columns, bits, j, rest, alive[depth, : count[depth]], compatible)
-        following = _rarest(columns, prices, rest, compatible[:number], is_open, owner)
+        number, following = _narrow(
+            columns, prices, rest, is_open, owner, served, least, compatible[:number], spent
+        )
         if following >= 0:
             depth += 1
             count[depth] = number

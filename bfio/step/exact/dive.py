@@ -15,6 +15,7 @@ def dive(
     peak: int,
     needed: int,
     effort: Effort,
+    found: tuple[IntArray, IntArray] | None = None,
 ) -> IntArray | None:
     """Look for a placement under ``peak`` whose total is at least ``needed``.
 
@@ -26,6 +27,8 @@ def dive(
         See above [tokens].
     effort : Effort
         Limits.
+    found : tuple of IntArray, optional
+        Subsets to begin with (`ColumnGeneration.found`).
 
     Returns
     -------
@@ -37,6 +40,8 @@ def dive(
     # What is settled may leave only requests that fit nowhere.
     if generation.num_fitting < int(core.capacity.sum()):
         return None
+    if found is not None:
+        generation.adopt(*found)
     generation.start(peak, np.full(len(core.sizes), -1, dtype=np.int64))
     total, prices = generation.bound_total(peak, needed - 1)
     if total < needed:
@@ -53,9 +58,12 @@ def dive(
     rest = replace(
         core, base=core.base[~settled], capacity=core.capacity[~settled], sizes=core.sizes[free]
     )
-    below = dive(rest, peak, needed - int(core.sizes[~free].sum()), effort)
+    left = np.flatnonzero(~settled)
+    sizes, workers = generation.found()
+    of_left = ~settled[workers]
+    found = sizes[of_left], np.searchsorted(left, workers[of_left])
+    below = dive(rest, peak, needed - int(core.sizes[~free].sum()), effort, found)
     if below is None:
         return None
-    left = np.flatnonzero(~settled)
     owner[free] = np.where(below >= 0, left[below], -1)
     return owner

@@ -295,34 +295,43 @@ class FillSearch:
             self._accept(placement)
         return prices
 
-    def _dive(self, peak: int, target: int) -> IntArray | None:
+    def _dive(self, generation: ColumnGeneration, peak: int, target: int) -> IntArray | None:
         if Phase.DIVES in self._skip:
             return None
         needed = self._core.value(peak, 0) - target
-        return dive(self._core, peak, needed, self._effort)
+        return dive(self._core, peak, needed, self._effort, generation.found())
 
     def _search(self, generation: ColumnGeneration, k: int, prices: IntArray) -> None:
         """Look under one peak for a placement close to its bound, then farther and farther."""
         assert self._bounds is not None
         if Phase.NEAR_BEST in self._skip:
             return
-        core = self._core
-        peak = self._first + k
         lowest = int(self._bounds[k])
         for distance in _DISTANCES:
-            if self._bounds[k] >= self._best or self._effort.is_over:
+            # What is found is seldom the best within its distance.
+            while self._open_at(k) and self._find(generation, k, prices, lowest + distance):
+                pass
+            if not self._open_at(k) or lowest + distance >= self._best - 1:
                 return
-            target = min(lowest + distance, self._best - 1)
-            needed = core.value(peak, 0) - target
-            owner, exhausted = generation.search(peak, prices, needed)
-            if owner is None and not exhausted:
-                owner = self._dive(peak, target)
-            if owner is not None:
-                self._accept(owner)
-                return
-            if exhausted:
-                self._bounds[k] = target + 1
-                self._method = "columns"
+
+    def _open_at(self, k: int) -> bool:
+        assert self._bounds is not None
+        return bool(self._bounds[k] < self._best) and not self._effort.is_over
+
+    def _find(self, generation: ColumnGeneration, k: int, prices: IntArray, target: int) -> bool:
+        """Find a better placement of at most ``target`` under one peak; keep a proof of none."""
+        assert self._bounds is not None
+        peak = self._first + k
+        target = min(target, self._best - 1)
+        owner, exhausted = generation.search(peak, prices, self._core.value(peak, 0) - target)
+        if owner is None and not exhausted:
+            owner = self._dive(generation, peak, target)
+        if owner is not None:
+            self._accept(owner)
+        elif exhausted:
+            self._bounds[k] = target + 1
+            self._method = "columns"
+        return owner is not None
 
     def _enumerate(self, node_limit: int) -> None:
         core = self._core
