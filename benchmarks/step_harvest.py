@@ -72,6 +72,10 @@ class Harvest:
         Warm steps to keep.
     policy : str
         Decides in the run.
+    predictor : str
+        Tells the lengths of requests within the window.
+    window_knows : str
+        ``active`` or ``all``: of which requests.
     """
 
     size: Size
@@ -82,6 +86,8 @@ class Harvest:
     seed: int
     warm: int
     policy: str = "br-0"
+    predictor: str = "none"
+    window_knows: str = "active"
 
 
 @lru_cache(maxsize=2)
@@ -104,6 +110,8 @@ def harvested(wanted: Harvest) -> tuple[StepProblem, ...]:
         pool=size.pool,
         horizon=LONGEST,
         projection=wanted.projection,
+        predictor=wanted.predictor,
+        window_knows=wanted.window_knows,
         seed=wanted.seed,
         observers=[collector],
         keep_trajectory=False,

@@ -19,6 +19,8 @@ import numpy as np
 
 from benchmarks.requests import SYNTHETIC, requests_digest
 from benchmarks.step_harvest import LONGEST, Harvest, Size, harvested, with_horizon
+from bfio.decode import predictor_registry as predictors
+from bfio.decode.options import WindowKnows
 from bfio.step.exact import prepare, solve_exact
 from bfio.step.exact.phases import skipped_phases
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
@@ -37,7 +39,7 @@ from formulations.step.solver import StepProgram, assess, solve
 
 ARGUMENTS = (
     "size", "requests", "output_mean", "projection", "horizon", "moment", "method", "time_limit",
-    "seed", "policy", "without",
+    "seed", "policy", "predictor", "window_knows", "without",
 )  # fmt: skip
 #: Ways of closing that need no general solver.
 OWN_STAGES = ("closed-form", "bound", "columns", "enumeration")
@@ -349,7 +351,10 @@ def _chosen(given: Arguments, context: RowContext) -> tuple[Harvest, int]:
         seed=given.whole("seed", 0),
         warm=max(place, _LEAST_WARM),
         policy=given.text("policy", "br-0"),
+        predictor=given.text("predictor", "none"),
+        window_knows=given.choice("window_knows", list(WindowKnows)),
     )
+    predictors.check(harvest.predictor)
     return harvest, place
 
 

@@ -38,6 +38,18 @@ def test_a_growing_window_grows() -> None:
             assert (np.diff(problem.contribution, axis=1) == growth).all()
 
 
+def test_ends_that_the_window_knows() -> None:
+    """Active requests end within it; waiting ones only if it knows all, and grow otherwise."""
+    known = replace(WANTED, size=Size(3, 4, 8), projection="growing", predictor="oracle")
+    for knows in ("active", "all"):
+        _, *warm = harvested(replace(known, window_knows=knows))
+        for problem in warm:
+            # Outputs are 6 tokens in the mean: nobody runs for the 80 steps of the window.
+            assert not problem.base[:, -1].any()
+            grows = (np.diff(problem.contribution, axis=1) == 1).all(axis=1)
+            assert grows.all() if knows == "active" else not grows.any()
+
+
 def test_a_harvest_is_a_function_of_its_arguments() -> None:
     """Made twice, the problems are equal; more warm steps leave the first ones as they are."""
     first = [digest(problem) for problem in harvested(WANTED)]
@@ -85,6 +97,8 @@ def test_a_row_solves_the_problem_that_its_moment_names() -> None:
         ({"moment": "warm"}, "moment"),
         ({"method": "gurobi"}, "unknown"),
         ({"mehtod": "exact"}, "unknown"),
+        ({"predictor": "oracel"}, "did you mean oracle"),
+        ({"window_knows": "waiting"}, "use one of active, all"),
     ],
 )
 def test_slips_are_told_before_anything_is_measured(change: dict[str, str], message: str) -> None:

@@ -68,7 +68,7 @@ def record(
 def _answer(command: Mapping[str, str], bfio: Sequence[str], folder: Path) -> dict[str, Any]:
     words = [*bfio, *command["words"].split(), "--json"]
     answer = _run([*words, *command.get("now", "").split()], folder)
-    if "now" in command and "unrecognized arguments" in answer["error"]:
+    if "now" in command and "unknown option" in answer["error"]:
         answer = _run(words, folder)
     if "then" in command:
         answer["then"] = _run([*bfio, *command["then"].split(), "--json"], folder)["status"]
