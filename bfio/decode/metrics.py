@@ -59,6 +59,28 @@ class RunPart:
         return whole[self.steps]
 
     @cached_property
+    def balanced_s(self) -> FloatArray:
+        """Time that each step would take if all workers had the mean load [s]."""
+        cluster = self.run.cluster
+        waited = cluster.token_time_s / cluster.workers * self.imbalance
+        return self.run.duration_s[self.steps] - waited
+
+    def mean_waiting(self, values: IntArray) -> Average:
+        """Average a value of each request over those left waiting after admission, over steps.
+
+        Parameters
+        ----------
+        values : IntArray
+            Shape (n,).
+        """
+        run, change = self.run, np.zeros(self.run.steps, dtype=np.int64)
+        revealed, started = np.flatnonzero(run.reveal_step >= 0), run.start_step >= 0
+        np.add.at(change, run.reveal_step[revealed], values[revealed])
+        np.subtract.at(change, run.start_step[started], values[started])
+        some = self.steps[run.waiting[self.steps] > 0]
+        return Average(np.cumsum(change)[some], run.waiting[some].astype(np.float64))
+
+    @cached_property
     def idle_fractions(self) -> FloatArray:
         """``1 - mean load / max load`` of each step."""
         # Every executed step has an active request, so its maximum load is at least 1.
@@ -250,6 +272,71 @@ def _barrier_loss(part: RunPart) -> Value:
     # Worker g waits t_l·(max load - L_g) of each step: together t_l·imbalance.
     lost = part.run.cluster.token_time_s * exact_sum(part.imbalance)
     return lost / (part.run.cluster.workers * float(part.run.duration_s[part.steps].sum()))
+
+
+@METRICS.average(
+    "avg_load",
+    "tokens",
+    "mean load of a worker over steps",
+    Column("load\n[tokens]", by_default=False),
+)
+def _avg_load(part: RunPart) -> Average:
+    workers = np.full(len(part.steps), float(part.run.cluster.workers))
+    return Average(part.run.total_load[part.steps], workers)
+
+
+@METRICS.average(
+    "load_balance_efficiency",
+    "1",
+    "share of step time left if all workers had the mean load: 1 - barrier loss",
+    Column("balance", is_share=True, by_default=False),
+    Domain.SHARE,
+)
+def _load_balance_efficiency(part: RunPart) -> Average:
+    return Average(part.balanced_s, part.run.duration_s[part.steps])
+
+
+@METRICS.average(
+    "balanced_throughput_tokens_per_s",
+    "tokens/s",
+    "throughput if all workers had the mean load: throughput over load balance efficiency",
+    Column("balanced\n[tokens/s]", by_default=False),
+)
+def _balanced_throughput(part: RunPart) -> Average:
+    return Average(part.run.active[part.steps], part.balanced_s)
+
+
+@METRICS.average(
+    "started_prompt_mean",
+    "tokens",
+    "mean prompt of requests that started",
+    Column("started\n[tokens]", by_default=False),
+)
+def _started_prompt_mean(part: RunPart) -> Average:
+    return Average(part.run.prompt_tokens[part.started])
+
+
+@METRICS.average(
+    "waiting_prompt_mean",
+    "tokens",
+    "mean prompt of requests left waiting after admission",
+    Column("waiting\n[tokens]", by_default=False),
+)
+def _waiting_prompt_mean(part: RunPart) -> Average:
+    return part.mean_waiting(part.run.prompt_tokens)
+
+
+@METRICS.average(
+    "waiting_age_mean",
+    "steps",
+    "mean age, since the reveal, of requests left waiting after admission",
+    Column("waiting\n[steps]", by_default=False),
+)
+def _waiting_age_mean(part: RunPart) -> Average:
+    revealed = part.mean_waiting(part.run.reveal_step)
+    assert revealed.denominator is not None
+    steps = part.steps[part.run.waiting[part.steps] > 0]
+    return Average(steps * revealed.denominator - revealed.numerator, revealed.denominator)
 
 
 @METRICS.metric("max_waiting", "requests", "most requests waiting after admission")

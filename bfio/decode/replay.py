@@ -127,7 +127,10 @@ def _number(flags: BoolArray) -> int:
 def _malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
     """Count arrays of the wrong shape and indices that no replay could follow."""
     n, K, G = len(workload), run.steps, cluster.workers
-    requests = (run.reveal_step, run.start_step, run.finish_step, run.worker, run.reveal_s)
+    requests = (
+        run.reveal_step, run.start_step, run.finish_step, run.worker, run.prompt_tokens,
+        run.reveal_s,
+    )  # fmt: skip
     per_step = (run.start_s, run.idle_before_s, run.max_load, run.min_load, run.total_load)
     counts = (run.active, run.waiting, run.admitted)
     wrong = sum(array.shape != (n,) for array in requests)

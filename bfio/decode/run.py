@@ -23,7 +23,7 @@ _STEP_COLUMNS = (
     "waiting", "admitted",
 )  # fmt: skip
 _REQUEST_COLUMNS = (
-    "arrival_s", "reveal_s", "reveal_step", "start_step", "finish_step", "worker",
+    "arrival_s", "reveal_s", "reveal_step", "start_step", "finish_step", "worker", "prompt_tokens",
 )  # fmt: skip
 
 
@@ -60,6 +60,8 @@ class Run:
         Shape (n,): step at which each request is revealed, first decoded, last decoded.
     worker : IntArray
         Shape (n,): worker it is bound to.
+    prompt_tokens : IntArray
+        Shape (n,): its prompt [tokens].
     reveal_s : FloatArray
         Shape (n,): when it is revealed [s].
     arrival_s : FloatArray or None
@@ -90,6 +92,7 @@ class Run:
     start_step: IntArray
     finish_step: IntArray
     worker: IntArray
+    prompt_tokens: IntArray
     reveal_s: FloatArray
     arrival_s: FloatArray | None
     statistics: Mapping[str, object] = field(default_factory=dict)

@@ -11,7 +11,10 @@ def test_the_metrics_of_a_run() -> None:
     run = simulate(synthetic("demo", 400, 0), "fcfs", Cluster(2, 8), pool=8)
     widths = half_widths(run, run.steady_mask())
     of_steps = {"avg_imbalance", "avg_gap", "idle_fraction", "throughput_tokens_per_s"}
+    of_steps |= {"avg_load", "load_balance_efficiency", "balanced_throughput_tokens_per_s"}
+    of_steps |= {"waiting_prompt_mean", "waiting_age_mean"}
     of_requests = {"tpot_mean_s", "queueing_delay_mean_s", "latency_mean_s", "ttft_mean_s"}
+    of_requests |= {"started_prompt_mean"}
     assert set(widths) == of_steps | of_requests
     assert all((widths[name] or 0) > 0 for name in of_steps)
     assert set(half_widths(run, None).values()) == {None}

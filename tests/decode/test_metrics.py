@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 from statistics import mean, median
 
 import numpy as np
@@ -40,6 +41,13 @@ def test_hand_computed_metrics() -> None:
         "idle_fraction_median": 2 / 8,
         # Waiting costs 0.5 s per token: 0.5·(2 + 2 + 1) of 2·8.5 worker-seconds.
         "barrier_loss": 2.5 / 17,
+        "avg_load": 17 / 6,
+        "load_balance_efficiency": 1 - 2.5 / 17,
+        "balanced_throughput_tokens_per_s": 6 / (8.5 - 1.25),
+        "started_prompt_mean": 8 / 3,
+        # r2, of 4 tokens, is left waiting after steps 0 and 1, revealed at step 0.
+        "waiting_prompt_mean": 4.0,
+        "waiting_age_mean": 0.5,
         "max_waiting": 1,
         "throughput_tokens_per_s": 6 / 8.5,
         "tpot_mean_s": mean(tpot),
@@ -57,6 +65,38 @@ def test_hand_computed_metrics() -> None:
     }
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     assert set(found) - set(expected) == {"energy_j", "energy_averaged_j"}
+
+
+@given(scenario=scenarios())
+def test_who_waits_is_counted_request_by_request(scenario: Scenario) -> None:
+    """Means over all pairs of a step and a request that is left waiting there, and their count."""
+    run = scenario.simulate(scenario.erratic_policy())
+    prompts = scenario.workload.prompt_tokens.tolist()
+    pairs = [
+        (prompts[i], k - int(run.reveal_step[i]))
+        for i, k in product(range(len(prompts)), range(run.steps))
+        if 0 <= run.reveal_step[i] <= k and not 0 <= run.start_step[i] <= k
+    ]
+    assert len(pairs) == run.waiting.sum()
+    found = measure(run)
+    means = [mean(values) for values in zip(*pairs, strict=True)] or [None, None]
+    assert found["waiting_prompt_mean"] == pytest.approx(means[0])
+    assert found["waiting_age_mean"] == pytest.approx(means[1])
+
+
+@given(scenario=scenarios())
+def test_throughput_is_balance_times_what_is_served(scenario: Scenario) -> None:
+    """The two factors multiply exactly, and the first is what the barrier leaves."""
+    found = measure(scenario.simulate(scenario.erratic_policy()))
+    if found["steps"]:
+        efficiency, balanced = (
+            found["load_balance_efficiency"],
+            found["balanced_throughput_tokens_per_s"],
+        )
+        assert efficiency is not None
+        assert balanced is not None
+        assert found["barrier_loss"] == pytest.approx(1 - efficiency, abs=1e-9)
+        assert found["throughput_tokens_per_s"] == pytest.approx(efficiency * balanced)
 
 
 def test_steady_metrics_count_steady_steps_and_requests() -> None:

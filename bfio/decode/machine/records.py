@@ -118,6 +118,7 @@ def finished_run(
         start_step=frozen(marks.start),
         finish_step=frozen(np.where(marks.last < state.counters[STEP], marks.last, -1)),
         worker=frozen(marks.worker),
+        prompt_tokens=frozen(state.requests.prompt),
         reveal_s=frozen(state.reveal_s),
         arrival_s=frozen(state.arrival_s) if state.settings.timed else None,
         statistics=statistics or {},
