@@ -201,6 +201,8 @@ def _table(plan: Table, records: Sequence[Record], computes: str) -> TextTable:
     numbers = [record for record in records if record["value"] != SETTINGS]
     settings = [r["words"] for r in records if r["value"] == SETTINGS]
     for record in numbers:
+        if plan.show is Shown.RATIO and _is_baseline(plan, record):
+            continue
         key = tuple(_labelled(plan, record.get(f"argument.{name}")) for name in heads)
         line = lines.setdefault((*key, record.get("source") or ""), {})
         for column, text in _cells(plan, record, computes):
@@ -213,6 +215,11 @@ def _table(plan: Table, records: Sequence[Record], computes: str) -> TextTable:
     headings = [*(_labelled(plan, name) for name in heads), *columns]
     notes = tuple(_footnotes(plan, numbers))
     return TextTable(plan.title, headings, body, "".join(settings), len(heads), notes)
+
+
+def _is_baseline(plan: Table, record: Record) -> bool:
+    """Whether a record is of the line that others are divided by, which has no ratio itself."""
+    return all(record.get(f"argument.{k}") == label(v) for k, v in plan.baseline.items())
 
 
 def _with_source(key: Sequence[str]) -> list[str]:

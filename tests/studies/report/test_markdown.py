@@ -63,7 +63,12 @@ def test_an_argument_across() -> None:
         "| 8 | 20.25 | – |",
     ]
     ratios = replace(plan, baseline={"policy": "fcfs"}, show=Shown.RATIO)
-    assert _markdown(ratios)[2] == "| 4 |  | 0.5000 |"
+    # The baseline has no ratio: no column, and no line where it is not across.
+    assert _markdown(ratios)[2] == "| 4 | 0.5000 |"
+    assert _markdown(replace(ratios, across=""))[2:] == [
+        "| 4 | br-0 | 0.5000 |",
+        "| 8 | br-0 |  |",
+    ]
 
 
 def test_parts_of_runs_are_named() -> None:
