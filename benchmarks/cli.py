@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.compare_table import measure_table
+from benchmarks.library.command import add_library
 from benchmarks.readme import write_all
 from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED
 from bfio.cli.one_line import OneLineParser, say
@@ -62,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     compared.set_defaults(act=_compare)
     compared.add_argument("--data", type=Path, metavar="DIR", default=_DATA,
                           help="trace files (%(default)s)")  # fmt: skip
+    add_library(chooser.add_parser("library", help="make and improve the library"), _DATA)
     for name, act, text in (
         ("run", _run, "measure rows; those already there are skipped"),
         ("report", _report, "report the same rows: tables here, one HTML page in the folder"),

@@ -10,6 +10,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.library.page import library_tables
 from bfio.common.import_closure import ROOT
 from bfio.studies.report.files import write_text
 from bfio.studies.report.markdown import filled, markdown_tables, read_records
@@ -21,7 +22,13 @@ COMMIT = "commit"
 
 #: What the README and pages of the project are made of.
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = ("README.md", "docs/commands.md", "docs/findings.md", "docs/performance.md")
+PAGES = (
+    "README.md",
+    "docs/commands.md",
+    "docs/findings.md",
+    "docs/library.md",
+    "docs/performance.md",
+)
 
 
 def documents() -> Iterator[tuple[Path, Path]]:
@@ -47,7 +54,7 @@ def tables_of(folder: Path) -> dict[str, str]:
     InputError
         If a result file cannot be read.
     """
-    tables: dict[str, str] = {}
+    tables = library_tables() if folder == RESULTS else {}
     for path in sorted(folder.glob("*.csv")):
         study = study_of(path)
         if study is not None:

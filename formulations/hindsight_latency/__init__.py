@@ -2,6 +2,7 @@
 
 from formulations.hindsight_latency.bound import lower_bound
 from formulations.hindsight_latency.brute_force import brute_force
+from formulations.hindsight_latency.certificate import PriceCertificate, certified_bound
 from formulations.hindsight_latency.check import memory_used, total_latency, violations
 from formulations.hindsight_latency.kinds import kinds, occupied_rounds
 from formulations.hindsight_latency.problem import Convention, LatencyProblem
@@ -13,7 +14,9 @@ __all__ = [
     "LatencyProblem",
     "LatencyProgram",
     "LatencyResult",
+    "PriceCertificate",
     "brute_force",
+    "certified_bound",
     "kinds",
     "lower_bound",
     "memory_used",

@@ -1,9 +1,9 @@
 """The offline optimum of total latency under one KV cache, with certified bounds."""
 
-from bfio.hindsight.latency.certificate import PriceCertificate, certified_bound
 from bfio.hindsight.latency.methods import solve_latency
 from bfio.hindsight.latency.result import HindsightResult, HindsightSeconds
 from bfio.hindsight.latency.solve import solve_hindsight
+from formulations.hindsight_latency.certificate import PriceCertificate, certified_bound
 
 __all__ = [
     "HindsightResult",

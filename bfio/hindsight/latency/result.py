@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bfio.hindsight.latency.certificate import PriceCertificate
 from formulations.frames import fields_frame
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram, LatencyResult
+from formulations.hindsight_latency.certificate import PriceCertificate
 from formulations.results import Termination, own_solver
 
 #: What each bound of the exact method proves by.

@@ -11,7 +11,6 @@ from bfio.common.memory import allowed_bytes
 from bfio.hindsight.in_hand import InHand
 from bfio.hindsight.latency.bound import SCALE, PricedBound, narrowed_windows, priced_bound
 from bfio.hindsight.latency.cells import Cells, build_cells
-from bfio.hindsight.latency.certificate import PriceCertificate
 from bfio.hindsight.latency.configurations import table_size
 from bfio.hindsight.latency.normal_form import NormalForm, normal_form
 from bfio.hindsight.latency.pairs import pair_losses
@@ -27,6 +26,7 @@ from formulations.hindsight_latency import (
     lower_bound,
     total_latency,
 )
+from formulations.hindsight_latency.certificate import PriceCertificate
 
 #: Widths of successive searches: narrow ones improve the schedule, wide ones prove it.
 WIDTHS = (300, 3_000, 30_000, 1_000_000)

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from formulations.hindsight_latency import LatencyProblem, lower_bound
+from formulations.hindsight_latency.bound import lower_bound
+from formulations.hindsight_latency.problem import LatencyProblem
 
 #: Tokens held and rounds left.
 Cell: TypeAlias = tuple[int, int]

@@ -1,0 +1,1 @@
+"""How the library of instances is made, and how its best known values are improved."""

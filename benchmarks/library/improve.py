@@ -1,0 +1,221 @@
+"""Try to improve and close entries with every method; keep what is verified, and nothing else."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.library.methods import METHODS, Found, Limits, tried
+from bfio.common.provenance import version_and_commit
+from bfio.library.record import BestKnown, Entry, Origin, Status
+from bfio.library.store import entries, write_best
+from bfio.library.values import Value
+from formulations.errors import InputError
+
+#: Packages whose version counts, where a method rests on them.
+_PACKAGES = {"cp-sat": "ortools", "highs": "highspy"}
+
+
+@dataclass(frozen=True)
+class Hand:
+    """What is in hand of an entry: a verified solution, bound and claim, each with who found it.
+
+    Parameters
+    ----------
+    entry : Entry
+        Of which.
+    solution : tuple, optional
+        Objective, fields and origin.
+    proof : tuple, optional
+        Certified bound, certificate and origin.
+    claim : tuple, optional
+        Claimed bound and origin.
+    refuted : tuple of str
+        Claims that a solution in hand refutes.
+    """
+
+    entry: Entry
+    solution: tuple[Value, Mapping[str, Any], Origin] | None = None
+    proof: tuple[Value, Mapping[str, Any], Origin] | None = None
+    claim: tuple[Value, Origin] | None = None
+    refuted: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, entry: Entry) -> "Hand":
+        """Return what the library knows."""
+        best, certificate = entry.best, entry.certificate
+        if best is None or certificate is None:
+            return cls(entry)
+        has_claim = best.claim is not None and best.claimed_by is not None
+        return cls(
+            entry,
+            (best.objective, best.solution, best.found_by),
+            (best.bound, certificate, best.proven_by),
+            (best.claim, best.claimed_by) if has_claim else None,  # type: ignore[arg-type]
+        )
+
+    def best(self) -> BestKnown | None:
+        """Return it as an entry holds it; None without a solution or a bound."""
+        if self.solution is None or self.proof is None:
+            return None
+        objective, fields, found_by = self.solution
+        bound, certificate, proven_by = self.proof
+        kind = self.entry.kind
+        claim, claimed_by = self.claim or (None, None)
+        if claim is None or not kind.is_tighter(claim, bound):
+            claim = claimed_by = None
+        return BestKnown(
+            objective, fields, found_by, bound, str(certificate["kind"]), proven_by,
+            claim, claimed_by,
+        )  # fmt: skip
+
+    def with_found(self, found: Found, by: Origin) -> "Hand":
+        """Return the hand with what a method found, as far as it is verified and better."""
+        hand = self.with_solution(found.solution, by)
+        for certificate in found.certificates:
+            hand = hand.with_certificate(certificate, by)
+        return hand.with_claim(found.claim, by)
+
+    def with_solution(self, fields: Mapping[str, Any] | None, by: Origin) -> "Hand":
+        """Take a solution if the checker finds it feasible and better."""
+        if fields is None:
+            return self
+        kind, problem = self.entry.kind, self.entry.problem
+        judged = kind.judge(problem, kind.solution(problem, fields))
+        known = None if self.solution is None else self.solution[0]
+        if judged.violations or not kind.is_better(judged.objective, known):
+            return self
+        return _without_refuted(replace(self, solution=(judged.objective, fields, by)))
+
+    def with_certificate(self, certificate: Mapping[str, Any], by: Origin) -> "Hand":
+        """Take a certificate if the verifier derives a tighter bound from it."""
+        kind = self.entry.kind
+        try:
+            bound = kind.certified_bound(self.entry.problem, certificate)
+        except InputError:
+            return self
+        known = None if self.proof is None else self.proof[0]
+        if not kind.is_tighter(bound, known):
+            return self
+        return replace(self, proof=(bound, certificate, by))
+
+    def with_claim(self, claim: Value | None, by: Origin) -> "Hand":
+        """Take a claim if it is tighter than what is known."""
+        known = None if self.claim is None else self.claim[0]
+        if claim is None or not self.entry.kind.is_tighter(claim, known):
+            return self
+        return _without_refuted(replace(self, claim=(claim, by)))
+
+
+def _without_refuted(hand: Hand) -> Hand:
+    """Drop a claim that the solution in hand beats, and say so: a method was wrong."""
+    if hand.claim is None or hand.solution is None:
+        return hand
+    if not hand.entry.kind.is_better(hand.solution[0], hand.claim[0]):
+        return hand
+    told = f"{hand.entry.name}: {hand.claim[1].method} claims {hand.claim[0]}, beaten"
+    return replace(hand, claim=None, refuted=(*hand.refuted, told))
+
+
+def improve(
+    folder: Path,
+    patterns: Sequence[str],
+    limits: Limits,
+    methods: Sequence[str] = (),
+    statuses: Sequence[Status] = (Status.OPEN, Status.CLAIMED),
+    say: Callable[[str], None] = print,
+) -> int:
+    """Work on every chosen entry; return how many are better known now.
+
+    The files are written after each entry, so that an interrupt loses one entry's work.
+
+    Parameters
+    ----------
+    folder : Path
+        The library.
+    patterns : sequence of str
+        Names of entries, with ``*``.
+    limits : Limits
+        Of each solve.
+    methods : sequence of str
+        Methods to try; by default all.
+    statuses : sequence of Status
+        Of the entries that are chosen.
+    say : callable
+        Takes a line about each entry.
+    """
+    known = {e.name: e.best for e in entries(folder)}
+    chosen = [
+        e
+        for e in entries(folder)
+        if e.status in statuses and any(fnmatchcase(e.name, p) for p in patterns)
+    ]
+    changed = 0
+    for k, entry in enumerate(chosen):
+        hand = _worked_on(entry, limits, methods)
+        best = hand.best()
+        say(f"{k + 1}/{len(chosen)} {entry.name}: {_told(best)}{' better' * (best != entry.best)}")
+        for line in hand.refuted:
+            say(f"REFUTED {line}")
+        if best is not None and hand.proof is not None and best != entry.best:
+            changed += 1
+            known[entry.name] = best
+            all_known = {name: found for name, found in known.items() if found is not None}
+            write_best(folder, all_known, {entry.name: hand.proof[1]})
+    return changed
+
+
+def _worked_on(entry: Entry, limits: Limits, methods: Sequence[str]) -> Hand:
+    hand = Hand.of(entry)
+    kind, problem = entry.kind, entry.problem
+    for name, method in METHODS[entry.kind_name].items():
+        best = hand.best()
+        if best is not None and best.status is Status.CLOSED:
+            break
+        if methods and name not in methods:
+            continue
+        hint = None if hand.solution is None else kind.solution(problem, hand.solution[1])
+        found = tried(method, problem, limits, hint)
+        hand = hand.with_found(found, _origin(name, found))
+    return hand
+
+
+def _origin(name: str, found: Found) -> Origin:
+    method = f"{name} ({found.within})" if found.within not in ("", name) else name
+    package = next((p for part, p in _PACKAGES.items() if part in method), None)
+    rests_on = "" if package is None else f", {package} {version(package)}"
+    return Origin(method, version_and_commit() + rests_on)
+
+
+def _told(best: BestKnown | None) -> str:
+    if best is None:
+        return "nothing"
+    claim = "" if best.claim is None else f", claimed {best.claim}"
+    return f"{best.status} {best.objective}, bound {best.bound} ({best.certificate}){claim}"
+
+
+def take(folder: Path, entry: Entry, fields: Mapping[str, Any], by: str) -> bool:
+    """Take a solution from anywhere if it is better; return whether it was.
+
+    Parameters
+    ----------
+    folder : Path
+        The library.
+    entry : Entry
+        Its problem.
+    fields : mapping
+        The solution as JSON.
+    by : str
+        Who found it.
+    """
+    names = ("assignment", "starts", "workers", "routing", "thresholds")
+    fields = {name: fields[name] for name in names if name in fields}
+    hand = Hand.of(entry).with_solution(fields, Origin(by, version_and_commit()))
+    best = hand.best()
+    if best is None or best == entry.best:
+        return False
+    known = {e.name: e.best for e in entries(folder) if e.best is not None}
+    write_best(folder, known | {entry.name: best}, {})
+    return True

@@ -1,0 +1,265 @@
+"""Every method of the toolkit on every kind of problem, as the library hears of it.
+
+Nothing of an answer is believed here: who calls judges solutions and derives bounds again.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from bfio.hindsight.latency import solve_hindsight
+from bfio.hindsight.latency.methods import solve_latency
+from bfio.hindsight.makespan import solve_makespan
+from bfio.library.kinds.kind import CLOSED_FORM
+from bfio.library.kinds.latency import written_prices
+from bfio.library.kinds.step import written_certificate
+from bfio.library.values import Value, written_value
+from bfio.step.exact import solve_exact
+from bfio.step.two_stage.heuristic import two_stage_step
+from formulations.errors import CapabilityError
+from formulations.fluid import (
+    FluidObjective,
+    FluidProblem,
+    knapsack,
+    solve_margin,
+    solve_throughput,
+)
+from formulations.hindsight_latency import LatencyProblem
+from formulations.hindsight_makespan import MakespanProblem
+from formulations.results import BoundKind, ProgramResult
+from formulations.step import StepProblem
+from formulations.step.solver import solve
+from formulations.thresholds.conditions import ThresholdProblem
+from formulations.thresholds.solver import solve as solve_thresholds
+
+#: About a tick per microsecond (`formulations.work`).
+_TICKS_PER_SECOND = 1_000_000
+#: Nodes of the exact step method's own enumeration, far beyond the default.
+_MANY_NODES = 50_000_000
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a method says of a problem.
+
+    Parameters
+    ----------
+    solution : mapping, optional
+        Its fields as JSON.
+    certificates : tuple of mapping
+        Documents that should prove bounds.
+    claim : int or Fraction, optional
+        A bound that it derived in integers, certified or not.
+    proven : bool
+        Whether it says that its solution is optimal, proven in integers.
+    within : str
+        The part of the method that closed it, where that tells more.
+    """
+
+    solution: Mapping[str, Any] | None = None
+    certificates: tuple[Mapping[str, Any], ...] = ()
+    claim: Value | None = None
+    proven: bool = False
+    within: str = ""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a solve may take.
+
+    Parameters
+    ----------
+    ticks : int
+        Work (`formulations.work`), for methods that count it.
+    seconds : float
+        For those that do not.
+    seed : int
+        Of backends.
+    """
+
+    ticks: int
+    seconds: float
+    seed: int = 0
+
+    @classmethod
+    def of_work(cls, ticks: int, seed: int = 0) -> "Limits":
+        """Return limits of so much work, in seconds where it is not counted."""
+        return cls(ticks, ticks / _TICKS_PER_SECOND, seed)
+
+
+#: A method: problem, limits and a solution to start from.
+Method: TypeAlias = Callable[[Any, Limits, Any], Found]
+
+
+def closed_form(problem: Any, limits: Limits, hint: Any) -> Found:
+    """Name the bound that follows from the problem alone."""
+    del problem, limits, hint
+    return Found(certificates=({"kind": CLOSED_FORM},))
+
+
+def _step_exact(
+    problem: StepProblem, limits: Limits, hint: Any, *, fallback: str | None, nodes: int | None
+) -> Found:
+    result = solve_exact(
+        problem,
+        work_limit=limits.ticks,
+        hint=hint,
+        fallback=fallback,
+        node_limit=nodes,
+    )
+    certificate = result.certificate
+    return Found(
+        None if result.assignment is None else {"assignment": list(result.assignment)},
+        () if certificate is None else (written_certificate(certificate),),
+        result.bound,
+        result.proven,
+        result.method,
+    )
+
+
+def _step_heuristic(problem: StepProblem, limits: Limits, hint: Any) -> Found:
+    del limits, hint
+    return Found({"assignment": list(two_stage_step(problem))})
+
+
+def _step_relaxed(problem: StepProblem, limits: Limits, hint: Any) -> Found:
+    """Take the heuristic's answer without what it does not know; whoever asks judges it."""
+    plain = replace(problem, token_capacity=None, token_time=None, required=None, admit=None)
+    return _step_heuristic(plain, limits, hint)
+
+
+def _step_greedy(problem: StepProblem, limits: Limits, hint: Any) -> Found:
+    """Give required requests first, then the oldest, to the worker that is done first."""
+    del limits, hint
+    loads, free, first = problem.base.copy(), problem.capacity.copy(), problem.required
+    most = problem.token_capacity
+    order = list(range(problem.num_requests))
+    if first is not None:
+        order.sort(key=lambda i: not first[i])
+    assignment: list[int | None] = [None] * problem.num_requests
+    for i in order[: problem.num_admitted]:
+        grown = loads + problem.contribution[i]
+        fits = free > 0
+        if most is not None:
+            fits &= grown.max(axis=1) <= most
+        if not fits.any():
+            return Found()
+        times = np.where(fits, grown.max(axis=1) * problem.time_weights, np.iinfo(np.int64).max)
+        worker = int(times.argmin())
+        loads[worker], assignment[i] = grown[worker], worker
+        free[worker] -= 1
+    return Found({"assignment": assignment})
+
+
+def _step_backend(problem: StepProblem, limits: Limits, hint: Any, *, backend: str) -> Found:
+    return _of_result(
+        solve(problem, backend=backend, time_limit=limits.seconds, hint=hint, seed=limits.seed)
+    )
+
+
+def _of_result(result: ProgramResult[Any]) -> Found:
+    fields = {name: getattr(result, name) for name in result.solution_fields}
+    found = None if result.objective is None else {k: list(v) for k, v in fields.items()}
+    claim = result.bound if result.bound_kind is BoundKind.INTEGER else None
+    return Found(found, (), claim, result.is_optimal)
+
+
+def _latency_exact(problem: LatencyProblem, limits: Limits, hint: Any) -> Found:
+    del hint
+    result = solve_hindsight(problem, limits.seconds)
+    certificate = result.certificate
+    return Found(
+        {"starts": list(result.starts)},
+        () if certificate is None else (written_prices(certificate),),
+        result.bound,
+        result.proven,
+    )
+
+
+def _latency(problem: LatencyProblem, limits: Limits, hint: Any, *, method: str) -> Found:
+    del hint
+    return _of_result(
+        solve_latency(problem, method=method, time_limit=limits.seconds, seed=limits.seed)
+    )
+
+
+def _makespan(problem: MakespanProblem, limits: Limits, hint: Any, *, method: str) -> Found:
+    del hint
+    return _of_result(
+        solve_makespan(problem, method=method, time_limit=limits.seconds, seed=limits.seed)
+    )
+
+
+def _throughput(
+    problem: FluidProblem, limits: Limits, hint: Any, *, objective: FluidObjective
+) -> Found:
+    del limits, hint
+    pooled = problem.is_pooled
+    result = (knapsack if pooled else solve_throughput)(problem, objective=objective)
+    rates = _texts(result.rate_prices)
+    return _fluid(result, {"rate_prices": rates})
+
+
+def _margin(problem: FluidProblem, limits: Limits, hint: Any) -> Found:
+    del limits, hint
+    return _fluid(solve_margin(problem), {})
+
+
+def _fluid(result: Any, prices: Mapping[str, Any]) -> Found:
+    certificate = {"kind": "prices", "work_prices": _texts(result.work_prices), **prices}
+    routing = [_texts(row) for row in result.routing]
+    return Found({"routing": routing}, (certificate,), result.bound, result.is_optimal)
+
+
+def _texts(values: Any) -> list[int | str]:
+    return [written_value(value) for value in values]
+
+
+def _thresholds(problem: ThresholdProblem, limits: Limits, hint: Any, *, method: str) -> Found:
+    del hint
+    found = _of_result(solve_thresholds(problem, method=method, time_limit=limits.seconds))
+    return Found(found.solution, ({"kind": "iteration"},), found.claim, found.proven)
+
+
+_STEP: dict[str, Method] = {
+    "closed-form": closed_form,
+    "two-stage": _step_heuristic,
+    "two-stage-relaxed": _step_relaxed,
+    "greedy": _step_greedy,
+    "exact": partial(_step_exact, fallback="cp-sat", nodes=None),
+    "exact-alone": partial(_step_exact, fallback=None, nodes=_MANY_NODES),
+    "cp-sat": partial(_step_backend, backend="cp-sat"),
+    "highs": partial(_step_backend, backend="highs"),
+}
+_THRESHOLDS: dict[str, Method] = {
+    name: partial(_thresholds, method=name) for name in ("fixed-point", "cp-sat")
+}
+#: The methods of each kind, in the order in which they are tried.
+METHODS: dict[str, dict[str, Method]] = {
+    "step": _STEP,
+    "latency": {
+        "closed-form": closed_form,
+        "exact": _latency_exact,
+        **{name: partial(_latency, method=name) for name in ("cp-sat", "highs")},
+    },
+    "makespan": {
+        "closed-form": closed_form,
+        **{name: partial(_makespan, method=name) for name in ("exact", "cp-sat", "highs")},
+    },
+    "fluid-stages": {"exact": partial(_throughput, objective=FluidObjective.STAGES)},
+    "fluid-decode": {"exact": partial(_throughput, objective=FluidObjective.DECODE)},
+    "fluid-margin": {"exact": _margin},
+    "wait": _THRESHOLDS,
+    "nested-wait": _THRESHOLDS,
+}
+
+
+def tried(method: Method, problem: Any, limits: Limits, hint: Any) -> Found:
+    """Return what a method finds; nothing where the problem is beyond it."""
+    try:
+        return method(problem, limits, hint)
+    except CapabilityError:
+        return Found()

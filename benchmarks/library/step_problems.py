@@ -1,0 +1,257 @@
+"""Step problems of the library: states that runs under different policies meet, in variants.
+
+A state is taken with the true ends of all requests, and every variant is cut from it: window,
+what is known of ends, discount, memory, speeds, required requests, slots left empty, objective.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.requests import SYNTHETIC, draw
+from benchmarks.step_harvest import LONGEST, Size, StepCollector
+from bfio.decode.cluster import Cluster
+from bfio.decode.simulation import simulate
+from bfio.decode.state import DecodeState
+from bfio.step.two_stage.heuristic import two_stage_step
+from bfio.workloads.generators import resample
+from bfio.workloads.reader import read_trace
+from bfio.workloads.workload import Workload
+from formulations.arrays import IntArray
+from formulations.errors import InputError
+from formulations.step import Objective, StepProblem
+from formulations.step.problem import geometric_weights
+
+#: Turnovers of all slots for which requests are drawn.
+_TURNOVERS = 40
+
+
+@dataclass(frozen=True)
+class StepRun:
+    """A run whose states become problems.
+
+    Parameters
+    ----------
+    size : Size
+        Workers, slots, pool.
+    workload : str
+        ``synthetic-MEAN`` (lognormal prompts, geometric outputs), or the name of a source.
+    policy : str
+        Decides in the run.
+    seed : int
+        Of requests and run.
+    moments : tuple of str
+        ``cold``, ``w1``, ``w2``.
+    variants : tuple of str
+        Names in `VARIANTS`, of the last moment; the others get the plain ones.
+    """
+
+    size: Size
+    workload: str
+    policy: str
+    seed: int
+    moments: tuple[str, ...]
+    variants: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is cut from a state.
+
+    Parameters
+    ----------
+    family : str
+        Under what tables count it.
+    horizon : int
+        ``H``.
+    knows : str
+        Whose ends inside the window are known: ``none``, ``active`` or ``all``.
+    discount : str
+        Per step of the window.
+    extra : str
+        ``memory``, ``speeds``, ``required``, ``empty`` (half of the requests stay), ``max-load``
+        or ``gap``; empty for none.
+    """
+
+    family: str
+    horizon: int
+    knows: str = "none"
+    discount: str = "1"
+    extra: str = ""
+
+    def about(self) -> str:
+        """Return it in words."""
+        known = {
+            "none": "no end known",
+            "active": "ends of active requests known",
+            "all": "all ends known",
+        }
+        words = [f"H = {self.horizon}"] + [known[self.knows]] * (self.horizon > 0)
+        words += [f"discount {self.discount}"] * (self.discount != "1")
+        return ", ".join([*words, *([_EXTRAS[self.extra]] if self.extra else [])])
+
+
+_EXTRAS = {
+    "memory": "token capacities bind on half the workers",
+    "speeds": "workers of two speeds",
+    "required": "half of what starts is required",
+    "empty": "half of what could start stays",
+    "max-load": "objective max-load",
+    "gap": "objective gap",
+}
+_PLAIN = {
+    "h0": Variant("H = 0", 0),
+    "h20-none": Variant("H = 20, none", 20),
+    "h20-active": Variant("H = 20, active", 20, "active"),
+    "h20-all": Variant("H = 20, all", 20, "all"),
+    "h80-active": Variant("H = 80, active", 80, "active"),
+    "h80-all": Variant("H = 80, all", 80, "all"),
+}
+_MORE = {
+    "h20-active-d86": Variant("H = 20, discount", 20, "active", "43/50"),
+    "h80-active-d86": Variant("H = 80, discount", 80, "active", "43/50"),
+    **{
+        f"h{horizon}-{extra}": Variant(
+            f"H = {horizon}, {extra}", horizon, "active" if horizon else "none", extra=extra
+        )
+        for extra in _EXTRAS
+        for horizon in (0, 20)
+    },
+}
+VARIANTS = _PLAIN | _MORE
+PLAIN, EVERY = tuple(_PLAIN), tuple(VARIANTS)
+_HARD = ("h20-active-d86", "h20-memory", "h20-speeds")
+#: Of moments that are not the last.
+_FEW = ("h0", "h20-active", "h20-all")
+
+
+def _run(
+    size: str,
+    workload: str,
+    policy: str,
+    seed: int,
+    moments: str = "w1",
+    variants: tuple[str, ...] = PLAIN,
+) -> StepRun:
+    return StepRun(Size.parse(size), workload, policy, seed, tuple(moments.split()), variants)
+
+
+RUNS = (
+    _run("2x4-r6", "synthetic-4", "br-0", 1, variants=EVERY),
+    _run("4x8-r16", "synthetic-8", "fcfs", 2, "cold w1", EVERY),
+    _run("8x24-r64", "azure-code", "br-h", 3, "cold w1"),
+    _run("8x24-r64", "synthetic-30", "jsq-tokens", 4, "cold w1"),
+    _run("16x72-r64", "azure-conv", "br-0", 5, "cold w2 w1", EVERY),
+    _run("16x72-r64", "burstgpt", "br-h", 6, "cold w2 w1"),
+    _run("16x72-r64", "mooncake", "fcfs", 7, "cold w2 w1"),
+    _run("32x72-r128", "synthetic-300", "br-0", 8, "w3 w2 w1", EVERY),
+    _run("32x72-r128", "synthetic-100", "br-0", 9, "cold w4 w3 w2 w1", EVERY),
+    _run("32x72-r128", "synthetic-50", "bf-io", 10, "w3 w2 w1"),
+    _run("32x72-r128", "azure-conv", "br-h", 11, "w2 w1"),
+    _run("64x128-r256", "synthetic-300", "br-0", 12, "cold w3 w2 w1", (*PLAIN, *_HARD)),
+    _run("64x128-r256", "synthetic-100", "jsq-tokens", 13, "w2 w1"),
+)
+#: Trace file of each source.
+FILES = {
+    "azure-code": "azure_code_2023.csv.gz",
+    "azure-conv": "azure_conv_2023.csv.gz",
+    "burstgpt": "bfio_burstgpt_8000_untimed.csv.gz",
+    "mooncake": "mooncake_conversation.csv.gz",
+}
+
+
+def step_problems(run: StepRun, folder: Path) -> Iterator[tuple[str, str, str, StepProblem]]:
+    """Yield name, family, description and data of the problems of a run."""
+    states = _states(run, folder)
+    for moment in run.moments:
+        last = moment == run.moments[-1]
+        for name in run.variants if last else _FEW:
+            variant = VARIANTS[name]
+            if moment == "cold" and variant.horizon == 0 and run.size.workers == 64:
+                continue
+            place = f"{run.size.workers}x{run.size.slots}-{run.workload}-{moment}"
+            about = (
+                f"{'first' if moment == 'cold' else 'steady'} step of a run of {run.policy}, "
+                f"pool {run.size.pool}; {variant.about()}"
+            )
+            problem = varied(states[moment], variant, run.seed)
+            yield f"step-{place}-{name}", variant.family, about, problem
+
+
+def _states(run: StepRun, folder: Path) -> dict[str, DecodeState]:
+    """Return the states of a run by moment."""
+    warm = max([1, *(int(moment[1:]) for moment in run.moments if moment[0] == "w")])
+    size = run.size
+    requests = _requests(run, folder, size.workers * size.slots * _TURNOVERS + 8 * size.pool)
+    mean = round(float(requests.output_tokens.mean()))
+    collector = StepCollector(warm, mean)
+    simulate(
+        requests,
+        run.policy,
+        Cluster(size.workers, size.slots),
+        pool=size.pool,
+        horizon=LONGEST,
+        projection="growing",
+        predictor="oracle",
+        window_knows="all",
+        seed=run.seed,
+        observers=[collector],
+        keep_trajectory=False,
+        stop=lambda: collector.is_done,
+    )
+    if not collector.is_done:
+        raise InputError(f"run {run.workload}", "too few requests for its states", "draw more")
+    states = {f"w{k + 1}": state for k, state in enumerate(collector.warm)}
+    return states | {"cold": collector.cold[0]}
+
+
+def _requests(run: StepRun, folder: Path, number: int) -> Workload:
+    name, _, mean = run.workload.partition("-")
+    if name == "synthetic":
+        return draw(SYNTHETIC, number, int(mean), run.seed, folder)
+    rng = np.random.default_rng(run.seed)
+    return resample(read_trace(folder / FILES[run.workload]), number, rng=rng)
+
+
+def varied(state: DecodeState, variant: Variant, seed: int) -> StepProblem:
+    """Return the problem that a variant cuts from a state with all ends known."""
+    base, contribution = _known(state, variant)
+    weights, scale = geometric_weights(Fraction(variant.discount), variant.horizon + 1)
+    problem = StepProblem(state.free_slots, base, contribution, weights, scale)
+    rng = np.random.default_rng(seed)
+    admitted = problem.num_admitted
+    if variant.extra == "memory":
+        return replace(problem, token_capacity=_binding_capacities(problem, rng))
+    if variant.extra == "speeds":
+        return replace(problem, token_time=rng.integers(1, 3, problem.num_workers))
+    if variant.extra == "required":
+        oldest = np.arange(problem.num_requests) < (admitted + 1) // 2
+        return replace(problem, required=oldest)
+    if variant.extra == "empty":
+        return replace(problem, admit=admitted // 2)
+    if variant.extra:
+        return replace(problem, objective=Objective(variant.extra))
+    return problem
+
+
+def _known(state: DecodeState, variant: Variant) -> tuple[IntArray, IntArray]:
+    """Return loads and contributions over the window, as far as ends are known."""
+    columns = variant.horizon + 1
+    growth = np.arange(columns)
+    base, contribution = state.projected_loads[:, :columns], state.contributions[:, :columns]
+    if variant.knows != "all":
+        contribution = state.sizes[:, None] + growth
+    if variant.knows == "none":
+        base = state.loads[:, None] + state.running[:, None] * growth
+    return base, contribution
+
+
+def _binding_capacities(problem: StepProblem, rng: np.random.Generator) -> IntArray:
+    """Give half of the workers no more room than a heuristic's answer takes: it stays feasible."""
+    loads = problem.loads(two_stage_step(problem)).max(axis=1)
+    bound = rng.permutation(problem.num_workers) < (problem.num_workers + 1) // 2
+    capacities: IntArray = np.where(bound, loads, 2 * int(loads.max()))
+    return capacities

@@ -1,0 +1,236 @@
+"""``bfio library``: frozen instances with best known values, certificates, and what is open."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from bfio.cli.command import DONE, NOTHING_FOUND, Command
+from bfio.cli.library_text import (
+    LISTED,
+    STATUSES,
+    counts,
+    judged,
+    judged_lines,
+    listing,
+    summary,
+    verified,
+    verified_lines,
+    version,
+)
+from bfio.cli.options import add_json
+from bfio.cli.output import print_json, print_table
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bfio.library import Entry
+
+#: Exit status if an entry is not what it says.
+NOT_VERIFIED = 1
+_DESCRIPTION = """\
+Instances to try methods on: frozen problems with the best known solution, a proven bound, its
+certificate, and who found them. NAME may be a pattern such as 'step-32x72-*'.
+
+  bfio library list                               what there is, and what is still open
+  bfio library list 'step-*-h20-active' --status open
+  bfio library get NAME problem.json              the problem, as its command reads it
+  bfio library get NAME problem.mps               or .lp, for other solvers (docs/exchange.md)
+  bfio library get NAME | bfio solve -            to stdout without a file
+  bfio library get NAME --json                    with best known solution and certificate
+  bfio library verify                             derive everything that is said again
+  bfio library check-solution NAME answer.json    feasible? better than the best known?
+
+closed: a certificate proves that no solution is better; verify derives that again from the
+problem alone, without a solver. claimed: a method says so, without a certificate. open: neither;
+there a better solution or bound is news. check-solution takes the answer of a command with --json,
+or the solution file of another solver for the MPS or LP file; docs/library.md says how to submit
+one that is better.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", required=True, title="actions")
+    listed = actions.add_parser("list", help="what there is: kind, status, objective, bound")
+    listed.set_defaults(action=_list)
+    got = actions.add_parser("get", help="write one problem, as JSON, MPS or LP")
+    got.set_defaults(action=_get)
+    got.add_argument("name", metavar="NAME", help="an entry (bfio library list)")
+    got.add_argument("file", nargs="?", metavar="FILE", help=".json, .mps or .lp (stdout: JSON)")
+    got.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
+    verified = actions.add_parser("verify", help="derive digests, solutions and bounds again")
+    verified.set_defaults(action=_verify)
+    for action in (listed, verified):
+        action.add_argument("names", nargs="*", metavar="NAME", help="entries or patterns (all)")
+        action.add_argument("--kind", metavar="KIND", help="only of this kind, e.g. step")
+        action.add_argument("--status", metavar="S", help="only closed, claimed or open ones")
+    checked = actions.add_parser("check-solution", help="judge a solution of your own")
+    checked.set_defaults(action=_check_solution)
+    checked.add_argument("name", metavar="NAME", help="an entry")
+    checked.add_argument("file", metavar="FILE", help="answer (.json), or a solver's solution")
+    for action in (listed, got, verified, checked):
+        add_json(action)
+
+
+def _run(args: argparse.Namespace) -> int:
+    status: int = args.action(args)
+    return status
+
+
+def _chosen(args: argparse.Namespace) -> "list[Entry]":
+    """Return the entries that names, kind and status choose.
+
+    Raises
+    ------
+    InputError
+        If there are none, or a word is unknown.
+    """
+    from fnmatch import fnmatchcase
+
+    from bfio.library import KINDS, entries, entry
+    from formulations.errors import use_one_of
+
+    for option, known in (("kind", tuple(KINDS)), ("status", STATUSES)):
+        value = getattr(args, option)
+        if value is not None and value not in known:
+            raise InputError(f"--{option}", f"{value!r} is unknown", use_one_of(value, known))
+    for name in args.names:
+        if not set(name) & set("*?["):
+            entry(name)
+    found = [
+        e
+        for e in entries()
+        if (not args.names or any(fnmatchcase(e.name, name) for name in args.names))
+        and args.kind in (None, e.kind_name)
+        and args.status in (None, e.status.value)
+    ]
+    if not found:
+        raise InputError("library", "no entry is chosen", "see bfio library list")
+    return found
+
+
+def _list(args: argparse.Namespace) -> int:
+    chosen = _chosen(args)
+    if args.json:
+        print_json({"version": version(), "entries": [summary(e) for e in chosen]})
+        return DONE
+    title = f"Library of instances, version {version()}"
+    print_table(title, LISTED, listing(chosen), counts(chosen))
+    return DONE
+
+
+def _get(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from bfio.library import entry
+
+    e = entry(args.name)
+    if args.file is None:
+        return _print_problem(e, args)
+    path = Path(args.file)
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        written = _write_json(e, path, args)
+    elif suffix in (".mps", ".lp"):
+        return _write_program(e, args)
+    else:
+        raise InputError(args.file, "no format that is written", "end it in .json, .mps or .lp")
+    if args.json:
+        print_json({"written": str(path), "digest": e.digest, "command": e.kind.command})
+    else:
+        print(f"{e.about}; written to {path} ({written:,} bytes)\n{_use(e, args.file)}")
+    return DONE
+
+
+def _use(e: "Entry", file: str) -> str:
+    command, _, options = e.kind.command.partition(" --")
+    return " ".join([command, file, *([f"--{options}"] if options else [])])
+
+
+def _print_problem(e: "Entry", args: argparse.Namespace) -> int:
+    if args.overwrite:
+        raise InputError("--overwrite", "there is nothing to write", "name a FILE")
+    if not args.json:
+        print_json(e.document)
+        return DONE
+    known = None if e.best is None else e.best.to_mapping()
+    parts = {"problem": e.document, "best_known": known, "certificate": e.certificate}
+    print_json({**summary(e), **parts})
+    return DONE
+
+
+def _write_json(e: "Entry", path: "Path", args: argparse.Namespace) -> int:
+    import json
+
+    from bfio.workloads.files import atomic_file
+
+    content = f"{json.dumps(e.document)}\n".encode()
+    with atomic_file(path, overwrite=args.overwrite) as (stream, _):
+        stream.write(content)
+    return len(content)
+
+
+def _write_program(e: "Entry", args: argparse.Namespace) -> int:
+    from bfio.cli.exchange import exchange
+    from bfio.cli.fluid_exchange import exchange_fluid
+
+    options = argparse.Namespace(
+        write=args.file,
+        read_solution=None,
+        file=f"{e.name}.json",
+        program=e.kind.fluid_program,
+        overwrite=args.overwrite,
+        json=args.json,
+    )
+    if e.kind.fluid_program:
+        return exchange_fluid(options, e.problem, e.kind.fluid_objective)
+    program = e.kind.program(e.problem)
+    if program is None:
+        raise InputError(e.name, f"no program is written for kind {e.kind_name}", "take the JSON")
+    return exchange(options, program, e.kind.command.removeprefix("bfio "), {})
+
+
+def _verify(args: argparse.Namespace) -> int:
+    import time
+
+    from bfio.cli.output import progress_bar
+    from bfio.library import verify
+
+    chosen = _chosen(args)
+    began = time.perf_counter()
+    verdicts = []
+    with progress_bar() as bar:
+        task = bar.add_task("verify", total=len(chosen))
+        for e in chosen:
+            verdicts.append(verify(e))
+            bar.advance(task)
+    seconds = time.perf_counter() - began
+    sound = all(verdict.is_sound for verdict in verdicts)
+    if args.json:
+        print_json(verified(verdicts, seconds))
+    else:
+        print("\n".join(verified_lines(chosen, verdicts, seconds)))
+    return DONE if sound else NOT_VERIFIED
+
+
+def _check_solution(args: argparse.Namespace) -> int:
+    from bfio.cli.files import naming, read_text
+    from bfio.library import check_solution_text, entry
+
+    e = entry(args.name)
+    text = read_text(args.file)
+    with naming(args.file):
+        verdict = check_solution_text(e, text)
+    if args.json:
+        print_json(judged(verdict))
+    else:
+        print("\n".join(judged_lines(e, verdict)))
+    return NOTHING_FOUND if verdict.objective is None else DONE
+
+
+COMMAND = Command(
+    name="library",
+    summary="frozen instances with best known values and certificates; what is still open",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,36 @@
+"""A library of instances: frozen problems, best known solutions, and certificates of bounds.
+
+`entries` and `entry` read it, `verify` derives everything it says again, from the problem data
+and without a solver, and `check_solution` judges a solution from anywhere.
+"""
+
+from bfio.library.kinds import KINDS, Judged, Kind
+from bfio.library.record import BestKnown, Entry, Origin, Status
+from bfio.library.store import VERSION, Source, entries, entry, sources
+from bfio.library.verification import (
+    SolutionVerdict,
+    Verdict,
+    check_solution,
+    check_solution_text,
+    verify,
+)
+
+__all__ = [
+    "KINDS",
+    "VERSION",
+    "BestKnown",
+    "Entry",
+    "Judged",
+    "Kind",
+    "Origin",
+    "SolutionVerdict",
+    "Source",
+    "Status",
+    "Verdict",
+    "check_solution",
+    "check_solution_text",
+    "entries",
+    "entry",
+    "sources",
+    "verify",
+]

@@ -1,0 +1,134 @@
+"""Fluid programs: `formulations.fluid`. Continuous, so objectives are fractions."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from bfio.library.kinds.kind import (
+    Judged,
+    Kind,
+    check_certificate,
+    field_of,
+    fractions_of,
+)
+from bfio.library.values import Value
+from formulations.errors import InputError
+from formulations.fluid import (
+    FluidObjective,
+    FluidProblem,
+    admission_bound,
+    admission_price_violations,
+    admission_violations,
+    margin_bound,
+    margin_violations,
+    throughput_of,
+)
+
+#: ``routing[j][g]``: rate of class j on worker g.
+Routing = tuple[tuple[Fraction, ...], ...]
+
+
+class Fluid(Kind):
+    """What classes of requests a memory sustains; certificates are dual prices."""
+
+    minimised = False
+    #: Fields of its certificates.
+    prices: ClassVar[tuple[str, ...]] = ("work_prices",)
+
+    def read(self, document: Any) -> FluidProblem:
+        """Return the problem."""
+        return FluidProblem.from_mapping(document)
+
+    def solution(self, problem: FluidProblem, document: Mapping[str, Any]) -> Routing:
+        """Return the rate of each class on each worker."""
+        shape = len(problem.classes), len(problem.workers)
+        rows = [
+            fractions_of(row, f"routing[{j}]")
+            for j, row in enumerate(field_of(document, "routing"))
+        ]
+        if len(rows) != shape[0] or any(len(row) != shape[1] for row in rows):
+            raise InputError("routing", "another shape", f"give {shape[0]} rows of {shape[1]}")
+        return tuple(rows)
+
+    def certified_bound(self, problem: FluidProblem, certificate: Mapping[str, Any]) -> Value:
+        """Return what the prices prove."""
+        check_certificate(certificate, {"prices": self.prices})
+        work = fractions_of(certificate["work_prices"], "certificate.work_prices")
+        if len(work) != len(problem.workers):
+            raise InputError("certificate.work_prices", f"{len(work)}", "give one per worker")
+        return self._bound(problem, work, certificate)
+
+    @abstractmethod
+    def _bound(
+        self, problem: FluidProblem, work: tuple[Fraction, ...], certificate: Mapping[str, Any]
+    ) -> Value:
+        """Return what the prices prove, or raise `InputError`."""
+
+
+class Throughput(Fluid):
+    """The most stages, or decode tokens, per second."""
+
+    fluid_program = "throughput"
+    prices = ("work_prices", "rate_prices")
+
+    def judge(self, problem: FluidProblem, solution: Routing) -> Judged:
+        """Return the throughput and what is violated."""
+        violated = admission_violations(problem, solution)
+        return Judged(throughput_of(problem, solution, self.fluid_objective), violated)
+
+    def _bound(
+        self, problem: FluidProblem, work: tuple[Fraction, ...], certificate: Mapping[str, Any]
+    ) -> Value:
+        rates = fractions_of(certificate["rate_prices"], "certificate.rate_prices")
+        if len(rates) != len(problem.classes):
+            raise InputError("certificate.rate_prices", f"{len(rates)}", "give one per class")
+        refused = admission_price_violations(problem, work, rates, self.fluid_objective)
+        if refused:
+            what = f"pays too little at {next(iter(refused))}"
+            raise InputError("certificate", what, "solve again")
+        return admission_bound(problem, work, rates)
+
+
+class Stages(Throughput):
+    """Throughput counted in stages."""
+
+    name = "fluid-stages"
+    command = "bfio fluid"
+    unit = "stages/s"
+    fluid_objective = FluidObjective.STAGES
+
+
+class Decode(Throughput):
+    """Throughput counted in decode tokens."""
+
+    name = "fluid-decode"
+    command = "bfio fluid --objective decode"
+    unit = "decode tokens/s"
+    fluid_objective = FluidObjective.DECODE
+
+
+class Margin(Fluid):
+    """The largest factor on all rates that the workers sustain."""
+
+    name = "fluid-margin"
+    command = "bfio fluid"
+    unit = "times the rates"
+    fluid_program = "margin"
+
+    def judge(self, problem: FluidProblem, solution: Routing) -> Judged:
+        """Return the factor that a routing serves, and what is violated."""
+        served = (
+            sum(row, Fraction(0)) / kind.rate
+            for kind, row in zip(problem.classes, solution, strict=True)
+        )
+        margin = min(served)
+        return Judged(margin, margin_violations(problem, solution, margin))
+
+    def _bound(
+        self, problem: FluidProblem, work: tuple[Fraction, ...], certificate: Mapping[str, Any]
+    ) -> Value:
+        bound = margin_bound(problem, work)
+        if bound is None:
+            raise InputError("certificate", "the prices say nothing", "solve again")
+        return bound

@@ -1,0 +1,85 @@
+"""Step problems: `formulations.step`."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from bfio.library.kinds.kind import CLOSED_FORM, Judged, Kind, check_certificate, integers
+from formulations.documents import check_keys
+from formulations.errors import InputError
+from formulations.step import StepProblem, lower_bound, violations
+from formulations.step.certificate import Certificate, certified_bound
+
+
+class Step(Kind):
+    """Which waiting request goes to which worker at one step."""
+
+    name = "step"
+    command = "bfio solve"
+    unit = "tokens"
+
+    def read(self, document: Any) -> StepProblem:
+        """Return the problem."""
+        return StepProblem.from_mapping(document)
+
+    def solution(
+        self, problem: StepProblem, document: Mapping[str, Any]
+    ) -> tuple[int | None, ...]:
+        """Return the worker of each request."""
+        return integers(document, "assignment", problem.num_requests, or_none=True)
+
+    def judge(self, problem: StepProblem, solution: tuple[int | None, ...]) -> Judged:
+        """Return the scaled objective and what is violated."""
+        violated = violations(problem, solution)
+        strangers = any(name.startswith("worker[") for name in violated)
+        objective = 0 if strangers else problem.objective_value(solution)
+        return Judged(objective, violated)
+
+    def certified_bound(self, problem: StepProblem, certificate: Mapping[str, Any]) -> int:
+        """Return the bound by the one verifier of step certificates, or the combinatorial one."""
+        if certificate.get("kind") == CLOSED_FORM:
+            check_certificate(certificate, {CLOSED_FORM: ()})
+            return lower_bound(problem)
+        return certified_bound(problem, read_certificate(certificate))
+
+    def program(self, problem: StepProblem) -> Any:
+        """Return the step program."""
+        from formulations.step import StepProgram
+
+        return StepProgram(problem)
+
+    def scale(self, problem: StepProblem) -> int:
+        """Return that of the discount weights."""
+        return problem.scale
+
+
+def written_certificate(certificate: Certificate) -> dict[str, Any]:
+    """Return the document of a certificate: its fields that differ from their defaults."""
+    return {
+        field.name: value
+        for field in fields(certificate)
+        if (value := getattr(certificate, field.name)) != field.default
+    }
+
+
+def read_certificate(document: Mapping[str, Any]) -> Certificate:
+    """Return what `written_certificate` wrote, whatever fields certificates have.
+
+    Raises
+    ------
+    InputError
+        If a field is unknown, or holds anything but integers.
+    """
+    names = tuple(field.name for field in fields(Certificate))
+    check_keys(document, "certificate", ("kind", "bound"), names)
+    return Certificate(
+        **{name: _tuples(value, name, name == "kind") for name, value in document.items()}
+    )
+
+
+def _tuples(value: object, where: str, is_word: bool) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(_tuples(part, where, False) for part in value)
+    if (type(value) is not int) if not is_word else not isinstance(value, str):
+        raise InputError(f"certificate.{where}", "not integers", "solve again")
+    return value

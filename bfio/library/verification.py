@@ -1,0 +1,185 @@
+"""Verify entries from the problem data alone, and judge solutions from anywhere.
+
+Nothing here knows a solver: the digest of the problem is taken again, its checker recomputes the
+objective of the solution, and the verifier of its certificates derives the bound again.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bfio.library.files import digest_of
+from bfio.library.record import BestKnown, Entry, Status
+from bfio.library.values import Value
+from formulations.documents import parse_json
+from formulations.errors import InputError
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What verifying an entry found.
+
+    Parameters
+    ----------
+    name : str
+        The entry.
+    status : Status
+        What the entry says of itself; believed only without faults.
+    faults : tuple of str
+        What is wrong; empty if nothing is.
+    is_certified : bool
+        Whether the bound was derived again.
+    seconds : float
+        Wall-clock time.
+    """
+
+    name: str
+    status: Status
+    faults: tuple[str, ...]
+    is_certified: bool
+    seconds: float
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether everything that the entry says was found again."""
+        return not self.faults
+
+
+@dataclass(frozen=True)
+class SolutionVerdict:
+    """What a solution from anywhere is worth.
+
+    Parameters
+    ----------
+    name : str
+        The entry.
+    objective : int or Fraction, optional
+        Recomputed; None if the solution is infeasible.
+    violations : mapping
+        Violated constraints and by how much.
+    best_known : int or Fraction, optional
+        Best known objective.
+    is_better : bool
+        Whether it beats that.
+    closes : bool
+        Whether it meets the certified bound, so that it is optimal.
+    """
+
+    name: str
+    objective: Value | None
+    violations: Mapping[str, Value]
+    best_known: Value | None
+    is_better: bool
+    closes: bool
+
+
+def verify(entry: Entry, *, bounds: bool = True) -> Verdict:
+    """Check the digest, the solution and the bound of an entry.
+
+    Parameters
+    ----------
+    entry : Entry
+        What to check.
+    bounds : bool
+        Whether the bound is derived again; that takes most of the time.
+    """
+    began = time.perf_counter()
+    faults: list[str] = []
+    is_certified = False
+    try:
+        if digest_of(entry.document) != entry.digest:
+            faults.append("digest: the problem is not the one that was frozen")
+        elif entry.best is None:
+            faults.append("best known: nothing")
+        else:
+            faults += _faults_of_solution(entry, entry.best)
+            faults += _contradictions(entry, entry.best)
+            if bounds:
+                faults += _faults_of_bound(entry, entry.best)
+                is_certified = True
+    except InputError as error:
+        faults.append(str(error))
+    seconds = time.perf_counter() - began
+    return Verdict(entry.name, entry.status, tuple(faults), is_certified and not faults, seconds)
+
+
+def check_solution(entry: Entry, document: Mapping[str, Any]) -> SolutionVerdict:
+    """Say whether a solution of an entry is feasible, and better than the best known.
+
+    Parameters
+    ----------
+    entry : Entry
+        The problem.
+    document : mapping
+        An answer of the command with ``--json``, or the fields of a solution.
+
+    Raises
+    ------
+    InputError
+        If it holds no solution of this problem's shape.
+    """
+    judged = entry.kind.judge(entry.problem, entry.kind.solution(entry.problem, document))
+    best = entry.best
+    feasible = not judged.violations
+    return SolutionVerdict(
+        name=entry.name,
+        objective=judged.objective if feasible else None,
+        violations=judged.violations,
+        best_known=None if best is None else best.objective,
+        is_better=feasible
+        and entry.kind.is_better(judged.objective, None if best is None else best.objective),
+        closes=feasible and best is not None and judged.objective == best.bound,
+    )
+
+
+def check_solution_text(entry: Entry, text: str) -> SolutionVerdict:
+    """Judge what a file holds: a JSON answer, or another solver's solution of the MPS or LP file.
+
+    Raises
+    ------
+    InputError
+        If it holds no solution of this problem's shape.
+    """
+    from formulations.exchange import judge, parse_solution
+
+    if text.lstrip()[:1] in ("{", "["):
+        return check_solution(entry, parse_json(text))
+    program = entry.kind.program(entry.problem)
+    if program is None:
+        raise InputError("solution", f"of kind {entry.kind_name}", "give a JSON answer (--json)")
+    result = judge(program, parse_solution(text)).result
+    if result.violations or result.solution is None:
+        known = None if entry.best is None else entry.best.objective
+        return SolutionVerdict(entry.name, None, result.violations, known, False, False)
+    fields = {name: list(getattr(result, name)) for name in result.solution_fields}
+    return check_solution(entry, fields)
+
+
+def _faults_of_solution(entry: Entry, best: BestKnown) -> list[str]:
+    judged = entry.kind.judge(entry.problem, entry.kind.solution(entry.problem, best.solution))
+    faults = [f"solution: violates {name} by {by}" for name, by in judged.violations.items()]
+    if judged.objective != best.objective:
+        faults.append(f"solution: its objective is {judged.objective}, not {best.objective}")
+    return faults
+
+
+def _contradictions(entry: Entry, best: BestKnown) -> list[str]:
+    """Return the bounds that the solution in hand refutes."""
+    bounds = {"bound": best.bound, "claim": best.claim}
+    return [
+        f"{name}: {value} is refuted by the solution of {best.objective}"
+        for name, value in bounds.items()
+        if value is not None and entry.kind.is_better(best.objective, value)
+    ]
+
+
+def _faults_of_bound(entry: Entry, best: BestKnown) -> list[str]:
+    certificate = entry.certificate
+    assert certificate is not None
+    if certificate.get("kind") != best.certificate:
+        return [f"certificate: of kind {certificate.get('kind')}, not {best.certificate}"]
+    derived = entry.kind.certified_bound(entry.problem, certificate)
+    if entry.kind.is_tighter(best.bound, derived):
+        return [f"bound: the certificate proves {derived}, not {best.bound}"]
+    return []
