@@ -46,7 +46,9 @@ def version_and_commit() -> str:
 @cache
 def _sources() -> dict[str, Any]:
     """Return the commit and whether the sources differ from it."""
-    return {"commit": commit(), "dirty": is_dirty("formulations", "bfio")}
+    # Best known values of the library are found by the sources, and are none.
+    places = ("formulations", "bfio", ":(exclude)bfio/library/data")
+    return {"commit": commit(), "dirty": is_dirty(*places)}
 
 
 def _version(package: str) -> str:
@@ -87,7 +89,7 @@ def commit() -> str | None:
 
 
 def is_dirty(*folders: str) -> bool | None:
-    """Return whether the checkout differs from its commit in these folders."""
+    """Return whether the checkout differs from its commit in these folders (git's pathspecs)."""
     changed = _git("status", "--porcelain", "--", *folders)
     return None if changed is None else bool(changed)
 
