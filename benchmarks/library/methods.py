@@ -72,15 +72,15 @@ class Limits:
 
     Parameters
     ----------
-    ticks : int
-        Work (`formulations.work`), for methods that count it.
+    ticks : int, optional
+        Work (`formulations.work`), for methods that count it; None for seconds there too.
     seconds : float
-        For those that do not.
+        For methods that count no work.
     seed : int
         Of backends.
     """
 
-    ticks: int
+    ticks: int | None
     seconds: float
     seed: int = 0
 
@@ -106,6 +106,7 @@ def _step_exact(
     result = solve_exact(
         problem,
         work_limit=limits.ticks,
+        time_limit=limits.seconds if limits.ticks is None else None,
         hint=hint,
         fallback=fallback,
         node_limit=nodes,
