@@ -21,8 +21,10 @@ def build(folder: Path, traces: Path) -> tuple[int, list[str]]:
     """
     known = {e.name: e for e in entries(folder)} if (folder / "index.json").exists() else {}
     made, otherwise = dict(known), []
+    order: dict[str, None] = {}
     for kind, name, family, about, source, document in _problems(traces):
         entry = Entry(name, kind, family, about, source, digest_of(document), folder)
+        order[name] = None
         if name not in known:
             # Where no waiting request ends in the window, to know their ends changes nothing.
             if any((e.kind_name, e.digest) == (kind, entry.digest) for e in made.values()):
@@ -31,7 +33,7 @@ def build(folder: Path, traces: Path) -> tuple[int, list[str]]:
             write_problem(folder, entry, document)
         elif entry.digest != known[name].digest:
             otherwise.append(name)
-    write_index(folder, made.values())
+    write_index(folder, [made[name] for name in order | dict.fromkeys(known) if name in made])
     return len(made) - len(known), otherwise
 
 

@@ -17,6 +17,7 @@ Make and improve the library of instances (docs/library.md).
   python -m benchmarks library build                  write the problems that are missing
   python -m benchmarks library improve 'step-*' --work-limit 5000000
   python -m benchmarks library take NAME answer.json --by "whose, with what"
+  python -m benchmarks library merge DIR              what another copy knows better
   python -m benchmarks readme                         the tables of docs/library.md anew
 
 improve tries every method on each entry that is not closed, and rewrites its best known values
@@ -46,7 +47,10 @@ def add_library(parser: argparse.ArgumentParser, traces: Path) -> None:
     taken.add_argument("name", metavar="NAME", help="the entry")
     taken.add_argument("file", metavar="FILE", help="its solution, as --json prints answers")
     taken.add_argument("--by", required=True, metavar="TEXT", help="whose it is, with what")
-    for action in (made, better, taken):
+    merged = actions.add_parser("merge", help="take what another copy of the library knows better")
+    merged.set_defaults(act=_merge)
+    merged.add_argument("other", type=Path, metavar="DIR", help="its folder")
+    for action in (made, better, taken, merged):
         action.add_argument("--library", type=Path, metavar="DIR", default=DATA,
                             help="folder of the library (%(default)s)")  # fmt: skip
 
@@ -89,4 +93,11 @@ def _take(args: argparse.Namespace) -> int:
         args.library, entry(args.name, args.library), parse_json(read_text(args.file)), args.by
     )
     print("better: taken" if better else "not better: nothing changed")
+    return DONE
+
+
+def _merge(args: argparse.Namespace) -> int:
+    from benchmarks.library.improve import merge
+
+    print(f"{merge(args.library, args.other)} entries are better known now")
     return DONE

@@ -167,6 +167,31 @@ def improve(
     return changed
 
 
+def merge(folder: Path, other: Path) -> int:
+    """Take what another copy of the library knows better; return of how many entries."""
+    known = {e.name: e.best for e in entries(folder)}
+    elsewhere = {(e.name, e.digest): e for e in entries(other)}
+    certificates: dict[str, Mapping[str, Any]] = {}
+    for entry in entries(folder):
+        theirs = elsewhere.get((entry.name, entry.digest))
+        hand = Hand.of(entry) if theirs is None else _merged(Hand.of(entry), Hand.of(theirs))
+        best = hand.best()
+        if best is not None and hand.proof is not None and best != entry.best:
+            known[entry.name] = best
+            certificates[entry.name] = hand.proof[1]
+    all_known = {name: found for name, found in known.items() if found is not None}
+    write_best(folder, all_known, certificates)
+    return len(certificates)
+
+
+def _merged(ours: Hand, theirs: Hand) -> Hand:
+    if theirs.solution is not None:
+        ours = ours.with_solution(theirs.solution[1], theirs.solution[2])
+    if theirs.proof is not None:
+        ours = ours.with_certificate(theirs.proof[1], theirs.proof[2])
+    return ours if theirs.claim is None else ours.with_claim(*theirs.claim)
+
+
 def _worked_on(entry: Entry, limits: Limits, methods: Sequence[str]) -> Hand:
     hand = Hand.of(entry)
     kind, problem = entry.kind, entry.problem

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-import numpy as np
-
+from benchmarks.library.oldest_first import oldest_first
 from bfio.hindsight.latency import solve_hindsight
 from bfio.hindsight.latency.methods import solve_latency
 from bfio.hindsight.makespan import solve_makespan
@@ -132,27 +131,10 @@ def _step_relaxed(problem: StepProblem, limits: Limits, hint: Any) -> Found:
     return _step_heuristic(plain, limits, hint)
 
 
-def _step_greedy(problem: StepProblem, limits: Limits, hint: Any) -> Found:
-    """Give required requests first, then the oldest, to the worker that is done first."""
+def _step_oldest_first(problem: StepProblem, limits: Limits, hint: Any) -> Found:
     del limits, hint
-    loads, free, first = problem.base.copy(), problem.capacity.copy(), problem.required
-    most = problem.token_capacity
-    order = list(range(problem.num_requests))
-    if first is not None:
-        order.sort(key=lambda i: not first[i])
-    assignment: list[int | None] = [None] * problem.num_requests
-    for i in order[: problem.num_admitted]:
-        grown = loads + problem.contribution[i]
-        fits = free > 0
-        if most is not None:
-            fits &= grown.max(axis=1) <= most
-        if not fits.any():
-            return Found()
-        times = np.where(fits, grown.max(axis=1) * problem.time_weights, np.iinfo(np.int64).max)
-        worker = int(times.argmin())
-        loads[worker], assignment[i] = grown[worker], worker
-        free[worker] -= 1
-    return Found({"assignment": assignment})
+    assignment = oldest_first(problem)
+    return Found() if assignment is None else Found({"assignment": assignment})
 
 
 def _step_backend(problem: StepProblem, limits: Limits, hint: Any, *, backend: str) -> Found:
@@ -229,7 +211,7 @@ _STEP: dict[str, Method] = {
     "closed-form": closed_form,
     "two-stage": _step_heuristic,
     "two-stage-relaxed": _step_relaxed,
-    "greedy": _step_greedy,
+    "oldest-first": _step_oldest_first,
     "exact": partial(_step_exact, fallback="cp-sat", nodes=None),
     "exact-alone": partial(_step_exact, fallback=None, nodes=_MANY_NODES),
     "cp-sat": partial(_step_backend, backend="cp-sat"),

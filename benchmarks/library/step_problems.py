@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.library.oldest_first import oldest_first
 from benchmarks.requests import SYNTHETIC, draw
 from benchmarks.step_harvest import LONGEST, Size, StepCollector
 from bfio.decode.cluster import Cluster
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
-from bfio.step.two_stage.heuristic import two_stage_step
 from bfio.workloads.generators import resample
 from bfio.workloads.reader import read_trace
 from bfio.workloads.workload import Workload
@@ -250,8 +250,8 @@ def _known(state: DecodeState, variant: Variant) -> tuple[IntArray, IntArray]:
 
 
 def _binding_capacities(problem: StepProblem, rng: np.random.Generator) -> IntArray:
-    """Give half of the workers no more room than a heuristic's answer takes: it stays feasible."""
-    loads = problem.loads(two_stage_step(problem)).max(axis=1)
+    """Give half of the workers no more room than a simple answer takes: that stays feasible."""
+    loads = problem.loads(oldest_first(problem) or []).max(axis=1)
     bound = rng.permutation(problem.num_workers) < (problem.num_workers + 1) // 2
     capacities: IntArray = np.where(bound, loads, 2 * int(loads.max()))
     return capacities

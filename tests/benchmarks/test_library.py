@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from benchmarks.cli import main
-from benchmarks.library.improve import Hand, improve
+from benchmarks.library.improve import Hand, improve, merge
 from benchmarks.library.methods import METHODS, Found, Limits, closed_form
 from benchmarks.library.step_problems import RUNS, VARIANTS, step_problems, varied
 from bfio.decode.state import DecodeState
 from bfio.library import KINDS, Entry, Origin, Status, entries, entry, verify
 from bfio.library.files import digest_of
-from bfio.library.store import write_index, write_problem
+from bfio.library.store import DATA, write_index, write_problem
 from formulations.errors import InputError
 from formulations.step import StepProblem
 from tests.places import ROOT
@@ -42,6 +42,14 @@ def test_improving_closes_what_can_be_closed(folder: Path) -> None:
     assert [line.split()[2] for line in lines] == ["closed", "closed"]
     assert all(verify(e).is_certified for e in entries(folder))
     assert improve(folder, ["*"], LIMITS) == 0
+
+
+def test_what_another_copy_knows_is_taken(folder: Path) -> None:
+    """Verified anew, under the names of who found it; what is known already stays."""
+    assert merge(folder, DATA) == 2
+    assert [e.best for e in entries(folder)] == [entry(name).best for name in NAMES]
+    assert all(verify(e).is_certified for e in entries(folder))
+    assert merge(folder, DATA) == 0
 
 
 def _hand() -> tuple[Hand, Entry]:
@@ -86,7 +94,7 @@ def test_a_better_solution_is_taken_from_a_file(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By the command, under the name it was given; an equal one is not."""
-    improve(folder, [NAMES[0]], LIMITS, ["closed-form", "greedy"], say=lambda line: None)
+    improve(folder, [NAMES[0]], LIMITS, ["closed-form", "oldest-first"], say=lambda line: None)
     before, best = entry(NAMES[0], folder).best, entry(NAMES[0]).best
     assert before is not None
     assert best is not None

@@ -13,7 +13,7 @@ from formulations.errors import InputError
 
 ALL = entries()
 #: What a version froze: how many problems, and a digest of their names and digests.
-FROZEN = {1: (298, "e2e1ba5e8d92cb18")}
+FROZEN = {1: (298, "7ce9ebfdc93ca21e")}
 #: Most bytes of the library in the repository.
 MOST_BYTES = 5 * 2**20
 
