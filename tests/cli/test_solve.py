@@ -96,11 +96,12 @@ def test_the_discount_is_exact_and_its_scale_reported(bfio: Bfio, tmp_path: Path
     assert (answer["objective"], answer["scale"]) == (5_666_665, 1_000_000)
 
 
-def test_the_two_stage_heuristic_refuses_what_it_does_not_know(bfio: Bfio, tmp_path: Path) -> None:
-    """A number to admit is such a thing: an error, not an infeasible answer."""
-    done = bfio("solve", _write(tmp_path, P1 | {"admit": 1}), "--method", "two-stage")
+def test_the_two_stage_heuristic_says_that_it_found_no_answer(bfio: Bfio, tmp_path: Path) -> None:
+    """Five required requests for three slots: an error, not an infeasible answer."""
+    problem = _write(tmp_path, P1 | {"required": [True] * 5})
+    done = bfio("solve", problem, "--method", "two-stage")
     assert done.status == 2
-    assert "admit: the two-stage heuristic knows no such constraint" in done.err
+    assert "problem: the two-stage heuristic found no feasible answer" in done.err
 
 
 def test_a_named_number_is_admitted(bfio: Bfio, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ import numpy as np
 from bfio.common.kernel_groups import ensure_compiled
 from bfio.common.kernels import is_compiled
 from bfio.step.two_stage.fscore import ScoreWeights, scores
+from bfio.step.two_stage.limits import Limits
+from bfio.step.two_stage.repair import repaired
 from bfio.step.two_stage.subset_choice import best_subset, grows_alike
 from formulations.arrays import IntArray
 from formulations.errors import CapabilityError
@@ -48,6 +50,7 @@ def two_stage(
     contribution: IntArray,
     weights: Sequence[int],
     parameters: TwoStageParameters,
+    limits: Limits | None = None,
 ) -> list[int | None]:
     """Assign ``min(N, free slots)`` waiting requests to workers.
 
@@ -67,6 +70,9 @@ def two_stage(
         Discount weight of each look-ahead step, on any common scale.
     parameters : TwoStageParameters
         Threshold, candidates, factors, priority.
+    limits : Limits, optional
+        What else restricts the assignment. Where token capacities do, fewer requests may be
+        admitted than should be.
 
     Returns
     -------
@@ -76,10 +82,10 @@ def two_stage(
     if _kernels_are_on_disk():
         from bfio.step.two_stage.kernels.decide import two_stage_compiled
 
-        found = two_stage_compiled(capacity, base, contribution, weights, parameters)
+        found = two_stage_compiled(capacity, base, contribution, weights, parameters, limits)
         if found is not None:
             return found
-    return two_stage_reference(capacity, base, contribution, weights, parameters)
+    return two_stage_reference(capacity, base, contribution, weights, parameters, limits)
 
 
 def two_stage_reference(
@@ -88,13 +94,18 @@ def two_stage_reference(
     contribution: IntArray,
     weights: Sequence[int],
     parameters: TwoStageParameters,
+    limits: Limits | None = None,
 ) -> list[int | None]:
     """Decide as `two_stage` in plain Python: the readable statement of the heuristic."""
-    admission = _Admission(capacity, base, contribution, weights, parameters)
-    while admission.total_free > parameters.threshold and len(admission.waiting):
-        admission.admit_single()
-    while admission.total_free > 0 and len(admission.waiting):
-        admission.admit_subset()
+    if limits is None:
+        limits = Limits.none(len(capacity), len(contribution), int(capacity.sum()))
+    admission = _Admission(capacity, base, contribution, weights, parameters, limits)
+    for pool in (np.flatnonzero(limits.required), np.flatnonzero(~limits.required)):
+        admission.begin(pool)
+        while admission.total_free > parameters.threshold and len(admission.waiting):
+            admission.admit_single()
+        while admission.total_free > 0 and len(admission.waiting):
+            admission.admit_subset()
     return admission.assignment
 
 
@@ -127,27 +138,39 @@ def two_stage_step(
 ) -> list[int | None]:
     """Run the heuristic on a step problem, with the problem's own discount weights.
 
+    Where token capacities leave requests without a worker, exchanges of requests make room
+    (`bfio.step.two_stage.repair`).
+
     Raises
     ------
     CapabilityError
-        If the problem has token capacities, required requests, worker speeds or a number to admit.
+        If no feasible answer is found. There may be one: with token capacities it is NP-hard to
+        say, and this is a heuristic.
     """
-    for name in ("token_capacity", "required", "token_time", "admit"):
-        if getattr(problem, name) is not None:
-            raise CapabilityError(
-                name, "the two-stage heuristic knows no such constraint", "use method cp-sat"
-            )
-    return two_stage(
+    limits = Limits.of(problem)
+    found = two_stage(
         problem.capacity,
         problem.base,
         problem.contribution,
         problem.weights,
         parameters if parameters is not None else TwoStageParameters(),
+        limits,
     )
+    assignment = found if limits is None else repaired(problem, found)
+    if assignment is None:
+        raise CapabilityError(
+            "problem",
+            "the two-stage heuristic found no feasible answer, though there may be one",
+            "use method exact or cp-sat",
+        )
+    return assignment
 
 
 class _Admission:
-    """State of one decision: what is free, what waits, and the projected loads so far."""
+    """State of one decision: what is free, what waits, and the projected loads so far.
+
+    Loads, envelope and margins are times, ``τ_g`` per token.
+    """
 
     def __init__(
         self,
@@ -156,27 +179,44 @@ class _Admission:
         contribution: IntArray,
         weights: Sequence[int],
         parameters: TwoStageParameters,
+        limits: Limits,
     ) -> None:
         num_workers = len(capacity)
         beta = parameters.beta if parameters.beta is not None else Fraction(num_workers)
         self._weights = ScoreWeights.of(parameters.alpha, beta, weights)
         most_tokens = int(base.max()) + len(contribution) * int(contribution.max(initial=0))
-        dtype = self._weights.exact_dtype(most_tokens)
+        dtype = self._weights.exact_dtype(most_tokens * int(limits.time.max()))
+        self._limits = limits
         self._contribution = contribution.astype(dtype)
-        self._loads = base.astype(dtype)
+        self._loads = base.astype(dtype) * limits.time.astype(dtype)[:, None]
         self._envelope = self._loads.max(axis=0)
         self._free = np.array(capacity, dtype=np.int64)
+        self._num_slots = limits.num_slots
+        self._is_closed = np.zeros(num_workers, dtype=np.bool_)
         self._product_key = parameters.key == "product"
         self._num_candidates = _num_candidates(contribution, parameters.candidates)
         self._by_size = np.argsort(-self._contribution[:, 0], kind="stable")
-        self.total_free = int(self._free.sum())
         self.waiting = np.arange(len(contribution))
         self.assignment: list[int | None] = [None] * len(contribution)
+
+    @property
+    def total_free(self) -> int:
+        """Slots that can be filled with those that wait."""
+        return min(self._num_slots, int(self._open_slots().sum()))
+
+    def begin(self, pool: IntArray) -> None:
+        """Let these requests wait, and no others."""
+        self.waiting = pool
+        self._is_closed[:] = False
 
     def admit_single(self) -> None:
         """Stage 1: one request, of highest score (ties: oldest), to the emptiest worker."""
         worker = self._emptiest_worker()
-        self._admit(worker, (self._best_single(worker),))
+        fitting = self._fitting(worker)
+        if len(fitting):
+            self._admit(worker, (self._best_single(worker, fitting),))
+        else:
+            self._is_closed[worker] = True
 
     def admit_subset(self) -> None:
         """Stage 2: the best subset, or the best single request if no subset scores above 0.
@@ -185,55 +225,98 @@ class _Admission:
         where everything overflows a small request does least harm.
         """
         worker = self._largest_product() if self._product_key else self._emptiest_worker()
-        candidates = self._candidates()
+        fitting = self._fitting(worker)
+        if len(fitting) == 0:
+            self._is_closed[worker] = True
+            return
+        candidates = self._candidates(fitting)
         members, value = best_subset(
-            self._contribution[candidates],
+            self._added(worker, candidates),
             self._envelope - self._loads[worker],
-            int(self._free[worker]),
+            min(int(self._free[worker]), self._num_slots),
             self._weights,
+            self._allowances(worker),
         )
         if value > 0:
             self._admit(worker, tuple(int(candidates[k]) for k in members))
         else:
-            self._admit(worker, (self._best_single(worker),))
+            self._admit(worker, (self._best_single(worker, fitting),))
 
-    def _best_single(self, worker: int) -> int:
-        """Find the waiting request of highest score for a worker; ties: oldest."""
+    def _open_slots(self) -> IntArray:
+        """Free slots of the workers that may still take a request of this pool."""
+        slots: IntArray = np.where(self._is_closed, 0, self._free)
+        return slots
+
+    def _added(self, worker: int, requests: IntArray) -> IntArray:
+        """Time that each request would add to a worker."""
+        added: IntArray = self._contribution[requests] * int(self._limits.time[worker])
+        return added
+
+    def _allowances(self, worker: int) -> IntArray | None:
+        """Time that c requests may add to a worker, for each c = 0, 1, ...; None for any.
+
+        What its slots take that must be filled besides is kept free for the smallest requests.
+        """
+        if self._limits.most_time is None:
+            return None
+        room = int(self._limits.most_time[worker]) - self._loads[worker]
+        others = int(self._free.sum() - self._free[worker])
+        unassigned = np.flatnonzero([w is None for w in self.assignment])
+        smallest = np.sort(self._added(worker, unassigned), axis=0).cumsum(axis=0)
+        kept = np.vstack([np.zeros_like(room), smallest])
+        must = max(0, min(self._num_slots, len(unassigned)) - others)
+        rest = np.maximum(must - np.arange(int(self._free[worker]) + 1), 0)
+        allowances: IntArray = room - kept[rest]
+        return allowances
+
+    def _fitting(self, worker: int) -> IntArray:
+        """Return the waiting requests for which a worker has room."""
+        allowances = self._allowances(worker)
+        if allowances is None:
+            return self.waiting
+        fits = (self._added(worker, self.waiting) <= allowances[1]).all(axis=1)
+        fitting: IntArray = self.waiting[fits.astype(np.bool_)]
+        return fitting
+
+    def _best_single(self, worker: int, requests: IntArray) -> int:
+        """Find the request of highest score for a worker; ties: oldest."""
         margins = self._envelope - self._loads[worker]
-        values = scores(self._contribution[self.waiting], margins, self._weights)
-        return int(self.waiting[np.argmax(values)])
+        values = scores(self._added(worker, requests), margins, self._weights)
+        return int(requests[np.argmax(values)])
 
     def _emptiest_worker(self) -> int:
         """Most free slots; ties: largest ``min_h`` margin, then lowest index."""
-        workers = np.flatnonzero(self._free == self._free.max())
+        slots = self._open_slots()
+        workers = np.flatnonzero(slots == slots.max())
         if len(workers) == 1:
             return int(workers[0])
         return int(workers[np.argmax(self._least_margins(workers))])
 
     def _largest_product(self) -> int:
         """Largest (free slots · ``min_h`` margin) with a free slot; ties: lowest index."""
-        workers = np.flatnonzero(self._free > 0)
-        return int(workers[np.argmax(self._free[workers] * self._least_margins(workers))])
+        slots = self._open_slots()
+        workers = np.flatnonzero(slots > 0)
+        return int(workers[np.argmax(slots[workers] * self._least_margins(workers))])
 
     def _least_margins(self, workers: IntArray) -> IntArray:
         margins: IntArray = (self._envelope - self._loads[workers]).min(axis=1)
         return margins
 
-    def _candidates(self) -> IntArray:
-        """Return the largest waiting requests, in arrival order."""
-        if len(self.waiting) <= self._num_candidates:
-            return self.waiting
-        waits = np.zeros(len(self.assignment), dtype=np.bool_)
-        waits[self.waiting] = True
-        return np.sort(self._by_size[waits[self._by_size]][: self._num_candidates])
+    def _candidates(self, fitting: IntArray) -> IntArray:
+        """Return the largest of some waiting requests, in arrival order."""
+        if len(fitting) <= self._num_candidates:
+            return fitting
+        fits = np.zeros(len(self.assignment), dtype=np.bool_)
+        fits[fitting] = True
+        return np.sort(self._by_size[fits[self._by_size]][: self._num_candidates])
 
     def _admit(self, worker: int, requests: tuple[int, ...]) -> None:
         for request in requests:
             self.assignment[request] = worker
-            self._loads[worker] += self._contribution[request]
+            self._loads[worker] += self._contribution[request] * int(self._limits.time[worker])
         self._envelope = np.maximum(self._envelope, self._loads[worker])
         self._free[worker] -= len(requests)
-        self.total_free -= len(requests)
+        self._num_slots -= len(requests)
         self.waiting = self.waiting[~np.isin(self.waiting, requests)]
 
 

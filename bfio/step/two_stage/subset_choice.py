@@ -17,11 +17,15 @@ from formulations.errors import InputError
 #: Candidates that enumeration of all subsets may have.
 MAX_ENUMERATED = 16
 #: Above any sum of tokens and any index.
-_NO_LIMIT = 2**60
+_NO_LIMIT = 2**62
 
 
 def best_subset(
-    contribution: IntArray, margins: IntArray, capacity: int, weights: ScoreWeights
+    contribution: IntArray,
+    margins: IntArray,
+    capacity: int,
+    weights: ScoreWeights,
+    allowances: IntArray | None = None,
 ) -> tuple[tuple[int, ...], int]:
     """Choose 1 to ``capacity`` candidates of highest F-score.
 
@@ -35,6 +39,9 @@ def best_subset(
         Free slots of the worker, >= 1.
     weights : ScoreWeights
         Factors of the score.
+    allowances : IntArray, optional
+        Shape (at least ``capacity`` + 1, H+1): most tokens that c requests may add at each step;
+        each candidate alone may be chosen.
 
     Returns
     -------
@@ -50,8 +57,8 @@ def best_subset(
     if capacity == 1:
         return _best_single(contribution, margins, weights)
     if grows_alike(contribution):
-        return _best_by_sums(contribution, margins, capacity, weights)
-    return _best_by_enumeration(contribution, margins, capacity, weights)
+        return _best_by_sums(contribution, margins, capacity, weights, allowances)
+    return _best_by_enumeration(contribution, margins, capacity, weights, allowances)
 
 
 def grows_alike(contribution: IntArray) -> bool:
@@ -71,7 +78,11 @@ def _best_single(
 
 
 def _best_by_sums(
-    contribution: IntArray, margins: IntArray, capacity: int, weights: ScoreWeights
+    contribution: IntArray,
+    margins: IntArray,
+    capacity: int,
+    weights: ScoreWeights,
+    allowances: IntArray | None,
 ) -> tuple[tuple[int, ...], int]:
     """Two probes of the reachable sums per cardinality.
 
@@ -84,7 +95,8 @@ def _best_by_sums(
     largest one ``<= D*`` scores higher, and none above the smallest one ``> D*`` scores as high.
     The best of these two is the best of cardinality c; if loads are constant (``d = 0``) both are
     the paper's two probes. With slope 0 left of ``D*`` the first probe is also the largest of the
-    tied sums, which is what the tie rule asks for.
+    tied sums, which is what the tie rule asks for. Where sums are allowed up to a limit only, that
+    limit takes the place of a ``D*`` beyond it.
     """
     drift = [int(d) for d in contribution[0] - contribution[0, 0]]
     slack = [int(m) for m in margins]
@@ -92,7 +104,8 @@ def _best_by_sums(
     found: list[tuple[int, int, int]] = []
     for c in range(1, capacity + 1):
         growth = [c * d for d in drift]
-        for total in _probes(sums, c, right_end(slack, growth, weights)):
+        most = None if allowances is None else _most_sum(allowances[c], growth)
+        for total in _probes(sums, c, right_end(slack, growth, weights), most):
             value = score([total + d for d in growth], slack, weights)
             found.append((value, total, c))
     value, total, _ = max(found)
@@ -100,12 +113,24 @@ def _best_by_sums(
     return _oldest([sums.members(c, total) for c in tied]), value
 
 
-def _probes(sums: ReachableSums, cardinality: int, peak: int | None) -> list[int]:
-    """Return the sums next to ``peak`` on both sides; the largest sum if there is no peak."""
+def _most_sum(allowance: IntArray, growth: Sequence[int]) -> int:
+    """Return the largest current size at which requests that grow so exceed no step's limit."""
+    return min(int(most) - d for most, d in zip(allowance, growth, strict=True))
+
+
+def _probes(
+    sums: ReachableSums, cardinality: int, peak: int | None, most: int | None
+) -> list[int]:
+    """Return the sums next to ``peak`` on both sides, none above ``most``.
+
+    The largest sum if there is no peak.
+    """
     if peak is None:
-        return [total for total in [sums.at_most(cardinality, _NO_LIMIT)] if total is not None]
-    around = (sums.at_most(cardinality, peak), sums.above(cardinality, peak))
-    return [total for total in around if total is not None]
+        peak = _NO_LIMIT
+    if most is None:
+        most = _NO_LIMIT
+    around = (sums.at_most(cardinality, min(peak, most)), sums.above(cardinality, peak))
+    return [total for total in around if total is not None and total <= most]
 
 
 def _oldest(sets: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
@@ -115,7 +140,11 @@ def _oldest(sets: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def _best_by_enumeration(
-    contribution: IntArray, margins: IntArray, capacity: int, weights: ScoreWeights
+    contribution: IntArray,
+    margins: IntArray,
+    capacity: int,
+    weights: ScoreWeights,
+    allowances: IntArray | None,
 ) -> tuple[tuple[int, ...], int]:
     if len(contribution) > MAX_ENUMERATED:
         raise InputError(
@@ -125,6 +154,9 @@ def _best_by_enumeration(
         )
     members = _subsets(len(contribution), capacity)
     trajectories = members.astype(contribution.dtype) @ contribution
+    if allowances is not None:
+        allowed = (trajectories <= allowances[members.sum(axis=1)]).all(axis=1).astype(np.bool_)
+        members, trajectories = members[allowed], trajectories[allowed]
     values = scores(trajectories, margins, weights)
     best = _first_best(values, trajectories[:, 0])
     return tuple(np.flatnonzero(members[best]).tolist()), int(values[best])

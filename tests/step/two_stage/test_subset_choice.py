@@ -121,7 +121,9 @@ def test_too_many_general_candidates_are_refused() -> None:
         best_subset(contribution, np.array([9, 9]), 2, ScoreWeights((1, 1), (2, 2)))
 
 
-def _smallest_probe_only(sums: ReachableSums, cardinality: int, peak: int | None) -> list[int]:
+def _smallest_probe_only(
+    sums: ReachableSums, cardinality: int, peak: int | None, _most: int | None
+) -> list[int]:
     """Broken: forgets the sum above the peak."""
     found = sums.at_most(cardinality, peak if peak is not None else 2**60)
     return [] if found is None else [found]

@@ -19,7 +19,6 @@ from bfio.step.two_stage.heuristic import (
     two_stage_reference,
     two_stage_step,
 )
-from formulations.errors import CapabilityError
 from formulations.step.problem import StepProblem, geometric_weights
 from tests.decode.policies.states import assert_admissible, imbalance, state, states
 from tests.decode.policies.test_baselines import P1
@@ -232,16 +231,10 @@ def test_huge_tokens_are_exact() -> None:
     assert two_stage(free, base, contribution, weights, parameters) == [0, None, None]
 
 
-def test_step_problem_golden_and_refusals() -> None:
-    """P1 as a step problem gives J = 2; constraints the heuristic cannot see are refused."""
+def test_step_problem_golden() -> None:
+    """P1 as a step problem gives J = 2."""
     problem = StepProblem([1, 2, 0], [[40], [25], [60]], [[18], [9], [30], [22], [5]])  # type: ignore[arg-type]
-    answer = two_stage_step(problem)
-    assert problem.objective_value(answer) == 2
-    limited = StepProblem(
-        problem.capacity, problem.base, problem.contribution, token_time=np.array([1, 2, 1])
-    )
-    with pytest.raises(CapabilityError, match="token_time"):
-        two_stage_step(limited)
+    assert problem.objective_value(two_stage_step(problem)) == 2
 
 
 def test_empty_problems() -> None:

@@ -8,7 +8,13 @@ from typing import Protocol
 import numpy as np
 
 from bfio.step.two_stage.fscore import ScoreWeights
-from bfio.step.two_stage.kernels.two_stage import DECIDED, order_by_size, two_stage_decide
+from bfio.step.two_stage.kernels.two_stage import (
+    DECIDED,
+    order_by_size,
+    two_stage_decide,
+    two_stage_decide_within,
+)
+from bfio.step.two_stage.limits import Limits
 from formulations.arrays import IntArray
 
 #: Factors at or above it leave 64-bit integers at once.
@@ -45,6 +51,7 @@ def two_stage_compiled(
     contribution: IntArray,
     weights: Sequence[int],
     parameters: Parameters,
+    limits: Limits | None = None,
 ) -> list[int | None] | None:
     """Decide as `bfio.step.two_stage.heuristic.two_stage_reference` does, with its arguments.
 
@@ -61,6 +68,11 @@ def two_stage_compiled(
     added = np.array(contribution, dtype=np.int64, order="C")
     by_size, assignment = np.empty((2, len(added)), dtype=np.int64)
     order_by_size(added, by_size)
+    if limits is not None:
+        status = _decide_within(
+            capacity, base, added, by_size, factors, parameters, limits, assignment
+        )
+        return _read(status, assignment)
     status = two_stage_decide(
         np.array(capacity, dtype=np.int64),
         np.array(base, dtype=np.int64, order="C"),
@@ -73,6 +85,41 @@ def two_stage_compiled(
         parameters.key == "product",
         assignment,
     )
+    return _read(status, assignment)
+
+
+def _decide_within(
+    capacity: IntArray,
+    base: IntArray,
+    added: IntArray,
+    by_size: IntArray,
+    factors: tuple[IntArray, IntArray],
+    parameters: Parameters,
+    limits: Limits,
+    assignment: IntArray,
+) -> int:
+    """Let `two_stage_decide_within` fill the assignment."""
+    pools = [by_size[limits.required[by_size]], by_size[~limits.required[by_size]]]
+    most_time = np.empty(0, np.int64) if limits.most_time is None else limits.most_time
+    return two_stage_decide_within(
+        np.array(capacity, dtype=np.int64),
+        np.ascontiguousarray(base * limits.time[:, None]),
+        added,
+        np.concatenate(pools),
+        len(pools[0]),
+        limits.num_slots,
+        limits.time.astype(np.int64),
+        most_time.astype(np.int64),
+        factors[0],
+        factors[1],
+        parameters.threshold,
+        parameters.candidates or 0,
+        parameters.key == "product",
+        assignment,
+    )
+
+
+def _read(status: int, assignment: IntArray) -> list[int | None] | None:
     if status != DECIDED:
         return None
     return [None if worker < 0 else worker for worker in assignment.tolist()]
@@ -86,6 +133,10 @@ def warm_up() -> None:
     order_by_size(one, by_size)
     two_stage_decide(
         one[0].copy(), one.copy(), one, by_size, one[0], one[0], 1, 0, False, assignment
+    )
+    row, none = one[0].copy(), one[0, :0].copy()
+    two_stage_decide_within(
+        row, one.copy(), one, by_size, 0, 1, row, none, row, row, 1, 0, False, assignment
     )
 
 

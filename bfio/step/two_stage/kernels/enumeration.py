@@ -8,7 +8,7 @@ when requests are added, so adding T to S raises the score by at most the reward
 import numpy as np
 
 from bfio.common.kernels import in_place, kernel
-from bfio.step.two_stage.kernels.fscore import Score, score_of
+from bfio.step.two_stage.kernels.fscore import Score, fits, score_of
 from formulations.arrays import IntArray
 
 
@@ -58,6 +58,7 @@ def best_by_enumeration(
     rewards: IntArray,
     most: int,
     score: Score,
+    allowances: IntArray,
     chosen: IntArray,
 ) -> tuple[int, int]:
     """Choose 1 to ``most`` requests of highest score by branch and bound over all subsets.
@@ -68,6 +69,8 @@ def best_by_enumeration(
         As in `best_row`; at most 62 ids.
     most : int
         Free slots of the worker, 1 to the number of ids.
+    allowances : IntArray
+        Shape (at least most + 1, H+1): what c requests may add; empty for any.
     chosen : IntArray
         Its first entries are filled with request numbers.
 
@@ -100,7 +103,8 @@ def best_by_enumeration(
             values[depth] = score_of(trajectories[depth], score)
             members[depth] = members[depth - 1] | bits[position - 1]
             found = (int(values[depth]), int(trajectories[depth, 0]), int(members[depth]))
-            if found > (best, size, subset):
+            allowed = len(allowances) == 0 or fits(trajectories[depth], allowances[depth])
+            if allowed and found > (best, size, subset):
                 best, size, subset = found
         elif depth == 0:
             break

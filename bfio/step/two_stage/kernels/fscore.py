@@ -43,6 +43,15 @@ def score_of(trajectory: IntArray, score: Score) -> int:
 
 
 @in_place
+def fits(trajectory: IntArray, allowance: IntArray) -> bool:
+    """Whether a set that adds ``D(h)`` adds at no step more than is allowed there."""
+    within = True
+    for h in range(len(trajectory)):
+        within = within and trajectory[h] <= allowance[h]
+    return within
+
+
+@in_place
 def score_at(score: Score, count: int, total: int) -> int:
     """F-score of ``count`` requests that grow alike and have ``total`` tokens now."""
     value = 0
@@ -51,6 +60,19 @@ def score_at(score: Score, count: int, total: int) -> int:
         over = max(0, added - score.margins[h])
         value += score.reward[h] * added - score.penalty[h] * over
     return value
+
+
+@in_place
+def most_total(score: Score, count: int, allowances: IntArray) -> int:
+    """Return the largest total of ``count`` requests that adds at no step more than allowed.
+
+    ``allowances[count, h]`` is what they may add at step h; without rows, anything.
+    """
+    most = NO_LIMIT
+    if len(allowances) > 0:
+        for h in range(len(score.drift)):
+            most = min(most, allowances[count, h] - count * score.drift[h])
+    return most
 
 
 @in_place

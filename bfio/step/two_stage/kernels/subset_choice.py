@@ -15,7 +15,7 @@ import numpy as np
 from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import in_place, kernel
 from bfio.common.words import Words
-from bfio.step.two_stage.kernels.fscore import NO_LIMIT, Score, peak_end, score_at
+from bfio.step.two_stage.kernels.fscore import NO_LIMIT, Score, most_total, peak_end, score_at
 from bfio.step.two_stage.kernels.subset_sums import (
     MAX_WORDS,
     largest_at_most,
@@ -27,6 +27,8 @@ from formulations.arrays import IntArray
 
 #: Returned instead of a count where reachable sums would be too long.
 TOO_LARGE = -1
+#: In place of a total: only masks tell it; no sum is allowed.
+_UNKNOWN, _NONE = -1, -2
 
 
 class Candidates(NamedTuple):
@@ -59,7 +61,7 @@ class Masks(NamedTuple):
 
 @kernel
 def best_by_sums(
-    candidates: Candidates, most: int, score: Score, chosen: IntArray
+    candidates: Candidates, most: int, score: Score, allowances: IntArray, chosen: IntArray
 ) -> tuple[int, int]:
     """Choose 1 to ``most`` candidates of highest score, which all grow by ``score.drift``.
 
@@ -73,6 +75,8 @@ def best_by_sums(
         Free slots of the worker, >= 1.
     score : Score
         Data of the score.
+    allowances : IntArray
+        Shape (at least most + 1, H+1): what c requests may add; empty for any.
     chosen : IntArray
         Its first entries are filled with request numbers.
 
@@ -83,13 +87,13 @@ def best_by_sums(
     """
     totals = np.empty(most + 1, np.int64)
     peaks = np.empty(most + 1, np.int64)
-    needed = _probe_without_masks(candidates, most, score, peaks, totals)
+    needed = _probe_without_masks(candidates, most, score, allowances, peaks, totals)
     masks = _masks(candidates, peaks, totals, needed)
     if needed > 0 and len(masks.masks) == 0:
         return TOO_LARGE, 0
     for c in range(3, most + 1):
-        if totals[c] < 0:
-            totals[c] = _probe_masks(masks, c, peaks[c], score)
+        if totals[c] == _UNKNOWN:
+            totals[c] = _probe_masks(masks, c, peaks[c], most_total(score, c, allowances), score)
     best, value = _best_total(totals, most, score)
     count = 0
     other = np.empty(most, np.int64)
@@ -104,36 +108,52 @@ def best_by_sums(
 
 @in_place
 def _probe_without_masks(
-    candidates: Candidates, most: int, score: Score, peaks: IntArray, totals: IntArray
+    candidates: Candidates,
+    most: int,
+    score: Score,
+    allowances: IntArray,
+    peaks: IntArray,
+    totals: IntArray,
 ) -> int:
-    """Fill the better probe of each cardinality, −1 where only masks tell; return the last one."""
+    """Fill the better probe of each cardinality, or what else is known; return the last unknown.
+
+    Where less is allowed than the end of a peak, that takes its place.
+    """
     sizes = candidates.sizes
     constant = not score.drift.any()
     needed = 0
     largest = smallest = 0
+    peak = peak_end(score, 1, True)
     for c in range(1, most + 1):
         largest += sizes[c - 1]
         smallest += sizes[len(sizes) - c]
-        peaks[c] = peaks[1] if constant and c > 1 else peak_end(score, c, True)
-        if peaks[c] >= largest:
+        if not constant and c > 1:
+            peak = peak_end(score, c, True)
+        limit = most_total(score, c, allowances)
+        peaks[c] = min(peak, limit)
+        if limit < smallest:
+            totals[c] = _NONE
+        elif peaks[c] >= largest:
             totals[c] = largest
         elif peaks[c] < smallest:
             totals[c] = smallest
         elif c == 1:
             k = _first_at_most(sizes, peaks[c])
-            totals[c] = _better(score, c, sizes[k], sizes[k - 1])
+            totals[c] = _better(score, c, sizes[k], sizes[k - 1], limit)
         elif c == 2:
             below, above = _pairs_around(sizes, peaks[c])
-            totals[c] = _better(score, c, below, above)
+            totals[c] = _better(score, c, below, above, limit)
         else:
-            totals[c] = -1
+            totals[c] = _UNKNOWN
             needed = c
     return needed
 
 
 @in_place
-def _better(score: Score, count: int, below: int, above: int) -> int:
-    """Return which of two totals scores higher; on a tie the larger one."""
+def _better(score: Score, count: int, below: int, above: int, limit: int) -> int:
+    """Return which of two totals scores higher, on a tie the larger one, if that is allowed."""
+    if above > limit:
+        return below
     return above if score_at(score, count, above) >= score_at(score, count, below) else below
 
 
@@ -142,6 +162,8 @@ def _best_total(totals: IntArray, most: int, score: Score) -> tuple[int, int]:
     """Highest score, and the largest total that attains it."""
     best, value = totals[1], score_at(score, 1, totals[1])
     for c in range(2, most + 1):
+        if totals[c] == _NONE:
+            continue
         found = score_at(score, c, totals[c])
         if found > value or (found == value and totals[c] > best):
             best, value = totals[c], found
@@ -179,7 +201,7 @@ def _pairs_around(sizes: IntArray, peak: int) -> tuple[int, int]:
 
 @kernel
 def _masks(candidates: Candidates, peaks: IntArray, totals: IntArray, needed: int) -> Masks:
-    """Build the masks for all cardinalities with total −1, or empty ones if none or too long."""
+    """Build the masks for all unknown totals, or empty ones if there are none or too long."""
     ids, low = candidates.ids, candidates.sizes[-1]
     if needed == 0:
         return Masks(np.empty((0, 0, 0), np.uint64), ids, ids, low, 1)
@@ -188,7 +210,7 @@ def _masks(candidates: Candidates, peaks: IntArray, totals: IntArray, needed: in
     unit, gap = _unit_and_gap(candidates.sizes)
     last = 0
     for c in range(3, needed + 1):
-        if totals[c] < 0:
+        if totals[c] == _UNKNOWN:
             last = max(last, (peaks[c] - c * low) // unit)
     # From the c smallest one leads to the c largest by replacing one item by the next larger one
     # at a time; so the smallest sum above the peak is at most one gap above it.
@@ -214,13 +236,13 @@ def _unit_and_gap(sizes: IntArray) -> tuple[int, int]:
 
 
 @in_place
-def _probe_masks(masks: Masks, cardinality: int, peak: int, score: Score) -> int:
+def _probe_masks(masks: Masks, cardinality: int, peak: int, limit: int, score: Score) -> int:
     bit = (peak - cardinality * masks.low) // masks.unit
     mask = masks.masks[0, cardinality]
     offset = cardinality * masks.low
     below = offset + masks.unit * largest_at_most(mask, bit)
     above = offset + masks.unit * smallest_above(mask, bit)
-    return _better(score, cardinality, below, above)
+    return _better(score, cardinality, below, above, limit)
 
 
 @kernel

@@ -18,7 +18,7 @@ from bfio.common.kernels import (
     kernel,
 )
 from bfio.step.two_stage.kernels.enumeration import best_by_enumeration, best_row, rewards_of
-from bfio.step.two_stage.kernels.fscore import Score, peak_end, score_at, score_of, slope
+from bfio.step.two_stage.kernels.fscore import Score, fits, peak_end, score_at, score_of, slope
 from bfio.step.two_stage.kernels.subset_choice import Candidates, best_by_sums
 from formulations.arrays import IntArray
 
@@ -34,7 +34,29 @@ _CANDIDATES_BY_ENUMERATION = 12
 #: Sums below it stay exact in 64 bits, with room for the rounding of the estimate itself.
 _SAFE = 2.0**61
 #: Positions in `Admission.counts`.
-_WAITING, _FREE, _ENVELOPES = 0, 1, 2
+_WAITING, _FREE, _ENVELOPES, _SLOTS, _TIME = 0, 1, 2, 3, 4
+
+
+class Bounds(NamedTuple):
+    """Token capacities and speeds, as in `bfio.step.two_stage.limits`.
+
+    Parameters
+    ----------
+    time : IntArray
+        Shape (G,): time per token of each worker.
+    most_time : IntArray
+        Shape (G,): most time of each worker at any look-ahead step; empty for any.
+    slots : IntArray
+        Shape (G,): slots that were free at first.
+    allowances : IntArray
+        Shape (most slots + 1, H+1): time that c requests may add to the worker at hand; empty with
+        ``most_time``.
+    """
+
+    time: IntArray
+    most_time: IntArray
+    slots: IntArray
+    allowances: IntArray
 
 
 class Admission(NamedTuple):
@@ -43,15 +65,18 @@ class Admission(NamedTuple):
     Parameters
     ----------
     free, loads, contribution, by_size, assignment : IntArray
-        See `two_stage_decide`; ``by_size`` holds those that still wait, at its front.
+        See `two_stage_decide`; ``by_size`` holds those that still wait, at its front. Loads are
+        times, and contributions those on the worker at hand.
     sizes, rewards : IntArray
-        Shape (N,): ``v_i(0)`` of each request, and its rewards if requests grow differently.
+        Shape (N,): ``v_i(0)`` of each request, and its rewards if requests grow differently; in
+        time, too.
     envelope : IntArray
         Shape (H+1,), largest load at each step.
     least, known : IntArray
         Shape (G,): least margin of each worker and the envelope for which it was computed.
     counts : IntArray
-        Requests waiting, slots free, and how often the envelope rose.
+        Requests waiting, slots that they can fill, how often the envelope rose, slots that may be
+        filled at all, and the time per token of the contributions.
     chosen : IntArray
         Requests that the choice at hand takes.
     score : Score
@@ -122,23 +147,113 @@ def two_stage_decide(
     assignment[:] = -1
     if len(assignment) == 0:
         return DECIDED
-    if not _is_exact(free, loads, contribution, reward, penalty):
+    if not _is_exact(free, loads, contribution, reward, penalty, 1):
         return NEEDS_REFERENCE
-    admission = _admission(free, loads, contribution, by_size, reward, penalty, assignment)
+    admission = _admission(
+        free, loads, contribution, by_size, by_size, reward, penalty, assignment, free.sum()
+    )
     if candidates == 0:
-        alike = admission.alike
-        candidates = _CANDIDATES_BY_SUMS if alike else _CANDIDATES_BY_ENUMERATION
+        candidates = _default_candidates(admission)
     counts = admission.counts
     while counts[_FREE] > threshold and counts[_WAITING] > 0:
         worker = _emptiest_worker(admission)
         _set_margins(admission, worker)
-        _admit_single(admission, worker)
+        _admit_single(admission, worker, admission.by_size[: counts[_WAITING]])
     while counts[_FREE] > 0 and counts[_WAITING] > 0:
         worker = _largest_product(admission) if product_key else _emptiest_worker(admission)
         _set_margins(admission, worker)
-        if not _admit_subset(admission, worker, candidates):
+        waiting = admission.by_size[: counts[_WAITING]]
+        if not _admit_subset(admission, worker, waiting, candidates, loads[:0]):
             return NEEDS_REFERENCE
     return DECIDED
+
+
+@entry_point
+def two_stage_decide_within(
+    free: IntArray,
+    loads: IntArray,
+    contribution: IntArray,
+    by_size: IntArray,
+    num_required: int,
+    num_slots: int,
+    time: IntArray,
+    most_time: IntArray,
+    reward: IntArray,
+    penalty: IntArray,
+    threshold: int,
+    candidates: int,
+    product_key: bool,
+    assignment: IntArray,
+) -> int:
+    """Do as `two_stage_decide` within the limits of `bfio.step.two_stage.limits.Limits`.
+
+    Parameters
+    ----------
+    free, reward, penalty, threshold, candidates, product_key, assignment
+        As in `two_stage_decide`.
+    loads : IntArray
+        Shape (G, H+1), projected times; overwritten.
+    contribution : IntArray
+        Shape (N, H+1) [tokens]; overwritten.
+    by_size : IntArray
+        Shape (N,): the required requests in the order of `order_by_size`, then the others.
+    num_required, num_slots : int
+        How many are required, and slots that may be filled.
+    time, most_time : IntArray
+        Shape (G,): see `Bounds`; ``most_time`` is empty where there is no token capacity.
+
+    Returns
+    -------
+    int
+        `DECIDED` or `NEEDS_REFERENCE`; with the latter the assignment is void.
+    """
+    assignment[:] = -1
+    if len(assignment) == 0:
+        return DECIDED
+    if not _is_exact(free, loads, contribution, reward, penalty, time.max()):
+        return NEEDS_REFERENCE
+    rows = free.max() + 1 if len(most_time) > 0 else 0
+    allowances = np.empty((rows, loads.shape[1]), np.int64)
+    bounds = Bounds(time, most_time, free.copy(), allowances)
+    everyone = by_size.copy()
+    for pool in (by_size[:num_required], by_size[num_required:]):
+        # Workers that were closed to the required requests may take others.
+        for g in range(len(free)):
+            free[g] = bounds.slots[g] - (assignment == g).sum()
+        admission = _admission(
+            free, loads, contribution, pool, everyone, reward, penalty, assignment, num_slots
+        )
+        if not _admit_within(admission, bounds, threshold, candidates, product_key):
+            return NEEDS_REFERENCE
+        _set_time(admission, 1)
+        num_slots = admission.counts[_SLOTS]
+    return DECIDED
+
+
+@kernel
+def _admit_within(
+    admission: Admission, bounds: Bounds, threshold: int, candidates: int, product_key: bool
+) -> bool:
+    """Run both stages within bounds; False if a choice is left to the reference."""
+    if candidates == 0:
+        candidates = _default_candidates(admission)
+    counts = admission.counts
+    while counts[_FREE] > 0 and counts[_WAITING] > 0:
+        is_single = counts[_FREE] > threshold
+        by_product = product_key and not is_single
+        worker = _largest_product(admission) if by_product else _emptiest_worker(admission)
+        _set_margins(admission, worker)
+        _set_time(admission, bounds.time[worker])
+        fitting = _fitting(admission, bounds, worker)
+        if len(fitting) == 0:
+            # It takes no more of those that wait.
+            admission.free[worker] = 0
+            counts[_FREE] = min(admission.free.sum(), counts[_SLOTS])
+        elif is_single:
+            _admit_single(admission, worker, fitting)
+        elif not _admit_subset(admission, worker, fitting, candidates, bounds.allowances):
+            return False
+    return True
 
 
 @entry_point
@@ -158,13 +273,18 @@ def order_by_size(contribution: IntArray, by_size: IntArray) -> None:
 
 @in_place
 def _is_exact(
-    free: IntArray, loads: IntArray, contribution: IntArray, reward: IntArray, penalty: IntArray
+    free: IntArray,
+    loads: IntArray,
+    contribution: IntArray,
+    reward: IntArray,
+    penalty: IntArray,
+    time: int,
 ) -> bool:
     """Whether no score and no product of slots and margin can overflow.
 
     The estimate is in floats, because in integers it could overflow itself.
     """
-    tokens = _largest(loads) + _largest(contribution) * len(contribution)
+    tokens = _largest(loads) + _largest(contribution) * len(contribution) * float(time)
     factor, slots = 1.0, 0.0
     for h in range(len(reward)):
         factor += float(reward[h]) + float(penalty[h])
@@ -188,19 +308,22 @@ def _admission(
     loads: IntArray,
     contribution: IntArray,
     by_size: IntArray,
+    everyone: IntArray,
     reward: IntArray,
     penalty: IntArray,
     assignment: IntArray,
+    num_slots: int,
 ) -> Admission:
     drift = contribution[0] - contribution[0, 0]
-    alike = _all_grow_by(drift, contribution, by_size)
+    alike = _all_grow_by(drift, contribution, everyone)
     if not alike:
         drift[:] = 0
     envelope = loads[0].copy()
     for g in range(1, len(loads)):
         _raise_envelope(envelope, loads[g])
-    counts = np.zeros(3, np.int64)
-    counts[_WAITING], counts[_FREE] = len(contribution), free.sum()
+    counts = np.zeros(5, np.int64)
+    counts[_WAITING], counts[_SLOTS], counts[_TIME] = len(by_size), num_slots, 1
+    counts[_FREE] = min(free.sum(), num_slots)
     return Admission(
         free,
         loads,
@@ -217,6 +340,11 @@ def _admission(
         Score(reward, penalty, np.empty(len(reward), np.int64), drift),
         alike,
     )
+
+
+@in_place
+def _default_candidates(admission: Admission) -> int:
+    return _CANDIDATES_BY_SUMS if admission.alike else _CANDIDATES_BY_ENUMERATION
 
 
 @in_place
@@ -244,6 +372,64 @@ def _raise_envelope(envelope: IntArray, loads: IntArray) -> bool:
 def _set_margins(admission: Admission, worker: int) -> None:
     for h in range(len(admission.envelope)):
         admission.score.margins[h] = admission.envelope[h] - admission.loads[worker, h]
+
+
+@in_place
+def _set_time(admission: Admission, time: int) -> None:
+    """Turn contributions, and what follows from them, into times on a worker of this speed."""
+    before = admission.counts[_TIME]
+    if time == before:
+        return
+    contribution, sizes, rewards = admission.contribution, admission.sizes, admission.rewards
+    for i in range(len(contribution)):
+        for h in range(contribution.shape[1]):
+            contribution[i, h] = contribution[i, h] // before * time
+        sizes[i] = contribution[i, 0]
+    for i in range(len(rewards)):
+        rewards[i] = rewards[i] // before * time
+    drift = admission.score.drift
+    for h in range(len(drift)):
+        drift[h] = drift[h] // before * time
+    admission.counts[_TIME] = time
+
+
+@kernel
+def _fitting(admission: Admission, bounds: Bounds, worker: int) -> IntArray:
+    """Return the waiting requests, largest first, for which a worker has room."""
+    waiting = admission.by_size[: admission.counts[_WAITING]]
+    if len(bounds.most_time) == 0:
+        return waiting
+    _set_allowances(admission, bounds, worker)
+    fitting = np.empty(len(waiting), np.int64)
+    found = 0
+    for i in waiting:
+        if fits(admission.contribution[i], bounds.allowances[1]):
+            fitting[found] = i
+            found += 1
+    return fitting[:found]
+
+
+@kernel
+def _set_allowances(admission: Admission, bounds: Bounds, worker: int) -> None:
+    """Write what c requests may add to a worker, for c = 0 .. its free slots.
+
+    Slots that must be filled besides keep room for the smallest requests not admitted.
+    """
+    assignment, free = admission.assignment, admission.free[worker]
+    unassigned = (assignment < 0).sum()
+    others = bounds.slots.sum() - (len(assignment) - unassigned) - free
+    must = max(0, min(admission.counts[_SLOTS], unassigned) - others)
+    smallest = np.empty(unassigned, np.int64)
+    for h in range(len(admission.envelope)):
+        found = 0
+        for i in range(len(assignment)):
+            if assignment[i] < 0:
+                smallest[found] = admission.contribution[i, h]
+                found += 1
+        smallest.sort()
+        room = bounds.most_time[worker] - admission.loads[worker, h]
+        for c in range(free + 1):
+            bounds.allowances[c, h] = room - smallest[: max(0, must - c)].sum()
 
 
 @in_place
@@ -283,12 +469,9 @@ def _largest_product(admission: Admission) -> int:
 
 
 @in_place
-def _admit_single(admission: Admission, worker: int) -> None:
-    """Admit the waiting request of highest score; ties: oldest."""
-    waiting = admission.by_size[: admission.counts[_WAITING]]
-    best = _best_single(admission, waiting, True)
-    _admit(admission, worker, waiting[best])
-    _forget_position(admission, best)
+def _admit_single(admission: Admission, worker: int, waiting: IntArray) -> None:
+    """Admit the request of highest score among some that wait, largest first; ties: oldest."""
+    _take(admission, worker, waiting, _best_single(admission, waiting, True))
 
 
 @in_place
@@ -349,7 +532,13 @@ def _first_at_most(sizes: IntArray, waiting: IntArray, limit: int) -> int:
 
 
 @kernel
-def _admit_subset(admission: Admission, worker: int, num_candidates: int) -> bool:
+def _admit_subset(
+    admission: Admission,
+    worker: int,
+    waiting: IntArray,
+    num_candidates: int,
+    allowances: IntArray,
+) -> bool:
     """Admit the best subset, or the best single request if none scores above 0.
 
     Returns
@@ -357,45 +546,45 @@ def _admit_subset(admission: Admission, worker: int, num_candidates: int) -> boo
     bool
         False if the choice is left to the reference.
     """
-    candidates = admission.by_size[: min(num_candidates, admission.counts[_WAITING])]
-    most = min(admission.free[worker], len(candidates))
+    candidates = waiting[: min(num_candidates, len(waiting))]
+    most = min(admission.free[worker], len(candidates), admission.counts[_FREE])
     if most == 1:
         best = _best_single(admission, candidates, False)
-        request = candidates[best]
-        if score_of(admission.contribution[request], admission.score) > 0:
-            _admit(admission, worker, request)
-            _forget_position(admission, best)
+        if score_of(admission.contribution[candidates[best]], admission.score) > 0:
+            _take(admission, worker, candidates, best)
         else:
-            _admit_single(admission, worker)
+            _admit_single(admission, worker, waiting)
         return True
-    count, value = _best_subset(admission, candidates, most)
+    count, value = _best_subset(admission, candidates, most, allowances)
     if count > 0 and value > 0:
         for request in admission.chosen[:count]:
             _admit(admission, worker, request)
         _forget_admitted(admission)
     elif count > 0:
-        _admit_single(admission, worker)
+        _admit_single(admission, worker, waiting)
     return count > 0
 
 
 @kernel
-def _best_subset(admission: Admission, candidates: IntArray, most: int) -> tuple[int, int]:
+def _best_subset(
+    admission: Admission, candidates: IntArray, most: int, allowances: IntArray
+) -> tuple[int, int]:
     """Write the best subset to ``chosen``; return its number (<= 0: undecided) and its score."""
     score, chosen = admission.score, admission.chosen
     if admission.alike:
         sizes = np.empty(len(candidates), np.int64)
         for k in range(len(candidates)):
             sizes[k] = admission.sizes[candidates[k]]
-        return best_by_sums(Candidates(candidates, sizes), most, score, chosen)
+        return best_by_sums(Candidates(candidates, sizes), most, score, allowances, chosen)
     if len(candidates) > MAX_ENUMERATED:
         return 0, 0
     contribution, rewards = admission.contribution, admission.rewards
-    return best_by_enumeration(candidates, contribution, rewards, most, score, chosen)
+    return best_by_enumeration(candidates, contribution, rewards, most, score, allowances, chosen)
 
 
 @in_place
 def _admit(admission: Admission, worker: int, request: int) -> None:
-    """Give a slot of the worker to a request, which `_forget_position` then takes off the list."""
+    """Give a slot of the worker to a request that is then taken off the list."""
     admission.assignment[request] = worker
     loads = admission.loads[worker]
     for h in range(len(loads)):
@@ -405,10 +594,16 @@ def _admit(admission: Admission, worker: int, request: int) -> None:
         admission.counts[_ENVELOPES] += 1
     admission.free[worker] -= 1
     admission.counts[_FREE] -= 1
+    admission.counts[_SLOTS] -= 1
 
 
 @in_place
-def _forget_position(admission: Admission, position: int) -> None:
+def _take(admission: Admission, worker: int, ids: IntArray, k: int) -> None:
+    """Admit one of some waiting requests, which stand in the order of all."""
+    _admit(admission, worker, ids[k])
+    position = k
+    while admission.by_size[position] != ids[k]:
+        position += 1
     admission.counts[_WAITING] -= 1
     for k in range(position, admission.counts[_WAITING]):
         admission.by_size[k] = admission.by_size[k + 1]
