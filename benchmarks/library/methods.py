@@ -14,7 +14,7 @@ from bfio.hindsight.latency.methods import solve_latency
 from bfio.hindsight.makespan import solve_makespan
 from bfio.library.kinds.kind import CLOSED_FORM
 from bfio.library.kinds.latency import written_prices
-from bfio.library.kinds.step import written_certificate
+from bfio.library.kinds.step import EVERY_ASSIGNMENT, written_certificate
 from bfio.library.values import Value, written_value
 from bfio.step.exact import solve_exact
 from bfio.step.two_stage.heuristic import two_stage_step
@@ -97,6 +97,12 @@ def closed_form(problem: Any, limits: Limits, hint: Any) -> Found:
     """Name the bound that follows from the problem alone."""
     del problem, limits, hint
     return Found(certificates=({"kind": CLOSED_FORM},))
+
+
+def _step_enumerated(problem: StepProblem, limits: Limits, hint: Any) -> Found:
+    """Name the bound of looking at every assignment; whoever asks looks, if they are few."""
+    del problem, limits, hint
+    return Found(certificates=({"kind": EVERY_ASSIGNMENT},))
 
 
 def _step_exact(
@@ -214,6 +220,7 @@ _STEP: dict[str, Method] = {
     "oldest-first": _step_oldest_first,
     "exact": partial(_step_exact, fallback="cp-sat", nodes=None),
     "exact-alone": partial(_step_exact, fallback=None, nodes=_MANY_NODES),
+    "every-assignment": _step_enumerated,
     "cp-sat": partial(_step_backend, backend="cp-sat"),
     "highs": partial(_step_backend, backend="highs"),
 }

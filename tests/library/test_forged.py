@@ -127,6 +127,7 @@ def _forged_certificates(e: Entry) -> Iterator[tuple[dict[str, Any], Any]]:
     [
         ("step", "sums"),
         ("step", "enumeration"),
+        ("step", "every-assignment"),
         ("latency", None),
         ("makespan", CLOSED_FORM),
         ("fluid-stages", None),

@@ -8,7 +8,11 @@ from bfio.library.kinds.kind import CLOSED_FORM, Judged, Kind, check_certificate
 from formulations.documents import check_keys
 from formulations.errors import InputError
 from formulations.step import StepProblem, lower_bound, violations
+from formulations.step.brute_force import brute_force
 from formulations.step.certificate import Certificate, certified_bound
+
+#: Kind of a certificate that holds nothing: a tiny problem is looked at whole.
+EVERY_ASSIGNMENT = "every-assignment"
 
 
 class Step(Kind):
@@ -36,10 +40,10 @@ class Step(Kind):
         return Judged(objective, violated)
 
     def certified_bound(self, problem: StepProblem, certificate: Mapping[str, Any]) -> int:
-        """Return the bound by the one verifier of step certificates, or the combinatorial one."""
-        if certificate.get("kind") == CLOSED_FORM:
-            check_certificate(certificate, {CLOSED_FORM: ()})
-            return lower_bound(problem)
+        """Return the bound by the one verifier of step certificates, or one that needs none."""
+        if certificate.get("kind") in (CLOSED_FORM, EVERY_ASSIGNMENT):
+            kind = check_certificate(certificate, {CLOSED_FORM: (), EVERY_ASSIGNMENT: ()})
+            return lower_bound(problem) if kind == CLOSED_FORM else _least_of_all(problem)
         return certified_bound(problem, read_certificate(certificate))
 
     def program(self, problem: StepProblem) -> Any:
@@ -51,6 +55,13 @@ class Step(Kind):
     def scale(self, problem: StepProblem) -> int:
         """Return that of the discount weights."""
         return problem.scale
+
+
+def _least_of_all(problem: StepProblem) -> int:
+    best = brute_force(problem)
+    if best is None:
+        raise InputError("problem", "no assignment is feasible", "there is nothing to bound")
+    return best[0]
 
 
 def written_certificate(certificate: Certificate) -> dict[str, Any]:
