@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from benchmarks.library.annealing import annealed
 from benchmarks.library.oldest_first import oldest_first
 from bfio.hindsight.latency import solve_hindsight
 from bfio.hindsight.latency.methods import solve_latency
@@ -36,6 +37,8 @@ from formulations.thresholds.solver import solve as solve_thresholds
 
 #: About a tick per microsecond (`formulations.work`).
 _TICKS_PER_SECOND = 1_000_000
+#: Of `annealing`, about.
+_TICKS_OF_A_MOVE = 40
 #: Nodes of the exact step method's own enumeration, far beyond the default.
 _MANY_NODES = 50_000_000
 
@@ -137,6 +140,14 @@ def _step_relaxed(problem: StepProblem, limits: Limits, hint: Any) -> Found:
     return _step_heuristic(plain, limits, hint)
 
 
+def _step_annealed(problem: StepProblem, limits: Limits, hint: Any) -> Found:
+    start = oldest_first(problem) if hint is None else hint
+    if start is None or problem.num_requests < 2:
+        return Found()
+    moves = int(limits.ticks or limits.seconds * _TICKS_PER_SECOND) // _TICKS_OF_A_MOVE
+    return Found({"assignment": annealed(problem, start, moves, limits.seed)})
+
+
 def _step_oldest_first(problem: StepProblem, limits: Limits, hint: Any) -> Found:
     del limits, hint
     assignment = oldest_first(problem)
@@ -221,6 +232,7 @@ _STEP: dict[str, Method] = {
     "exact": partial(_step_exact, fallback="cp-sat", nodes=None),
     "exact-alone": partial(_step_exact, fallback=None, nodes=_MANY_NODES),
     "every-assignment": _step_enumerated,
+    "annealing": _step_annealed,
     "cp-sat": partial(_step_backend, backend="cp-sat"),
     "highs": partial(_step_backend, backend="highs"),
 }

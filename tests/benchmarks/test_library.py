@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from benchmarks.cli import main
+from benchmarks.library.annealing import annealed
 from benchmarks.library.improve import Hand, improve, merge
 from benchmarks.library.methods import METHODS, Found, Limits, closed_form
+from benchmarks.library.oldest_first import oldest_first
 from benchmarks.library.step_problems import RUNS, VARIANTS, step_problems, varied
 from bfio.decode.state import DecodeState
 from bfio.library import KINDS, Entry, Origin, Status, entries, entry, verify
@@ -185,3 +187,16 @@ def test_variants_bind_and_stay_feasible() -> None:
     assert required is not None
     assert required.tolist() == [True, False]
     assert empty.num_admitted == 1
+
+
+@pytest.mark.parametrize("variant", ["h0", "h20-memory", "h20-required", "h0-empty", "h20-gap"])
+def test_annealing_keeps_constraints_and_finds_tiny_optima(variant: str) -> None:
+    """From the simplest answer; its own objective is that of the checker."""
+    e = entry(f"step-2x4-synthetic-4-w1-{variant}")
+    start = oldest_first(e.problem)
+    assert start is not None
+    found = annealed(e.problem, start, 400, 0)
+    judged = e.kind.judge(e.problem, tuple(found))
+    assert judged.violations == {}
+    assert e.best is not None
+    assert judged.objective == e.best.objective
