@@ -4,7 +4,7 @@ Nothing of an answer is believed here: who calls judges solutions and derives bo
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -134,12 +134,6 @@ def _step_heuristic(problem: StepProblem, limits: Limits, hint: Any) -> Found:
     return Found({"assignment": list(two_stage_step(problem))})
 
 
-def _step_relaxed(problem: StepProblem, limits: Limits, hint: Any) -> Found:
-    """Take the heuristic's answer without what it does not know; whoever asks judges it."""
-    plain = replace(problem, token_capacity=None, token_time=None, required=None, admit=None)
-    return _step_heuristic(plain, limits, hint)
-
-
 def _step_annealed(problem: StepProblem, limits: Limits, hint: Any) -> Found:
     start = oldest_first(problem) if hint is None else hint
     if start is None or problem.num_requests < 2:
@@ -227,7 +221,6 @@ def _thresholds(problem: ThresholdProblem, limits: Limits, hint: Any, *, method:
 _STEP: dict[str, Method] = {
     "closed-form": closed_form,
     "two-stage": _step_heuristic,
-    "two-stage-relaxed": _step_relaxed,
     "oldest-first": _step_oldest_first,
     "exact": partial(_step_exact, fallback="cp-sat", nodes=None),
     "exact-alone": partial(_step_exact, fallback=None, nodes=_MANY_NODES),
