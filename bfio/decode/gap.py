@@ -3,7 +3,9 @@
 A run is replayed unchanged; an observer states every step the policy decided as the integer
 program (IO) and solves it. The *regret* of a step is the objective of the decision minus the
 optimum, in tokens. Steps whose optimum is not proven are counted apart, with the interval in which
-their regret lies; they are never dropped.
+their regret lies; they are never dropped. The *certified gap* of any step is the objective of the
+decision minus the best proven bound: the regret where the optimum is proven, and no less than it
+elsewhere.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +24,7 @@ from bfio.decode.policy import Policy
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.simulation import check_arguments, simulate
 from bfio.decode.worst_steps import WorstSteps
+from bfio.step.interval_bound import interval_bound
 from bfio.step.solve import solve_step
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 
 #: Methods of `bfio.solve_step` that prove optima.
 PROVING_METHODS = ("exact", "cp-sat", "brute-force")
+#: Columns of tables: two over the proven steps, one over all that were solved.
+COLUMNS = ("same number admitted", "full use of slots", "certified gap, every step")
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class StepRegret:
     optimum : int or None
         Least cost of admitting as many requests, if proven.
     bound : int or None
-        Proven lower bound on that least cost.
+        Best proven lower bound on that least cost; always given by `measure_gap`.
     full_use_optimum : int or None
         Least cost of filling every slot that can be filled, if proven.
     seconds : float
@@ -83,7 +88,7 @@ class StepRegret:
 
     @property
     def regret_at_most(self) -> int | None:
-        """Objective minus the bound: the regret if that is proven, None without a bound."""
+        """The certified gap, objective minus bound: the regret if that is proven."""
         return None if self.bound is None else self.objective - self.bound
 
     @property
@@ -172,18 +177,25 @@ class GapObserver:
     def _row(self, view: StepView, problem: StepProblem, admitted: int) -> StepRegret:
         assert view.state is not None
         assert view.decision is not None
+        objective = problem.objective_value(view.decision)
         result = self._solve(problem)
-        full_use = result
+        bound = _bound(problem, result)
+        # What meets the bound is optimal, whoever found it.
+        best = objective if result.objective is None else min(objective, result.objective)
+        optimum = best if best == bound else None
+        full_use, full_use_optimum = result, optimum
         if admitted < view.state.num_admissible:
-            full_use = self._solve(_with_full_use(problem))
+            every_slot = _with_full_use(problem)
+            full_use = self._solve(every_slot)
+            full_use_optimum = _proven(every_slot, full_use)
         return StepRegret(
             step=view.step,
             waiting=view.state.num_waiting,
             admitted=admitted,
-            objective=problem.objective_value(view.decision),
-            optimum=_proven(result),
-            bound=result.bound,
-            full_use_optimum=_proven(full_use),
+            objective=objective,
+            optimum=optimum,
+            bound=bound,
+            full_use_optimum=full_use_optimum,
             seconds=result.seconds,
             ticks=result.ticks,
             is_clocked=Termination.TIME_LIMIT in (result.termination, full_use.termination),
@@ -219,7 +231,7 @@ class GapReport:
 
     def to_frame(self) -> Any:
         """Return the solved steps as a data frame of pandas; objectives are scaled."""
-        return data_frame([asdict(row) | {"regret": row.regret} for row in self.rows])
+        return data_frame([_document(row) for row in self.rows])
 
     def plot(self) -> "Figure":
         """Return the distribution of the regret over the steps that were not decided optimally."""
@@ -229,18 +241,19 @@ class GapReport:
 
     def _repr_html_(self) -> str:
         """Return the distribution of the regret as a table, for notebooks."""
-        parts = (self._distribution(self.regrets()), self._distribution(self.full_use_regrets()))
+        kinds = (self.regrets(), self.full_use_regrets(), self.certified_gaps())
+        parts = [self._distribution(regrets) for regrets in kinds]
         show = {"share_optimal": percent}
         names = ("count", "share_optimal", "mean", "median", "p95", "p99", "max")
         rows = [(name, *(show.get(name, number)(part[name]) for part in parts)) for name in names]
-        head = ("regret per step [tokens]", "same number admitted", "full use of slots")
+        head = ("regret per step [tokens]", *COLUMNS)
         return html_table(head, rows, f"{self!r}")
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the JSON document: counts, distribution of the regret, and the rows.
 
         Regrets, objectives and optima are in tokens, summed over the look-ahead window with the
-        discount weights; the two means are over the proven steps.
+        discount weights; the two means are over the proven steps, certified gaps over all.
         """
         proven = [row for row in self.rows if row.optimum is not None]
         return {
@@ -253,13 +266,15 @@ class GapReport:
             "regret_per_step": self._distribution(self.regrets()),
             "regret_per_step_full_use": self._distribution(self.full_use_regrets()),
             "unproven_regret_at_most": self._distribution(self._unproven_regrets()),
+            "certified_gap_per_step": self._distribution(self.certified_gaps()),
+            "relative_certified_gap": self.relative_certified_gap(),
             "objective_mean": _mean([row.objective / self.scale for row in proven]),
             "optimum_mean": _mean([(row.optimum or 0) / self.scale for row in proven]),
             "worst_step": self._worst_step(),
             "solve_seconds": _spread([row.seconds for row in self.rows]),
             "solve_ticks": _spread([row.ticks for row in self.rows if row.ticks is not None]),
             "clocked": sum(row.is_clocked for row in self.rows),
-            "rows": [asdict(row) | {"regret": row.regret} for row in self.rows],
+            "rows": [_document(row) for row in self.rows],
         }
 
     def regrets(self) -> list[int]:
@@ -269,6 +284,15 @@ class GapReport:
     def full_use_regrets(self) -> list[int]:
         """Return the scaled regret against full use of slots, where proven."""
         return [row.full_use_regret for row in self.rows if row.full_use_regret is not None]
+
+    def certified_gaps(self) -> list[int]:
+        """Return the scaled certified gap of every solved step, proven or bounded only."""
+        return [row.regret_at_most for row in self.rows if row.regret_at_most is not None]
+
+    def relative_certified_gap(self) -> float | None:
+        """Return the sum of the certified gaps over that of the objectives; None if that is 0."""
+        bounded = [row for row in self.rows if row.bound is not None]
+        return _share(sum(self.certified_gaps()), sum(row.objective for row in bounded))
 
     def _unproven_regrets(self) -> list[int]:
         return [
@@ -289,12 +313,24 @@ class GapReport:
         return -max(proven)[1] if proven else None
 
 
+def _document(row: StepRegret) -> dict[str, Any]:
+    return asdict(row) | {"regret": row.regret, "certified_gap": row.regret_at_most}
+
+
 def _with_full_use(problem: StepProblem) -> StepProblem:
     return replace(problem, admit=None)
 
 
-def _proven(result: StepResult) -> int | None:
-    return result.objective if result.is_optimal else None
+def _bound(problem: StepProblem, result: StepResult) -> int:
+    """Return the best proven bound: the optimum where it is known."""
+    if result.is_optimal and result.objective is not None:
+        return result.objective
+    free = interval_bound(problem)
+    return free if result.bound is None else max(free, result.bound)
+
+
+def _proven(problem: StepProblem, result: StepResult) -> int | None:
+    return result.objective if result.objective == _bound(problem, result) else None
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -84,6 +84,31 @@ def test_unproven_steps_are_counted_apart() -> None:
     assert document["worst_step"] == 0
 
 
+def test_every_step_has_a_certified_gap() -> None:
+    """Without any work nothing is searched: bounds come for free, and some decisions meet them."""
+    observer = GapObserver(horizon=5, work_limit=0)
+    report = measure_gap(
+        synthetic("demo", 150, seed=1),
+        "br-0",
+        Cluster(workers=4, slots=4),
+        observer=observer,
+        projection="growing",
+        pool=24,
+    )
+    document = report.to_mapping()
+    assert 0 < document["unproven"] < document["solved"]
+    gaps = [row["certified_gap"] for row in document["rows"]]
+    assert document["certified_gap_per_step"]["count"] == len(gaps) == document["solved"]
+    assert min(gaps) == 0
+    assert document["certified_gap_per_step"]["max"] == max(gaps) > 0
+    for row in document["rows"]:
+        assert row["certified_gap"] == row["objective"] - row["bound"]
+        assert (row["optimum"] is None) == (row["regret"] is None)
+        assert row["regret"] in (None, row["certified_gap"])
+    total = sum(row["objective"] for row in document["rows"])
+    assert document["relative_certified_gap"] == sum(gaps) / total
+
+
 def test_an_empty_report_has_no_numbers() -> None:
     """None, not 0 and not NaN."""
     document = GapReport((), 0).to_mapping()

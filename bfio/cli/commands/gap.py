@@ -30,7 +30,8 @@ _DESCRIPTION = """\
 Replay a policy and solve every step it decided to proven optimality. The regret of a step is what
 the decision costs minus the optimum over the same number of admitted requests, in tokens. Reports
 its distribution, the share of steps decided optimally and the worst step; steps whose optimum is
-not proven within --work-limit are counted apart, never dropped.
+not proven within --work-limit are counted apart, never dropped. The certified gap is given for
+every step: what the decision costs minus the best proven bound, which is the optimum if proven.
 --dump-steps K writes the K steps whose regret may be largest (objective minus bound, steps without
 a bound first, of equals the earliest) as problems that bfio solve reads, with their provenance.
 
@@ -237,15 +238,16 @@ def _window(horizon: int) -> str:
 
 def _table(policy: str, horizon: int, document: dict[str, Any]) -> "TextTable":
     from bfio.common.table_text import TextTable
+    from bfio.decode.gap import COLUMNS
 
-    regret, full_use = document["regret_per_step"], document["regret_per_step_full_use"]
+    kinds = ("regret_per_step", "regret_per_step_full_use", "certified_gap_per_step")
     names = ("count", "share_optimal", "mean", "median", "p95", "p99", "max")
     show = {"share_optimal": percent}
     return TextTable(
         f"{policy}: regret per step [tokens{_window(horizon)}]",
-        ("", "same number admitted", "full use of slots"),
+        ("", *COLUMNS),
         [
-            [name, show.get(name, number)(regret[name]), show.get(name, number)(full_use[name])]
+            [name, *(show.get(name, number)(document[kind][name]) for kind in kinds)]
             for name in names
         ],
     )
@@ -255,7 +257,7 @@ def _counts(document: dict[str, Any]) -> str:
     return (
         f"decisions {document['decisions']}, solved {document['solved']}, "
         f"proven {document['proven']} ({percent(document['proven_share'])}), "
-        f"unproven {document['unproven']}"
+        f"bounded only {document['unproven']}"
     )
 
 
@@ -266,6 +268,9 @@ def _print(table: "TextTable", document: dict[str, Any]) -> None:
         f"over the proven steps: mean objective {number(document['objective_mean'])}, "
         f"mean optimum {number(document['optimum_mean'])}, worst step {document['worst_step']}"
     )
+    if document["relative_certified_gap"] is not None:
+        share = percent(document["relative_certified_gap"])
+        print(f"over all solved steps: the certified gap is {share} of the objective")
     seconds = document["solve_seconds"]
     if seconds["count"]:
         print(f"solve time: median {number(seconds['median'] * 1e3)} ms, ", end="")

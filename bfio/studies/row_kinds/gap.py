@@ -38,6 +38,9 @@ VALUES = descriptions(
     regret_at_most | tokens | objective minus the best bound of the optimum (under `cold.`)
     objective | tokens | objective of the decision (under `cold.`)
     is_proven | | whether the optimum was proven (under `cold.`)
+    certified_gap_mean | tokens | mean of objective minus the best proven bound, over all solved
+    certified_gap_max | tokens | largest objective minus the best proven bound, over all solved
+    relative_certified_gap | 1 | sum of certified gaps over sum of objectives, over all solved
     regrets | tokens | objective minus optimum of each proven decision, a series
     """
 )
@@ -89,8 +92,9 @@ def gap_values(report: GapReport, steady_steps: BoolArray | None = None) -> dict
     Returns
     -------
     dict
-        ``decisions``, ``solved``, ``proven``, ``unproven``, ``proven_share``; the first decision,
-        when all slots are free, apart under ``cold.``; the distribution over all later decisions
+        ``decisions``, ``solved``, ``proven``, ``unproven``, ``proven_share``, and the certified
+        gaps of all; the first decision, when all slots are free, apart under ``cold.``; the
+        distribution over all later decisions
         under plain names, over those of steady steps under ``steady.``. Regrets and optima are in
         tokens.
     """
@@ -98,12 +102,16 @@ def gap_values(report: GapReport, steady_steps: BoolArray | None = None) -> dict
     later = [row for row in report.rows[1:] if row.optimum is not None]
     steady = [row for row in later if steady_steps is not None and steady_steps[row.step]]
     proven = len(report.regrets())
+    gaps = [gap / report.scale for gap in report.certified_gaps()]
     return {
         "decisions": report.num_decisions,
         "solved": len(report.rows),
         "proven": proven,
         "unproven": len(report.rows) - proven,
         "proven_share": proven / len(report.rows) if report.rows else None,
+        "certified_gap_mean": sum(gaps) / len(gaps) if gaps else None,
+        "certified_gap_max": max(gaps, default=None),
+        "relative_certified_gap": report.relative_certified_gap(),
         **_distribution(later, report.scale),
         **{f"steady.{k}": v for k, v in _distribution(steady, report.scale).items()},
         **{f"cold.{k}": v for k, v in _first(first, report.scale).items()},
