@@ -115,6 +115,7 @@ def _forged_certificates(e: Entry) -> Iterator[tuple[dict[str, Any], Any]]:
             yield {**certificate, name: [*value[:-1]]}, tighter
             yield {**certificate, name: []}, tighter
             yield {**certificate, name: ["x"]}, bound
+            yield {**certificate, name: [5]}, tighter
             yield {**certificate, name: [[-1]]}, bound
             yield {**certificate, name: None}, bound
     if len(certificate) > 1:

@@ -44,7 +44,13 @@ class Step(Kind):
         if certificate.get("kind") in (CLOSED_FORM, EVERY_ASSIGNMENT):
             kind = check_certificate(certificate, {CLOSED_FORM: (), EVERY_ASSIGNMENT: ()})
             return lower_bound(problem) if kind == CLOSED_FORM else _least_of_all(problem)
-        return certified_bound(problem, read_certificate(certificate))
+        try:
+            return certified_bound(problem, read_certificate(certificate))
+        except InputError:
+            raise
+        except (TypeError, ValueError, IndexError, OverflowError) as error:
+            # Verifiers trust the types of a `Certificate`, which a document need not have.
+            raise InputError("certificate", f"malformed ({error})", "solve again") from None
 
     def program(self, problem: StepProblem) -> Any:
         """Return the step program."""
