@@ -1,4 +1,4 @@
-"""Re-derive a priced bound from the problem and the prices alone, in plain Python.
+"""Re-derive a priced bound from the problem and the prices alone.
 
 Shares no code with the compiled bound: convention, cells and dearest sets are worked out anew.
 """
@@ -8,9 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
+from formulations.arrays import IntArray
 from formulations.hindsight_latency.bound import lower_bound
 from formulations.hindsight_latency.problem import LatencyProblem
 
+#: Most that the sets of a round may be paid: sums stay within 64 bits.
+_MOST_PAID = 2**60
+#: Price of a set that there is not: negative whatever is added.
+_NONE = -(2**61)
+#: Entries of a table that are worked on at a time.
+_PIECE = 4_000_000
 #: Tokens held and rounds left.
 Cell: TypeAlias = tuple[int, int]
 
@@ -40,7 +49,7 @@ def certified_bound(problem: LatencyProblem, certificate: PriceCertificate | Non
     Raises
     ------
     ValueError
-        If the scale is not positive or a price is negative.
+        If the scale is not positive, a price is negative, or prices are beyond 64-bit sums.
     """
     if certificate is None:
         return lower_bound(problem)
@@ -53,7 +62,7 @@ def certified_bound(problem: LatencyProblem, certificate: PriceCertificate | Non
         for arrival, path in zip(problem.arrival.tolist(), paths, strict=True)
     )
     requests_at = Counter(cell for path in paths for cell in path)
-    given_back = sum(_dearest_set(row, requests_at, problem.memory) for row in prices.values())
+    given_back = _dearest_sets(prices, requests_at, problem.memory)
     constant: int = sum(problem.output.tolist()) - sum(problem.arrival.tolist())
     return -((given_back - paid) // scale) + constant
 
@@ -80,22 +89,54 @@ def _cheapest_start(arrival: int, path: list[Cell], certificate: PriceCertificat
     )
 
 
-def _dearest_set(row: Mapping[Cell, int], requests_at: Mapping[Cell, int], memory: int) -> int:
-    """Greatest price of a set of cells that runs to its ends within the memory.
+def _dearest_sets(
+    prices: Mapping[int, Mapping[Cell, int]], requests_at: Mapping[Cell, int], memory: int
+) -> int:
+    """Sum over rounds of the greatest price of a set of cells that runs to its ends.
 
-    Each cell is there at most as often as there are requests that can be it.
+    Each cell is there at most as often as there are requests that can be it. Cells are added by
+    rounds left, most first: when one ends, those added before it are still there, so all of them
+    fit if each did when it was added.
     """
-    best = {(0, 0): 0}
-    for (tokens, left), price in sorted(row.items(), key=lambda item: -item[0][1]):
-        frontier = best if price else {}
-        fresh = dict(best)
-        for _ in range(requests_at.get((tokens, left), 0)):
-            grown: dict[tuple[int, int], int] = {}
-            for (held, count), value in frontier.items():
-                fits = held + tokens + (count + 1) * left <= memory
-                if fits and fresh.get((held + tokens, count + 1), -1) < value + price:
-                    grown[held + tokens, count + 1] = value + price
-            fresh.update(grown)
-            frontier = grown
-        best = fresh
-    return max(best.values())
+    cells = sorted((left, tokens) for (tokens, left), copies in requests_at.items() if copies > 0)
+    rows = list(prices.values())
+    table = np.array([[row.get((s, left), 0) for left, s in cells] for row in rows], dtype=object)
+    copies = [min(requests_at[tokens, left], memory // tokens) for left, tokens in cells]
+    if len(rows) == 0 or len(cells) == 0:
+        return 0
+    if max((table * copies).sum(axis=1)) > _MOST_PAID:
+        raise ValueError("prices must be small enough for 64-bit sums")
+    most = memory // min(tokens for _, tokens in cells)
+    piece = max(1, _PIECE // ((most + 1) * (memory + 1)))
+    kinds = [(*cell, many) for cell, many in zip(cells, copies, strict=True)]
+    return sum(
+        int(_dearest(table[k : k + piece].astype(np.int64), kinds, most, memory).sum())
+        for k in range(0, len(rows), piece)
+    )
+
+
+def _dearest(
+    prices: IntArray, kinds: list[tuple[int, int, int]], most: int, memory: int
+) -> IntArray:
+    """Return the price of the dearest set of each round; kinds are left, tokens and copies."""
+    # best[round, count, held]: greatest price of so many cells that hold so much, if any do.
+    best = np.full((len(prices), most + 1, memory + 1), _NONE, dtype=np.int64)
+    best[:, 0, 0] = 0
+    for k in reversed(range(len(kinds))):
+        left, tokens, copies = kinds[k]
+        worth = prices[:, k, None, None]
+        if memory < tokens + left or not worth.any():
+            continue
+        # With one more of it, ``count`` cells hold ``held``, and grow by ``left`` each.
+        highest = min(most, (memory - tokens) // left) if left else most
+        held, counts = np.arange(tokens, memory - left + 1), np.arange(1, highest + 1)
+        fits = held + counts[:, None] * left <= memory
+        for _ in range(copies):
+            before = best[:, :highest, : memory - left - tokens + 1]
+            after = best[:, 1 : highest + 1, tokens : memory - left + 1]
+            grown = np.where(fits, before + worth, _NONE)
+            if (grown <= after).all():
+                break
+            np.maximum(after, grown, out=after)
+    dearest: IntArray = best.max(axis=(1, 2))
+    return dearest

@@ -42,7 +42,7 @@ class Latency(Kind):
 
     def certified_bound(self, problem: LatencyProblem, certificate: Mapping[str, Any]) -> int:
         """Return the bound by prices of rounds, or by areas."""
-        fields = {CLOSED_FORM: (), "prices": ("scale", "prices")}
+        fields = {CLOSED_FORM: (), "prices": ("scale", "cells", "prices")}
         if check_certificate(certificate, fields) == CLOSED_FORM:
             return certified_bound(problem, None)
         try:
@@ -58,13 +58,16 @@ class Latency(Kind):
 
 
 def written_prices(certificate: PriceCertificate) -> dict[str, Any]:
-    """Return the document of prices: a line for each round, tokens held and rounds left."""
-    lines = [
-        [now, tokens, left, price]
-        for now, row in sorted(certificate.prices.items())
-        for (tokens, left), price in sorted(row.items())
-    ]
-    return {"kind": "prices", "scale": certificate.scale, "prices": lines}
+    """Return the document of prices: the cells, and for each round a price of each."""
+    cells = sorted({cell for row in certificate.prices.values() for cell in row})
+    rounds = range(max(certificate.prices, default=-1) + 1)
+    rows = [certificate.prices.get(now, {}) for now in rounds]
+    return {
+        "kind": "prices",
+        "scale": certificate.scale,
+        "cells": [list(cell) for cell in cells],
+        "prices": [[row.get(cell, 0) for cell in cells] for row in rows],
+    }
 
 
 def read_prices(document: Mapping[str, Any]) -> PriceCertificate:
@@ -73,14 +76,15 @@ def read_prices(document: Mapping[str, Any]) -> PriceCertificate:
     Raises
     ------
     InputError
-        If it holds anything but lines of four integers, or a line twice.
+        If it holds anything but integers, as many to a round as there are cells.
     """
-    prices: dict[int, dict[tuple[int, int], int]] = {}
-    for k, line in enumerate(field_of(document, "prices")):
-        now, tokens, left, price = integers({"line": line}, "line", 4)
-        row = prices.setdefault(now, {})
-        if (tokens, left) in row:
-            raise InputError(f"certificate.prices[{k}]", "a second price", "solve again")
-        row[tokens, left] = price
+    pairs = [integers({"cell": cell}, "cell", 2) for cell in field_of(document, "cells")]
+    if len(set(pairs)) != len(pairs):
+        raise InputError("certificate.cells", "a cell twice", "solve again")
+    cells = [(tokens, left) for tokens, left in pairs]
+    prices = {
+        now: dict(zip(cells, integers({"row": row}, "row", len(cells)), strict=True))
+        for now, row in enumerate(field_of(document, "prices"))
+    }
     (scale,) = integers({"scale": [document.get("scale")]}, "scale", 1)
     return PriceCertificate(scale, prices)
