@@ -15,9 +15,10 @@ from bfio.hindsight.latency.methods import solve_latency
 from bfio.hindsight.makespan import solve_makespan
 from bfio.library.kinds.kind import CLOSED_FORM
 from bfio.library.kinds.latency import written_prices
-from bfio.library.kinds.step import EVERY_ASSIGNMENT, written_certificate
+from bfio.library.kinds.step import EVERY_ASSIGNMENT, INTERVAL, written_certificate
 from bfio.library.values import Value, written_value
 from bfio.step.exact import solve_exact
+from bfio.step.interval_bound import interval_multipliers
 from bfio.step.two_stage.heuristic import two_stage_step
 from formulations.errors import CapabilityError
 from formulations.fluid import (
@@ -100,6 +101,15 @@ def closed_form(problem: Any, limits: Limits, hint: Any) -> Found:
     """Name the bound that follows from the problem alone."""
     del problem, limits, hint
     return Found(certificates=({"kind": CLOSED_FORM},))
+
+
+def _step_interval(problem: StepProblem, limits: Limits, hint: Any) -> Found:
+    del limits, hint
+    found = interval_multipliers(problem)
+    if found is None:
+        return Found()
+    certificate = {"kind": INTERVAL, "flow": found.flow.tolist(), "price": found.price}
+    return Found(certificates=(certificate,))
 
 
 def _step_enumerated(problem: StepProblem, limits: Limits, hint: Any) -> Found:
@@ -220,6 +230,7 @@ def _thresholds(problem: ThresholdProblem, limits: Limits, hint: Any, *, method:
 
 _STEP: dict[str, Method] = {
     "closed-form": closed_form,
+    "interval": _step_interval,
     "two-stage": _step_heuristic,
     "oldest-first": _step_oldest_first,
     "exact": partial(_step_exact, fallback="cp-sat", nodes=None),

@@ -129,6 +129,7 @@ def _forged_certificates(e: Entry) -> Iterator[tuple[dict[str, Any], Any]]:
         ("step", "sums"),
         ("step", "enumeration"),
         ("step", "every-assignment"),
+        ("step", "interval"),
         ("latency", None),
         ("makespan", CLOSED_FORM),
         ("fluid-stages", None),

@@ -4,15 +4,29 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from bfio.library.kinds.kind import CLOSED_FORM, Judged, Kind, check_certificate, integers
+import numpy as np
+
+from bfio.library.kinds.kind import (
+    CLOSED_FORM,
+    Judged,
+    Kind,
+    check_certificate,
+    field_of,
+    integers,
+)
 from formulations.documents import check_keys
 from formulations.errors import InputError
 from formulations.step import StepProblem, lower_bound, violations
 from formulations.step.brute_force import brute_force
 from formulations.step.certificate import Certificate, certified_bound
+from formulations.step.interval_bound import interval_relaxation
 
 #: Kind of a certificate that holds nothing: a tiny problem is looked at whole.
 EVERY_ASSIGNMENT = "every-assignment"
+#: Kind of multipliers of the interval relaxation.
+INTERVAL = "interval"
+#: Fields of the certificates that are not of the exact method.
+_OTHER_KINDS = {CLOSED_FORM: (), EVERY_ASSIGNMENT: (), INTERVAL: ("flow", "price")}
 
 
 class Step(Kind):
@@ -41,8 +55,10 @@ class Step(Kind):
 
     def certified_bound(self, problem: StepProblem, certificate: Mapping[str, Any]) -> int:
         """Return the bound by the one verifier of step certificates, or one that needs none."""
-        if certificate.get("kind") in (CLOSED_FORM, EVERY_ASSIGNMENT):
-            kind = check_certificate(certificate, {CLOSED_FORM: (), EVERY_ASSIGNMENT: ()})
+        if certificate.get("kind") in _OTHER_KINDS:
+            kind = check_certificate(certificate, _OTHER_KINDS)
+            if kind == INTERVAL:
+                return _interval_bound(problem, certificate)
             return lower_bound(problem) if kind == CLOSED_FORM else _least_of_all(problem)
         try:
             return certified_bound(problem, read_certificate(certificate))
@@ -61,6 +77,21 @@ class Step(Kind):
     def scale(self, problem: StepProblem) -> int:
         """Return that of the discount weights."""
         return problem.scale
+
+
+def _interval_bound(problem: StepProblem, certificate: Mapping[str, Any]) -> int:
+    """Return the bound of multipliers; the flow is a line per worker, a number per step."""
+    relaxation = interval_relaxation(problem)
+    if relaxation is None:
+        raise InputError("certificate.kind", INTERVAL, "it covers requests that grow alike only")
+    (price,) = integers({"price": [certificate["price"]]}, "price", 1)
+    width = relaxation.times.shape[1]
+    flow = [integers({"flow": line}, "flow", width) for line in field_of(certificate, "flow")]
+    if max(map(abs, (price, *(y for line in flow for y in line)))) > sum(problem.weights) * len(
+        relaxation.times
+    ):
+        raise InputError("certificate.flow", "beyond all supplies", "solve again")
+    return relaxation.bound(np.array(flow, dtype=np.int64), price)
 
 
 def _least_of_all(problem: StepProblem) -> int:
