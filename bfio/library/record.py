@@ -1,7 +1,7 @@
 """An entry of the library: a frozen problem, and the best that is known of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
@@ -77,7 +77,7 @@ class BestKnown:
     """
 
     objective: Value
-    solution: Mapping[str, Any]
+    solution: Mapping[str, Any] = field(repr=False)
     found_by: Origin
     bound: Value
     certificate: str
@@ -174,7 +174,7 @@ class Entry:
     about: str
     source: str
     digest: str
-    folder: Path
+    folder: Path = field(repr=False)
     best: BestKnown | None = None
 
     @property
