@@ -29,6 +29,8 @@ from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.step.exhaustion import Placements, PricedWorkers, WorkBudget, has_disjoint_choice
 from formulations.step.problem import Objective, StepProblem
+from formulations.step.share_bound import Share, ShareRound
+from formulations.step.share_proof import proves_by_shares
 
 _UNREACHABLE = -(1 << 60)
 #: Largest sum of scaled sizes and prices: below it no 64-bit sum of the verifier wraps around.
@@ -46,7 +48,8 @@ class Certificate:
     Parameters
     ----------
     kind : str
-        ``"sums"``, or ``"enumeration"``: then the verifier has to search as well.
+        ``"sums"``, or ``"enumeration"``: then the verifier has to search as well. ``"shares"`` and
+        ``"shares-search"`` likewise for all other problems, windows first of all.
     bound : int
         The scaled objective claimed to be a lower bound.
     prices : tuple of tuple of int
@@ -55,6 +58,12 @@ class Certificate:
         See there.
     nodes : int
         For ``"enumeration"``: nodes of the search that was exhausted, for the record.
+    shares : tuple of tuple of Share
+        For ``"shares"`` and ``"shares-search"``: one tuple beside each price vector, in units of
+        ``1 / price_scale`` of the objective, as the prices then are
+        (`formulations.step.share_bound`).
+    admit_prices : tuple of int
+        For these kinds: one price on the number of admitted requests beside each vector.
     """
 
     kind: str
@@ -62,6 +71,8 @@ class Certificate:
     prices: tuple[tuple[int, ...], ...] = ()
     price_scale: int = 1
     nodes: int = 0
+    shares: tuple[tuple[Share, ...], ...] = ()
+    admit_prices: tuple[int, ...] = ()
 
 
 def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
@@ -78,6 +89,10 @@ def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
         If the certificate does not prove its bound, is malformed, or its search exceeds
         `formulations.step.exhaustion.WORK_LIMIT`.
     """
+    if certificate.kind in ("shares", "shares-search"):
+        if not _proven_by_shares(problem, certificate):
+            raise _unproven(certificate)
+        return certificate.bound
     _check_form(problem, certificate)
     core = _Core(problem)
     # Bounds are multiples of the multiplier, so a claim in between is rounded up.
@@ -90,10 +105,28 @@ def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
             certificate.kind == "enumeration" and _none_beats(core, certificate, target, left)
         )
     if not proven:
-        raise InputError(
-            "certificate", f"it does not prove the bound {certificate.bound}", "solve again"
-        )
+        raise _unproven(certificate)
     return certificate.bound
+
+
+def _unproven(certificate: Certificate) -> InputError:
+    return InputError(
+        "certificate", f"it does not prove the bound {certificate.bound}", "solve again"
+    )
+
+
+def _proven_by_shares(problem: StepProblem, certificate: Certificate) -> bool:
+    number = len(certificate.prices)
+    if len(certificate.shares) != number or len(certificate.admit_prices) != number:
+        raise InputError("certificate.shares", "not one per price vector", "solve again")
+    given = zip(certificate.shares, certificate.prices, certificate.admit_prices, strict=True)
+    return proves_by_shares(
+        problem,
+        tuple(ShareRound(*one) for one in given),
+        certificate.price_scale,
+        certificate.bound,
+        search=certificate.kind == "shares-search",
+    )
 
 
 def _check_form(problem: StepProblem, certificate: Certificate) -> None:

@@ -9,10 +9,12 @@ from bfio.step.exact.fill import FillProblem, reduce_to_fill
 from bfio.step.exact.phases import Phase, skipped_phases
 from bfio.step.exact.prepare import prepare
 from bfio.step.exact.result import ExactResult, Seconds
+from bfio.step.exact.windows.prepare import prepare_windows
 from formulations.backends import backend
 from formulations.deadline import Deadline, TimeLimit
 from formulations.errors import InputError
 from formulations.results import BoundKind, Termination, TieRule
+from formulations.step.bound import lower_bound
 from formulations.step.certificate import Certificate
 from formulations.step.check import violations
 from formulations.step.problem import StepProblem
@@ -71,15 +73,18 @@ def solve_exact(
     effort.spend(CALL)
     core = reduce_to_fill(problem)
     reduced = time.perf_counter()
-    if core is not None and problem.num_admitted > 0:
+    if problem.num_admitted > 0:
         with clock.stopped():
-            prepare()
+            if core is None:
+                prepare_windows()
+            else:
+                prepare()
     compile_s = time.perf_counter() - reduced
     start = None if hint is None or violations(problem, hint) else tuple(hint)
-    if core is None:
-        result = _delegated(problem, start, effort, fallback)
-    elif problem.num_admitted == 0:
+    if problem.num_admitted == 0:
         result = _settled(problem)
+    elif core is None:
+        result = _windowed(problem, start, effort, fallback)
     else:
         nodes = DEFAULT_NODE_LIMIT if node_limit is None else node_limit
         result = _searched(problem, core, start, effort, fallback, nodes, skipped)
@@ -128,6 +133,25 @@ def _searched(
     return _merged(result, _compact(problem, result, effort, peaks))
 
 
+def _windowed(
+    problem: StepProblem,
+    start: tuple[int | None, ...] | None,
+    effort: Effort,
+    fallback: str | None,
+) -> ExactResult:
+    """Solve a problem with a window, or with margins; the fallback closes what stays open."""
+    from bfio.step.exact.windows.solve import solve_window
+
+    own = solve_window(problem, start, effort)
+    if own is None:
+        return _delegated(problem, start, effort, fallback)
+    if own.proven or own.infeasible or fallback is None or effort.is_over:
+        return own
+    effort.clock.found(lambda: replace(own, stopped_by_time=True).to_step_result(problem))
+    other = _delegated(problem, own.assignment, effort, fallback)
+    return other if own.objective is None else _merged(own, other)
+
+
 def _levelled(
     problem: StepProblem,
     core: FillProblem,
@@ -154,13 +178,15 @@ def _check_limits(node_limit: int | None) -> None:
 def _settled(problem: StepProblem) -> ExactResult:
     """Answer a step that admits nobody."""
     assignment = (None,) * problem.num_requests
+    if violations(problem, assignment):
+        return ExactResult("closed-form", None, None, lower_bound(problem), infeasible=True)
     value = problem.objective_value(assignment)
     return ExactResult(
         method="closed-form",
         assignment=assignment,
         objective=value,
         bound=value,
-        certificate=Certificate("sums", value),
+        certificate=Certificate("shares", value),
         tie_rule=TieRule.LEXICOGRAPHIC,
     )
 
@@ -220,7 +246,6 @@ def _delegated(
 ) -> ExactResult:
     """Hand a problem without a one-dimensional core to the fallback."""
     from bfio.step.exact.compact import is_compact
-    from formulations.step.bound import lower_bound
     from formulations.step.solver import solve
 
     value = None if start is None else problem.objective_value(start)

@@ -1,0 +1,266 @@
+"""The program of a step with a window in the form that compiled code takes."""
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from formulations.arrays import BoolArray, IntArray
+from formulations.step.problem import Objective, StepProblem
+
+#: No token limit.
+NO_LIMIT = 1 << 60
+#: Most modes of all workers.
+_MAX_MODES = 20_000
+
+
+class Requests(NamedTuple):
+    """Requests by position: those that differ by size only, ascending, then all others.
+
+    Parameters
+    ----------
+    rows : IntArray
+        Shape (N, H+1): load added [tokens].
+    sizes : IntArray
+        Shape (L,): first entries of the first L rows.
+    kind : IntArray
+        Shape (N,): equal for requests that are interchangeable.
+    required : BoolArray
+        Shape (N,): whether it must be admitted.
+    """
+
+    rows: IntArray
+    sizes: IntArray
+    kind: IntArray
+    required: BoolArray
+
+
+class Workers(NamedTuple):
+    """Workers with a free slot.
+
+    Parameters
+    ----------
+    base : IntArray
+        Shape (K, H+1): loads before admissions [tokens].
+    slots, token_time, limit : IntArray
+        Shape (K,): free slots, time per token, most tokens at any step.
+    """
+
+    base: IntArray
+    slots: IntArray
+    token_time: IntArray
+    limit: IntArray
+
+
+class Goal(NamedTuple):
+    """What is minimised: ``Σ pays·peak − Σ weights·total``, peaks of negated times for the gap.
+
+    Parameters
+    ----------
+    pays : IntArray
+        Shape (S,): S is H+1, or 2(H+1) for the gap.
+    weights : IntArray
+        Shape (H+1,): of the total time of each step.
+    closed : IntArray
+        Shape (S,): largest (negated) time of workers without a free slot; hugely negative if none.
+    fixed : int
+        ``Σ weights·total`` before admissions.
+    """
+
+    pays: IntArray
+    weights: IntArray
+    closed: IntArray
+    fixed: int
+
+
+class Modes(NamedTuple):
+    """Ways to use a worker: which requests with rows of their own, how many of the others.
+
+    Parameters
+    ----------
+    worker, number : IntArray
+        Shape (M,): position of the worker; how many requests that differ by size only.
+    own : IntArray
+        Shape (M, C): positions of the requests with own rows, filled up with -1.
+    loads : IntArray
+        Shape (M, H+1): load but for the sizes of the others [tokens].
+    low, high : IntArray
+        Shape (M,): sums of sizes of interest [tokens]; changed as bounds rise.
+    weight : IntArray
+        Shape (M,): weight in the total of what the mode adds, but for the sizes.
+    """
+
+    worker: IntArray
+    number: IntArray
+    own: IntArray
+    loads: IntArray
+    low: IntArray
+    high: IntArray
+    weight: IntArray
+
+
+@dataclass(frozen=True)
+class WindowModel:
+    """A step problem; positions of requests and workers in place of indices.
+
+    Parameters
+    ----------
+    problem : StepProblem
+        Data.
+    requests, workers, goal, modes
+        See there.
+    order : IntArray
+        Shape (N,): index of the request at each position.
+    open : IntArray
+        Shape (K,): index of each open worker.
+    fills : bool
+        Whether every slot is filled.
+    """
+
+    problem: StepProblem
+    requests: Requests
+    workers: Workers
+    goal: Goal
+    modes: Modes
+    order: IntArray
+    open: IntArray
+    fills: bool
+
+    @property
+    def admits_all(self) -> bool:
+        """Whether every request is admitted."""
+        return self.problem.num_admitted == self.problem.num_requests
+
+    def assignment(self, owner: IntArray) -> tuple[int | None, ...]:
+        """Return the worker of each request, from the open-worker position of each position."""
+        answer: list[int | None] = [None] * len(self.order)
+        for position, request in zip(owner.tolist(), self.order.tolist(), strict=True):
+            if position >= 0:
+                answer[request] = int(self.open[position])
+        return tuple(answer)
+
+    def owner_of(self, assignment: tuple[int | None, ...]) -> IntArray:
+        """Return the open-worker position of each position, the inverse of `assignment`."""
+        place = {int(g): k for k, g in enumerate(self.open)}
+        workers = [assignment[i] for i in self.order.tolist()]
+        return np.array([-1 if g is None else place[g] for g in workers], dtype=np.int64)
+
+    def by_request(self, values: IntArray) -> tuple[int, ...]:
+        """Reorder one value per position into one per request."""
+        answer = np.empty_like(values)
+        answer[self.order] = values
+        return tuple(answer.tolist())
+
+
+def build_model(problem: StepProblem) -> WindowModel | None:
+    """Return the model of a problem, or None where a worker can be used in too many ways."""
+    order, common = _ordered(problem)
+    rows = np.ascontiguousarray(problem.contribution[order])
+    requests = Requests(rows, rows[:common, 0].copy(), *_kinds(problem, order, rows))
+    is_open = np.flatnonzero(problem.capacity > 0)
+    limit = np.full(len(is_open), NO_LIMIT)
+    if problem.token_capacity is not None:
+        limit = problem.token_capacity[is_open]
+    workers = Workers(
+        np.ascontiguousarray(problem.base[is_open]),
+        problem.capacity[is_open],
+        problem.time_weights[is_open],
+        limit,
+    )
+    goal = _goal(problem)
+    fills = problem.num_admitted == int(problem.capacity.sum())
+    modes = _modes(requests, workers, goal, fills=fills)
+    if modes is None:
+        return None
+    return WindowModel(problem, requests, workers, goal, modes, order, is_open, fills)
+
+
+def _ordered(problem: StepProblem) -> tuple[IntArray, int]:
+    """Return the requests by position, and how many of them differ by size only."""
+    shifts = problem.contribution - problem.contribution[:, :1]
+    if (shifts == shifts[:1]).all():
+        common = np.ones(len(shifts), dtype=np.bool_)
+    else:
+        _, first, counts = np.unique(shifts, axis=0, return_index=True, return_counts=True)
+        common = (shifts == shifts[min(first[counts == counts.max()])]).all(axis=1)
+    order = np.lexsort((problem.contribution[:, 0], ~common))
+    return order, int(common.sum())
+
+
+def _kinds(problem: StepProblem, order: IntArray, rows: IntArray) -> tuple[IntArray, BoolArray]:
+    required = np.zeros(len(order), dtype=np.bool_)
+    if problem.required is not None:
+        required = problem.required[order]
+    if problem.num_admitted == problem.num_requests:
+        required = np.ones(len(order), dtype=np.bool_)
+    keys = np.concatenate([rows, required[:, None]], axis=1)
+    _, kind = np.unique(keys, axis=0, return_inverse=True)
+    return kind.reshape(-1).astype(np.int64), required
+
+
+def _goal(problem: StepProblem) -> Goal:
+    weights = np.array(problem.weights, dtype=np.int64)
+    times = problem.base * problem.time_weights[:, None]
+    closed = times[problem.capacity == 0]
+    if problem.objective is Objective.GAP:
+        closed = np.concatenate([closed, -closed], axis=1)
+        steps = 2 * len(weights)
+    else:
+        steps = len(weights)
+    floor = closed.max(axis=0) if len(closed) else np.full(steps, -NO_LIMIT)
+    if problem.objective is Objective.IMBALANCE:
+        total = int((times.sum(axis=0) * weights).sum())
+        return Goal(problem.num_workers * weights, weights, floor, total)
+    pays = np.concatenate([weights, weights]) if steps > len(weights) else weights
+    return Goal(pays, np.zeros_like(weights), floor, 0)
+
+
+def _modes(requests: Requests, workers: Workers, goal: Goal, *, fills: bool) -> Modes | None:
+    choices = _choices(requests, int(workers.slots.max(initial=0)))
+    if choices is None:
+        return None
+    own, own_rows, number = choices
+    common = len(requests.sizes)
+    growth = requests.rows[0] - requests.rows[0, 0] if common else np.zeros_like(goal.weights)
+    parts = []
+    for k, slots in enumerate(workers.slots.tolist()):
+        for count in range(min(slots, common) + 1):
+            fitting = number == slots - count if fills else number <= slots - count
+            parts.append((k, count, np.flatnonzero(fitting)))
+    if sum(len(chosen) for _, _, chosen in parts) > _MAX_MODES:
+        return None
+    worker = np.concatenate([np.full(len(c), k) for k, _, c in parts]).astype(np.int64)
+    counts = np.concatenate([np.full(len(c), n) for _, n, c in parts]).astype(np.int64)
+    chosen = np.concatenate([c for _, _, c in parts])
+    added = own_rows[chosen] + counts[:, None] * growth
+    loads = workers.base[worker] + added
+    below = np.concatenate([[0], np.cumsum(requests.sizes)])
+    room = workers.limit[worker] - loads.max(axis=1)
+    high = np.minimum(below[-1] - below[common - counts], room)
+    low = below[counts]
+    weight = workers.token_time[worker] * (added @ goal.weights)
+    kept = low <= high
+    found = Modes(worker, counts, own[chosen], loads, low, high, weight)
+    return Modes(*(np.ascontiguousarray(part[kept]) for part in found))
+
+
+def _choices(requests: Requests, most: int) -> tuple[IntArray, IntArray, IntArray] | None:
+    """Return the sets of requests with own rows: positions, summed rows, numbers."""
+    first = len(requests.sizes)
+    positions = range(first, len(requests.rows))
+    kinds = requests.kind.tolist()
+    width = min(most, len(positions))
+    found: dict[tuple[int, ...], tuple[int, ...]] = {(): ()}
+    for number in range(1, width + 1):
+        for chosen in combinations(positions, number):
+            found.setdefault(tuple(sorted(kinds[i] for i in chosen)), chosen)
+            if len(found) > _MAX_MODES:
+                return None
+    own = np.full((len(found), max(1, width)), -1, dtype=np.int64)
+    rows = np.zeros((len(found), requests.rows.shape[1]), dtype=np.int64)
+    numbers = np.array([len(chosen) for chosen in found.values()], dtype=np.int64)
+    for k, chosen in enumerate(found.values()):
+        own[k, : len(chosen)] = chosen
+        rows[k] = requests.rows[list(chosen)].sum(axis=0)
+    return own, rows, numbers

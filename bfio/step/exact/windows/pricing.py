@@ -1,0 +1,269 @@
+"""Best sets of requests for each worker at given shares and prices, exact in integers."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.common.array_kernels import copy_to
+from bfio.common.kernels import entry_point, in_place, kernel
+from bfio.step.exact.windows.model import Modes, Workers
+from bfio.step.exact.windows.shares import WeightedShares, mode_costs
+from formulations.arrays import IntArray
+
+#: Marks a sum that no subset reaches; below half of it nothing is a sum of values.
+UNREACHABLE = -(1 << 61)
+_NONE = -(1 << 60)
+#: Larger than any reduced cost.
+NEVER = 1 << 60
+#: Operations of one request looked at for a subset.
+_LOOK = 20
+
+
+class Priced(NamedTuple):
+    """Requests that differ by size only, and what they are worth on workers of each speed.
+
+    Parameters
+    ----------
+    sizes : IntArray
+        Shape (L,), ascending [tokens].
+    values : IntArray
+        Shape (T, L): for each distinct token time.
+    tables : IntArray
+        Shape (T, C + 1, X + 1): largest value of c requests of sum exactly x.
+    speed : IntArray
+        Shape (K,): which of the token times each worker has.
+    """
+
+    sizes: IntArray
+    values: IntArray
+    tables: IntArray
+    speed: IntArray
+
+
+@in_place
+def _add_request(row: IntArray, below: IntArray, value: int) -> None:
+    for x in range(len(row)):
+        sum_with = below[x] + value
+        row[x] = max(row[x], sum_with)
+
+
+@entry_point
+def fill_tables(priced: Priced, reach: IntArray, spent: IntArray) -> None:
+    """Fill the tables: each row c for sums up to ``reach[c]``, which do not increase.
+
+    Parameters
+    ----------
+    priced : Priced
+        Its tables are filled.
+    reach : IntArray
+        Shape (C + 1,).
+    spent : IntArray
+        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
+    """
+    for t in range(len(priced.tables)):
+        table = priced.tables[t]
+        for c in range(len(reach)):
+            table[c, : reach[c] + 1] = UNREACHABLE
+        table[0, 0] = 0
+        for i in range(len(priced.sizes)):
+            size = priced.sizes[i]
+            for c in range(min(i + 1, len(reach) - 1), 0, -1):
+                if size <= reach[c]:
+                    row = table[c, size : reach[c] + 1]
+                    _add_request(row, table[c - 1, : len(row)], priced.values[t, i])
+                    spent[0] += len(row)
+
+
+@kernel
+def reduced_costs(
+    m: int,
+    modes: Modes,
+    fixed: IntArray,
+    workers: Workers,
+    shares: WeightedShares,
+    priced: Priced,
+    costs: IntArray,
+) -> None:
+    """Write the cost of each sum ``low..high`` of mode m, less its best value; else `NEVER`."""
+    mode_costs(m, modes, workers, shares, costs)
+    low = modes.low[m]
+    best = priced.tables[priced.speed[modes.worker[m]], modes.number[m]]
+    for x in range(modes.high[m] - low + 1):
+        value = best[low + x]
+        costs[x] = costs[x] + fixed[m] - value if value > _NONE else NEVER
+
+
+@entry_point
+def price_modes(
+    modes: Modes,
+    fixed: IntArray,
+    workers: Workers,
+    shares: WeightedShares,
+    priced: Priced,
+    least: IntArray,
+    sums: IntArray,
+    sum_costs: IntArray,
+    spent: IntArray,
+) -> None:
+    """Find the least reduced cost of each mode and the sums that come closest to it.
+
+    Parameters
+    ----------
+    modes, workers, shares, priced
+        See there.
+    fixed : IntArray
+        Shape (M,): cost of a mode whatever the sum.
+    least : IntArray
+        Shape (M,): filled.
+    sums, sum_costs : IntArray
+        Shape (M, T): filled with the sums of the T least costs and those costs, -1 if none.
+    spent : IntArray
+        Shape (1,).
+    """
+    widest = 0
+    for m in range(len(least)):
+        widest = max(widest, modes.high[m] - modes.low[m] + 1)
+    costs = np.empty(widest, np.int64)
+    for m in range(len(least)):
+        reduced_costs(m, modes, fixed, workers, shares, priced, costs)
+        width = modes.high[m] - modes.low[m] + 1
+        spent[0] += 4 * width
+        sums[m] = -1
+        sum_costs[m] = NEVER
+        last = sums.shape[1] - 1
+        worst = NEVER
+        for x in range(width):
+            if costs[x] < worst:
+                k = last
+                while k > 0 and sum_costs[m, k - 1] > costs[x]:
+                    sum_costs[m, k] = sum_costs[m, k - 1]
+                    sums[m, k] = sums[m, k - 1]
+                    k -= 1
+                sum_costs[m, k] = costs[x]
+                sums[m, k] = modes.low[m] + x
+                worst = sum_costs[m, last]
+        least[m] = sum_costs[m, 0]
+
+
+@entry_point
+def shrink_modes(
+    modes: Modes,
+    fixed: IntArray,
+    workers: Workers,
+    shares: WeightedShares,
+    priced: Priced,
+    most: IntArray,
+) -> None:
+    """Shrink the sums of each mode to those that cost at most ``most`` of its worker."""
+    widest = 0
+    for m in range(len(modes.low)):
+        widest = max(widest, modes.high[m] - modes.low[m] + 1)
+    costs = np.empty(widest, np.int64)
+    for m in range(len(modes.low)):
+        if modes.low[m] > modes.high[m]:
+            continue
+        reduced_costs(m, modes, fixed, workers, shares, priced, costs)
+        first, last = -1, -2
+        for x in range(modes.high[m] - modes.low[m] + 1):
+            if costs[x] <= most[modes.worker[m]]:
+                if first < 0:
+                    first = x
+                last = x
+        modes.high[m] = modes.low[m] + last
+        modes.low[m] += first
+        if first < 0:
+            modes.low[m] = 1
+            modes.high[m] = 0
+
+
+@entry_point
+def prefix_bests(values: IntArray, most: int) -> IntArray:
+    """Largest total value of c of the first i requests; `UNREACHABLE` where c > i.
+
+    Returns
+    -------
+    IntArray
+        Shape (L + 1, most + 1).
+    """
+    bests = np.full((len(values) + 1, most + 1), UNREACHABLE, np.int64)
+    bests[0, 0] = 0
+    for i in range(len(values)):
+        bests[i + 1, 0] = 0
+        for c in range(1, min(i + 1, most) + 1):
+            bests[i + 1, c] = max(bests[i, c], bests[i, c - 1] + values[i])
+    return bests
+
+
+@entry_point
+def collect_exact(
+    priced: Priced,
+    speed: int,
+    bests: IntArray,
+    count: int,
+    total: int,
+    least: int,
+    scans: int,
+    found: IntArray,
+    spent: IntArray,
+) -> tuple[int, bool]:
+    """Collect sets of ``count`` requests of sum ``total`` and value at least ``least``.
+
+    Parameters
+    ----------
+    priced : Priced
+        Requests.
+    speed : int
+        Which token time.
+    bests : IntArray
+        From `prefix_bests`, of the values of this token time.
+    count, total, least : int
+        See above.
+    scans : int
+        Most requests to look at.
+    found : IntArray
+        Shape (F, at least count): filled with positions.
+    spent : IntArray
+        Shape (1,).
+
+    Returns
+    -------
+    tuple of (int, bool)
+        Number found, and whether these are all.
+    """
+    if count == 0:
+        return (1, True) if total == 0 and least <= 0 else (0, True)
+    sizes, values, table = priced.sizes, priced.values[speed], priced.tables[speed]
+    chosen = np.empty(count + 1, np.int64)
+    room = np.empty(count + 1, np.int64)
+    worth = np.empty(count + 1, np.int64)
+    room[0] = total
+    worth[0] = 0
+    chosen[0] = len(sizes)
+    depth = 0
+    number = 0
+    while depth >= 0:
+        chosen[depth] -= 1
+        i = chosen[depth]
+        rest = count - depth - 1
+        scans -= 1
+        if scans < 0:
+            return number, False
+        spent[0] += _LOOK
+        if i < rest:
+            depth -= 1
+            continue
+        left = room[depth] - sizes[i]
+        value = worth[depth] + values[i]
+        if left < 0 or value + bests[i, rest] < least or value + table[rest, left] < least:
+            continue
+        if rest > 0:
+            depth += 1
+            room[depth] = left
+            worth[depth] = value
+            chosen[depth] = min(i, np.searchsorted(sizes, left, side="right"))
+            continue
+        if number == len(found):
+            return number, False
+        copy_to(found[number], chosen[:count])
+        number += 1
+    return number, True

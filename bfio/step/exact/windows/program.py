@@ -1,0 +1,263 @@
+"""The linear program over sets of requests per worker, with share inequalities as rows."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.windows.model import WindowModel
+from bfio.step.exact.windows.shares import Columns, Cuts, coefficients, joined, no_cuts
+from formulations.arrays import FloatArray, IntArray
+
+#: Tokens to a unit of the peaks in the program: its numbers stay near one.
+_UNIT = 256.0
+#: Reduced cost in the program from which on a column is worth adding.
+_LEAST_GAIN = 1e-7
+#: Operations of a pivot per row.
+_PIVOT = 100
+
+
+class Solution(NamedTuple):
+    """A solution of the linear program in units of the problem.
+
+    Parameters
+    ----------
+    value : float
+        Objective, without the fixed part of the total.
+    peaks : FloatArray
+        Shape (S,): peaks of the look-ahead steps.
+    weights : FloatArray
+        Shape (J,): of the columns.
+    request_prices, worker_duals, cut_weights : FloatArray
+        Duals of the kinds of requests, workers and cuts [objective, the last per level].
+    admit_price : float
+        Dual of the number of requests, 0 if every slot is filled.
+    """
+
+    value: float
+    peaks: FloatArray
+    weights: FloatArray
+    request_prices: FloatArray
+    worker_duals: FloatArray
+    cut_weights: FloatArray
+    admit_price: float
+
+
+class ShareProgram:
+    """A linear program that grows by columns and cuts.
+
+    Rows are the kinds of requests, the workers, the number of admitted requests and the cuts;
+    columns are the peaks above ``floors`` and the sets of requests.
+
+    Parameters
+    ----------
+    model : WindowModel
+        The problem.
+    floors : IntArray
+        Shape (S,): levels that no peak is below.
+    effort : Effort
+        Counts the work.
+    """
+
+    def __init__(self, model: WindowModel, floors: IntArray, effort: Effort) -> None:
+        import highspy
+
+        self._model = model
+        self._effort = effort
+        self._origin = floors.copy()
+        self._pays = model.goal.pays.astype(float)
+        self._scale = max(1.0, float(self._pays.sum()) / max(1, model.problem.num_workers))
+        kind = model.requests.kind
+        self._kinds = int(kind.max(initial=-1)) + 1
+        counts = np.bincount(kind, minlength=self._kinds).astype(float)
+        required = np.zeros(self._kinds, dtype=np.bool_)
+        required[kind] = model.requests.required
+        self._fixed_rows = self._kinds + len(model.open) + 1
+        self.cuts: Cuts = no_cuts()
+        self.worker: list[int] = []
+        self.members: list[tuple[int, ...]] = []
+        self._times: list[IntArray] = []
+        self._known: set[tuple[int, tuple[int, ...]]] = set()
+        inf = highspy.kHighsInf
+        program = highspy.HighsLp()
+        program.num_col_ = len(floors)
+        program.num_row_ = self._fixed_rows
+        program.col_cost_ = self._pays / self._scale
+        program.col_lower_ = np.zeros(len(floors))
+        program.col_upper_ = np.full(len(floors), inf)
+        admitted = float(model.problem.num_admitted)
+        program.row_lower_ = np.concatenate(
+            [np.where(required, counts, -inf), np.ones(len(model.open)), [admitted]]
+        )
+        program.row_upper_ = np.concatenate([counts, np.ones(len(model.open)), [admitted]])
+        if model.fills:
+            # Every column of a worker fills its slots, so that the row says nothing new.
+            program.row_lower_ = np.concatenate([program.row_lower_[:-1], [-inf]])
+            program.row_upper_ = np.concatenate([program.row_upper_[:-1], [inf]])
+        program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        program.a_matrix_.start_ = np.zeros(len(floors) + 1, dtype=np.int32)
+        program.a_matrix_.index_ = np.empty(0, dtype=np.int32)
+        program.a_matrix_.value_ = np.empty(0)
+        self._highs = highspy.Highs()
+        self._highs.setOptionValue("output_flag", False)
+        self._highs.setOptionValue("presolve", "off")
+        self._highs.setOptionValue("threads", 1)
+        # The dual simplex, after new columns too: the primal one cycles at times.
+        self._highs.setOptionValue("simplex_strategy", 1)
+        self._highs.passModel(program)
+        self._inf = inf
+        self._optimal = highspy.HighsModelStatus.kOptimal
+
+    @property
+    def columns(self) -> Columns:
+        """The sets of requests so far."""
+        return Columns(np.array(self.worker, dtype=np.int64), np.array(self._times))
+
+    def _run(self) -> bool:
+        """Run the simplex from the last basis; whether it came to its end."""
+        rows = self._fixed_rows + len(self.cuts.step)
+        self._highs.setOptionValue("simplex_iteration_limit", 1000 + 4 * rows)
+        self._highs.run()
+        pivots = max(0, int(self._highs.getInfo().simplex_iteration_count))
+        self._effort.spend(CALL + pivots * _PIVOT * rows)
+        return bool(self._highs.getModelStatus() == self._optimal)
+
+    def solve(self) -> Solution | None:
+        """Solve the program; None if the simplex does not come to its end."""
+        if not self._run():
+            return None
+        solution = self._highs.getSolution()
+        primal = np.array(solution.col_value)
+        duals = np.array(solution.row_dual) * self._scale * _UNIT
+        S, n, rows = len(self._origin), self._kinds, self._fixed_rows
+        value = self._highs.getInfo().objective_function_value * self._scale * _UNIT
+        return Solution(
+            value + float((self._pays * self._origin).sum()),
+            primal[:S] * _UNIT + self._origin,
+            primal[S:],
+            -duals[:n],
+            duals[n : rows - 1],
+            duals[rows:] / _UNIT,
+            -float(duals[rows - 1]),
+        )
+
+    def raise_floors(self, floors: IntArray) -> None:
+        """Raise the lower bounds of the peaks."""
+        steps = np.arange(len(floors), dtype=np.int32)
+        lower = (floors - self._origin) / _UNIT
+        self._highs.changeColsBounds(len(steps), steps, lower, np.full(len(steps), self._inf))
+
+    def add_columns(self, found: list[tuple[int, IntArray]], at: Solution | None = None) -> int:
+        """Add sets of requests, each a worker and positions; return how many are new.
+
+        With a solution, only those that its duals would improve are added.
+        """
+        model = self._model
+        kinds = model.requests.kind
+        new = []
+        seen: set[tuple[int, tuple[int, ...]]] = set()
+        for k, members in found:
+            key = (k, tuple(sorted(kinds[members].tolist())))
+            if key not in self._known and key not in seen:
+                seen.add(key)
+                new.append((k, members, key[1]))
+        if not new:
+            return 0
+        steps = model.requests.rows.shape[1]
+        times = np.empty((len(new), len(self._origin)), dtype=np.int64)
+        costs = np.empty(len(new))
+        start, index, value = [0], [], []
+        for j, (k, members, kind) in enumerate(new):
+            added = model.requests.rows[members].sum(axis=0)
+            time = (model.workers.base[k] + added) * model.workers.token_time[k]
+            times[j, :steps] = time
+            times[j, steps:] = -time[: times.shape[1] - steps]
+            worth = int(model.workers.token_time[k]) * int((model.goal.weights * added).sum())
+            costs[j] = -worth / (self._scale * _UNIT)
+            index += list(dict.fromkeys(kind))
+            value += [float(kind.count(c)) for c in dict.fromkeys(kind)]
+            index += [self._kinds + k, self._fixed_rows - 1]
+            value += [1.0, float(len(kind))]
+            start.append(len(index))
+        worker = np.array([k for k, _, _ in new])
+        column, row, entries = self._entries(worker, times, start, index, value)
+        if at is not None:
+            duals = np.concatenate([-at.request_prices, at.worker_duals, [-at.admit_price]])
+            duals = np.concatenate([duals, at.cut_weights * _UNIT]) / (self._scale * _UNIT)
+            reduced = costs - np.bincount(column, entries * duals[row], len(new))
+            kept = reduced < -_LEAST_GAIN
+            if not kept.any():
+                return 0
+            inside = kept[column]
+            column = (np.cumsum(kept) - 1)[column[inside]]
+            row, entries = row[inside], entries[inside]
+            new = [one for one, wanted in zip(new, kept.tolist(), strict=True) if wanted]
+            times, worker, costs = times[kept], worker[kept], costs[kept]
+        self._put(worker, costs, column, row, entries)
+        for j, (k, _, kind) in enumerate(new):
+            self._known.add((k, kind))
+            self.worker.append(k)
+            self.members.append(kind)
+            self._times.append(times[j])
+        return len(new)
+
+    def _entries(
+        self,
+        worker: IntArray,
+        times: IntArray,
+        start: list[int],
+        index: list[int],
+        value: list[float],
+    ) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return column, row and value of each entry, by column."""
+        levels = np.empty((len(self.cuts.step), len(worker)), dtype=np.int64)
+        coefficients(self.cuts, Columns(worker, times), levels)
+        column, row = np.nonzero(levels.T)
+        of_cuts = -levels[row, column] / _UNIT
+        column = np.concatenate([np.repeat(np.arange(len(worker)), np.diff(start)), column])
+        order = np.argsort(column, kind="stable")
+        rows = np.concatenate([np.array(index), row + self._fixed_rows])
+        return column[order], rows[order], np.concatenate([np.array(value), of_cuts])[order]
+
+    def _put(
+        self,
+        worker: IntArray,
+        costs: FloatArray,
+        column: IntArray,
+        rows: IntArray,
+        values: FloatArray,
+    ) -> None:
+        starts = np.searchsorted(column, np.arange(len(worker)))
+        self._highs.addCols(
+            len(worker),
+            costs,
+            np.zeros(len(worker)),
+            np.full(len(worker), self._inf),
+            len(rows),
+            starts.astype(np.int32),
+            rows.astype(np.int32),
+            values,
+        )
+
+    def add_cuts(self, cuts: Cuts, floors: IntArray) -> None:
+        """Add share inequalities above these floors."""
+        columns = self.columns
+        levels = np.empty((len(cuts.step), len(columns.worker)), dtype=np.int64)
+        coefficients(cuts, columns, levels)
+        row, column = np.nonzero(levels)
+        S = len(self._origin)
+        row = np.concatenate([np.arange(len(cuts.step)), row])
+        order = np.argsort(row, kind="stable")
+        index = np.concatenate([cuts.step, column + S])[order]
+        entries = np.concatenate([np.ones(len(cuts.step)), -levels[np.nonzero(levels)] / _UNIT])
+        lower = (floors[cuts.step] - self._origin[cuts.step]) / _UNIT
+        self._highs.addRows(
+            len(cuts.step),
+            lower,
+            np.full(len(cuts.step), self._inf),
+            len(index),
+            np.searchsorted(row[order], np.arange(len(cuts.step))).astype(np.int32),
+            index.astype(np.int32),
+            entries[order],
+        )
+        self.cuts = joined(self.cuts, cuts)

@@ -1,0 +1,605 @@
+"""Solve a step with a window: place, bound by shares and prices, place anew, until both meet."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.windows.anneal import anneal
+from bfio.step.exact.windows.model import Modes, WindowModel
+from bfio.step.exact.windows.near_best import NearBest, choose_disjoint, collect_near_best
+from bfio.step.exact.windows.pricing import (
+    NEVER,
+    Priced,
+    collect_exact,
+    fill_tables,
+    prefix_bests,
+    price_modes,
+    shrink_modes,
+)
+from bfio.step.exact.windows.program import ShareProgram, Solution
+from bfio.step.exact.windows.shares import Columns, Cuts, WeightedShares, broken_cuts, weighted
+from formulations.arrays import IntArray
+from formulations.step.share_bound import ShareRound, largest_objective
+
+#: Most units of duals to one of the objective, and largest scaled objective.
+_MAX_SCALE = 1 << 20
+_MAX_VALUE = 1 << 58
+#: Most cells of all tables.
+_MAX_CELLS = 1 << 25
+#: Turns of the first placement per request, and of those from solutions of the program.
+_FIRST_TURNS = 300
+_FIRST_TEMPERATURES = (0.05, 0.02, 0.01)
+_LATER_TURNS = 400
+#: Temperatures of those in turn, in parts of a mean request, and how many follow at the end.
+_LATER_TEMPERATURES = (0.02, 0.005, 0.05, 0.002)
+_LAST_PLACEMENTS = 24
+#: Rounds of cuts between two rounds of prices, and between two placements.
+_PRICE_EVERY = 3
+_PLACE_EVERY = 4
+#: Part of the best duals so far in those that prices are taken from.
+_SMOOTHING = 0.6
+#: Sums of each mode that columns are made of, and requests looked at for one.
+_SUMS = 4
+_SCANS = 200_000
+#: Weight from which on a column of the program's solution counts.
+_LEAST_WEIGHT = 1e-9
+#: Most sets that a last search starts from, and that it looks at.
+_MAX_COLUMNS = 1 << 14
+_MAX_LOOKS = 2_000_000
+_SEED = 88172645463325252
+
+
+@dataclass(frozen=True)
+class Duals:
+    """Integer shares and prices.
+
+    Parameters
+    ----------
+    cut_weights : IntArray
+        Shape (R,).
+    prices : IntArray
+        Shape (N,): of each position.
+    admit_price : int
+        Of the number of requests.
+    """
+
+    cut_weights: IntArray
+    prices: IntArray
+    admit_price: int
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """What shares and prices prove: the scaled total, and the least of each worker in it."""
+
+    total: int
+    least: IntArray
+    fixed: IntArray
+    shares: WeightedShares
+    priced: Priced
+
+
+class WindowSearch:
+    """The search on one problem.
+
+    Parameters
+    ----------
+    model : WindowModel
+        Data.
+    effort : Effort
+        Limits.
+
+    Attributes
+    ----------
+    owner : IntArray or None
+        Shape (N,): worker of each position, -1 for none, in the best placement so far.
+    value : int
+        Its objective; a number above all of them if there is none.
+    bound : int
+        Lower bound on the objective.
+    rounds : list of ShareRound
+        What proves it.
+    """
+
+    def __init__(self, model: WindowModel, effort: Effort) -> None:
+        self._model = model
+        self._effort = effort
+        self._modes = model.modes
+        fitting = _MAX_VALUE // max(1, largest_objective(model.problem))
+        self.scale = min(_MAX_SCALE, 1 << max(0, fitting.bit_length() - 1))
+        self._state = np.array([_SEED], dtype=np.uint64)
+        _, speed = np.unique(model.workers.token_time, return_inverse=True)
+        self._speed = speed.reshape(-1).astype(np.int64)
+        self._behind: Solution | None = None
+        self.owner: IntArray | None = None
+        self.value = largest_objective(model.problem) + 1
+        self.bound = -self.value
+        self.rounds: list[ShareRound] = []
+        self.searched = False
+        self._found: list[tuple[int, IntArray]] = []
+        self._placements = 0
+        self._last: tuple[Bounded, Duals] | None = None
+        self.floors = self._least_peaks()
+        self._ceilings = self._highest_peaks()
+
+    @property
+    def proven(self) -> bool:
+        """Whether the best placement is optimal."""
+        return self.bound >= self.value
+
+    # -- Placements
+
+    def place(self, owner: IntArray, temperature: float, turns: int) -> None:
+        """Exchange requests of a placement at random; keep the best."""
+        model = self._model
+        value, excess = anneal(
+            model.requests,
+            model.workers,
+            model.goal,
+            temperature,
+            turns,
+            not model.fills,
+            owner,
+            self._state,
+            self._effort.spent,
+        )
+        if excess > 0:
+            return
+        self._found += self._columns_of(owner)
+        if value < self.value:
+            self.value = int(value)
+            self.owner = owner.copy()
+
+    def first_placement(self) -> IntArray:
+        """Fill slots in turn: required requests first, then the smallest."""
+        model = self._model
+        owner = np.full(len(model.order), -1, dtype=np.int64)
+        load = model.workers.base.max(axis=1) * model.workers.token_time
+        free = model.workers.slots.copy()
+        weight = model.requests.rows.max(axis=1)
+        order = np.lexsort((weight, ~model.requests.required))
+        for i in order[: model.problem.num_admitted][::-1].tolist():
+            k = int(np.argmin(np.where(free > 0, load, NEVER)))
+            owner[i] = k
+            free[k] -= 1
+            load[k] += int(model.workers.token_time[k] * weight[i])
+        return owner
+
+    def _place_again(self, owner: IntArray) -> None:
+        """Improve a placement at the next of the temperatures."""
+        share = _LATER_TEMPERATURES[self._placements % len(_LATER_TEMPERATURES)]
+        self._placements += 1
+        self.place(owner, self._temperature(share), _LATER_TURNS * len(owner))
+
+    def _temperature(self, share: float) -> float:
+        mean = float(self._model.requests.rows.mean())
+        return share * mean * float(self._model.goal.pays.sum()) / self._model.problem.num_workers
+
+    def _round_solution(self, program: ShareProgram, weights: np.ndarray) -> IntArray:
+        """Place disjoint columns, those that weigh most first, and the rest anyhow."""
+        model = self._model
+        kinds = model.requests.kind
+        left: dict[int, list[int]] = {}
+        for position, kind in enumerate(kinds.tolist()):
+            left.setdefault(kind, []).append(position)
+        owner = np.full(len(kinds), -1, dtype=np.int64)
+        done = np.zeros(len(model.open), dtype=np.bool_)
+        for j in np.argsort(-weights, kind="stable").tolist():
+            k, members = program.worker[j], program.members[j]
+            if weights[j] <= _LEAST_WEIGHT or done.all():
+                break
+            if done[k] or any(len(left[c]) < members.count(c) for c in set(members)):
+                continue
+            for c in members:
+                owner[left[c].pop()] = k
+            done[k] = True
+        return self._completed(owner)
+
+    def _completed(self, owner: IntArray) -> IntArray:
+        """Admit or dismiss requests until the required ones are in and the number is right."""
+        model = self._model
+        required = model.requests.required
+        excess = int((owner >= 0).sum() + (required & (owner < 0)).sum())
+        excess -= model.problem.num_admitted
+        dismissed = np.flatnonzero((owner >= 0) & ~required)[: max(0, excess)]
+        owner[dismissed] = -1
+        free = model.workers.slots - np.bincount(owner[owner >= 0], minlength=len(model.open))
+        places = np.repeat(np.arange(len(free)), free)
+        waiting = np.flatnonzero(owner < 0)
+        waiting = waiting[np.argsort(~required[waiting], kind="stable")]
+        missing = model.problem.num_admitted - int((owner >= 0).sum())
+        owner[waiting[:missing]] = places[:missing]
+        return owner
+
+    # -- Bounds
+
+    def _least_peaks(self) -> IntArray:
+        """Levels that no peak is below: of closed workers, and of what the modes leave."""
+        model, modes = self._model, self._modes
+        steps = modes.loads.shape[1]
+        tau = model.workers.token_time[modes.worker][:, None]
+        at_low = (modes.loads + modes.low[:, None]) * tau
+        ends = at_low
+        if len(model.goal.pays) > steps:
+            ends = np.concatenate([at_low, -(modes.loads + modes.high[:, None]) * tau], axis=1)
+        floors: IntArray = model.goal.closed
+        order = np.argsort(modes.worker, kind="stable")
+        first = np.searchsorted(modes.worker[order], np.arange(len(model.open)))
+        if len(order):
+            floors = np.maximum(floors, np.minimum.reduceat(ends[order], first).max(axis=0))
+        return floors
+
+    def _highest_peaks(self) -> IntArray:
+        """Levels that no column exceeds."""
+        model, modes = self._model, self._modes
+        tau = model.workers.token_time[modes.worker][:, None]
+        highest = ((modes.loads + modes.high[:, None]) * tau).max(axis=0)
+        if len(model.goal.pays) > len(highest):
+            lowest = ((modes.loads + modes.low[:, None]) * tau).min(axis=0)
+            highest = np.concatenate([highest, -lowest])
+        ceilings: IntArray = np.maximum(highest, self.floors) + 1
+        return ceilings
+
+    def narrow(self) -> None:
+        """Lower the largest sum of each mode to what can beat the placement in hand."""
+        model, modes = self._model, self._modes
+        if len(model.goal.pays) > modes.loads.shape[1]:
+            return
+        most = self._largest_total()
+        tau = model.workers.token_time[modes.worker]
+        low, high = modes.low.copy(), modes.high.copy()
+        while (low < high).any():
+            middle = (low + high + 1) // 2
+            times = (modes.loads + middle[:, None]) * tau[:, None]
+            least = np.maximum(times, self.floors) @ model.goal.pays - model.goal.fixed - most
+            over = least >= self.value
+            high = np.where(over & (low < high), middle - 1, high)
+            low = np.where(~over, np.minimum(middle, high), low)
+        self._modes = modes._replace(high=np.maximum(high, modes.low))
+
+    def _largest_total(self) -> int:
+        """Largest weighted total that any admission adds."""
+        model = self._model
+        worth = np.sort(model.requests.rows @ model.goal.weights)[::-1]
+        times = np.sort(np.repeat(model.workers.token_time, model.workers.slots))[::-1]
+        number = model.problem.num_admitted
+        return int((worth[:number] * times[:number]).sum())
+
+    def integers(self, solution: Solution, cuts: Cuts) -> Duals:
+        """Make duals integers: shares of a level within the whole, prices of the right sign."""
+        goal, requests, scale = self._model.goal, self._model.requests, self.scale
+        weights = np.floor(np.maximum(solution.cut_weights, 0) * scale + 1e-7).astype(np.int64)
+        whole = goal.pays * scale
+        held = np.bincount(cuts.step, weights, len(whole)).astype(np.int64)
+        for h in np.flatnonzero(held > whole).tolist():
+            excess = int(weights[cuts.step == h].sum() - whole[h])
+            for r in np.flatnonzero(cuts.step == h).tolist():
+                less = min(max(excess, 0), int(weights[r]))
+                weights[r] -= less
+                excess -= less
+        prices = np.rint(solution.request_prices * scale).astype(np.int64)[requests.kind]
+        prices = np.where(requests.required, prices, np.maximum(prices, 0))
+        admit = 0 if self._model.fills else round(solution.admit_price * scale)
+        return Duals(weights, prices, admit)
+
+    def bounded(self, duals: Duals, cuts: Cuts) -> tuple[Bounded, IntArray, IntArray]:
+        """Return what duals prove, and sums that come closest with their costs, by mode."""
+        model, modes = self._model, self._modes
+        shares = weighted(cuts, duals.cut_weights, self.floors, len(model.open))
+        priced = self._priced(duals)
+        fixed = self._fixed(duals)
+        least = np.empty(len(fixed), dtype=np.int64)
+        sums = np.empty((len(fixed), _SUMS), dtype=np.int64)
+        costs = np.empty_like(sums)
+        price_modes(
+            modes, fixed, model.workers, shares, priced, least, sums, costs, self._effort.spent
+        )
+        of_worker = np.full(len(model.open), NEVER)
+        np.minimum.at(of_worker, modes.worker, least)
+        constant = self.scale * int((model.goal.pays * self.floors).sum() - model.goal.fixed)
+        constant -= int(duals.prices.sum()) + duals.admit_price * model.problem.num_admitted
+        # A worker without any set left proves everything.
+        total = NEVER if (of_worker >= NEVER).any() else constant + int(of_worker.sum())
+        return Bounded(total, of_worker, fixed, shares, priced), sums, costs
+
+    def _fixed(self, duals: Duals) -> IntArray:
+        """Cost of each mode whatever the sum."""
+        modes = self._modes
+        own = np.where(modes.own >= 0, duals.prices[np.maximum(modes.own, 0)], 0).sum(axis=1)
+        number = modes.number + (modes.own >= 0).sum(axis=1)
+        fixed: IntArray = own - self.scale * modes.weight + duals.admit_price * number
+        return fixed
+
+    def _priced(self, duals: Duals) -> Priced:
+        """Return the requests that differ by size only with filled tables."""
+        model, modes = self._model, self._modes
+        sizes = model.requests.sizes
+        times = np.unique(model.workers.token_time)
+        weight = self.scale * int(model.goal.weights.sum()) * times[:, None]
+        values = weight * sizes - duals.prices[: len(sizes)]
+        most = int(modes.number.max(initial=0))
+        reach = np.zeros(most + 1, dtype=np.int64)
+        np.maximum.at(reach, modes.number, modes.high)
+        reach = np.maximum.accumulate(reach[::-1])[::-1]
+        tables = np.empty((len(times), most + 1, int(reach[0]) + 1), dtype=np.int64)
+        priced = Priced(sizes, values, tables, self._speed)
+        self._effort.spend(CALL)
+        fill_tables(priced, reach, self._effort.spent)
+        return priced
+
+    def _keep(self, found: Bounded, duals: Duals) -> None:
+        """Keep a higher bound and what it leaves of the modes."""
+        model = self._model
+        # Boxes leave out what does not beat the placement in hand, so no more is proven than that.
+        self.bound = min(self.value, -(-found.total // self.scale))
+        self._last = found, duals
+        shares = found.shares
+        worker = np.repeat(model.open, np.diff(shares.first))
+        rows = [shares.step, worker, shares.above, shares.to, shares.weight]
+        self.rounds.append(
+            ShareRound(
+                tuple(map(tuple, np.stack(rows, axis=1).tolist())),
+                model.by_request(duals.prices),
+                duals.admit_price,
+            )
+        )
+        if self.proven:
+            return
+        most = found.least + (self.scale * (self.value - 1) - found.total)
+        shrink_modes(self._modes, found.fixed, model.workers, shares, found.priced, most)
+        kept = self._modes.low <= self._modes.high
+        if not kept.all():
+            self._modes = Modes(*(part[kept] for part in self._modes))
+        if len(np.unique(self._modes.worker)) < len(model.open):
+            self.bound = self.value
+            return
+        self.floors = self._least_peaks()
+
+    # -- The program
+
+    def run(self, start: Sequence[int | None] | None = None) -> None:
+        """Search until the bound meets the placement, nothing moves, or a limit strikes."""
+        if len(np.unique(self._modes.worker)) < len(self._model.open):
+            return
+        self._begin(start)
+        if self.owner is None or not self._fits():
+            return
+        program = ShareProgram(self._model, self.floors, self._effort)
+        program.add_columns(self._columns_of(self.owner))
+        weights = np.ones(len(program.worker))
+        program.add_columns(self._found)
+        cuts: Cuts | None = self._broken(program, weights, None)
+        if cuts is not None:
+            program.add_cuts(cuts, self.floors)
+        priced, placed, turn = -1, -1, 0
+        while not self.proven and not self._effort.is_over:
+            solution = program.solve()
+            if solution is None:
+                break
+            fresh = 0
+            if turn - placed >= _PLACE_EVERY:
+                placed = turn
+                self._found = []
+                self._place_again(self._round_solution(program, solution.weights))
+                fresh = program.add_columns(self._found, solution)
+            cuts = self._broken(program, solution.weights, solution.peaks)
+            added = 0
+            if (cuts is None and not fresh) or turn - priced >= _PRICE_EVERY:
+                priced = turn
+                added = self._price(program, solution)
+            if self.proven or (cuts is None and not added and not fresh):
+                break
+            if cuts is not None:
+                program.add_cuts(cuts, self.floors)
+            program.raise_floors(self.floors)
+            turn += 1
+        for turn in range(_LAST_PLACEMENTS):
+            if self.proven or self._effort.is_over or solution is None:
+                break
+            again = turn % 2 == 0
+            self._place_again(
+                self._round_solution(program, solution.weights) if again else self.owner.copy()
+            )
+        if not self.proven and not self._effort.is_over:
+            self._finish()
+
+    def rehearse(self) -> None:
+        """Call every kernel, so that it is compiled: a short run that pretends to know little."""
+        self._begin(None)
+        assert self.owner is not None
+        self.value += 1000
+        program = ShareProgram(self._model, self.floors, self._effort)
+        program.add_columns(self._columns_of(self.owner))
+        cuts = self._broken(program, np.ones(len(program.worker)), None)
+        assert cuts is not None
+        program.add_cuts(cuts, self.floors)
+        solution = program.solve()
+        assert solution is not None
+        self._price(program, solution)
+        self._finish()
+
+    def _finish(self) -> None:
+        """Search through all sets that the last bound leaves."""
+        if self._last is None:
+            return
+        found, duals = self._last
+        model, modes = self._model, self._modes
+        budget = self.scale * (self.value - 1) - found.total
+        most = max(1, int(modes.number.max()))
+        width = most + modes.own.shape[1]
+        worker = np.empty(_MAX_COLUMNS, dtype=np.int64)
+        cost = np.empty(_MAX_COLUMNS, dtype=np.int64)
+        members = np.empty((_MAX_COLUMNS, width), dtype=np.int64)
+        bests = np.stack([prefix_bests(values, most) for values in found.priced.values])
+        number = collect_near_best(
+            modes,
+            self._fixed(duals),
+            model.workers,
+            found.shares,
+            found.priced,
+            bests,
+            found.least,
+            budget,
+            _SCANS,
+            worker,
+            cost,
+            members,
+            self._effort.spent,
+        )
+        self.log = f"near-best {number} budget {budget / self.scale:.0f}"
+        if number < 0:
+            return
+        near = self._near_best(worker[:number], cost[:number], members[:number])
+        chosen = np.full(len(model.open), -1, dtype=np.int64)
+        value, complete = choose_disjoint(
+            near,
+            model.requests,
+            model.goal,
+            self.floors,
+            len(model.open),
+            duals.prices,
+            model.problem.num_admitted,
+            budget,
+            self.scale,
+            self.value,
+            _MAX_LOOKS,
+            chosen,
+            self._effort.spent,
+        )
+        self.log += f" complete {complete} found {value - self.value}"
+        if value < self.value:
+            self.value = int(value)
+            self.owner = self._dealt(near, chosen)
+        if complete:
+            self.bound = self.value
+            self.searched = True
+
+    def _near_best(self, worker: IntArray, cost: IntArray, members: IntArray) -> NearBest:
+        """Return columns with their times and weights, the cheapest first."""
+        model = self._model
+        order = np.argsort(cost, kind="stable")
+        worker, cost, members = worker[order], cost[order], members[order]
+        rows = np.concatenate([model.requests.rows, np.zeros_like(model.requests.rows[:1])])
+        added = rows[members].sum(axis=1)
+        tau = model.workers.token_time[worker]
+        times = (model.workers.base[worker] + added) * tau[:, None]
+        if len(model.goal.pays) > times.shape[1]:
+            times = np.concatenate([times, -times], axis=1)
+        return NearBest(worker, cost, tau * (added @ model.goal.weights), members, times)
+
+    def _dealt(self, near: NearBest, chosen: IntArray) -> IntArray:
+        """Return the placement of chosen sets: of equal requests, each set gets different ones."""
+        kinds = self._model.requests.kind
+        left: dict[int, list[int]] = {}
+        for position, kind in enumerate(kinds.tolist()):
+            left.setdefault(kind, []).append(position)
+        owner = np.full(len(kinds), -1, dtype=np.int64)
+        for k, j in enumerate(chosen.tolist()):
+            for position in near.members[j].tolist():
+                if position >= 0:
+                    owner[left[int(kinds[position])].pop()] = k
+        return owner
+
+    def _begin(self, start: Sequence[int | None] | None) -> None:
+        owner = self.first_placement()
+        if start is not None:
+            owner = self._model.owner_of(tuple(start))
+        turns = _FIRST_TURNS * len(owner)
+        self.place(owner, self._temperature(0.25), turns)
+        for share in _FIRST_TEMPERATURES:
+            if self.owner is not None:
+                self.place(self.owner.copy(), self._temperature(share), turns)
+
+    def _fits(self) -> bool:
+        self.narrow()
+        modes = self._modes
+        cells = (int(modes.number.max()) + 1) * (int(modes.high.max()) + 1)
+        return cells * (int(self._speed.max()) + 1) <= _MAX_CELLS
+
+    def _columns_of(self, owner: IntArray) -> list[tuple[int, IntArray]]:
+        return [(k, np.flatnonzero(owner == k)) for k in range(len(self._model.open))]
+
+    def _broken(
+        self, program: ShareProgram, weights: np.ndarray, peaks: np.ndarray | None
+    ) -> Cuts | None:
+        """Return the inequalities that a solution breaks, None if there is none."""
+        columns = program.columns
+        used = np.flatnonzero(weights > _LEAST_WEIGHT)
+        S = len(self.floors)
+        segments = np.empty((S * len(used) + 1, 3), dtype=np.int64)
+        step = np.empty(S, dtype=np.int64)
+        first = np.empty(S + 1, dtype=np.int64)
+        number = broken_cuts(
+            Columns(columns.worker[used], columns.times[used]),
+            weights[used],
+            self.floors.astype(float) if peaks is None else peaks,
+            self.floors,
+            self._ceilings,
+            len(self._model.open),
+            segments,
+            step,
+            first,
+        )
+        if number == 0:
+            return None
+        parts = segments[: first[number]].T.copy()
+        return Cuts(step[:number].copy(), first[: number + 1].copy(), *parts)
+
+    def _price(self, program: ShareProgram, solution: Solution) -> int:
+        """Bound at smoothed duals, then at those of the solution; add the best columns."""
+        cuts = program.cuts
+        for mixed in self._smoothed(solution):
+            duals = self.integers(mixed, cuts)
+            found, sums, costs = self.bounded(duals, cuts)
+            columns = self._best_columns(found, sums, costs)
+            if found.total > self.bound * self.scale:
+                self._behind = mixed
+                self._keep(found, duals)
+                if self.proven:
+                    return 0
+            added = program.add_columns(columns, solution)
+            if added:
+                return added
+        return 0
+
+    def _smoothed(self, solution: Solution) -> list[Solution]:
+        behind = self._behind
+        if behind is None:
+            return [solution]
+        old = np.zeros_like(solution.cut_weights)
+        old[: len(behind.cut_weights)] = behind.cut_weights
+        part = _SMOOTHING
+        mixed = solution._replace(
+            request_prices=part * behind.request_prices + (1 - part) * solution.request_prices,
+            cut_weights=part * old + (1 - part) * solution.cut_weights,
+            admit_price=part * behind.admit_price + (1 - part) * solution.admit_price,
+        )
+        return [mixed, solution]
+
+    def _best_columns(
+        self, found: Bounded, sums: IntArray, costs: IntArray
+    ) -> list[tuple[int, IntArray]]:
+        """Return sets of requests behind the least costs of each worker."""
+        modes, priced = self._modes, found.priced
+        most = int(modes.number.max())
+        bests = [prefix_bests(values, most) for values in priced.values]
+        columns = []
+        row = np.empty((1, max(1, most)), dtype=np.int64)
+        mode, rank = np.nonzero(sums >= 0)
+        order = np.lexsort((costs[mode, rank], modes.worker[mode]))
+        mode, rank = mode[order], rank[order]
+        first = np.searchsorted(modes.worker[mode], modes.worker[mode])
+        for at in np.flatnonzero(np.arange(len(mode)) - first < _SUMS).tolist():
+            m, k = int(mode[at]), int(modes.worker[mode[at]])
+            count, total = int(modes.number[m]), int(sums[m, rank[at]])
+            speed = int(self._speed[k])
+            value = int(priced.tables[speed, count, total])
+            number, _ = collect_exact(
+                priced, speed, bests[speed], count, total, value, _SCANS, row, self._effort.spent
+            )
+            if number:
+                own = modes.own[m][modes.own[m] >= 0]
+                columns.append((k, np.concatenate([row[0, :count], own])))
+        return columns

@@ -1,0 +1,335 @@
+"""Bounds on a step with a look-ahead window, by shares of its peaks: the proof and its verifier.
+
+Write ``t_g(h)`` for the time of worker g at look-ahead step h under some decision, ``P(h)`` for
+the largest of them, and ``l(h) <= P(h)`` for a floor that no decision of interest is below. Let
+workers hold shares ``π_g(θ) >= 0`` of each level ``θ > l(h)`` that sum to one at most. Then
+
+    1[P(h) >= θ]  >=  Σ_g π_g(θ) · 1[t_g(h) >= θ],
+
+for if the left-hand side is 0 so is every term on the right. Summed over the levels,
+
+    P(h)  >=  l(h) + Σ_g Σ_{l(h) < θ <= t_g(h)} π_g(θ),
+
+whose right-hand side is a sum over workers, each of its own requests only. With prices ``λ_i`` on
+the requests (>= 0 unless request i must be admitted) and ``μ`` on the number of admitted ones,
+the program falls apart into one choice of requests per worker:
+
+    J  >=  constant − Σ_i λ_i − μ·U
+           + Σ_g min_S { cost of the levels that S reaches on g − weight of S in the total
+                         + Σ_{i in S} λ_i + μ·|S| }.
+
+Requests that differ by their size only (most rows of a window do, but for one shift per step) are
+exchanged for their sum: one table of the best priced value of c requests of each sum answers the
+inner minimum. The others, such as requests that end inside the window, are tried one set after
+the other; such a set, with the number of the others, is a *mode* of its worker.
+
+For the gap the troughs are peaks of the negated times: steps ``H + 1 + h``.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+
+from formulations.arrays import IntArray
+from formulations.errors import InputError
+from formulations.step.bound import peak_bounds
+from formulations.step.problem import Objective, StepProblem
+
+#: A share: step, worker, the level above which and the last level to which it is held, weight.
+Share = tuple[int, int, int, int, int]
+
+_UNREACHABLE = -(1 << 61)
+#: Nothing above this is a sum of values; `_UNREACHABLE` plus any such sum stays below it.
+REACHABLE = -(1 << 60)
+#: Most modes of all workers.
+_MAX_MODES = 1 << 17
+
+
+@dataclass(frozen=True)
+class ShareRound:
+    """Shares and prices of one bound, in units of ``1 / scale`` of the objective.
+
+    Parameters
+    ----------
+    shares : tuple of Share
+        Their weights of one level sum to at most what the objective pays for it.
+    prices : tuple of int
+        One per request, in the order of the problem.
+    admit_price : int
+        ``μ``.
+    """
+
+    shares: tuple[Share, ...]
+    prices: tuple[int, ...]
+    admit_price: int = 0
+
+
+@dataclass
+class Mode:
+    """One way to use a worker: which requests of a kind of their own, and how many others.
+
+    Parameters
+    ----------
+    worker : int
+        Index.
+    own : tuple of int
+        Requests with rows of their own that it takes.
+    count : int
+        How many of the others.
+    loads : IntArray
+        Shape (H+1,): load but for the sizes of the others [tokens].
+    low, high : int
+        Sums of the others' sizes of interest [tokens]; none if ``low > high``.
+    """
+
+    worker: int
+    own: tuple[int, ...]
+    count: int
+    loads: IntArray
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A step problem as shares see it; see the module.
+
+    Parameters
+    ----------
+    problem : StepProblem
+        Data.
+    growth : IntArray
+        Shape (H+1,): ``c(h)`` of the requests with ``v_i(h) = s_i + c(h)`` [tokens].
+    common, own : IntArray
+        Indices of those requests, ascending by size, and of all others.
+    """
+
+    problem: StepProblem
+    growth: IntArray
+    common: IntArray
+    own: IntArray
+
+    @classmethod
+    def of(cls, problem: StepProblem) -> "Windows":
+        """Split the requests: the most frequent shift is the common one, of the oldest if tied."""
+        shifts = problem.contribution - problem.contribution[:, :1]
+        if len(shifts) == 0:
+            nobody = np.empty(0, dtype=np.int64)
+            return cls(problem, np.zeros(problem.num_steps, dtype=np.int64), nobody, nobody)
+        _, first, counts = np.unique(shifts, axis=0, return_index=True, return_counts=True)
+        growth = shifts[min(first[counts == counts.max()])]
+        shares_it = (shifts == growth).all(axis=1)
+        members = np.flatnonzero(shares_it)
+        order = np.argsort(problem.contribution[members, 0], kind="stable")
+        return cls(problem, growth, members[order], np.flatnonzero(~shares_it))
+
+    @property
+    def sizes(self) -> IntArray:
+        """Sizes of the common requests, ascending [tokens]."""
+        sizes: IntArray = self.problem.contribution[self.common, 0]
+        return sizes
+
+    @property
+    def counts_peaks(self) -> bool:
+        """Whether the total is in the objective beside the peaks."""
+        return self.problem.objective is Objective.IMBALANCE
+
+    @property
+    def pays(self) -> IntArray:
+        """What the objective pays per unit of each peak, and trough for the gap."""
+        weights = np.array(self.problem.weights, dtype=np.int64)
+        if self.problem.objective is Objective.IMBALANCE:
+            return self.problem.num_workers * weights
+        if self.problem.objective is Objective.GAP:
+            return np.concatenate([weights, weights])
+        return weights
+
+    @property
+    def total_weights(self) -> IntArray:
+        """Shape (H+1,): weight of the total time of each step, subtracted; 0 if it has none."""
+        weights = np.array(self.problem.weights, dtype=np.int64)
+        return weights if self.counts_peaks else np.zeros_like(weights)
+
+    def times(self, worker: int, loads: IntArray) -> IntArray:
+        """Return the times of loads of shape (..., H+1), with negated ones behind for the gap."""
+        times: IntArray = loads * int(self.problem.time_weights[worker])
+        if self.problem.objective is Objective.GAP:
+            times = np.concatenate([times, -times], axis=-1)
+        return times
+
+    def modes(self) -> list[Mode]:
+        """Return every way to use each open worker within its slots and tokens."""
+        below = np.concatenate([[0], np.cumsum(self.sizes)])
+        found = []
+        for worker, slots in enumerate(self.problem.capacity.tolist()):
+            for own, count in self._choices(slots) if slots else ():
+                mode = self._mode(worker, own, count, below)
+                if mode.low <= mode.high:
+                    found.append(mode)
+            if len(found) > _MAX_MODES:
+                raise InputError("certificate", "too many sets to try", "use another method")
+        return found
+
+    def _choices(self, slots: int) -> Iterator[tuple[tuple[int, ...], int]]:
+        """Yield which own requests and how many others a worker with these slots may take."""
+        fills = self.problem.num_admitted == int(self.problem.capacity.sum())
+        for taken in range(min(slots, len(self.own)) + 1):
+            least = slots - taken if fills else 0
+            most = min(slots - taken, len(self.common))
+            for own in combinations(self.own.tolist(), taken):
+                for count in range(least, most + 1):
+                    yield own, count
+
+    def _mode(self, worker: int, own: tuple[int, ...], count: int, below: IntArray) -> Mode:
+        problem = self.problem
+        loads = problem.base[worker] + count * self.growth
+        for i in own:
+            loads = loads + problem.contribution[i]
+        high = int(below[-1] - below[len(below) - 1 - count])
+        if problem.token_capacity is not None:
+            high = min(high, int(problem.token_capacity[worker] - loads.max()))
+        return Mode(worker, own, count, loads, int(below[count]), high)
+
+    def narrowed(self, modes: list[Mode], claim: int) -> list[Mode]:
+        """Return the modes without the highest sums, at which one worker alone costs the claim.
+
+        What all admit in total is at most the largest weights, each at the slowest slots.
+        """
+        problem = self.problem
+        workers = set(np.flatnonzero(problem.capacity > 0).tolist())
+        if problem.objective is Objective.GAP or not workers <= {m.worker for m in modes}:
+            return modes
+        slots = np.sort(np.repeat(problem.time_weights, problem.capacity))[::-1]
+        worth = np.sort(problem.contribution @ self.total_weights)[::-1]
+        most = int((slots[: problem.num_admitted] * worth[: problem.num_admitted]).sum())
+        before = (problem.base * problem.time_weights[:, None]).sum(axis=0) @ self.total_weights
+        floors = self.floors(modes)
+        for mode in modes:
+            low, high = mode.low - 1, mode.high
+            while low < high:
+                middle = (low + high + 1) // 2
+                peaks = np.maximum(floors, self.times(mode.worker, mode.loads + middle))
+                if int((self.pays * peaks).sum()) - int(before) - most >= claim:
+                    high = middle - 1
+                else:
+                    low = middle
+            mode.high = high
+        return [m for m in modes if m.low <= m.high]
+
+    def floors(self, modes: list[Mode]) -> IntArray:
+        """Return levels that no peak is below: of closed workers, and of what modes leave."""
+        problem = self.problem
+        rows = [
+            self.times(g, problem.base[g]) for g in np.flatnonzero(problem.capacity == 0).tolist()
+        ]
+        for worker in np.flatnonzero(problem.capacity > 0).tolist():
+            ends = [
+                np.minimum(
+                    self.times(worker, m.loads + m.low), self.times(worker, m.loads + m.high)
+                )
+                for m in modes
+                if m.worker == worker
+            ]
+            rows.append(np.min(ends, axis=0))
+        floors: IntArray = np.max(rows, axis=0)
+        return floors
+
+
+@dataclass
+class PricedRound:
+    """One round's costs: what each mode pays at each of its sums.
+
+    Parameters
+    ----------
+    windows : Windows
+        Problem.
+    scale : int
+        Units of shares, prices and costs to one of the objective.
+    shares : ShareRound
+        Shares and prices.
+    floors : IntArray
+        Levels that no peak is below.
+    claim : int
+        The bound to prove.
+    reach : int
+        Largest sum of interest.
+    """
+
+    windows: Windows
+    scale: int
+    shares: ShareRound
+    floors: IntArray
+    claim: int
+    reach: int
+    tables: dict[int, IntArray] = field(default_factory=dict)
+
+    def paid(self, peaks: IntArray) -> int:
+        """Return the objective with these peaks, but for what admitted requests add to it."""
+        windows = self.windows
+        problem = windows.problem
+        times = (problem.base * problem.time_weights[:, None]).sum(axis=0)
+        return int((windows.pays * peaks).sum() - (windows.total_weights * times).sum())
+
+    def constant(self) -> int:
+        """Return what is paid whoever goes where, less what prices give back."""
+        admitted = self.windows.problem.num_admitted
+        returned = sum(self.shares.prices) + self.shares.admit_price * admitted
+        return self.scale * self.paid(self.floors) - returned
+
+    def values(self, worker: int) -> IntArray:
+        """Priced value of each common request on a worker, but for its growth."""
+        windows = self.windows
+        tau = int(windows.problem.time_weights[worker])
+        prices = np.array(self.shares.prices, dtype=np.int64)[windows.common]
+        weight = self.scale * tau * int(windows.total_weights.sum())
+        return weight * windows.sizes - prices
+
+    def costs(self, mode: Mode) -> IntArray:
+        """Cost of each sum ``low..high`` of a mode, before the value of its common requests."""
+        windows, problem = self.windows, self.windows.problem
+        sums = np.arange(mode.low, mode.high + 1, dtype=np.int64)
+        tau = int(problem.time_weights[mode.worker])
+        added = mode.loads - problem.base[mode.worker]
+        fixed = -self.scale * tau * int((windows.total_weights * added).sum())
+        fixed += sum(self.shares.prices[i] for i in mode.own)
+        fixed += self.shares.admit_price * (len(mode.own) + mode.count)
+        costs = np.full(len(sums), fixed, dtype=np.int64)
+        H1 = problem.num_steps
+        for step, worker, above, to, weight in self.shares.shares:
+            above = max(above, int(self.floors[step]))
+            if worker != mode.worker or to <= above:
+                continue
+            times = tau * (mode.loads[step % H1] + sums)
+            reached = times if step < H1 else -times
+            costs += weight * (np.clip(reached, above, to) - above)
+        return costs
+
+    def table(self, worker: int) -> IntArray:
+        """Best priced value of each number of common requests and sum; hugely negative if none."""
+        tau = int(self.windows.problem.time_weights[worker])
+        if tau not in self.tables:
+            most = int(self.windows.problem.capacity.max())
+            self.tables[tau] = _exact_sums(
+                self.windows.sizes, self.values(worker), most, self.reach
+            )
+        return self.tables[tau]
+
+
+def _exact_sums(sizes: IntArray, values: IntArray, most: int, reach: int) -> IntArray:
+    """Largest total value of c requests of sum exactly x, for each c <= most and x <= reach."""
+    best = np.full((min(most, len(sizes)) + 1, reach + 1), _UNREACHABLE, dtype=np.int64)
+    best[0, 0] = 0
+    for size, value in zip(sizes.tolist(), values.tolist(), strict=True):
+        if size <= reach:
+            # The right-hand side is computed in full before it is stored: each request once.
+            extended = best[:-1, : reach + 1 - size] + value
+            np.maximum(best[1:, size:], extended, out=best[1:, size:])
+    return best
+
+
+def largest_objective(problem: StepProblem) -> int:
+    """Return what no objective, and no part of a bound by shares, exceeds."""
+    heaviest = int(np.abs(peak_bounds(problem)[1]).max())
+    return heaviest * problem.num_workers * max(1, sum(problem.weights))

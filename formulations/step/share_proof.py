@@ -1,0 +1,158 @@
+"""The verifier of bounds by shares, which knows the problem data only.
+
+Bounds are those of `formulations.step.share_bound`.
+
+What the minimum of one worker and the distance of the claim from the bound leave of its sums is
+its box in the next round, where floors are higher; a claim is proven when a round's bound reaches
+it, or a worker has nothing left, or no disjoint choice of what is left beats it.
+"""
+
+import numpy as np
+
+from formulations.arrays import BoolArray, IntArray
+from formulations.errors import InputError
+from formulations.step.problem import StepProblem
+from formulations.step.share_bound import (
+    REACHABLE,
+    Mode,
+    PricedRound,
+    Share,
+    ShareRound,
+    Windows,
+    largest_objective,
+)
+from formulations.step.share_search import beats
+
+#: Larger than any cost.
+_NEVER = 1 << 61
+#: Largest scaled objective and largest total of prices: no 64-bit sum wraps around.
+_MAX_VALUE = 1 << 58
+#: Most table cells that are visited.
+_MAX_CELLS = 1 << 27
+
+
+def proves_by_shares(
+    problem: StepProblem, rounds: tuple[ShareRound, ...], scale: int, claim: int, *, search: bool
+) -> bool:
+    """Whether rounds of shares prove that no objective is below ``claim``.
+
+    Parameters
+    ----------
+    problem : StepProblem
+        Data.
+    rounds : tuple of ShareRound
+        Applied in this order; each starts from the boxes that the earlier ones leave.
+    scale : int
+        Units of shares and prices to one of the objective.
+    claim : int
+        The bound to prove.
+    search : bool
+        Whether to search what the last round leaves.
+
+    Raises
+    ------
+    InputError
+        If a round is malformed or the work exceeds its limit.
+    """
+    if problem.num_admitted == 0:
+        return claim <= problem.objective_value((None,) * problem.num_requests)
+    windows = Windows.of(problem)
+    _check_magnitude(problem, scale)
+    modes = windows.modes()
+    workers = set(np.flatnonzero(problem.capacity > 0).tolist())
+    modes = windows.narrowed(modes, claim)
+    for k, given in enumerate(rounds):
+        _check_round(windows, given, scale, f"certificate.shares[{k}]")
+        if not workers <= {m.worker for m in modes}:
+            return True
+        made = _priced(windows, scale, given, modes, claim)
+        least, budget = _shrink(made, modes, workers)
+        if budget < 0:
+            return True
+        modes = [m for m in modes if m.low <= m.high]
+        if search and k == len(rounds) - 1 and workers <= {m.worker for m in modes}:
+            return not beats(made, modes, least, budget)
+    return not workers <= {m.worker for m in modes}
+
+
+def _priced(
+    windows: Windows, scale: int, given: ShareRound, modes: list[Mode], claim: int
+) -> PricedRound:
+    reach = max((m.high for m in modes), default=0)
+    most = int(windows.problem.capacity.max(initial=0))
+    if (most + 1) * (reach + 1) > _MAX_CELLS:
+        raise InputError("certificate", "its tables are too large", "use another method")
+    return PricedRound(windows, scale, given, windows.floors(modes), claim, reach)
+
+
+def _shrink(made: PricedRound, modes: list[Mode], workers: set[int]) -> tuple[dict[int, int], int]:
+    """Shrink every box to what the claim leaves; return least costs and the distance left."""
+    costs: list[IntArray] = []
+    least = dict.fromkeys(workers, _NEVER)
+    for mode in modes:
+        values = made.table(mode.worker)[mode.count, mode.low : mode.high + 1]
+        paid = np.where(values > REACHABLE, made.costs(mode) - values, _NEVER)
+        costs.append(paid)
+        least[mode.worker] = min(least[mode.worker], int(paid.min()))
+    if max(least.values(), default=0) >= _NEVER:
+        return least, -1
+    bound = made.constant() + sum(least.values())
+    # An objective below the claim is at most the claim less one.
+    budget = made.scale * (made.claim - 1) - bound
+    if budget >= 0:
+        for mode, paid in zip(modes, costs, strict=True):
+            _keep(mode, paid - least[mode.worker] <= budget)
+    return least, budget
+
+
+def _keep(mode: Mode, wanted: BoolArray) -> None:
+    """Shrink a box to the sums that are wanted."""
+    places = np.flatnonzero(wanted)
+    if len(places) == 0:
+        mode.low, mode.high = 1, 0
+    else:
+        mode.low, mode.high = mode.low + int(places[0]), mode.low + int(places[-1])
+
+
+def _check_magnitude(problem: StepProblem, scale: int) -> None:
+    if scale < 1:
+        raise InputError("certificate.price_scale", "below 1", "solve again")
+    if scale * largest_objective(problem) > _MAX_VALUE:
+        raise InputError("certificate.price_scale", "too large for 64-bit sums", "solve again")
+
+
+def _check_round(windows: Windows, given: ShareRound, scale: int, where: str) -> None:
+    problem = windows.problem
+    if len(given.prices) != problem.num_requests:
+        raise InputError(where, "not one price per request", "solve again")
+    total = sum(map(abs, given.prices)) + abs(given.admit_price) * problem.num_requests
+    if total > _MAX_VALUE:
+        raise InputError(where, "prices too large for 64-bit sums", "solve again")
+    admits_all = problem.num_admitted == problem.num_requests
+    required = problem.required
+    for i, price in enumerate(given.prices):
+        free = admits_all or (required is not None and bool(required[i]))
+        if price < 0 and not free:
+            raise InputError(where, f"price {price} of request {i} below 0", "solve again")
+    _check_shares(windows.pays, problem.num_workers, given.shares, scale, where)
+
+
+def _check_shares(
+    pays: IntArray, num_workers: int, shares: tuple[Share, ...], scale: int, where: str
+) -> None:
+    """Refuse shares whose weights at some level sum to more than the objective pays for it."""
+    changes: dict[int, list[tuple[int, int]]] = {}
+    for step, worker, above, to, weight in shares:
+        if not (0 <= step < len(pays) and 0 <= worker < num_workers and weight >= 0):
+            raise InputError(where, "a share of no step or worker, or below 0", "solve again")
+        if to > above:
+            changes.setdefault(step, []).extend([(above, weight), (to, -weight)])
+    for step, events in changes.items():
+        held = 0
+        # At one level what ends goes before what begins.
+        for _, weight in sorted(events):
+            held += weight
+            if held > scale * int(pays[step]):
+                raise InputError(
+                    where, f"shares of step {step} are more than the whole", "solve again"
+                )
