@@ -33,7 +33,7 @@ class Hand:
     claim : tuple, optional
         Claimed bound and origin.
     refuted : tuple of str
-        Claims that a solution in hand refutes.
+        Claims, and bounds of certificates, that a solution in hand refutes: there is a bug.
     """
 
     entry: Entry
@@ -99,6 +99,9 @@ class Hand:
         known = None if self.proof is None else self.proof[0]
         if not kind.is_tighter(bound, known):
             return self
+        if self.solution is not None and kind.is_better(self.solution[0], bound):
+            told = f"{self.entry.name}: the verifier derives {bound} from what {by.method} gave"
+            return replace(self, refuted=(*self.refuted, told))
         return replace(self, proof=(bound, certificate, by))
 
     def with_claim(self, claim: Value | None, by: Origin) -> "Hand":

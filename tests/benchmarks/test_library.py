@@ -92,6 +92,18 @@ def test_a_claim_that_a_solution_beats_is_told() -> None:
         assert "me claims" in beaten.refuted[0]
 
 
+def test_a_verifier_that_proves_too_much_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its bound is not taken: a solution in hand is better than it allows."""
+    hand, e = _hand()
+    assert e.best is not None
+    known = hand.with_solution(e.best.solution, ME)
+    too_much = e.best.objective + 1
+    monkeypatch.setattr(type(e.kind), "certified_bound", lambda *arguments: too_much)
+    told = known.with_certificate({"kind": "any"}, ME)
+    assert told.proof is None
+    assert f"derives {too_much} from what me gave" in told.refuted[0]
+
+
 def test_a_better_solution_is_taken_from_a_file(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
