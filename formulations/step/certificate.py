@@ -30,6 +30,7 @@ from formulations.errors import InputError
 from formulations.step.exhaustion import Placements, PricedWorkers, WorkBudget, has_disjoint_choice
 from formulations.step.problem import Objective, StepProblem
 from formulations.step.share_bound import Share, ShareRound
+from formulations.step.share_proof import CaseRow as CaseRow
 from formulations.step.share_proof import proves_by_shares
 
 _UNREACHABLE = -(1 << 60)
@@ -64,6 +65,9 @@ class Certificate:
         (`formulations.step.share_bound`).
     admit_prices : tuple of int
         For these kinds: one price on the number of admitted requests beside each vector.
+    cases : tuple of CaseRow
+        For these kinds: how many of the rounds each case has, in depth-first order, and into which
+        two it falls (`formulations.step.share_proof`); one case with all rounds if empty.
     """
 
     kind: str
@@ -73,6 +77,7 @@ class Certificate:
     nodes: int = 0
     shares: tuple[tuple[Share, ...], ...] = ()
     admit_prices: tuple[int, ...] = ()
+    cases: tuple[CaseRow, ...] = ()
 
 
 def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
@@ -123,6 +128,7 @@ def _proven_by_shares(problem: StepProblem, certificate: Certificate) -> bool:
     return proves_by_shares(
         problem,
         tuple(ShareRound(*one) for one in given),
+        certificate.cases or ((number, -1, 0, 0),),
         certificate.price_scale,
         certificate.bound,
         search=certificate.kind == "shares-search",

@@ -27,7 +27,7 @@ For the gap the troughs are peaks of the negated times: steps ``H + 1 + h``.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -90,6 +90,17 @@ class Mode:
     loads: IntArray
     low: int
     high: int
+
+    def copy(self) -> "Mode":
+        """Return another one with the same box."""
+        return replace(self)
+
+    def part(self, step: int, level: int, *, high: bool) -> "Mode":
+        """Return this mode with its load at a step above a level, or not above it."""
+        sums = level - int(self.loads[step])
+        if high:
+            return replace(self, low=max(self.low, sums + 1))
+        return replace(self, high=min(self.high, sums))
 
 
 @dataclass(frozen=True)

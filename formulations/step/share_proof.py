@@ -7,6 +7,9 @@ its box in the next round, where floors are higher; a claim is proven when a rou
 it, or a worker has nothing left, or no disjoint choice of what is left beats it.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 
 from formulations.arrays import BoolArray, IntArray
@@ -31,8 +34,20 @@ _MAX_VALUE = 1 << 58
 _MAX_CELLS = 1 << 27
 
 
+#: A case: how many rounds it has; worker, step and level it is split at: the load of that worker
+#: at that step is at most the level in the next case, and above it in the one after that case and
+#: all that this falls into. Worker -1 says that it is not split.
+CaseRow = tuple[int, int, int, int]
+
+
 def proves_by_shares(
-    problem: StepProblem, rounds: tuple[ShareRound, ...], scale: int, claim: int, *, search: bool
+    problem: StepProblem,
+    rounds: tuple[ShareRound, ...],
+    cases: tuple[CaseRow, ...],
+    scale: int,
+    claim: int,
+    *,
+    search: bool,
 ) -> bool:
     """Whether rounds of shares prove that no objective is below ``claim``.
 
@@ -41,13 +56,16 @@ def proves_by_shares(
     problem : StepProblem
         Data.
     rounds : tuple of ShareRound
-        Applied in this order; each starts from the boxes that the earlier ones leave.
+        Those of each case, applied in this order; each starts from the boxes that the earlier ones
+        of its case, and of those it is part of, leave.
+    cases : tuple of CaseRow
+        In depth-first order.
     scale : int
         Units of shares and prices to one of the objective.
     claim : int
         The bound to prove.
     search : bool
-        Whether to search what the last round leaves.
+        Whether to search what the last round of a case leaves.
 
     Raises
     ------
@@ -58,21 +76,72 @@ def proves_by_shares(
         return claim <= problem.objective_value((None,) * problem.num_requests)
     windows = Windows.of(problem)
     _check_magnitude(problem, scale)
-    modes = windows.modes()
+    _check_cases(problem, rounds, cases)
     workers = set(np.flatnonzero(problem.capacity > 0).tolist())
-    modes = windows.narrowed(modes, claim)
-    for k, given in enumerate(rounds):
-        _check_round(windows, given, scale, f"certificate.shares[{k}]")
-        if not workers <= {m.worker for m in modes}:
-            return True
-        made = _priced(windows, scale, given, modes, claim)
-        least, budget = _shrink(made, modes, workers)
-        if budget < 0:
-            return True
-        modes = [m for m in modes if m.low <= m.high]
-        if search and k == len(rounds) - 1 and workers <= {m.worker for m in modes}:
-            return not beats(made, modes, least, budget)
-    return not workers <= {m.worker for m in modes}
+    proof = _Proof(windows, workers, scale, claim, search, iter(rounds), iter(cases))
+    return proof.closes(windows.narrowed(windows.modes(), claim))
+
+
+def _check_cases(
+    problem: StepProblem, rounds: tuple[ShareRound, ...], cases: tuple[CaseRow, ...]
+) -> None:
+    """Refuse cases that are no binary tree or do not use every round."""
+    open_cases = 1
+    for number, worker, step, _ in cases:
+        if number < 0 or worker >= problem.num_workers or not 0 <= step < problem.num_steps:
+            raise InputError("certificate.cases", "no such worker or step", "solve again")
+        open_cases += 1 if worker >= 0 else -1
+        if open_cases < 0:
+            break
+    if open_cases != 0 or sum(number for number, *_ in cases) != len(rounds):
+        raise InputError("certificate.cases", "no tree of all rounds", "solve again")
+
+
+@dataclass
+class _Proof:
+    """Reads rounds and cases in depth-first order."""
+
+    windows: Windows
+    workers: set[int]
+    scale: int
+    claim: int
+    search: bool
+    rounds: Iterator[ShareRound]
+    cases: Iterator[CaseRow]
+
+    def closes(self, modes: list[Mode]) -> bool:
+        """Whether the next case, with these modes, is closed; reads all it falls into."""
+        number, worker, step, level = next(self.cases)
+        rounds = [next(self.rounds) for _ in range(number)]
+        closed, left = self._bounded(modes, rounds, search=self.search and worker < 0)
+        if worker < 0:
+            return closed
+        below = [m.part(step, level, high=False) for m in left if m.worker == worker]
+        above = [m.part(step, level, high=True) for m in left if m.worker == worker]
+        rest = [m for m in left if m.worker != worker]
+        # Both are read, closed or not, for what follows them.
+        both = [
+            self.closes([m.copy() for m in rest] + [m for m in part if m.low <= m.high])
+            for part in (below, above)
+        ]
+        return closed or all(both)
+
+    def _bounded(
+        self, modes: list[Mode], rounds: list[ShareRound], *, search: bool
+    ) -> tuple[bool, list[Mode]]:
+        """Apply rounds; return whether they close the case, and what they leave of the modes."""
+        for k, given in enumerate(rounds):
+            _check_round(self.windows, given, self.scale, "certificate.shares")
+            if not self.workers <= {m.worker for m in modes}:
+                return True, modes
+            made = _priced(self.windows, self.scale, given, modes, self.claim)
+            least, budget = _shrink(made, modes, self.workers)
+            if budget < 0:
+                return True, modes
+            modes = [m for m in modes if m.low <= m.high]
+            if search and k == len(rounds) - 1 and self.workers <= {m.worker for m in modes}:
+                return not beats(made, modes, least, budget), modes
+        return not self.workers <= {m.worker for m in modes}, modes
 
 
 def _priced(

@@ -100,6 +100,14 @@ class Modes(NamedTuple):
     weight: IntArray
 
 
+class Split(NamedTuple):
+    """Two cases: the load of an open worker at a step is at most a level, or above it."""
+
+    worker: int
+    step: int
+    level: int
+
+
 @dataclass(frozen=True)
 class WindowModel:
     """A step problem; positions of requests and workers in place of indices.

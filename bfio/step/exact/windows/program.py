@@ -1,13 +1,15 @@
 """The linear program over sets of requests per worker, with share inequalities as rows."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from bfio.step.exact.effort import CALL, Effort
-from bfio.step.exact.windows.model import WindowModel
+from bfio.step.exact.windows.model import Split, WindowModel
 from bfio.step.exact.windows.shares import Columns, Cuts, coefficients, joined, no_cuts
-from formulations.arrays import FloatArray, IntArray
+from formulations.arrays import BoolArray, FloatArray, IntArray
+from formulations.step.share_bound import largest_objective
 
 #: Tokens to a unit of the peaks in the program: its numbers stay near one.
 _UNIT = 256.0
@@ -32,6 +34,8 @@ class Solution(NamedTuple):
         Duals of the kinds of requests, workers and cuts [objective, the last per level].
     admit_price : float
         Dual of the number of requests, 0 if every slot is filled.
+    worker, members : list
+        Worker and kinds of requests of each column.
     """
 
     value: float
@@ -41,6 +45,8 @@ class Solution(NamedTuple):
     worker_duals: FloatArray
     cut_weights: FloatArray
     admit_price: float
+    worker: list[int]
+    members: list[tuple[int, ...]]
 
 
 class ShareProgram:
@@ -74,17 +80,27 @@ class ShareProgram:
         required[kind] = model.requests.required
         self._fixed_rows = self._kinds + len(model.open) + 1
         self.cuts: Cuts = no_cuts()
+        self._cut_floors: IntArray = np.empty(0, dtype=np.int64)
+        self._path: Sequence[tuple[Split, bool]] = ()
         self.worker: list[int] = []
         self.members: list[tuple[int, ...]] = []
         self._times: list[IntArray] = []
         self._known: set[tuple[int, tuple[int, ...]]] = set()
         inf = highspy.kHighsInf
         program = highspy.HighsLp()
-        program.num_col_ = len(floors)
+        lacking = np.flatnonzero(
+            np.concatenate([required, np.ones(len(model.open), dtype=np.bool_)])
+        )
+        self._first_column = len(floors) + len(lacking)
+        program.num_col_ = self._first_column
         program.num_row_ = self._fixed_rows
-        program.col_cost_ = self._pays / self._scale
-        program.col_lower_ = np.zeros(len(floors))
-        program.col_upper_ = np.full(len(floors), inf)
+        # A worker without a set, or a required request left out, costs more than any solution.
+        penalty = largest_objective(model.problem) / (self._scale * _UNIT)
+        program.col_cost_ = np.concatenate(
+            [self._pays / self._scale, np.full(len(lacking), penalty)]
+        )
+        program.col_lower_ = np.zeros(self._first_column)
+        program.col_upper_ = np.full(self._first_column, inf)
         admitted = float(model.problem.num_admitted)
         program.row_lower_ = np.concatenate(
             [np.where(required, counts, -inf), np.ones(len(model.open)), [admitted]]
@@ -95,9 +111,11 @@ class ShareProgram:
             program.row_lower_ = np.concatenate([program.row_lower_[:-1], [-inf]])
             program.row_upper_ = np.concatenate([program.row_upper_[:-1], [inf]])
         program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        program.a_matrix_.start_ = np.zeros(len(floors) + 1, dtype=np.int32)
-        program.a_matrix_.index_ = np.empty(0, dtype=np.int32)
-        program.a_matrix_.value_ = np.empty(0)
+        program.a_matrix_.start_ = np.concatenate(
+            [np.zeros(len(floors)), np.arange(len(lacking) + 1)]
+        ).astype(np.int32)
+        program.a_matrix_.index_ = lacking.astype(np.int32)
+        program.a_matrix_.value_ = np.ones(len(lacking))
         self._highs = highspy.Highs()
         self._highs.setOptionValue("output_flag", False)
         self._highs.setOptionValue("presolve", "off")
@@ -116,7 +134,7 @@ class ShareProgram:
     def _run(self) -> bool:
         """Run the simplex from the last basis; whether it came to its end."""
         rows = self._fixed_rows + len(self.cuts.step)
-        self._highs.setOptionValue("simplex_iteration_limit", 1000 + 4 * rows)
+        self._highs.setOptionValue("simplex_iteration_limit", 400 + 2 * rows)
         self._highs.run()
         pivots = max(0, int(self._highs.getInfo().simplex_iteration_count))
         self._effort.spend(CALL + pivots * _PIVOT * rows)
@@ -125,7 +143,10 @@ class ShareProgram:
     def solve(self) -> Solution | None:
         """Solve the program; None if the simplex does not come to its end."""
         if not self._run():
-            return None
+            # From a basis of slacks, where the simplex cycled from the last one.
+            self._highs.clearSolver()
+            if not self._run():
+                return None
         solution = self._highs.getSolution()
         primal = np.array(solution.col_value)
         duals = np.array(solution.row_dual) * self._scale * _UNIT
@@ -134,11 +155,13 @@ class ShareProgram:
         return Solution(
             value + float((self._pays * self._origin).sum()),
             primal[:S] * _UNIT + self._origin,
-            primal[S:],
+            primal[self._first_column :],
             -duals[:n],
             duals[n : rows - 1],
             duals[rows:] / _UNIT,
             -float(duals[rows - 1]),
+            self.worker,
+            self.members,
         )
 
     def raise_floors(self, floors: IntArray) -> None:
@@ -146,6 +169,32 @@ class ShareProgram:
         steps = np.arange(len(floors), dtype=np.int32)
         lower = (floors - self._origin) / _UNIT
         self._highs.changeColsBounds(len(steps), steps, lower, np.full(len(steps), self._inf))
+
+    def restrict(self, path: Sequence[tuple[Split, bool]], floors: IntArray) -> None:
+        """Go to a case: its columns only, its floors, and cuts that do not rest on higher ones."""
+        self._path = path
+        allowed = self._allowed(self.columns)
+        first, number = self._first_column, len(self.worker)
+        self._highs.changeColsBounds(
+            number,
+            np.arange(first, first + number, dtype=np.int32),
+            np.zeros(number),
+            np.where(allowed, self._inf, 0.0),
+        )
+        step = self.cuts.step
+        lower = (np.minimum(self._cut_floors, floors[step]) - self._origin[step]) / _UNIT
+        rows = np.arange(self._fixed_rows, self._fixed_rows + len(step), dtype=np.int32)
+        self._highs.changeRowsBounds(len(step), rows, lower, np.full(len(step), self._inf))
+        self.raise_floors(floors)
+
+    def _allowed(self, columns: Columns) -> BoolArray:
+        """Whether each column is of the case at hand."""
+        allowed = np.ones(len(columns.worker), dtype=np.bool_)
+        for split, high in self._path:
+            tau = int(self._model.workers.token_time[split.worker])
+            above = columns.times[:, split.step] > split.level * tau
+            allowed &= (columns.worker != split.worker) | (above == high)
+        return allowed
 
     def add_columns(self, found: list[tuple[int, IntArray]], at: Solution | None = None) -> int:
         """Add sets of requests, each a worker and positions; return how many are new.
@@ -193,7 +242,8 @@ class ShareProgram:
             row, entries = row[inside], entries[inside]
             new = [one for one, wanted in zip(new, kept.tolist(), strict=True) if wanted]
             times, worker, costs = times[kept], worker[kept], costs[kept]
-        self._put(worker, costs, column, row, entries)
+        allowed = self._allowed(Columns(worker, times))
+        self._put(np.where(allowed, self._inf, 0.0), costs, column, row, entries)
         for j, (k, _, kind) in enumerate(new):
             self._known.add((k, kind))
             self.worker.append(k)
@@ -221,18 +271,18 @@ class ShareProgram:
 
     def _put(
         self,
-        worker: IntArray,
+        most: FloatArray,
         costs: FloatArray,
         column: IntArray,
         rows: IntArray,
         values: FloatArray,
     ) -> None:
-        starts = np.searchsorted(column, np.arange(len(worker)))
+        starts = np.searchsorted(column, np.arange(len(costs)))
         self._highs.addCols(
-            len(worker),
+            len(costs),
             costs,
-            np.zeros(len(worker)),
-            np.full(len(worker), self._inf),
+            np.zeros(len(costs)),
+            most,
             len(rows),
             starts.astype(np.int32),
             rows.astype(np.int32),
@@ -245,10 +295,9 @@ class ShareProgram:
         levels = np.empty((len(cuts.step), len(columns.worker)), dtype=np.int64)
         coefficients(cuts, columns, levels)
         row, column = np.nonzero(levels)
-        S = len(self._origin)
         row = np.concatenate([np.arange(len(cuts.step)), row])
         order = np.argsort(row, kind="stable")
-        index = np.concatenate([cuts.step, column + S])[order]
+        index = np.concatenate([cuts.step, column + self._first_column])[order]
         entries = np.concatenate([np.ones(len(cuts.step)), -levels[np.nonzero(levels)] / _UNIT])
         lower = (floors[cuts.step] - self._origin[cuts.step]) / _UNIT
         self._highs.addRows(
@@ -261,3 +310,4 @@ class ShareProgram:
             entries[order],
         )
         self.cuts = joined(self.cuts, cuts)
+        self._cut_floors = np.concatenate([self._cut_floors, floors[cuts.step]])

@@ -1,13 +1,13 @@
 """Solve a step with a window: place, bound by shares and prices, place anew, until both meet."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.windows.anneal import anneal
-from bfio.step.exact.windows.model import Modes, WindowModel
+from bfio.step.exact.windows.model import Modes, Split, WindowModel
 from bfio.step.exact.windows.near_best import NearBest, choose_disjoint, collect_near_best
 from bfio.step.exact.windows.pricing import (
     NEVER,
@@ -34,7 +34,8 @@ _FIRST_TEMPERATURES = (0.05, 0.02, 0.01)
 _LATER_TURNS = 400
 #: Temperatures of those in turn, in parts of a mean request, and how many follow at the end.
 _LATER_TEMPERATURES = (0.02, 0.005, 0.05, 0.002)
-_LAST_PLACEMENTS = 24
+_LAST_PLACEMENTS = 8
+_CASE_PLACEMENTS = 1
 #: Rounds of cuts between two rounds of prices, and between two placements.
 _PRICE_EVERY = 3
 _PLACE_EVERY = 4
@@ -46,8 +47,8 @@ _SCANS = 200_000
 #: Weight from which on a column of the program's solution counts.
 _LEAST_WEIGHT = 1e-9
 #: Most sets that a last search starts from, and that it looks at.
-_MAX_COLUMNS = 1 << 14
-_MAX_LOOKS = 2_000_000
+_MAX_COLUMNS = 1 << 12
+_MAX_LOOKS = 40_000
 _SEED = 88172645463325252
 
 
@@ -81,6 +82,24 @@ class Bounded:
     priced: Priced
 
 
+@dataclass
+class Case:
+    """Bounds of one case, and into which two it falls."""
+
+    rounds: list[ShareRound]
+    split: Split | None = None
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A case still to be closed: what is left of the modes, and how it came about."""
+
+    modes: Modes
+    floors: IntArray
+    bound: int
+    path: tuple[tuple[Split, bool], ...]
+
+
 class WindowSearch:
     """The search on one problem.
 
@@ -93,18 +112,22 @@ class WindowSearch:
 
     Attributes
     ----------
+    model : WindowModel
+        Data.
     owner : IntArray or None
         Shape (N,): worker of each position, -1 for none, in the best placement so far.
     value : int
         Its objective; a number above all of them if there is none.
     bound : int
         Lower bound on the objective.
-    rounds : list of ShareRound
-        What proves it.
+    cases : list of Case
+        What proves it, in depth-first order.
+    closed : bool
+        Whether all cases are closed; else only the first one's rounds prove the bound.
     """
 
     def __init__(self, model: WindowModel, effort: Effort) -> None:
-        self._model = model
+        self.model = model
         self._effort = effort
         self._modes = model.modes
         fitting = _MAX_VALUE // max(1, largest_objective(model.problem))
@@ -116,12 +139,13 @@ class WindowSearch:
         self.owner: IntArray | None = None
         self.value = largest_objective(model.problem) + 1
         self.bound = -self.value
-        self.rounds: list[ShareRound] = []
+        self.cases: list[Case] = []
+        self.closed = False
         self.searched = False
         self._found: list[tuple[int, IntArray]] = []
         self._placements = 0
         self._last: tuple[Bounded, Duals] | None = None
-        self.floors = self._least_peaks()
+        self.floors = self._least_peaks(self._modes)
         self._ceilings = self._highest_peaks()
 
     @property
@@ -133,7 +157,7 @@ class WindowSearch:
 
     def place(self, owner: IntArray, temperature: float, turns: int) -> None:
         """Exchange requests of a placement at random; keep the best."""
-        model = self._model
+        model = self.model
         value, excess = anneal(
             model.requests,
             model.workers,
@@ -154,7 +178,7 @@ class WindowSearch:
 
     def first_placement(self) -> IntArray:
         """Fill slots in turn: required requests first, then the smallest."""
-        model = self._model
+        model = self.model
         owner = np.full(len(model.order), -1, dtype=np.int64)
         load = model.workers.base.max(axis=1) * model.workers.token_time
         free = model.workers.slots.copy()
@@ -174,12 +198,12 @@ class WindowSearch:
         self.place(owner, self._temperature(share), _LATER_TURNS * len(owner))
 
     def _temperature(self, share: float) -> float:
-        mean = float(self._model.requests.rows.mean())
-        return share * mean * float(self._model.goal.pays.sum()) / self._model.problem.num_workers
+        mean = float(self.model.requests.rows.mean())
+        return share * mean * float(self.model.goal.pays.sum()) / self.model.problem.num_workers
 
-    def _round_solution(self, program: ShareProgram, weights: np.ndarray) -> IntArray:
+    def _round_solution(self, solution: Solution) -> IntArray:
         """Place disjoint columns, those that weigh most first, and the rest anyhow."""
-        model = self._model
+        model, weights = self.model, solution.weights
         kinds = model.requests.kind
         left: dict[int, list[int]] = {}
         for position, kind in enumerate(kinds.tolist()):
@@ -187,7 +211,7 @@ class WindowSearch:
         owner = np.full(len(kinds), -1, dtype=np.int64)
         done = np.zeros(len(model.open), dtype=np.bool_)
         for j in np.argsort(-weights, kind="stable").tolist():
-            k, members = program.worker[j], program.members[j]
+            k, members = solution.worker[j], solution.members[j]
             if weights[j] <= _LEAST_WEIGHT or done.all():
                 break
             if done[k] or any(len(left[c]) < members.count(c) for c in set(members)):
@@ -199,7 +223,7 @@ class WindowSearch:
 
     def _completed(self, owner: IntArray) -> IntArray:
         """Admit or dismiss requests until the required ones are in and the number is right."""
-        model = self._model
+        model = self.model
         required = model.requests.required
         excess = int((owner >= 0).sum() + (required & (owner < 0)).sum())
         excess -= model.problem.num_admitted
@@ -215,9 +239,9 @@ class WindowSearch:
 
     # -- Bounds
 
-    def _least_peaks(self) -> IntArray:
+    def _least_peaks(self, modes: Modes) -> IntArray:
         """Levels that no peak is below: of closed workers, and of what the modes leave."""
-        model, modes = self._model, self._modes
+        model = self.model
         steps = modes.loads.shape[1]
         tau = model.workers.token_time[modes.worker][:, None]
         at_low = (modes.loads + modes.low[:, None]) * tau
@@ -233,7 +257,7 @@ class WindowSearch:
 
     def _highest_peaks(self) -> IntArray:
         """Levels that no column exceeds."""
-        model, modes = self._model, self._modes
+        model, modes = self.model, self._modes
         tau = model.workers.token_time[modes.worker][:, None]
         highest = ((modes.loads + modes.high[:, None]) * tau).max(axis=0)
         if len(model.goal.pays) > len(highest):
@@ -244,7 +268,7 @@ class WindowSearch:
 
     def narrow(self) -> None:
         """Lower the largest sum of each mode to what can beat the placement in hand."""
-        model, modes = self._model, self._modes
+        model, modes = self.model, self._modes
         if len(model.goal.pays) > modes.loads.shape[1]:
             return
         most = self._largest_total()
@@ -261,7 +285,7 @@ class WindowSearch:
 
     def _largest_total(self) -> int:
         """Largest weighted total that any admission adds."""
-        model = self._model
+        model = self.model
         worth = np.sort(model.requests.rows @ model.goal.weights)[::-1]
         times = np.sort(np.repeat(model.workers.token_time, model.workers.slots))[::-1]
         number = model.problem.num_admitted
@@ -269,7 +293,7 @@ class WindowSearch:
 
     def integers(self, solution: Solution, cuts: Cuts) -> Duals:
         """Make duals integers: shares of a level within the whole, prices of the right sign."""
-        goal, requests, scale = self._model.goal, self._model.requests, self.scale
+        goal, requests, scale = self.model.goal, self.model.requests, self.scale
         weights = np.floor(np.maximum(solution.cut_weights, 0) * scale + 1e-7).astype(np.int64)
         whole = goal.pays * scale
         held = np.bincount(cuts.step, weights, len(whole)).astype(np.int64)
@@ -281,12 +305,12 @@ class WindowSearch:
                 excess -= less
         prices = np.rint(solution.request_prices * scale).astype(np.int64)[requests.kind]
         prices = np.where(requests.required, prices, np.maximum(prices, 0))
-        admit = 0 if self._model.fills else round(solution.admit_price * scale)
+        admit = 0 if self.model.fills else round(solution.admit_price * scale)
         return Duals(weights, prices, admit)
 
     def bounded(self, duals: Duals, cuts: Cuts) -> tuple[Bounded, IntArray, IntArray]:
         """Return what duals prove, and sums that come closest with their costs, by mode."""
-        model, modes = self._model, self._modes
+        model, modes = self.model, self._modes
         shares = weighted(cuts, duals.cut_weights, self.floors, len(model.open))
         priced = self._priced(duals)
         fixed = self._fixed(duals)
@@ -314,7 +338,7 @@ class WindowSearch:
 
     def _priced(self, duals: Duals) -> Priced:
         """Return the requests that differ by size only with filled tables."""
-        model, modes = self._model, self._modes
+        model, modes = self.model, self._modes
         sizes = model.requests.sizes
         times = np.unique(model.workers.token_time)
         weight = self.scale * int(model.goal.weights.sum()) * times[:, None]
@@ -331,14 +355,14 @@ class WindowSearch:
 
     def _keep(self, found: Bounded, duals: Duals) -> None:
         """Keep a higher bound and what it leaves of the modes."""
-        model = self._model
+        model = self.model
         # Boxes leave out what does not beat the placement in hand, so no more is proven than that.
         self.bound = min(self.value, -(-found.total // self.scale))
         self._last = found, duals
         shares = found.shares
         worker = np.repeat(model.open, np.diff(shares.first))
         rows = [shares.step, worker, shares.above, shares.to, shares.weight]
-        self.rounds.append(
+        self.cases[-1].rounds.append(
             ShareRound(
                 tuple(map(tuple, np.stack(rows, axis=1).tolist())),
                 model.by_request(duals.prices),
@@ -355,25 +379,108 @@ class WindowSearch:
         if len(np.unique(self._modes.worker)) < len(model.open):
             self.bound = self.value
             return
-        self.floors = self._least_peaks()
+        self.floors = self._least_peaks(self._modes)
 
     # -- The program
 
     def run(self, start: Sequence[int | None] | None = None) -> None:
         """Search until the bound meets the placement, nothing moves, or a limit strikes."""
-        if len(np.unique(self._modes.worker)) < len(self._model.open):
+        if len(np.unique(self._modes.worker)) < len(self.model.open):
             return
         self._begin(start)
         if self.owner is None or not self._fits():
             return
-        program = ShareProgram(self._model, self.floors, self._effort)
+        program = ShareProgram(self.model, self.floors, self._effort)
         program.add_columns(self._columns_of(self.owner))
         weights = np.ones(len(program.worker))
         program.add_columns(self._found)
-        cuts: Cuts | None = self._broken(program, weights, None)
+        cuts = self._broken(program, weights, None)
         if cuts is not None:
             program.add_cuts(cuts, self.floors)
+        self._explore(program)
+
+    def _explore(self, program: ShareProgram) -> None:
+        """Close the problem case by case, in depth-first order."""
+        waiting = [_Open(self._modes, self.floors, self.bound, ())]
+        while waiting and not self._effort.is_over:
+            case = waiting.pop()
+            self._enter(program, case)
+            if self._is_empty():
+                continue
+            solution = self._converge(program)
+            if self.proven or self._closed_otherwise(solution):
+                continue
+            split = None if solution is None else self._split(program, solution)
+            if split is None or self._effort.is_over:
+                waiting.append(replace(case, bound=self.bound))
+                break
+            self.cases[-1].split = split
+            # The last one is taken first.
+            waiting += [self._part(case, split, high=True), self._part(case, split, high=False)]
+        self.bound = min([self.value, *(case.bound for case in waiting)])
+        self.closed = not waiting
+
+    def _enter(self, program: ShareProgram, case: "_Open") -> None:
+        self._modes, self.floors, self.bound = case.modes, case.floors, case.bound
+        self._last = None
+        self.cases.append(Case([]))
+        if len(self.cases) > 1:
+            program.restrict(case.path, self.floors)
+
+    def _is_empty(self) -> bool:
+        """Whether a worker has nothing left."""
+        return len(np.unique(self._modes.worker)) < len(self.model.open)
+
+    def _closed_otherwise(self, solution: Solution | None) -> bool:
+        """Place anew and search, where the program has come to its end; whether that closes it."""
+        for turn in range(_LAST_PLACEMENTS if len(self.cases) == 1 else _CASE_PLACEMENTS):
+            if self.proven or self._effort.is_over or solution is None:
+                break
+            owner = self.owner if turn % 2 else self._round_solution(solution)
+            assert owner is not None
+            self._place_again(owner.copy())
+        return self.proven or (not self._effort.is_over and self._finish())
+
+    def _split(self, program: ShareProgram, solution: Solution) -> Split | None:
+        """Return the worker and step whose load differs most in a solution, and its mean."""
+        columns = program.columns
+        used = np.flatnonzero(solution.weights > _LEAST_WEIGHT)
+        steps = self._modes.loads.shape[1]
+        weights, worker = solution.weights[used], columns.worker[used]
+        loads = columns.times[used, :steps] // self.model.workers.token_time[worker][:, None]
+        K = len(self.model.open)
+        mean = np.zeros((K, steps))
+        np.add.at(mean, worker, weights[:, None] * loads)
+        spread = np.zeros((K, steps))
+        np.add.at(spread, worker, weights[:, None] * np.abs(loads - mean[worker]))
+        paid = spread * self.model.goal.pays[:steps] * self.model.workers.token_time[:, None]
+        k, step = np.unravel_index(int(np.argmax(paid)), paid.shape)
+        if spread[k, step] < 1e-3:
+            return None
+        level = int(np.floor(mean[k, step]))
+        return Split(int(k), int(step), level)
+
+    def _part(self, case: "_Open", split: Split, *, high: bool) -> "_Open":
+        """Return a case with the loads of a worker above a level, or not above it."""
+        model = self.model
+        modes = self._modes._replace(low=self._modes.low.copy(), high=self._modes.high.copy())
+        of_worker = modes.worker == split.worker
+        sums = split.level - modes.loads[:, split.step]
+        if high:
+            modes.low[of_worker] = np.maximum(modes.low, sums + 1)[of_worker]
+        else:
+            modes.high[of_worker] = np.minimum(modes.high, sums)[of_worker]
+        kept = modes.low <= modes.high
+        modes = Modes(*(part[kept] for part in modes))
+        floors = self.floors
+        if len(np.unique(modes.worker)) == len(model.open):
+            floors = self._least_peaks(modes)
+        return _Open(modes, floors, self.bound, (*case.path, (split, high)))
+
+    def _converge(self, program: ShareProgram) -> Solution | None:
+        """Add cuts and columns until the bound meets the placement or nothing moves."""
         priced, placed, turn = -1, -1, 0
+        solution = None
         while not self.proven and not self._effort.is_over:
             solution = program.solve()
             if solution is None:
@@ -382,7 +489,7 @@ class WindowSearch:
             if turn - placed >= _PLACE_EVERY:
                 placed = turn
                 self._found = []
-                self._place_again(self._round_solution(program, solution.weights))
+                self._place_again(self._round_solution(solution))
                 fresh = program.add_columns(self._found, solution)
             cuts = self._broken(program, solution.weights, solution.peaks)
             added = 0
@@ -395,22 +502,15 @@ class WindowSearch:
                 program.add_cuts(cuts, self.floors)
             program.raise_floors(self.floors)
             turn += 1
-        for turn in range(_LAST_PLACEMENTS):
-            if self.proven or self._effort.is_over or solution is None:
-                break
-            again = turn % 2 == 0
-            self._place_again(
-                self._round_solution(program, solution.weights) if again else self.owner.copy()
-            )
-        if not self.proven and not self._effort.is_over:
-            self._finish()
+        return solution
 
     def rehearse(self) -> None:
         """Call every kernel, so that it is compiled: a short run that pretends to know little."""
         self._begin(None)
+        self.cases.append(Case([]))
         assert self.owner is not None
         self.value += 1000
-        program = ShareProgram(self._model, self.floors, self._effort)
+        program = ShareProgram(self.model, self.floors, self._effort)
         program.add_columns(self._columns_of(self.owner))
         cuts = self._broken(program, np.ones(len(program.worker)), None)
         assert cuts is not None
@@ -420,12 +520,12 @@ class WindowSearch:
         self._price(program, solution)
         self._finish()
 
-    def _finish(self) -> None:
-        """Search through all sets that the last bound leaves."""
+    def _finish(self) -> bool:
+        """Search through all sets that the last bound leaves; whether that came to its end."""
         if self._last is None:
-            return
+            return False
         found, duals = self._last
-        model, modes = self._model, self._modes
+        model, modes = self.model, self._modes
         budget = self.scale * (self.value - 1) - found.total
         most = max(1, int(modes.number.max()))
         width = most + modes.own.shape[1]
@@ -448,9 +548,8 @@ class WindowSearch:
             members,
             self._effort.spent,
         )
-        self.log = f"near-best {number} budget {budget / self.scale:.0f}"
         if number < 0:
-            return
+            return False
         near = self._near_best(worker[:number], cost[:number], members[:number])
         chosen = np.full(len(model.open), -1, dtype=np.int64)
         value, complete = choose_disjoint(
@@ -468,17 +567,15 @@ class WindowSearch:
             chosen,
             self._effort.spent,
         )
-        self.log += f" complete {complete} found {value - self.value}"
         if value < self.value:
             self.value = int(value)
             self.owner = self._dealt(near, chosen)
-        if complete:
-            self.bound = self.value
-            self.searched = True
+        self.searched |= complete
+        return complete
 
     def _near_best(self, worker: IntArray, cost: IntArray, members: IntArray) -> NearBest:
         """Return columns with their times and weights, the cheapest first."""
-        model = self._model
+        model = self.model
         order = np.argsort(cost, kind="stable")
         worker, cost, members = worker[order], cost[order], members[order]
         rows = np.concatenate([model.requests.rows, np.zeros_like(model.requests.rows[:1])])
@@ -491,7 +588,7 @@ class WindowSearch:
 
     def _dealt(self, near: NearBest, chosen: IntArray) -> IntArray:
         """Return the placement of chosen sets: of equal requests, each set gets different ones."""
-        kinds = self._model.requests.kind
+        kinds = self.model.requests.kind
         left: dict[int, list[int]] = {}
         for position, kind in enumerate(kinds.tolist()):
             left.setdefault(kind, []).append(position)
@@ -505,7 +602,7 @@ class WindowSearch:
     def _begin(self, start: Sequence[int | None] | None) -> None:
         owner = self.first_placement()
         if start is not None:
-            owner = self._model.owner_of(tuple(start))
+            owner = self.model.owner_of(tuple(start))
         turns = _FIRST_TURNS * len(owner)
         self.place(owner, self._temperature(0.25), turns)
         for share in _FIRST_TEMPERATURES:
@@ -519,7 +616,7 @@ class WindowSearch:
         return cells * (int(self._speed.max()) + 1) <= _MAX_CELLS
 
     def _columns_of(self, owner: IntArray) -> list[tuple[int, IntArray]]:
-        return [(k, np.flatnonzero(owner == k)) for k in range(len(self._model.open))]
+        return [(k, np.flatnonzero(owner == k)) for k in range(len(self.model.open))]
 
     def _broken(
         self, program: ShareProgram, weights: np.ndarray, peaks: np.ndarray | None
@@ -537,7 +634,7 @@ class WindowSearch:
             self.floors.astype(float) if peaks is None else peaks,
             self.floors,
             self._ceilings,
-            len(self._model.open),
+            len(self.model.open),
             segments,
             step,
             first,

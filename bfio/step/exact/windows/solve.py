@@ -9,9 +9,9 @@ import numpy as np
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.windows.model import build_model
-from bfio.step.exact.windows.search import WindowSearch
+from bfio.step.exact.windows.search import Case, WindowSearch
 from formulations.step.bound import lower_bound
-from formulations.step.certificate import Certificate
+from formulations.step.certificate import CaseRow, Certificate
 from formulations.step.problem import StepProblem
 
 
@@ -62,8 +62,17 @@ def _is_hopeless(problem: StepProblem) -> bool:
     return limit is not None and bool((problem.base > limit[:, None]).any())
 
 
+def _case(search: WindowSearch, case: Case, *, whole: bool) -> CaseRow:
+    if case.split is None or whole:
+        return len(case.rounds), -1, 0, 0
+    worker = int(search.model.open[case.split.worker])
+    return len(case.rounds), worker, case.split.step, case.split.level
+
+
 def _certified(found: ExactResult, search: WindowSearch) -> ExactResult:
-    rounds = search.rounds
+    # Where cases stay open, only the bounds of the whole prove anything.
+    cases = search.cases if search.closed else search.cases[:1]
+    rounds = [one for case in cases for one in case.rounds]
     certificate = Certificate(
         "shares-search" if search.searched else "shares",
         search.bound,
@@ -71,6 +80,7 @@ def _certified(found: ExactResult, search: WindowSearch) -> ExactResult:
         search.scale,
         shares=tuple(one.shares for one in rounds),
         admit_prices=tuple(one.admit_price for one in rounds),
+        cases=tuple(_case(search, case, whole=len(cases) == 1) for case in cases),
     )
-    method = "columns" if search.searched else "bound"
+    method = "columns" if search.searched or len(cases) > 1 else "bound"
     return replace(found, method=method, certificate=certificate)
