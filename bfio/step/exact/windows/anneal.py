@@ -1,13 +1,15 @@
 """Placements for a step with a window: requests exchanged at random, ever less often for worse."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.kernels import entry_point, in_place, inlined, kernel
 from bfio.common.words import RandomState
 from bfio.step.exact.place import next_random
 from bfio.step.exact.windows.model import NO_LIMIT, Goal, Requests, Workers
-from formulations.arrays import IntArray
+from formulations.arrays import BoolArray, IntArray
 
 #: Half of the partners are at most this far away in the order of sizes.
 _NEAR = 8
@@ -16,6 +18,50 @@ _BITS = 20
 _MASK = np.uint64((1 << _BITS) - 1)
 #: Operations of one exchange looked at, and further ones per look-ahead step.
 _LOOK = 40
+
+
+class Placement(NamedTuple):
+    """A placement and what follows from it; changed in place.
+
+    Parameters
+    ----------
+    owner : IntArray
+        Shape (N,): worker of each position, or -1.
+    free : IntArray
+        Shape (K,): free slots.
+    loads : IntArray
+        Shape (K, H+1) [tokens].
+    peaks : IntArray
+        Shape (S,): largest time of each step.
+    change : IntArray
+        Shape (H+1,): what the exchange at hand adds to its first worker [tokens].
+    new_peaks : IntArray
+        Shape (S,): peaks after it.
+    """
+
+    owner: IntArray
+    free: IntArray
+    loads: IntArray
+    peaks: IntArray
+    change: IntArray
+    new_peaks: IntArray
+
+
+class Exchange(NamedTuple):
+    """Two positions and where they are; both change places.
+
+    Parameters
+    ----------
+    first, second : int
+        Positions; from N on, the second is a free slot.
+    worker, other : int
+        Worker of the first, and of the second or -1; both are -1 if there is nothing to exchange.
+    """
+
+    first: int
+    second: int
+    worker: int
+    other: int
 
 
 @in_place
@@ -40,14 +86,155 @@ def _peak_without(
 
 
 @in_place
-def _excess(loads: IntArray, workers: Workers, g: int, change: IntArray, sign: int) -> int:
-    """Tokens above the limit of worker g after a change of its loads."""
+def _excess(placement: Placement, workers: Workers, g: int, sign: int) -> int:
+    """Tokens above the limit of worker g after ``sign`` times the change of its loads."""
     if workers.limit[g] == NO_LIMIT:
         return 0
     most = 0
+    for h in range(len(placement.change)):
+        load = placement.loads[g, h] + sign * placement.change[h]
+        most = max(most, load - workers.limit[g])
+    return int(most)
+
+
+@kernel
+def _placed(requests: Requests, workers: Workers, goal: Goal, owner: IntArray) -> Placement:
+    """Return the state of a placement, without any change."""
+    loads = workers.base.copy()
+    free = workers.slots.copy()
+    for i in range(len(owner)):
+        if owner[i] >= 0:
+            free[owner[i]] -= 1
+            for h in range(loads.shape[1]):
+                loads[owner[i], h] += requests.rows[i, h]
+    peaks = np.empty(len(goal.pays), np.int64)
+    for s in range(len(peaks)):
+        peaks[s] = _peak_without(loads, workers, goal, s, -1, -1)
+    change = np.zeros(loads.shape[1], np.int64)
+    return Placement(owner, free, loads, peaks, change, np.empty_like(peaks))
+
+
+@in_place
+def _objective(placement: Placement, workers: Workers, goal: Goal) -> int:
+    value = -goal.fixed
+    for s in range(len(placement.peaks)):
+        value += goal.pays[s] * placement.peaks[s]
+    for g in range(len(workers.base)):
+        for h in range(workers.base.shape[1]):
+            added = placement.loads[g, h] - workers.base[g, h]
+            value -= goal.weights[h] * workers.token_time[g] * added
+    return int(value)
+
+
+@inlined
+def _drawn(word: np.uint64, placement: Placement, required: BoolArray, partners: int) -> Exchange:
+    """Return the exchange that a random number stands for."""
+    owner = placement.owner
+    N = len(owner)
+    i = ((word & _MASK) * np.uint64(N)) >> np.uint64(_BITS)
+    draw = (word >> np.uint64(_BITS)) & _MASK
+    if word >> np.uint64(63):
+        j = (draw * np.uint64(partners)) >> np.uint64(_BITS)
+    else:
+        j = i + draw % np.uint64(2 * _NEAR + 1) - np.uint64(_NEAR)
+        if j >= np.uint64(N):
+            return Exchange(0, 0, -1, -1)
+    first, second = int(np.int64(i)), int(np.int64(j))
+    worker = int(owner[first])
+    other = int(owner[second]) if second < N else second - N
+    if worker == other:
+        return Exchange(first, second, -1, -1)
+    if second >= N:
+        if worker < 0 or placement.free[other] == 0:
+            return Exchange(first, second, -1, -1)
+    elif worker < 0:
+        first, second = second, first
+        worker, other = other, worker
+    if other < 0 and required[first]:
+        return Exchange(first, second, -1, -1)
+    return Exchange(first, second, worker, other)
+
+
+@inlined
+def _set_change(
+    exchange: Exchange, requests: Requests, workers: Workers, goal: Goal, change: IntArray
+) -> tuple[bool, int]:
+    """Write what the worker gets, the other loses; say if anything, and the rise of the total."""
+    changes = exchange.second >= len(requests.rows)
+    factor = workers.token_time[exchange.worker]
+    if exchange.other >= 0:
+        factor -= workers.token_time[exchange.other]
+    gain = 0
     for h in range(len(change)):
-        most = max(most, loads[g, h] + sign * change[h] - workers.limit[g])
-    return most
+        change[h] = -requests.rows[exchange.first, h]
+        if exchange.second < len(requests.rows):
+            change[h] += requests.rows[exchange.second, h]
+        changes = changes or change[h] != 0
+        gain += goal.weights[h] * factor * change[h]
+    return changes, int(gain)
+
+
+@inlined
+def _added_excess(exchange: Exchange, placement: Placement, workers: Workers) -> int:
+    """Tokens above limits that an exchange adds."""
+    g, o = exchange.worker, exchange.other
+    added = _excess(placement, workers, g, 1) - _excess(placement, workers, g, 0)
+    if o >= 0:
+        added += _excess(placement, workers, o, -1) - _excess(placement, workers, o, 0)
+    return int(added)
+
+
+@inlined
+def _set_peaks(exchange: Exchange, placement: Placement, workers: Workers, goal: Goal) -> int:
+    """Write the peaks after an exchange; return what they add to the objective."""
+    g, o = exchange.worker, exchange.other
+    loads, change, peaks = placement.loads, placement.change, placement.peaks
+    steps = len(change)
+    rise = 0
+    for s in range(len(peaks)):
+        h = s if s < steps else s - steps
+        sign = 1 if s < steps else -1
+        old = _time(loads, workers, g, s)
+        new = old + sign * workers.token_time[g] * change[h]
+        highest = old
+        if o >= 0:
+            other = _time(loads, workers, o, s)
+            highest = max(old, other)
+            new = max(new, other - sign * workers.token_time[o] * change[h])
+        peak = peaks[s]
+        if new >= peak:
+            peak = new
+        elif highest == peak:
+            peak = max(new, _peak_without(loads, workers, goal, s, g, o))
+        placement.new_peaks[s] = peak
+        rise += goal.pays[s] * (peak - peaks[s])
+    return int(rise)
+
+
+@inlined
+def _is_refused(rise: int, allowed: float, word: np.uint64) -> bool:
+    """Whether an exchange that raises the cost so much is not made, by the random number."""
+    if rise <= 0:
+        return False
+    chance = float((word >> np.uint64(2 * _BITS)) & _MASK) + 1.0
+    return bool(rise > -allowed * np.log(chance / (1 << _BITS)))
+
+
+@inlined
+def _make(exchange: Exchange, placement: Placement) -> None:
+    """Make an exchange."""
+    g, o = exchange.worker, exchange.other
+    placement.owner[exchange.first] = o
+    if exchange.second < len(placement.owner):
+        placement.owner[exchange.second] = g
+    else:
+        placement.free[g] += 1
+        placement.free[o] -= 1
+    for h in range(len(placement.change)):
+        placement.loads[g, h] += placement.change[h]
+        if o >= 0:
+            placement.loads[o, h] -= placement.change[h]
+    copy_to(placement.peaks, placement.new_peaks)
 
 
 @entry_point
@@ -86,121 +273,34 @@ def anneal(
     tuple of (int, int)
         Objective of the best placement, and its tokens above limits, which count most.
     """
-    K, steps = workers.base.shape
-    S = len(goal.pays)
-    N = len(owner)
-    loads = workers.base.copy()
-    free = workers.slots.copy()
-    for i in range(N):
-        if owner[i] >= 0:
-            free[owner[i]] -= 1
-            for h in range(steps):
-                loads[owner[i], h] += requests.rows[i, h]
-    peaks = np.empty(S, np.int64)
-    value = -goal.fixed
-    for s in range(S):
-        peaks[s] = _peak_without(loads, workers, goal, s, -1, -1)
-        value += goal.pays[s] * peaks[s]
+    placement = _placed(requests, workers, goal, owner)
+    value = _objective(placement, workers, goal)
     excess = 0
-    nothing = np.zeros(steps, np.int64)
-    for g in range(K):
-        excess += _excess(loads, workers, g, nothing, 1)
-        for h in range(steps):
-            added = loads[g, h] - workers.base[g, h]
-            value -= goal.weights[h] * workers.token_time[g] * added
+    for g in range(len(workers.slots)):
+        excess += _excess(placement, workers, g, 0)
     penalty = 4 * goal.pays.sum() * workers.token_time.max()
     cost = value + penalty * excess
-    least = cost
-    best_value, best_excess = value, excess
+    least, best_value, best_excess = cost, value, excess
     best = owner.copy()
-    change = np.empty(steps, np.int64)
-    fresh = np.empty(S, np.int64)
-    partners = N + K if move else N
+    partners = len(owner) + len(workers.slots) if move else len(owner)
     for turn in range(turns):
         state[0] = next_random(state[0])
-        word = state[0]
-        i = ((word & _MASK) * np.uint64(N)) >> np.uint64(_BITS)
-        draw = (word >> np.uint64(_BITS)) & _MASK
-        if word >> np.uint64(63):
-            j = (draw * np.uint64(partners)) >> np.uint64(_BITS)
-        else:
-            j = i + draw % np.uint64(2 * _NEAR + 1) - np.uint64(_NEAR)
-            if j >= np.uint64(N):
-                continue
-        first = int(i)
-        second = int(j)
-        g = int(owner[first])
-        o = int(owner[second]) if second < N else second - N
-        if g == o:
+        exchange = _drawn(state[0], placement, requests.required, partners)
+        if exchange.worker < 0:
             continue
-        if second >= N:
-            if g < 0 or free[o] == 0:
-                continue
-        elif g < 0:
-            first, second = second, first
-            g, o = o, g
-        if o < 0 and requests.required[first]:
+        changes, gain = _set_change(exchange, requests, workers, goal, placement.change)
+        if not changes:
             continue
-        # Worker g gets the change, worker o (or the pool) its opposite.
-        same = True
-        gain = 0
-        for h in range(steps):
-            change[h] = -requests.rows[first, h]
-            if second < N:
-                change[h] += requests.rows[second, h]
-            same = same and change[h] == 0
-            factor = workers.token_time[g]
-            if o >= 0:
-                factor -= workers.token_time[o]
-            gain += goal.weights[h] * factor * change[h]
-        if same and second < N:
-            continue
-        spent[0] += _LOOK + 4 * S
-        new_excess = excess
-        new_excess += _excess(loads, workers, g, change, 1)
-        new_excess -= _excess(loads, workers, g, nothing, 1)
-        if o >= 0:
-            new_excess += _excess(loads, workers, o, change, -1)
-            new_excess -= _excess(loads, workers, o, nothing, 1)
-        new_value = value - gain
-        for s in range(S):
-            h = s if s < steps else s - steps
-            sign = 1 if s < steps else -1
-            old = _time(loads, workers, g, s)
-            new = old + sign * workers.token_time[g] * change[h]
-            highest = old
-            if o >= 0:
-                other = _time(loads, workers, o, s)
-                highest = max(old, other)
-                new = max(new, other - sign * workers.token_time[o] * change[h])
-            peak = peaks[s]
-            if new >= peak:
-                peak = new
-            elif highest == peak:
-                peak = max(new, _peak_without(loads, workers, goal, s, g, o))
-            fresh[s] = peak
-            new_value += goal.pays[s] * (peak - peaks[s])
+        spent[0] += _LOOK + 4 * len(placement.peaks)
+        new_excess = excess + _added_excess(exchange, placement, workers)
+        new_value = value - gain + _set_peaks(exchange, placement, workers, goal)
         new_cost = new_value + penalty * new_excess
-        allowed = temperature * (1.0 - turn / turns)
-        if new_cost > cost:
-            chance = float((word >> np.uint64(2 * _BITS)) & _MASK) + 1.0
-            if new_cost - cost > -allowed * np.log(chance / (1 << _BITS)):
-                continue
-        owner[first] = o
-        if second < N:
-            owner[second] = g
-        else:
-            free[g] += 1
-            free[o] -= 1
-        for h in range(steps):
-            loads[g, h] += change[h]
-            if o >= 0:
-                loads[o, h] -= change[h]
-        copy_to(peaks, fresh)
+        if _is_refused(new_cost - cost, temperature * (1.0 - turn / turns), state[0]):
+            continue
+        _make(exchange, placement)
         value, excess, cost = new_value, new_excess, new_cost
         if cost < least:
-            least = cost
-            best_value, best_excess = value, excess
+            least, best_value, best_excess = cost, value, excess
             copy_to(best, owner)
     copy_to(owner, best)
     return best_value, best_excess

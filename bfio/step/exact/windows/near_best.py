@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.kernels import entry_point, in_place, inlined, kernel
 from bfio.step.exact.windows.model import Goal, Modes, Requests, Workers
 from bfio.step.exact.windows.pricing import NEVER, Priced, collect_exact, reduced_costs
 from bfio.step.exact.windows.shares import WeightedShares
-from formulations.arrays import IntArray
+from formulations.arrays import BoolArray, IntArray
 
 #: Operations of one column looked at in the search.
 _LOOK = 10
@@ -33,6 +33,47 @@ class NearBest(NamedTuple):
     worth: IntArray
     members: IntArray
     times: IntArray
+
+
+class Partial(NamedTuple):
+    """A choice in the making, by depth; changed in place.
+
+    Parameters
+    ----------
+    alive : IntArray
+        Shape (K+1, J): at its front, the sets that can still be chosen.
+    number : IntArray
+        Shape (K+1,): how many.
+    peaks : IntArray
+        Shape (K+1, S): of the floors and the sets chosen.
+    cost, worth, size : IntArray
+        Shape (K+1,): of the sets chosen: their costs, weights in the total, requests.
+    pick, at : IntArray
+        Shape (K+1,): worker whose sets are tried, -1 for none; how far in ``alive``.
+    current : IntArray
+        Shape (K,): set chosen for each worker, -1 if none is.
+    left : IntArray
+        Shape (number of kinds,): requests that no chosen set has.
+    must : BoolArray
+        Shape (number of kinds,): whether all of them must be admitted.
+    fewest, cheapest, dearest : IntArray
+        Shape (K,): of each worker's sets that are alive: number, least cost, largest weight.
+    """
+
+    alive: IntArray
+    number: IntArray
+    peaks: IntArray
+    cost: IntArray
+    worth: IntArray
+    size: IntArray
+    pick: IntArray
+    at: IntArray
+    current: IntArray
+    left: IntArray
+    must: BoolArray
+    fewest: IntArray
+    cheapest: IntArray
+    dearest: IntArray
 
 
 @entry_point
@@ -121,20 +162,40 @@ def collect_near_best(
     return number
 
 
-@in_place
-def _fits(members: IntArray, kind: IntArray, left: IntArray) -> bool:
-    """Whether there are enough requests of each kind for a set."""
-    for c in range(len(members)):
-        if members[c] >= 0:
-            left[kind[members[c]]] -= 1
-    fits = True
-    for c in range(len(members)):
-        if members[c] >= 0:
-            fits = fits and left[kind[members[c]]] >= 0
-    for c in range(len(members)):
-        if members[c] >= 0:
-            left[kind[members[c]]] += 1
-    return fits
+@kernel
+def _nothing_chosen(
+    columns: NearBest, requests: Requests, floors: IntArray, num_workers: int
+) -> Partial:
+    K, J = num_workers, len(columns.worker)
+    kinds = requests.kind.max() + 1
+    left = np.zeros(kinds, np.int64)
+    must = np.zeros(kinds, np.bool_)
+    for i in range(len(requests.kind)):
+        left[requests.kind[i]] += 1
+        must[requests.kind[i]] = requests.required[i]
+    alive = np.empty((K + 1, J), np.int64)
+    for j in range(J):
+        alive[0, j] = j
+    number = np.zeros(K + 1, np.int64)
+    number[0] = J
+    peaks = np.empty((K + 1, len(floors)), np.int64)
+    copy_to(peaks[0], floors)
+    return Partial(
+        alive=alive,
+        number=number,
+        peaks=peaks,
+        cost=np.zeros(K + 1, np.int64),
+        worth=np.zeros(K + 1, np.int64),
+        size=np.zeros(K + 1, np.int64),
+        pick=np.full(K + 1, -1, np.int64),
+        at=np.zeros(K + 1, np.int64),
+        current=np.full(K, -1, np.int64),
+        left=left,
+        must=must,
+        fewest=np.empty(K, np.int64),
+        cheapest=np.empty(K, np.int64),
+        dearest=np.empty(K, np.int64),
+    )
 
 
 @in_place
@@ -145,6 +206,123 @@ def _objective(goal: Goal, peaks: IntArray, worth: int) -> int:
     return value
 
 
+@in_place
+def _admits(partial: Partial, depth: int, admitted: int) -> bool:
+    """Whether the number of requests is right, and all required ones are chosen."""
+    for c in range(len(partial.left)):
+        if partial.must[c] and partial.left[c] > 0:
+            return False
+    return bool(partial.size[depth] == admitted)
+
+
+@in_place
+def _survey(columns: NearBest, partial: Partial, depth: int) -> None:
+    """Count the sets that are alive, and keep their extremes, for each worker."""
+    for k in range(len(partial.fewest)):
+        partial.fewest[k] = 0
+        partial.cheapest[k] = NEVER
+        partial.dearest[k] = -NEVER
+    for a in range(partial.number[depth]):
+        j = partial.alive[depth, a]
+        k = columns.worker[j]
+        partial.fewest[k] += 1
+        partial.cheapest[k] = min(partial.cheapest[k], columns.cost[j])
+        partial.dearest[k] = max(partial.dearest[k], columns.worth[j])
+
+
+@inlined
+def _next_worker(
+    columns: NearBest, goal: Goal, partial: Partial, depth: int, budget: int, value: int
+) -> int:
+    """Return the worker with the fewest sets; -1 if no completion can beat ``value``."""
+    _survey(columns, partial, depth)
+    cost = partial.cost[depth]
+    worth = partial.worth[depth]
+    chosen = -1
+    for k in range(len(partial.current)):
+        if partial.current[k] < 0:
+            if partial.fewest[k] == 0:
+                return -1
+            cost += partial.cheapest[k]
+            worth += partial.dearest[k]
+            if chosen < 0 or partial.fewest[k] < partial.fewest[chosen]:
+                chosen = k
+    if cost > budget or _objective(goal, partial.peaks[depth], worth) >= value:
+        return -1
+    return chosen
+
+
+@inlined
+def _next_set(columns: NearBest, partial: Partial, depth: int, budget: int) -> int:
+    """Return the next affordable set of the worker at this depth; -1 if there is none."""
+    while partial.at[depth] < partial.number[depth]:
+        j = partial.alive[depth, partial.at[depth]]
+        partial.at[depth] += 1
+        if (
+            columns.worker[j] == partial.pick[depth]
+            and partial.cost[depth] + columns.cost[j] <= budget
+        ):
+            return int(j)
+    return -1
+
+
+@in_place
+def _count_out(members: IntArray, kind: IntArray, left: IntArray) -> int:
+    """Take a set's requests from those left; return their number."""
+    taken = 0
+    for c in range(len(members)):
+        if members[c] >= 0:
+            left[kind[members[c]]] -= 1
+            taken += 1
+    return taken
+
+
+@in_place
+def _put_back(members: IntArray, kind: IntArray, left: IntArray) -> None:
+    """Undo `_count_out`."""
+    for c in range(len(members)):
+        if members[c] >= 0:
+            left[kind[members[c]]] += 1
+
+
+@in_place
+def _fits(members: IntArray, kind: IntArray, left: IntArray) -> bool:
+    """Whether there are enough requests of each kind for a set."""
+    _count_out(members, kind, left)
+    fits = True
+    for c in range(len(members)):
+        if members[c] >= 0:
+            fits = fits and left[kind[members[c]]] >= 0
+    _put_back(members, kind, left)
+    return fits
+
+
+@inlined
+def _choose(
+    columns: NearBest, requests: Requests, partial: Partial, depth: int, j: int, budget: int
+) -> None:
+    """Choose a set; what it leaves alive is that of the next depth."""
+    partial.current[columns.worker[j]] = j
+    taken = _count_out(columns.members[j], requests.kind, partial.left)
+    cost = partial.cost[depth] + columns.cost[j]
+    partial.cost[depth + 1] = cost
+    partial.worth[depth + 1] = partial.worth[depth] + columns.worth[j]
+    partial.size[depth + 1] = partial.size[depth] + taken
+    for s in range(partial.peaks.shape[1]):
+        partial.peaks[depth + 1, s] = max(partial.peaks[depth, s], columns.times[j, s])
+    count = 0
+    for a in range(partial.number[depth]):
+        other = partial.alive[depth, a]
+        if (
+            partial.current[columns.worker[other]] < 0
+            and cost + columns.cost[other] <= budget
+            and _fits(columns.members[other], requests.kind, partial.left)
+        ):
+            partial.alive[depth + 1, count] = other
+            count += 1
+    partial.number[depth + 1] = count
+
+
 @entry_point
 def choose_disjoint(
     columns: NearBest,
@@ -152,7 +330,6 @@ def choose_disjoint(
     goal: Goal,
     floors: IntArray,
     num_workers: int,
-    prices: IntArray,
     admitted: int,
     budget: int,
     scale: int,
@@ -175,8 +352,6 @@ def choose_disjoint(
         Shape (S,): levels that no peak is below.
     num_workers : int
         K.
-    prices : IntArray
-        Shape (N,): price of each position: what it costs to leave it.
     admitted : int
         Number of requests to admit.
     budget : int
@@ -197,122 +372,35 @@ def choose_disjoint(
     tuple of (int, bool)
         Least objective found, ``value`` if none is below, and whether the search came to its end.
     """
-    K = num_workers
-    J = len(columns.worker)
-    S = len(floors)
-    kinds = requests.kind.max() + 1
-    left = np.zeros(kinds, np.int64)
-    price_of = np.zeros(kinds, np.int64)
-    must = np.zeros(kinds, np.bool_)
-    for i in range(len(requests.kind)):
-        left[requests.kind[i]] += 1
-        price_of[requests.kind[i]] = prices[i]
-        must[requests.kind[i]] = requests.required[i]
-    alive = np.empty((K + 1, J), np.int64)
-    number = np.zeros(K + 1, np.int64)
-    number[0] = J
-    for j in range(J):
-        alive[0, j] = j
-    peaks = np.empty((K + 1, S), np.int64)
-    copy_to(peaks[0], floors)
-    cost = np.zeros(K + 1, np.int64)
-    worth = np.zeros(K + 1, np.int64)
-    size = np.zeros(K + 1, np.int64)
-    pick = np.full(K + 1, -1, np.int64)
-    at = np.zeros(K + 1, np.int64)
-    done = np.zeros(K, np.bool_)
-    fewest = np.empty(K, np.int64)
-    cheapest = np.empty(K, np.int64)
-    dearest = np.empty(K, np.int64)
-    current = np.full(K + 1, -1, np.int64)
+    K, S = num_workers, len(floors)
+    partial = _nothing_chosen(columns, requests, floors, K)
     depth = 0
-    enter = True
+    enters = True
     while depth >= 0:
-        if enter:
-            enter = False
-            pick[depth] = -1
-            most -= number[depth]
+        if enters:
+            number = partial.number[depth]
+            most -= number
             if most < 0:
                 return value, False
-            spent[0] += 4 * _LOOK * number[depth] + 4 * S + K
-            if depth == K:
-                missing = False
-                for c in range(kinds):
-                    missing = missing or (must[c] and left[c] > 0)
-                found = _objective(goal, peaks[depth], worth[depth])
-                if not missing and size[depth] == admitted and found < value:
+            spent[0] += 4 * _LOOK * number + 4 * S + K
+            partial.pick[depth] = -1
+            partial.at[depth] = 0
+            if depth < K:
+                partial.pick[depth] = _next_worker(columns, goal, partial, depth, budget, value)
+            elif _admits(partial, depth, admitted):
+                found = _objective(goal, partial.peaks[depth], partial.worth[depth])
+                if found < value:
                     budget -= scale * (value - found)
                     value = found
-                    copy_to(chosen, current[:K])
-            else:
-                fewest[:] = 0
-                cheapest[:] = NEVER
-                dearest[:] = -NEVER
-                for a in range(number[depth]):
-                    j = alive[depth, a]
-                    k = columns.worker[j]
-                    fewest[k] += 1
-                    cheapest[k] = min(cheapest[k], columns.cost[j])
-                    dearest[k] = max(dearest[k], columns.worth[j])
-                rest = cost[depth]
-                gain = worth[depth]
-                chosen_worker = -1
-                for k in range(K):
-                    if not done[k]:
-                        if fewest[k] == 0:
-                            rest = NEVER
-                            break
-                        rest += cheapest[k]
-                        gain += dearest[k]
-                        if chosen_worker < 0 or fewest[k] < fewest[chosen_worker]:
-                            chosen_worker = k
-                if rest <= budget and _objective(goal, peaks[depth], gain) < value:
-                    pick[depth] = chosen_worker
-                    at[depth] = 0
+                    copy_to(chosen, partial.current)
         # Undo the set chosen at this depth, and go to its worker's next one.
-        k = pick[depth]
-        if k >= 0 and current[k] >= 0:
-            for c in range(columns.members.shape[1]):
-                if columns.members[current[k], c] >= 0:
-                    left[requests.kind[columns.members[current[k], c]]] += 1
-            current[k] = -1
-            done[k] = False
-        if k < 0:
-            depth -= 1
-            continue
-        while at[depth] < number[depth] and (
-            columns.worker[alive[depth, at[depth]]] != k
-            or cost[depth] + columns.cost[alive[depth, at[depth]]] > budget
-        ):
-            at[depth] += 1
-        if at[depth] == number[depth]:
-            depth -= 1
-            continue
-        j = alive[depth, at[depth]]
-        at[depth] += 1
-        current[k] = j
-        done[k] = True
-        taken = 0
-        for c in range(columns.members.shape[1]):
-            if columns.members[j, c] >= 0:
-                left[requests.kind[columns.members[j, c]]] -= 1
-                taken += 1
-        cost[depth + 1] = cost[depth] + columns.cost[j]
-        worth[depth + 1] = worth[depth] + columns.worth[j]
-        size[depth + 1] = size[depth] + taken
-        for s in range(S):
-            peaks[depth + 1, s] = max(peaks[depth, s], columns.times[j, s])
-        count = 0
-        for a in range(number[depth]):
-            other = alive[depth, a]
-            if (
-                not done[columns.worker[other]]
-                and cost[depth + 1] + columns.cost[other] <= budget
-                and _fits(columns.members[other], requests.kind, left)
-            ):
-                alive[depth + 1, count] = other
-                count += 1
-        number[depth + 1] = count
-        depth += 1
-        enter = True
+        k = partial.pick[depth]
+        if k >= 0 and partial.current[k] >= 0:
+            _put_back(columns.members[partial.current[k]], requests.kind, partial.left)
+            partial.current[k] = -1
+        j = _next_set(columns, partial, depth, budget) if k >= 0 else -1
+        enters = j >= 0
+        if enters:
+            _choose(columns, requests, partial, depth, j, budget)
+        depth += 1 if enters else -1
     return value, True

@@ -558,7 +558,6 @@ class WindowSearch:
             model.goal,
             self.floors,
             len(model.open),
-            duals.prices,
             model.problem.num_admitted,
             budget,
             self.scale,
