@@ -1,5 +1,6 @@
 """Try to improve and close entries with every method; keep what is verified, and nothing else."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -14,6 +15,8 @@ from bfio.library.store import entries, write_best
 from bfio.library.values import Value
 from formulations.errors import InputError
 
+#: Processor time within which a certificate must be verified: `bfio library verify` does them all.
+MOST_SECONDS = 60.0
 #: Packages whose version counts, where a method rests on them.
 _PACKAGES = {"cp-sat": "ortools", "highs": "highspy"}
 
@@ -32,15 +35,16 @@ class Hand:
         Certified bound, certificate and origin.
     claim : tuple, optional
         Claimed bound and origin.
-    refuted : tuple of str
-        Claims, and bounds of certificates, that a solution in hand refutes: there is a bug.
+    told : tuple of str
+        What was not taken and should be known: claims, and bounds of certificates, that a solution
+        in hand refutes (there is a bug), and certificates that take too long to verify.
     """
 
     entry: Entry
     solution: tuple[Value, Mapping[str, Any], Origin] | None = None
     proof: tuple[Value, Mapping[str, Any], Origin] | None = None
     claim: tuple[Value, Origin] | None = None
-    refuted: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, entry: Entry) -> "Hand":
@@ -87,21 +91,28 @@ class Hand:
         known = None if self.solution is None else self.solution[0]
         if judged.violations or not kind.is_better(judged.objective, known):
             return self
-        return _without_refuted(replace(self, solution=(judged.objective, fields, by)))
+        return replace(self, solution=(judged.objective, fields, by)).without_refuted()
 
     def with_certificate(self, certificate: Mapping[str, Any], by: Origin) -> "Hand":
         """Take a certificate if the verifier derives a tighter bound from it."""
         kind = self.entry.kind
+        began = time.process_time()
         try:
             bound = kind.certified_bound(self.entry.problem, certificate)
         except InputError:
             return self
+        seconds = time.process_time() - began
         known = None if self.proof is None else self.proof[0]
         if not kind.is_tighter(bound, known):
             return self
         if self.solution is not None and kind.is_better(self.solution[0], bound):
-            told = f"{self.entry.name}: the verifier derives {bound} from what {by.method} gave"
-            return replace(self, refuted=(*self.refuted, told))
+            return self.telling(
+                f"REFUTED: the verifier derives {bound} from what {by.method} gave"
+            )
+        if seconds > MOST_SECONDS:
+            return self.telling(
+                f"{bound} of {by.method} takes {seconds:.0f} s to verify: left out"
+            )
         return replace(self, proof=(bound, certificate, by))
 
     def with_claim(self, claim: Value | None, by: Origin) -> "Hand":
@@ -109,17 +120,21 @@ class Hand:
         known = None if self.claim is None else self.claim[0]
         if claim is None or not self.entry.kind.is_tighter(claim, known):
             return self
-        return _without_refuted(replace(self, claim=(claim, by)))
+        return replace(self, claim=(claim, by)).without_refuted()
 
+    def without_refuted(self) -> "Hand":
+        """Drop a claim that the solution in hand beats, and say so: a method was wrong."""
+        if self.claim is None or self.solution is None:
+            return self
+        if not self.entry.kind.is_better(self.solution[0], self.claim[0]):
+            return self
+        claim, by = self.claim
+        told = f"REFUTED: {by.method} claims {claim}, beaten"
+        return replace(self, claim=None).telling(told)
 
-def _without_refuted(hand: Hand) -> Hand:
-    """Drop a claim that the solution in hand beats, and say so: a method was wrong."""
-    if hand.claim is None or hand.solution is None:
-        return hand
-    if not hand.entry.kind.is_better(hand.solution[0], hand.claim[0]):
-        return hand
-    told = f"{hand.entry.name}: {hand.claim[1].method} claims {hand.claim[0]}, beaten"
-    return replace(hand, claim=None, refuted=(*hand.refuted, told))
+    def telling(self, line: str) -> "Hand":
+        """Return the hand with a line to tell."""
+        return replace(self, told=(*self.told, f"{self.entry.name}: {line}"))
 
 
 def improve(
@@ -160,8 +175,8 @@ def improve(
         hand = _worked_on(entry, limits, methods)
         best = hand.best()
         say(f"{k + 1}/{len(chosen)} {entry.name}: {_told(best)}{' better' * (best != entry.best)}")
-        for line in hand.refuted:
-            say(f"REFUTED {line}")
+        for line in hand.told:
+            say(line)
         if best is not None and hand.proof is not None and best != entry.best:
             changed += 1
             known[entry.name] = best

@@ -89,19 +89,25 @@ def test_a_claim_that_a_solution_beats_is_told() -> None:
         hand.with_claim(found.claim, ME).with_solution(found.solution, ME),
     ):
         assert beaten.claim is None
-        assert "me claims" in beaten.refuted[0]
+        assert "me claims" in beaten.told[0]
 
 
-def test_a_verifier_that_proves_too_much_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its bound is not taken: a solution in hand is better than it allows."""
+def test_certificates_that_prove_too_much_or_take_too_long_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their bounds are not taken: a solution in hand is better than one allows."""
     hand, e = _hand()
     assert e.best is not None
     known = hand.with_solution(e.best.solution, ME)
     too_much = e.best.objective + 1
+    monkeypatch.setattr("benchmarks.library.improve.MOST_SECONDS", -1.0)
+    slow = known.with_certificate(e.certificate or {}, ME)
+    assert slow.proof is None
+    assert "but verifying takes" in slow.told[0]
     monkeypatch.setattr(type(e.kind), "certified_bound", lambda *arguments: too_much)
     told = known.with_certificate({"kind": "any"}, ME)
     assert told.proof is None
-    assert f"derives {too_much} from what me gave" in told.refuted[0]
+    assert f"REFUTED: a certificate of me gives {too_much}" in told.told[0]
 
 
 def test_a_better_solution_is_taken_from_a_file(
