@@ -103,11 +103,11 @@ def test_certificates_that_prove_too_much_or_take_too_long_are_told(
     monkeypatch.setattr("benchmarks.library.improve.MOST_SECONDS", -1.0)
     slow = known.with_certificate(e.certificate or {}, ME)
     assert slow.proof is None
-    assert "but verifying takes" in slow.told[0]
+    assert "s to verify: left out" in slow.told[0]
     monkeypatch.setattr(type(e.kind), "certified_bound", lambda *arguments: too_much)
     told = known.with_certificate({"kind": "any"}, ME)
     assert told.proof is None
-    assert f"REFUTED: a certificate of me gives {too_much}" in told.told[0]
+    assert f"REFUTED: the verifier derives {too_much} from what me gave" in told.told[0]
 
 
 def test_a_better_solution_is_taken_from_a_file(
