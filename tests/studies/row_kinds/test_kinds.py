@@ -245,6 +245,17 @@ def test_a_policy_against_itself_is_one() -> None:
     assert row.values["relative_imbalance"] == 1.0
 
 
+def test_rows_know_the_lengths_that_they_ask_for() -> None:
+    """Those of active requests by default; of all if asked, which is another run."""
+    options = {**SMALL, "policy": "br-h", "predictor": "oracle", "projection": "growing"}
+    active = compute("simulate", **options, window_knows="active").values
+    assert compute("simulate", **options).values == active
+    assert compute("simulate", **options, window_knows="all").values != active
+    without = {**options, "predictor": "none", "window_knows": "all"}
+    remark = kinds.find("simulate").planned(without, HERE).remarks[-1]
+    assert remark.startswith("It changes nothing that the window knows all requests")
+
+
 def test_a_noisy_oracle_sees_the_seed_of_the_row() -> None:
     """Other errors, another run; the same seed, the same run."""
     options = {**SMALL, "policy": "br-h", "predictor": "noisy-oracle", "projection": "growing"}
