@@ -5,12 +5,13 @@ They share no code with the solvers, take integers only, and give up at a stated
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 
-#: Steps of one search: requests looked at, and columns or states visited (some seconds).
-WORK_LIMIT = 4_000_000
+#: Steps of one search: requests looked at, and columns or states visited (ten seconds).
+WORK_LIMIT = 40_000_000
 #: No subset of these requests exists, in a table of priced sums.
 _NONE = -(1 << 59)
 
@@ -85,6 +86,15 @@ class PricedWorkers:
                     stack.append((count - 1, worth, left, members | 1 << i, i))
 
 
+class _Column(NamedTuple):
+    """A subset of one worker: what it costs, its requests as bits, and the sum of their prices."""
+
+    worker: int
+    cost: int
+    members: int
+    price: int
+
+
 def has_disjoint_choice(workers: PricedWorkers, budget: int, work: WorkBudget) -> bool:
     """Whether disjoint subsets, one for each worker, cost at most ``budget``.
 
@@ -95,13 +105,14 @@ def has_disjoint_choice(workers: PricedWorkers, budget: int, work: WorkBudget) -
     for g in range(len(workers.margins)):
         best = workers.best(g)
         for value, members in workers.near_best(g, best - budget, work):
-            columns.append((g, best - value, members))
+            price = sum(workers.prices[i] for i in _bits(members))
+            columns.append(_Column(g, best - value, members, price))
     every = (1 << len(workers.margins)) - 1
     return _choose(columns, workers.prices, every, 0, budget, work)
 
 
 def _choose(
-    columns: list[tuple[int, int, int]],
+    columns: list[_Column],
     prices: list[int],
     workers: int,
     used: int,
@@ -109,21 +120,59 @@ def _choose(
     work: WorkBudget,
 ) -> bool:
     """Serve the remaining ``workers`` (bits) from these columns, all disjoint from ``used``."""
-    wasted = [i for i, price in enumerate(prices) if price > budget and not used >> i & 1]
-    if workers == 0:
-        left_over = sum(price for i, price in enumerate(prices) if not used >> i & 1)
-        return left_over <= budget
-    work.spend(len(columns) + len(prices))
-    served = [[c for c in columns if c[0] == g] for g in _bits(workers)]
-    served += [[c for c in columns if c[2] >> i & 1] for i in wasted]
+    left_over = sum(price for i, price in enumerate(prices) if not used >> i & 1)
+    if workers.bit_count() <= 1:
+        work.spend(len(columns) + len(prices))
+        return any(c.cost + left_over - c.price <= budget for c in columns) or (
+            workers == 0 and left_over <= budget
+        )
+    columns, spare = _affordable(columns, prices, workers, used, budget, work)
+    if spare < 0:
+        return False
+    wasted = [i for i, price in enumerate(prices) if price > spare and not used >> i & 1]
+    served = [[c for c in columns if c.worker == g] for g in _bits(workers)]
+    # A request that no subset has is paid for in what is spare.
+    dear = ([c for c in columns if c.members >> i & 1] for i in wasted)
+    served += [serving for serving in dear if serving]
     work.spend(len(columns) * len(served) // 8)
-    for worker, cost, members in min(served, key=len):
+    for worker, cost, members, _ in min(served, key=len):
         rest = [
-            c for c in columns if c[0] != worker and not c[2] & members and c[1] <= budget - cost
+            c
+            for c in columns
+            if c.worker != worker and not c.members & members and c.cost <= budget - cost
         ]
         if _choose(rest, prices, workers & ~(1 << worker), used | members, budget - cost, work):
             return True
     return False
+
+
+def _affordable(
+    columns: list[_Column],
+    prices: list[int],
+    workers: int,
+    used: int,
+    budget: int,
+    work: WorkBudget,
+) -> tuple[list[_Column], int]:
+    """Drop the columns that leave too little for the others; return what is spare, or less than 0.
+
+    Every other worker costs at least its cheapest column, and a request in no column its price.
+    """
+    while True:
+        work.spend(len(columns) + len(prices))
+        cheapest: dict[int, int] = {}
+        covered = used
+        for column in columns:
+            cheapest[column.worker] = min(column.cost, cheapest.get(column.worker, column.cost))
+            covered |= column.members
+        if len(cheapest) < workers.bit_count():
+            return [], -1
+        paid = sum(price for i, price in enumerate(prices) if not covered >> i & 1)
+        spare = budget - paid - sum(cheapest.values())
+        kept = [c for c in columns if c.cost - cheapest[c.worker] <= spare]
+        if spare < 0 or len(kept) == len(columns):
+            return kept, spare
+        columns = kept
 
 
 def _bits(word: int) -> Iterator[int]:

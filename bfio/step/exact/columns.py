@@ -7,6 +7,8 @@ For any prices λ ≥ 0 on the requests, the admitted total under a peak M is at
 and the best prices are the duals of the program with one column for each worker and subset.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bfio.step.exact.cover import Columns, cover_workers, raise_bounds, worker_values
@@ -31,15 +33,34 @@ PRICE_SCALE = 840
 #: Rounds of column generation, and pivots in each.
 _ROUNDS = 60
 _PIVOTS = 2000
-#: Requests looked at for the best subset of a worker, or for a first list of near-best ones.
+#: Requests looked at for the best subset of a worker.
 _SCANS = 20_000
 #: Operations of a hundred cells of a table.
 _CELL = 15
-#: Most near-best subsets of one worker in it; if few workers have more, theirs are listed as well.
-_LISTED = 300
+#: Workers that may have more near-best subsets than are listed at first.
 _FEW_MISSING = 3
-#: Nodes of the search through them times subsets looked at in each.
-_COVER_WORK = 2_000_000
+
+
+class Patience(NamedTuple):
+    """How long near-best subsets are listed and searched.
+
+    Parameters
+    ----------
+    listed : int
+        Most near-best subsets of one worker; if few workers have more, theirs are listed as well.
+    scans : int
+        Requests looked at for such a list.
+    cover_work : int
+        Operations of the search through the lists.
+    """
+
+    listed: int
+    scans: int
+    cover_work: int
+
+
+SHORT = Patience(listed=300, scans=20_000, cover_work=5_000_000)
+LONG = Patience(listed=3000, scans=200_000, cover_work=150_000_000)
 
 
 class PricedSubsets:
@@ -309,7 +330,9 @@ class ColumnGeneration:
             incumbent,
         )
 
-    def search(self, peak: int, prices: IntArray, needed: int) -> tuple[IntArray | None, bool]:
+    def search(
+        self, peak: int, prices: IntArray, needed: int, patience: Patience = SHORT
+    ) -> tuple[IntArray | None, bool]:
         """Look for a placement of total ``needed`` among the subsets that prices leave possible.
 
         Returns
@@ -324,7 +347,7 @@ class ColumnGeneration:
         budget = int(prices.sum()) + int(values.sum()) - PRICE_SCALE * needed
         if budget < 0:
             return None, True
-        columns = self._near_best(margins, values, budget)
+        columns = self._near_best(margins, values, budget, patience)
         if columns is None:
             return None, False
         owner = np.full(len(core.sizes), -1, dtype=np.int64)
@@ -335,21 +358,24 @@ class ColumnGeneration:
             prices,
             budget,
             PRICE_SCALE * needed,
-            _COVER_WORK // (len(columns.worker) + 100),
+            patience.cover_work,
             owner[: self.num_fitting],
             self._effort.spent,
         )
         return (owner if met else None), exhausted
 
-    def _near_best(self, margins: IntArray, values: IntArray, budget: int) -> Columns | None:
+    def _near_best(
+        self, margins: IntArray, values: IntArray, budget: int, patience: Patience
+    ) -> Columns | None:
         """List the subsets within ``budget`` of their worker's best, by cost.
 
         None if some worker has too many.
         """
         lists: dict[int, IntArray] = {}
-        self._list(lists, margins, values, budget, _LISTED, _SCANS)
+        listed, scans = patience.listed, patience.scans
+        self._list(lists, margins, values, budget, listed, scans)
         if 0 < self._num_workers - len(lists) <= _FEW_MISSING:
-            self._list(lists, margins, values, budget, 10 * _LISTED, 20 * _SCANS)
+            self._list(lists, margins, values, budget, 10 * listed, 20 * scans)
         if len(lists) < self._num_workers:
             return None
         members = np.concatenate([_padded(subsets, self._most) for subsets in lists.values()])

@@ -105,9 +105,24 @@ def _keep_compatible(
     return number
 
 
+@kernel
+def _priced_members(columns: Columns, prices: IntArray) -> IntArray:
+    """Return the members of each column that have a price, then -1: no others count as wasted."""
+    priced = np.full((len(columns.members), columns.members.shape[1] + 1), -1, np.int64)
+    for j in range(len(priced)):
+        number = 0
+        for i in columns.members[j]:
+            if i >= 0 and prices[i] > 0:
+                priced[j, number] = i
+                number += 1
+    return priced
+
+
 @in_place
-def _survey(columns: Columns, alive: IntArray, served: IntArray, least: IntArray) -> None:
-    """Count the alive columns of each worker and request; note each worker's least cost."""
+def _survey(
+    columns: Columns, priced: IntArray, alive: IntArray, served: IntArray, least: IntArray
+) -> None:
+    """Count the alive columns of each worker and priced request; note workers' least costs."""
     W = len(least)
     served[:] = 0
     for j in alive:
@@ -116,9 +131,10 @@ def _survey(columns: Columns, alive: IntArray, served: IntArray, least: IntArray
             # Costs ascend.
             least[g] = columns.cost[j]
         served[g] += 1
-        for i in columns.members[j]:
-            if i >= 0:
-                served[W + i] += 1
+        k = 0
+        while priced[j, k] >= 0:
+            served[W + priced[j, k]] += 1
+            k += 1
 
 
 @in_place
@@ -171,6 +187,7 @@ def _rarest(
 @in_place
 def _narrow(
     columns: Columns,
+    priced: IntArray,
     prices: IntArray,
     budget: int,
     is_open: BoolArray,
@@ -190,7 +207,7 @@ def _narrow(
     number = len(alive)
     while True:
         spent[0] += _LOOK * (number + len(owner))
-        _survey(columns, alive[:number], served, least)
+        _survey(columns, priced, alive[:number], served, least)
         spare = budget - _least_cost(prices, is_open, owner, served, least)
         if spare < 0:
             return number, -1
@@ -200,11 +217,12 @@ def _narrow(
         number = kept
 
 
-@kernel
-def _serves(columns: Columns, j: int, target: int, num_workers: int) -> bool:
+@in_place
+def _serves(columns: Columns, bits: Words, j: int, target: int, num_workers: int) -> bool:
     if target < num_workers:
         return bool(columns.worker[j] == target)
-    return bool((columns.members[j] == target - num_workers).any())
+    i = target - num_workers
+    return bool((bits[j, i >> 6] >> np.uint64(i & 63)) & np.uint64(1))
 
 
 @in_place
@@ -216,13 +234,23 @@ def _give(columns: Columns, j: int, worker: int, is_open: BoolArray, owner: IntA
             owner[i] = worker
 
 
-@entry_point
-def _total(sizes: IntArray, owner: IntArray) -> int:
-    total = 0
+@in_place
+def _last_column(
+    columns: Columns, sizes: IntArray, owner: IntArray, alive: IntArray, needed: int
+) -> int:
+    """Return a column for the last open worker with which all total ``needed``; -1 if none."""
+    placed = 0
     for i in range(len(sizes)):
         if owner[i] >= 0:
-            total += sizes[i]
-    return total
+            placed += sizes[i]
+    for j in alive:
+        total = placed
+        for i in columns.members[j]:
+            if i >= 0:
+                total += sizes[i]
+        if total >= needed:
+            return int(j)
+    return -1
 
 
 @entry_point
@@ -233,15 +261,15 @@ def cover_workers(
     prices: IntArray,
     budget: int,
     needed: int,
-    nodes: int,
+    work: int,
     owner: IntArray,
     spent: IntArray,
 ) -> tuple[bool, bool]:
     """Pick disjoint columns, one for each worker, so that all requests total ``needed``.
 
     Depth first; the worker, or the request too dear to stay unused, with the fewest columns left
-    is served next. Long because it is one loop over the depth: compiled recursion is not kept on
-    disk.
+    is served next; the last worker takes any that is enough. Long because it is one loop over the
+    depth: compiled recursion is not kept on disk.
 
     Parameters
     ----------
@@ -253,8 +281,8 @@ def cover_workers(
         Shape (N,): scaled size of each request, and cost of leaving it unused.
     budget, needed : int
         Most that columns and unused requests may cost, and least total, scaled.
-    nodes : int
-        Most columns to pick.
+    work : int
+        Operations after which to give up.
     owner : IntArray
         Shape (N,), -1: filled with the worker of each request.
     spent : IntArray
@@ -266,52 +294,62 @@ def cover_workers(
         Whether such a placement was found, and whether the search came to its end.
     """
     W = num_workers
-    bits = _bits(columns, len(prices))
-    alive = np.empty((W + 1, len(columns.worker)), np.int64)
-    count = np.zeros(W + 1, np.int64)
-    position = np.zeros(W + 1, np.int64)
-    target = np.full(W + 1, -1, np.int64)
-    picked = np.full(W + 1, -1, np.int64)
-    left = np.empty(W + 1, np.int64)
+    last_operation = spent[0] + work
+    bits, priced = _bits(columns, len(prices)), _priced_members(columns, prices)
+    alive = np.empty((W, len(columns.worker)), np.int64)
+    count = np.zeros(W, np.int64)
+    position = np.zeros(W, np.int64)
+    target = np.full(W, -1, np.int64)
+    picked = np.full(W, -1, np.int64)
+    left = np.empty(W, np.int64)
     is_open = np.ones(W, np.bool_)
     copy_to(alive[0], np.arange(len(columns.worker)))
     left[0] = budget
     served = np.empty(W + len(owner), np.int64)
     least = np.empty(W, np.int64)
     count[0], target[0] = _narrow(
-        columns, prices, budget, is_open, owner, served, least, alive[0], spent
+        columns, priced, prices, budget, is_open, owner, served, least, alive[0], spent
     )
     depth = 0 if target[0] >= 0 else -1
     while depth >= 0:
-        if depth == W:
-            if _total(sizes, owner) >= needed:
+        if depth == W - 1:
+            spent[0] += _LOOK * (count[depth] + len(owner))
+            last = _last_column(columns, sizes, owner, alive[depth, : count[depth]], needed)
+            if last >= 0:
+                _give(columns, last, columns.worker[last], is_open, owner)
                 return True, True
             depth -= 1
+            continue
         if picked[depth] >= 0:
             _give(columns, picked[depth], -1, is_open, owner)
             picked[depth] = -1
         k = position[depth]
-        while k < count[depth] and not _serves(columns, alive[depth, k], target[depth], W):
+        while k < count[depth] and not _serves(columns, bits, alive[depth, k], target[depth], W):
             k += 1
         position[depth] = k + 1
         if k >= count[depth] or columns.cost[alive[depth, k]] > left[depth]:
             depth -= 1
             continue
-        nodes -= 1
-        if nodes < 0:
+        if spent[0] > last_operation:
             return False, False
         spent[0] += _LOOK * (count[depth] + len(owner))
         j = alive[depth, k]
         picked[depth] = j
         _give(columns, j, columns.worker[j], is_open, owner)
         rest = left[depth] - columns.cost[j]
-        if depth == W - 1:
-            depth += 1
-            continue
         compatible = alive[depth + 1]
         number = _keep_compatible(columns, bits, j, rest, alive[depth, : count[depth]], compatible)
         number, following = _narrow(
-            columns, prices, rest, is_open, owner, served, least, compatible[:number], spent
+            columns,
+            priced,
+            prices,
+            rest,
+            is_open,
+            owner,
+            served,
+            least,
+            compatible[:number],
+            spent,
         )
         if following >= 0:
             depth += 1

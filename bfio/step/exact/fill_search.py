@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from bfio.step.exact.columns import PRICE_SCALE, ColumnGeneration
+from bfio.step.exact.columns import LONG, PRICE_SCALE, SHORT, ColumnGeneration, Patience
 from bfio.step.exact.cover import IMPOSSIBLE
 from bfio.step.exact.dive import dive
 from bfio.step.exact.effort import CALL, Effort
@@ -43,7 +43,7 @@ _REQUESTS_PER_TURN = 64
 #: Price vectors tried, and table cells they may visit in all (some tenths of a second).
 _PRICE_WORK = 10**10
 #: Distances from a peak's bound at which placements are sought [tokens].
-_DISTANCES = (0, 1, 4, 16, 64, 256)
+_DISTANCES = (0, 4, 32, 256)
 #: Requests up to which the enumeration is worth a try.
 _MAX_ENUMERATED = 32
 
@@ -72,6 +72,8 @@ class FillSearch:
         self._nodes = 0
         self._bounds: IntArray | None = None
         self._prices: list[IntArray] = []
+        self._generation: ColumnGeneration | None = None
+        self._priced: dict[int, IntArray] = {}
         self._guide: IntArray = np.zeros_like(core.sizes)
         self._state = np.array([_SEED], dtype=np.uint64)
         self._seconds = {"bound": 0.0, "search": 0.0}
@@ -130,6 +132,8 @@ class FillSearch:
             self._close_peaks()
         if self._open and not self._effort.is_over and Phase.REPLACEMENTS not in self._skip:
             self._improve(_PLACEMENT_ROUNDS)
+        if self._open and not self._effort.is_over:
+            self._search_again()
 
     def _place_first(self) -> None:
         """Fill the slots under the first peak that a first pass, of either kind, can keep."""
@@ -259,7 +263,8 @@ class FillSearch:
         if margin * (int(self._core.capacity.max()) + 1) * len(self._owner) > _MAX_PRICED_CELLS:
             return
         generation = ColumnGeneration(self._core, margin, self._effort)
-        priced: dict[int, IntArray] = {}
+        self._generation = generation
+        priced = self._priced
         searched: set[int] = set()
         while self._open and not self._effort.is_over and generation.subsets.cells < _PRICE_WORK:
             weakest = int(self._bounds.argmin())
@@ -271,10 +276,24 @@ class FillSearch:
             else:
                 searched.add(weakest)
                 with self._phase("search"):
-                    turns = max(2, len(self._owner) // _REQUESTS_PER_TURN)
+                    turns = max(0, len(self._owner) // _REQUESTS_PER_TURN - 2)
                     if Phase.LATER_SWAPS not in self._skip:
                         self._swap(weakest, _SWAPS[:turns])
-                    self._search(generation, weakest, priced[weakest])
+                    self._search(generation, weakest, SHORT)
+            self._raise_lower()
+
+    def _search_again(self) -> None:
+        """Search under the weakest peaks once more, with far longer lists of subsets."""
+        if self._generation is None or self._bounds is None:
+            return
+        searched: set[int] = set()
+        while self._open and not self._effort.is_over:
+            weakest = int(self._bounds.argmin())
+            if weakest in searched or weakest not in self._priced:
+                return
+            searched.add(weakest)
+            with self._phase("search"):
+                self._search(self._generation, weakest, LONG)
             self._raise_lower()
 
     def _price(self, generation: ColumnGeneration, k: int) -> IntArray:
@@ -301,7 +320,7 @@ class FillSearch:
         needed = self._core.value(peak, 0) - target
         return dive(self._core, peak, needed, self._effort, generation.found())
 
-    def _search(self, generation: ColumnGeneration, k: int, prices: IntArray) -> None:
+    def _search(self, generation: ColumnGeneration, k: int, patience: Patience) -> None:
         """Look under one peak for a placement close to its bound, then farther and farther."""
         assert self._bounds is not None
         if Phase.NEAR_BEST in self._skip:
@@ -309,7 +328,7 @@ class FillSearch:
         lowest = int(self._bounds[k])
         for distance in _DISTANCES:
             # What is found is seldom the best within its distance.
-            while self._open_at(k) and self._find(generation, k, prices, lowest + distance):
+            while self._open_at(k) and self._find(generation, k, lowest + distance, patience):
                 pass
             if not self._open_at(k) or lowest + distance >= self._best - 1:
                 return
@@ -318,20 +337,24 @@ class FillSearch:
         assert self._bounds is not None
         return bool(self._bounds[k] < self._best) and not self._effort.is_over
 
-    def _find(self, generation: ColumnGeneration, k: int, prices: IntArray, target: int) -> bool:
+    def _find(self, generation: ColumnGeneration, k: int, target: int, patience: Patience) -> bool:
         """Find a better placement of at most ``target`` under one peak; keep a proof of none."""
         assert self._bounds is not None
         peak = self._first + k
         target = min(target, self._best - 1)
-        owner, exhausted = generation.search(peak, prices, self._core.value(peak, 0) - target)
-        if owner is None and not exhausted:
-            owner = self._dive(generation, peak, target)
+        needed = self._core.value(peak, 0) - target
+        owner, exhausted = generation.search(peak, self._priced[k], needed, patience)
         if owner is not None:
             self._accept(owner)
-        elif exhausted:
+            return True
+        if exhausted:
             self._bounds[k] = target + 1
             self._method = "columns"
-        return owner is not None
+        elif patience is SHORT:
+            owner = self._dive(generation, peak, target)
+            if owner is not None:
+                self._accept(owner)
+        return False
 
     def _enumerate(self, node_limit: int) -> None:
         core = self._core

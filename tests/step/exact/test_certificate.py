@@ -1,6 +1,7 @@
 """Certificates prove what they claim, and nothing more."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.step.exact import solve_exact
+from bfio.step.exact.fill_search import FillSearch
 from formulations.errors import InputError
-from formulations.step import exhaustion
+from formulations.step import certificate, exhaustion
 from formulations.step.certificate import Certificate, certified_bound
 from formulations.step.problem import Objective, StepProblem
 from tests.step.exact.cases import core_problems, crowded, instant, smallest_imbalance
@@ -177,8 +179,21 @@ def test_near_best_subsets_are_searched(seed: int) -> None:
         assert _is_rejected(problem, replace(claim, bound=claim.bound + 1))
 
 
-def test_searches_stop_at_their_limit() -> None:
+def test_long_lists_close_what_short_ones_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve workers, two free slots each: open by 4 tokens at first, then proven and verified."""
+    problem = crowded(17, 12, 48, 2000, 24)
+    result = solve_exact(problem, fallback=None)
+    assert result.proven
+    assert result.certificate is not None
+    assert certified_bound(problem, result.certificate) == result.objective
+    assert _is_rejected(problem, replace(result.certificate, bound=result.certificate.bound + 1))
+    monkeypatch.setattr(FillSearch, "_search_again", lambda _: None)
+    assert not solve_exact(problem, fallback=None).proven
+
+
+def test_searches_stop_at_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fifty requests of nearly equal size: the verifier says that it gave up."""
+    monkeypatch.setattr(certificate, "WorkBudget", partial(exhaustion.WorkBudget, 400_000))
     problem = instant([6] * 6, [0] * 6, [10_000 + 7 * k * k for k in range(50)])
     with pytest.raises(InputError, match="not re-derived within the limit"):
         certified_bound(problem, Certificate("enumeration", 1))

@@ -177,7 +177,7 @@ def test_cover_backtracks() -> None:
     assert cover_workers(*arguments, 0, 9, 100, owner, spent()) == (False, True)
     assert cover_workers(*arguments, 1, 9, 100, owner, spent()) == (True, True)
     assert owner.tolist() == [1, 0, -1]
-    assert not cover_workers(*arguments, 1, 9, 1, np.full(3, -1), spent())[1]
+    assert not cover_workers(*arguments, 1, 9, -1, np.full(3, -1), spent())[1]
 
 
 def test_cover_ends_only_when_all_is_searched() -> None:
