@@ -231,7 +231,9 @@ def collect_exact(
         Number found, and whether these are all.
     """
     if count == 0:
-        return (1, True) if total == 0 and least <= 0 else (0, True)
+        fits = total == 0 and least <= 0
+        # The empty set needs a place too.
+        return (1, True) if fits and len(found) > 0 else (0, not fits)
     sizes, values, table = priced.sizes, priced.values[speed], priced.tables[speed]
     chosen = np.empty(count + 1, np.int64)
     room = np.empty(count + 1, np.int64)
