@@ -217,8 +217,11 @@ class Windows:
         most = int((slots[: problem.num_admitted] * worth[: problem.num_admitted]).sum())
         before = (problem.base * problem.time_weights[:, None]).sum(axis=0) @ self.total_weights
         floors = self.floors(modes)
+        lowest = [self.times(m.worker, m.loads + m.low) for m in modes]
+        least = np.maximum(lowest, floors) @ self.pays - int(before) - most
+        modes = [m for m, value in zip(modes, least.tolist(), strict=True) if value < claim]
         for mode in modes:
-            low, high = mode.low - 1, mode.high
+            low, high = mode.low, mode.high
             while low < high:
                 middle = (low + high + 1) // 2
                 peaks = np.maximum(floors, self.times(mode.worker, mode.loads + middle))
@@ -227,7 +230,7 @@ class Windows:
                 else:
                     low = middle
             mode.high = high
-        return [m for m in modes if m.low <= m.high]
+        return modes
 
     def floors(self, modes: list[Mode]) -> IntArray:
         """Return levels that no peak is below: of closed workers, and of what modes leave."""

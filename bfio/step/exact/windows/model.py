@@ -1,7 +1,6 @@
 """The program of a step with a window in the form that compiled code takes."""
 
 from dataclasses import dataclass
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from formulations.step.problem import Objective, StepProblem
 #: No token limit.
 NO_LIMIT = 1 << 60
 #: Most modes of all workers.
-_MAX_MODES = 20_000
+_MAX_MODES = 100_000
 
 
 class Requests(NamedTuple):
@@ -192,7 +191,10 @@ def _ordered(problem: StepProblem) -> tuple[IntArray, int]:
     else:
         _, first, counts = np.unique(shifts, axis=0, return_index=True, return_counts=True)
         common = (shifts == shifts[min(first[counts == counts.max()])]).all(axis=1)
-    order = np.lexsort((problem.contribution[:, 0], ~common))
+    # By all columns, so that interchangeable requests stand side by side.
+    required = problem.required
+    keys = [] if required is None else [required]
+    order = np.lexsort((*keys, *problem.contribution.T[::-1], ~common))
     return order, int(common.sum())
 
 
@@ -254,21 +256,29 @@ def _modes(requests: Requests, workers: Workers, goal: Goal, *, fills: bool) -> 
 
 
 def _choices(requests: Requests, most: int) -> tuple[IntArray, IntArray, IntArray] | None:
-    """Return the sets of requests with own rows: positions, summed rows, numbers."""
-    first = len(requests.sizes)
-    positions = range(first, len(requests.rows))
-    kinds = requests.kind.tolist()
-    width = min(most, len(positions))
-    found: dict[tuple[int, ...], tuple[int, ...]] = {(): ()}
-    for number in range(1, width + 1):
-        for chosen in combinations(positions, number):
-            found.setdefault(tuple(sorted(kinds[i] for i in chosen)), chosen)
-            if len(found) > _MAX_MODES:
-                return None
-    own = np.full((len(found), max(1, width)), -1, dtype=np.int64)
-    rows = np.zeros((len(found), requests.rows.shape[1]), dtype=np.int64)
-    numbers = np.array([len(chosen) for chosen in found.values()], dtype=np.int64)
-    for k, chosen in enumerate(found.values()):
-        own[k, : len(chosen)] = chosen
-        rows[k] = requests.rows[list(chosen)].sum(axis=0)
+    """Return the sets of requests with own rows: positions, summed rows, numbers.
+
+    Of interchangeable requests a set takes the first ones.
+    """
+    first, N = len(requests.sizes), len(requests.rows)
+    kind = requests.kind
+    follows = np.concatenate([[False], kind[1:] == kind[:-1]])
+    width = max(1, min(most, N - first))
+    own = np.full((1, width), -1, dtype=np.int64)
+    level = own
+    levels = [own]
+    for c in range(min(most, N - first)):
+        last = level[:, c - 1] if c else np.full(1, first - 1)
+        repeats = N - 1 - last
+        if int(repeats.sum()) > _MAX_MODES:
+            return None
+        level = np.repeat(level, repeats, axis=0)
+        start = np.repeat(np.cumsum(repeats) - repeats, repeats)
+        level[:, c] = np.repeat(last, repeats) + 1 + np.arange(len(level)) - start
+        before = level[:, c - 1] if c else np.full(len(level), -1)
+        level = level[~follows[level[:, c]] | (before == level[:, c] - 1)]
+        levels.append(level)
+    own = np.concatenate(levels)
+    numbers = (own >= 0).sum(axis=1)
+    rows = np.concatenate([requests.rows, np.zeros_like(requests.rows[:1])])[own].sum(axis=1)
     return own, rows, numbers

@@ -7,7 +7,13 @@ import numpy as np
 from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, in_place, inlined, kernel
 from bfio.step.exact.windows.model import Goal, Modes, Requests, Workers
-from bfio.step.exact.windows.pricing import NEVER, Priced, collect_exact, reduced_costs
+from bfio.step.exact.windows.pricing import (
+    NEVER,
+    Priced,
+    best_value,
+    collect_exact,
+    reduced_costs,
+)
 from bfio.step.exact.windows.shares import WeightedShares
 from formulations.arrays import BoolArray, IntArray
 
@@ -132,7 +138,7 @@ def collect_near_best(
             if costs[x] >= NEVER or above > budget:
                 continue
             total = modes.low[m] + x
-            value = priced.tables[speed, count, total]
+            value = best_value(priced, speed, count, total)
             found, complete = collect_exact(
                 priced,
                 speed,

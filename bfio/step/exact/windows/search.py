@@ -11,6 +11,7 @@ from bfio.step.exact.windows.model import Modes, Split, WindowModel
 from bfio.step.exact.windows.near_best import NearBest, choose_disjoint, collect_near_best
 from bfio.step.exact.windows.pricing import (
     NEVER,
+    SMALL_VALUE,
     Priced,
     collect_exact,
     fill_tables,
@@ -20,7 +21,7 @@ from bfio.step.exact.windows.pricing import (
 )
 from bfio.step.exact.windows.program import ShareProgram, Solution
 from bfio.step.exact.windows.shares import Columns, Cuts, WeightedShares, broken_cuts, weighted
-from formulations.arrays import IntArray
+from formulations.arrays import BoolArray, IntArray
 from formulations.step.share_bound import ShareRound, largest_objective
 
 #: Most units of duals to one of the objective, and largest scaled objective.
@@ -271,17 +272,22 @@ class WindowSearch:
         model, modes = self.model, self._modes
         if len(model.goal.pays) > modes.loads.shape[1]:
             return
-        most = self._largest_total()
-        tau = model.workers.token_time[modes.worker]
+        fixed = model.goal.fixed + self._largest_total()
+        modes = _kept(modes, self._alone(modes, modes.low) - fixed < self.value)
         low, high = modes.low.copy(), modes.high.copy()
         while (low < high).any():
             middle = (low + high + 1) // 2
-            times = (modes.loads + middle[:, None]) * tau[:, None]
-            least = np.maximum(times, self.floors) @ model.goal.pays - model.goal.fixed - most
-            over = least >= self.value
+            over = self._alone(modes, middle) - fixed >= self.value
             high = np.where(over & (low < high), middle - 1, high)
-            low = np.where(~over, np.minimum(middle, high), low)
-        self._modes = modes._replace(high=np.maximum(high, modes.low))
+            low = np.where(over, low, np.minimum(middle, high))
+        self._modes = modes._replace(high=high)
+
+    def _alone(self, modes: Modes, sums: IntArray) -> IntArray:
+        """Return what the peaks cost at least where modes have these sums."""
+        tau = self.model.workers.token_time[modes.worker]
+        times = (modes.loads + sums[:, None]) * tau[:, None]
+        cost: IntArray = np.maximum(times, self.floors) @ self.model.goal.pays
+        return cost
 
     def _largest_total(self) -> int:
         """Largest weighted total that any admission adds."""
@@ -347,8 +353,10 @@ class WindowSearch:
         reach = np.zeros(most + 1, dtype=np.int64)
         np.maximum.at(reach, modes.number, modes.high)
         reach = np.maximum.accumulate(reach[::-1])[::-1]
-        tables = np.empty((len(times), most + 1, int(reach[0]) + 1), dtype=np.int64)
-        priced = Priced(sizes, values, tables, self._speed)
+        shift = max(0, (most * int(np.abs(values).max(initial=0)) // SMALL_VALUE).bit_length())
+        units = (-(-values >> shift)).astype(np.int32)
+        tables = np.empty((len(times), most + 1, int(reach[0]) + 1), dtype=np.int32)
+        priced = Priced(sizes, values, units, shift, tables, self._speed)
         self._effort.spend(CALL)
         fill_tables(priced, reach, self._effort.spent)
         return priced
@@ -373,9 +381,7 @@ class WindowSearch:
             return
         most = found.least + (self.scale * (self.value - 1) - found.total)
         shrink_modes(self._modes, found.fixed, model.workers, shares, found.priced, most)
-        kept = self._modes.low <= self._modes.high
-        if not kept.all():
-            self._modes = Modes(*(part[kept] for part in self._modes))
+        self._modes = _kept(self._modes, self._modes.low <= self._modes.high)
         if len(np.unique(self._modes.worker)) < len(model.open):
             self.bound = self.value
             return
@@ -388,7 +394,15 @@ class WindowSearch:
         if len(np.unique(self._modes.worker)) < len(self.model.open):
             return
         self._begin(start)
-        if self.owner is None or not self._fits():
+        if self.owner is None:
+            return
+        self.narrow()
+        if self._is_empty():
+            # No worker's sets can beat the placement.
+            self.bound, self.closed = self.value, True
+            self.cases.append(Case([]))
+            return
+        if not self._fits():
             return
         program = ShareProgram(self.model, self.floors, self._effort)
         program.add_columns(self._columns_of(self.owner))
@@ -470,8 +484,7 @@ class WindowSearch:
             modes.low[of_worker] = np.maximum(modes.low, sums + 1)[of_worker]
         else:
             modes.high[of_worker] = np.minimum(modes.high, sums)[of_worker]
-        kept = modes.low <= modes.high
-        modes = Modes(*(part[kept] for part in modes))
+        modes = _kept(modes, modes.low <= modes.high)
         floors = self.floors
         if len(np.unique(modes.worker)) == len(model.open):
             floors = self._least_peaks(modes)
@@ -609,7 +622,7 @@ class WindowSearch:
                 self.place(self.owner.copy(), self._temperature(share), turns)
 
     def _fits(self) -> bool:
-        self.narrow()
+        """Whether the tables are small enough."""
         modes = self._modes
         cells = (int(modes.number.max()) + 1) * (int(modes.high.max()) + 1)
         return cells * (int(self._speed.max()) + 1) <= _MAX_CELLS
@@ -691,7 +704,8 @@ class WindowSearch:
             m, k = int(mode[at]), int(modes.worker[mode[at]])
             count, total = int(modes.number[m]), int(sums[m, rank[at]])
             speed = int(self._speed[k])
-            value = int(priced.tables[speed, count, total])
+            # Of a value that rounding up its requests cannot tell from the best.
+            value = (int(priced.tables[speed, count, total]) - count) << priced.shift
             number, _ = collect_exact(
                 priced, speed, bests[speed], count, total, value, _SCANS, row, self._effort.spent
             )
@@ -699,3 +713,8 @@ class WindowSearch:
                 own = modes.own[m][modes.own[m] >= 0]
                 columns.append((k, np.concatenate([row[0, :count], own])))
         return columns
+
+
+def _kept(modes: Modes, kept: BoolArray) -> Modes:
+    """Return some of the modes."""
+    return modes if kept.all() else Modes(*(part[kept] for part in modes))
