@@ -241,7 +241,7 @@ class ColumnGeneration:
             self._improve_basis()
             added = False
             # Averaged with the best so far, prices jump less; if that adds nothing, the duals do.
-            for prices in ((self.prices + behind) // 2, self.prices):
+            for prices in ((2 * self.prices + behind) // 3, self.prices):
                 if not added and least > enough:
                     total, added = self._try(prices, margins)
                     if total < least:
