@@ -18,6 +18,10 @@ _BITS = 20
 _MASK = np.uint64((1 << _BITS) - 1)
 #: Operations of one exchange looked at, and further ones per look-ahead step.
 _LOOK = 40
+#: What a token above a limit costs at first, in tokens of every peak, and how often that doubles
+#: if limits are exceeded then: a way through such placements stays open for long.
+_PENALTY = 4
+_DOUBLINGS = 24
 
 
 class Placement(NamedTuple):
@@ -212,7 +216,7 @@ def _set_peaks(exchange: Exchange, placement: Placement, workers: Workers, goal:
 
 
 @inlined
-def _is_refused(rise: int, allowed: float, word: np.uint64) -> bool:
+def _is_refused(rise: float, allowed: float, word: np.uint64) -> bool:
     """Whether an exchange that raises the cost so much is not made, by the random number."""
     if rise <= 0:
         return False
@@ -271,19 +275,22 @@ def anneal(
     Returns
     -------
     tuple of (int, int)
-        Objective of the best placement, and its tokens above limits, which count most.
+        Objective of the best placement, and its tokens above limits: the fewest that were met.
     """
     placement = _placed(requests, workers, goal, owner)
     value = _objective(placement, workers, goal)
     excess = 0
     for g in range(len(workers.slots)):
         excess += _excess(placement, workers, g, 0)
-    penalty = 4 * goal.pays.sum() * workers.token_time.max()
-    cost = value + penalty * excess
-    least, best_value, best_excess = cost, value, excess
+    penalty = _PENALTY * float(goal.pays.sum() * workers.token_time.max())
+    doubles_at = max(1, turns // _DOUBLINGS)
+    best_value, best_excess = value, excess
     best = owner.copy()
     partners = len(owner) + len(workers.slots) if move else len(owner)
     for turn in range(turns):
+        if turn == doubles_at:
+            penalty *= 2 if excess > 0 else 1
+            doubles_at += max(1, turns // _DOUBLINGS)
         state[0] = next_random(state[0])
         exchange = _drawn(state[0], placement, requests.required, partners)
         if exchange.worker < 0:
@@ -292,15 +299,15 @@ def anneal(
         if not changes:
             continue
         spent[0] += _LOOK + 4 * len(placement.peaks)
-        new_excess = excess + _added_excess(exchange, placement, workers)
+        added = _added_excess(exchange, placement, workers)
         new_value = value - gain + _set_peaks(exchange, placement, workers, goal)
-        new_cost = new_value + penalty * new_excess
-        if _is_refused(new_cost - cost, temperature * (1.0 - turn / turns), state[0]):
+        rise = float(new_value - value) + penalty * added
+        if _is_refused(rise, temperature * (1.0 - turn / turns), state[0]):
             continue
         _make(exchange, placement)
-        value, excess, cost = new_value, new_excess, new_cost
-        if cost < least:
-            least, best_value, best_excess = cost, value, excess
+        value, excess = new_value, excess + added
+        if excess < best_excess or (excess == best_excess and value < best_value):
+            best_value, best_excess = value, excess
             copy_to(best, owner)
     copy_to(owner, best)
     return best_value, best_excess
