@@ -43,6 +43,8 @@ Share = tuple[int, int, int, int, int]
 _UNREACHABLE = -(1 << 61)
 #: Nothing above this is a sum of values; `_UNREACHABLE` plus any such sum stays below it.
 REACHABLE = -(1 << 60)
+#: Largest scaled objective and largest total of prices: no 64-bit sum wraps around.
+MAX_VALUE = 1 << 58
 #: Most modes of all workers.
 _MAX_MODES = 1 << 17
 
@@ -179,8 +181,8 @@ class Windows:
                 mode = self._mode(worker, own, count, below)
                 if mode.low <= mode.high:
                     found.append(mode)
-            if len(found) > _MAX_MODES:
-                raise InputError("certificate", "too many sets to try", "use another method")
+                if len(found) > _MAX_MODES:
+                    raise InputError("certificate", "too many sets to try", "use another method")
         return found
 
     def _choices(self, slots: int) -> Iterator[tuple[tuple[int, ...], int]]:

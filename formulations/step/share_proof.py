@@ -14,8 +14,10 @@ import numpy as np
 
 from formulations.arrays import BoolArray, IntArray
 from formulations.errors import InputError
+from formulations.step.bound import lower_bound
 from formulations.step.problem import StepProblem
 from formulations.step.share_bound import (
+    MAX_VALUE,
     REACHABLE,
     Mode,
     PricedRound,
@@ -28,8 +30,6 @@ from formulations.step.share_search import beats
 
 #: Larger than any cost.
 _NEVER = 1 << 61
-#: Largest scaled objective and largest total of prices: no 64-bit sum wraps around.
-_MAX_VALUE = 1 << 58
 #: Most table cells that are visited.
 _MAX_CELLS = 1 << 27
 
@@ -74,6 +74,8 @@ def proves_by_shares(
     """
     if problem.num_admitted == 0:
         return claim <= problem.objective_value((None,) * problem.num_requests)
+    if claim <= lower_bound(problem):
+        return True
     windows = Windows.of(problem)
     _check_magnitude(problem, scale)
     _check_cases(problem, rounds, cases)
@@ -90,11 +92,13 @@ def _check_cases(
     for number, worker, step, _ in cases:
         if number < 0 or worker >= problem.num_workers or not 0 <= step < problem.num_steps:
             raise InputError("certificate.cases", "no such worker or step", "solve again")
-        open_cases += 1 if worker >= 0 else -1
-        if open_cases < 0:
+        if open_cases == 0:
             break
-    if open_cases != 0 or sum(number for number, *_ in cases) != len(rounds):
-        raise InputError("certificate.cases", "no tree of all rounds", "solve again")
+        open_cases += 1 if worker >= 0 else -1
+    else:
+        if open_cases == 0 and sum(number for number, *_ in cases) == len(rounds):
+            return
+    raise InputError("certificate.cases", "no tree of all rounds", "solve again")
 
 
 @dataclass
@@ -110,21 +114,25 @@ class _Proof:
     cases: Iterator[CaseRow]
 
     def closes(self, modes: list[Mode]) -> bool:
-        """Whether the next case, with these modes, is closed; reads all it falls into."""
-        number, worker, step, level = next(self.cases)
-        rounds = [next(self.rounds) for _ in range(number)]
-        closed, left = self._bounded(modes, rounds, search=self.search and worker < 0)
-        if worker < 0:
-            return closed
-        below = [m.part(step, level, high=False) for m in left if m.worker == worker]
-        above = [m.part(step, level, high=True) for m in left if m.worker == worker]
-        rest = [m for m in left if m.worker != worker]
-        # Both are read, closed or not, for what follows them.
-        both = [
-            self.closes([m.copy() for m in rest] + [m for m in part if m.low <= m.high])
-            for part in (below, above)
-        ]
-        return closed or all(both)
+        """Whether all cases are closed, from these modes on."""
+        # What is left of the modes of each case to come, the next one last; None if it is part of
+        # a closed one, and read for what follows it.
+        waiting: list[list[Mode] | None] = [modes]
+        while waiting:
+            left = waiting.pop()
+            number, worker, step, level = next(self.cases)
+            rounds = [next(self.rounds) for _ in range(number)]
+            if left is None:
+                waiting += [None, None] if worker >= 0 else []
+                continue
+            closed, left = self._bounded(left, rounds, search=self.search and worker < 0)
+            if worker < 0 and not closed:
+                return False
+            if worker >= 0:
+                above = None if closed else _part(left, worker, step, level, high=True)
+                below = None if closed else _part(left, worker, step, level, high=False)
+                waiting += [above, below]
+        return True
 
     def _bounded(
         self, modes: list[Mode], rounds: list[ShareRound], *, search: bool
@@ -142,6 +150,12 @@ class _Proof:
             if search and k == len(rounds) - 1 and self.workers <= {m.worker for m in modes}:
                 return not beats(made, modes, least, budget), modes
         return not self.workers <= {m.worker for m in modes}, modes
+
+
+def _part(modes: list[Mode], worker: int, step: int, level: int, *, high: bool) -> list[Mode]:
+    """Return copies of modes, those of one worker with its load above a level, or not above it."""
+    copies = [m.part(step, level, high=high) if m.worker == worker else m.copy() for m in modes]
+    return [m for m in copies if m.low <= m.high]
 
 
 def _priced(
@@ -186,7 +200,7 @@ def _keep(mode: Mode, wanted: BoolArray) -> None:
 def _check_magnitude(problem: StepProblem, scale: int) -> None:
     if scale < 1:
         raise InputError("certificate.price_scale", "below 1", "solve again")
-    if scale * largest_objective(problem) > _MAX_VALUE:
+    if scale * largest_objective(problem) > MAX_VALUE:
         raise InputError("certificate.price_scale", "too large for 64-bit sums", "solve again")
 
 
@@ -195,7 +209,7 @@ def _check_round(windows: Windows, given: ShareRound, scale: int, where: str) ->
     if len(given.prices) != problem.num_requests:
         raise InputError(where, "not one price per request", "solve again")
     total = sum(map(abs, given.prices)) + abs(given.admit_price) * problem.num_requests
-    if total > _MAX_VALUE:
+    if total > MAX_VALUE:
         raise InputError(where, "prices too large for 64-bit sums", "solve again")
     admits_all = problem.num_admitted == problem.num_requests
     required = problem.required
@@ -214,6 +228,8 @@ def _check_shares(
     for step, worker, above, to, weight in shares:
         if not (0 <= step < len(pays) and 0 <= worker < num_workers and weight >= 0):
             raise InputError(where, "a share of no step or worker, or below 0", "solve again")
+        if max(abs(above), abs(to)) > 2 * MAX_VALUE:
+            raise InputError(where, "levels too large for 64-bit sums", "solve again")
         if to > above:
             changes.setdefault(step, []).extend([(above, weight), (to, -weight)])
     for step, events in changes.items():

@@ -7,6 +7,7 @@ import numpy as np
 
 from formulations.arrays import BoolArray, IntArray
 from formulations.step.problem import Objective, StepProblem
+from formulations.step.share_bound import MAX_VALUE, largest_objective
 
 #: No token limit.
 NO_LIMIT = 1 << 60
@@ -161,7 +162,12 @@ class WindowModel:
 
 
 def build_model(problem: StepProblem) -> WindowModel | None:
-    """Return the model of a problem, or None where a worker can be used in too many ways."""
+    """Return the model of a problem.
+
+    None if a worker can be used in too many ways, or sums could leave 64-bit integers.
+    """
+    if largest_objective(problem) > MAX_VALUE:
+        return None
     order, common = _ordered(problem)
     rows = np.ascontiguousarray(problem.contribution[order])
     requests = Requests(rows, rows[:common, 0].copy(), *_kinds(problem, order, rows))

@@ -22,13 +22,15 @@ from bfio.step.exact.windows.pricing import (
 from bfio.step.exact.windows.program import ShareProgram, Solution
 from bfio.step.exact.windows.shares import Columns, Cuts, WeightedShares, broken_cuts, weighted
 from formulations.arrays import BoolArray, IntArray
+from formulations.step.bound import lower_bound
 from formulations.step.share_bound import ShareRound, largest_objective
 
 #: Most units of duals to one of the objective, and largest scaled objective.
 _MAX_SCALE = 1 << 20
 _MAX_VALUE = 1 << 58
-#: Most cells of all tables.
+#: Most cells of all tables, and most that one price after the other is filled into.
 _MAX_CELLS = 1 << 25
+_MAX_FILLING = 1 << 29
 #: Turns of the first placement per request, and of those from solutions of the program.
 _FIRST_TURNS = 300
 _FIRST_TEMPERATURES = (0.05, 0.02, 0.01)
@@ -140,6 +142,7 @@ class WindowSearch:
         self.owner: IntArray | None = None
         self.value = largest_objective(model.problem) + 1
         self.bound = -self.value
+        self._closed_form = lower_bound(model.problem)
         self.cases: list[Case] = []
         self.closed = False
         self.searched = False
@@ -152,7 +155,7 @@ class WindowSearch:
     @property
     def proven(self) -> bool:
         """Whether the best placement is optimal."""
-        return self.bound >= self.value
+        return max(self.bound, self._closed_form) >= self.value
 
     # -- Placements
 
@@ -402,7 +405,7 @@ class WindowSearch:
             self.bound, self.closed = self.value, True
             self.cases.append(Case([]))
             return
-        if not self._fits():
+        if self.proven or not self._fits():
             return
         program = ShareProgram(self.model, self.floors, self._effort)
         program.add_columns(self._columns_of(self.owner))
@@ -622,10 +625,11 @@ class WindowSearch:
                 self.place(self.owner.copy(), self._temperature(share), turns)
 
     def _fits(self) -> bool:
-        """Whether the tables are small enough."""
+        """Whether the tables are small enough, and soon filled."""
         modes = self._modes
         cells = (int(modes.number.max()) + 1) * (int(modes.high.max()) + 1)
-        return cells * (int(self._speed.max()) + 1) <= _MAX_CELLS
+        cells *= int(self._speed.max()) + 1
+        return cells <= _MAX_CELLS and cells * len(self.model.requests.sizes) <= _MAX_FILLING
 
     def _columns_of(self, owner: IntArray) -> list[tuple[int, IntArray]]:
         return [(k, np.flatnonzero(owner == k)) for k in range(len(self.model.open))]
