@@ -30,7 +30,7 @@ def test_no_set_is_counted_without_room(
     for size, value in zip(SIZES, VALUES[0], strict=True):
         tables[0, 1, size] = value
     tables[0, 2, 5] = 5
-    priced = Priced(SIZES, VALUES, tables, np.zeros(1, np.int64))
+    priced = Priced(SIZES, VALUES, VALUES.astype(np.int32), 0, tables, np.zeros(1, np.int64))
     found = np.empty((room, 2), np.int64)
     bests = prefix_bests(VALUES[0], 2)
     spent = np.zeros(1, np.int64)

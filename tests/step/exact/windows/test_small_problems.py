@@ -1,0 +1,73 @@
+"""Small problems of every kind: the method for windows, enumeration and CP-SAT agree."""
+
+from collections import Counter
+
+import pytest
+
+from bfio.step.exact import ExactResult, solve_exact
+from formulations.results import Termination
+from formulations.step import StepProblem, solve
+from formulations.step.certificate import certified_bound
+from formulations.step.check import violations
+from tests.step.exact.windows.cases import optimum, small_problems
+
+#: From here on the sums of few sizes are too far apart for tables of all sums.
+_TABLES_END = 10**7
+
+
+def check(problem: StepProblem, best: int | None, result: ExactResult) -> str:
+    """Assert that an answer of our own method is right; return what became of the problem."""
+    if result.certificate is not None:
+        assert certified_bound(problem, result.certificate) == result.bound
+    if best is None:
+        assert result.assignment is None
+        return "infeasible" if result.infeasible else "infeasible, not proven"
+    assert not result.infeasible
+    assert result.bound is not None
+    assert result.bound <= best
+    if result.assignment is not None:
+        assert result.objective is not None
+        assert result.objective >= best
+        assert violations(problem, result.assignment, result.objective) == {}
+    if not result.proven:
+        largest = max(problem.base.max(), problem.contribution.max(initial=0))
+        assert largest >= _TABLES_END, "only tokens beyond the tables stay open"
+        return "open"
+    assert result.certificate is not None
+    return "proven"
+
+
+def solved(problem: StepProblem) -> tuple[str, ExactResult]:
+    """Solve a problem by our own method alone and check the answer against enumeration."""
+    result = solve_exact(problem, fallback=None)
+    return check(problem, optimum(problem), result), result
+
+
+def test_own_method_is_enumeration() -> None:
+    """Of 200 problems, own method proves all but the hugest, each with a certificate."""
+    found: Counter[str] = Counter()
+    for problem in small_problems(1, 200):
+        said, _ = solved(problem)
+        found[said] += 1
+    assert found["proven"] > 140
+    assert found["infeasible"] > 20
+    assert found["open"] > 0
+
+
+@pytest.mark.deep
+def test_own_method_enumeration_and_cp_sat() -> None:
+    """Of 20,000 problems each verdict is that of CP-SAT too, and so is the fallback's."""
+    found: Counter[str] = Counter()
+    for problem in small_problems(2, 20_000):
+        said, result = solved(problem)
+        found[said] += 1
+        found[f"{result.method}: {said}"] += 1
+        other = solve(problem, backend="cp-sat")
+        assert other.objective == optimum(problem)
+        assert (other.termination is Termination.INFEASIBLE) == said.startswith("infeasible")
+        if said in ("open", "infeasible, not proven"):
+            closed = solve_exact(problem)
+            assert closed.objective == other.objective
+            assert closed.infeasible == (other.objective is None)
+    print(dict(found))
+    assert sum(found[said] for said in ("proven", "infeasible")) > 19_000
