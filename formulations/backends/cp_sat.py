@@ -16,6 +16,9 @@ from formulations.work import CP_SAT_SECOND
 
 #: CP-SAT keeps sums in 64-bit integers and refuses models that could leave them.
 _MAX_SUM = 2.0**62
+#: From here on a verdict of presolve is checked: CP-SAT 9.15 calls programs of sums from 10^13 on
+#: infeasible that are not.
+_LARGE_SUM = 2.0**40
 
 
 class CpSat:
@@ -42,6 +45,7 @@ class CpSat:
         form = program.standard_form
         with deadline.interrupting():
             require_integer_form(form, self.name)
+            largest = _largest_sum(form)
             model, columns = _build(form)
             if hint is not None:
                 for variable, value in zip(columns, hint.tolist(), strict=True):
@@ -56,7 +60,7 @@ class CpSat:
         if limits.work_limit is not None:
             solver.parameters.max_deterministic_time = limits.work_limit / CP_SAT_SECOND
         began = time.perf_counter()
-        status = solver.solve(model, _listening(columns, limits))
+        status = checked_solve(solver, model, largest, _listening(columns, limits))
         seconds = time.perf_counter() - began
         if status == cp_model.MODEL_INVALID:
             raise CapabilityError(
@@ -78,6 +82,32 @@ class CpSat:
             },
             ticks=round(solver.response_proto.deterministic_time * CP_SAT_SECOND),
         )
+
+
+def checked_solve(solver: Any, model: Any, largest: float, listening: Any = None) -> Any:
+    """Solve a model; if it is said to be infeasible and its sums are large, without presolve too.
+
+    Parameters
+    ----------
+    solver, model
+        Of CP-SAT.
+    largest : float
+        What no sum of the model exceeds.
+    listening : optional
+        Callback that hears of solutions.
+
+    Returns
+    -------
+    CpSolverStatus
+        The status that counts.
+    """
+    from ortools.sat.python import cp_model
+
+    status = solver.solve(model, listening)
+    if status == cp_model.INFEASIBLE and largest >= _LARGE_SUM:
+        solver.parameters.cp_model_presolve = False
+        status = solver.solve(model, listening)
+    return status
 
 
 def _listening(columns: list[Any], limits: SolveLimits) -> Any:
@@ -114,7 +144,6 @@ def _build(form: StandardForm) -> tuple[Any, list[Any]]:
     bounds = zip(form.lower, form.upper, form.column_names, strict=True)
     columns = [model.new_int_var(int(lo), int(up), name) for lo, up, name in bounds]
     matrix = form.matrix
-    _check_sums(form)
     for r in range(form.num_rows):
         cells = slice(matrix.indptr[r], matrix.indptr[r + 1])
         variables = [columns[j] for j in matrix.indices[cells]]
@@ -132,8 +161,8 @@ def _build(form: StandardForm) -> tuple[Any, list[Any]]:
     return model, columns
 
 
-def _check_sums(form: StandardForm) -> None:
-    """Refuse a program whose row sums could overflow CP-SAT's integers."""
+def _largest_sum(form: StandardForm) -> float:
+    """Return what no row's sum exceeds; refuse a program whose sums overflow CP-SAT's integers."""
     reach = np.maximum(np.abs(form.lower), np.abs(form.upper))
     rows = abs(form.matrix) @ reach
     largest = max(float(rows.max(initial=0.0)), float(np.abs(form.objective) @ reach))
@@ -141,6 +170,7 @@ def _check_sums(form: StandardForm) -> None:
         raise CapabilityError(
             "program", f"sums could reach {largest:.1e}", "use smaller loads or weights"
         )
+    return largest
 
 
 def _clipped(bound: float) -> int:

@@ -9,7 +9,14 @@ from formulations.backends import SolveLimits
 from formulations.backends.highs import Highs
 from formulations.results import BoundKind, Termination
 from formulations.standard_form import StandardForm
-from formulations.step import StepProblem, StepProgram, assess, solve, solve_by_enumeration
+from formulations.step import (
+    Objective,
+    StepProblem,
+    StepProgram,
+    assess,
+    solve,
+    solve_by_enumeration,
+)
 from tests.formulations.strategies import step_problem
 
 _PROMPTS = [
@@ -94,3 +101,27 @@ def test_enumeration_agrees_on_a_part() -> None:
     """The first nine prompts: CP-SAT equals enumeration of all 4^9 assignments."""
     part = StepProblem(INSTANCE.capacity, INSTANCE.base, INSTANCE.contribution[:9])
     assert solve(part).objective == solve_by_enumeration(part).objective
+
+
+def test_false_infeasibility() -> None:
+    """CP-SAT's presolve calls this step of loads by the hundred billion infeasible; it is not."""
+    steps = np.arange(21)
+    first = np.where(steps < 7, 115545713997 + 2 * steps, 0)
+    first[7:9] = 51105298253, 51105298255
+    second = np.where(steps == 0, 290066100948, np.where(steps == 1, 98546666614, 0))
+    third = np.concatenate(
+        [
+            843701084115 + 3 * steps[:5],
+            [735430116399],
+            685726775949 + 3 * steps[:4],
+            652096316584 + 3 * steps[:10],
+            [539309118283],
+        ]
+    )
+    problem = StepProblem(
+        np.array([1, 1, 1]),
+        np.stack([first, second, third]),
+        np.full((2, 21), 300_000_000_000),
+        objective=Objective.GAP,
+    )
+    assert solve(problem, backend="cp-sat").objective == 8243022544465

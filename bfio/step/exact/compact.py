@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from bfio.step.exact.effort import Effort
+from formulations.backends.cp_sat import checked_solve
 from formulations.step.problem import Objective, StepProblem
+from formulations.step.share_bound import largest_objective
 from formulations.work import CP_SAT_SECOND, OPERATIONS
 
 
@@ -83,7 +85,7 @@ def solve_compact(
         solver.parameters.max_time_in_seconds = seconds
     if (ticks := effort.ticks_left) is not None:
         solver.parameters.max_deterministic_time = ticks / CP_SAT_SECOND
-    status = solver.solve(model)
+    status = checked_solve(solver, model, largest_objective(problem))
     used = round(solver.response_proto.deterministic_time * CP_SAT_SECOND)
     effort.spend(used * OPERATIONS)
     if status in (cp_model.UNKNOWN, cp_model.FEASIBLE):
