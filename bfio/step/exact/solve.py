@@ -12,7 +12,7 @@ from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.windows.prepare import prepare_windows
 from formulations.backends import backend
 from formulations.deadline import Deadline, TimeLimit
-from formulations.errors import InputError
+from formulations.errors import CapabilityError, InputError
 from formulations.results import BoundKind, Termination, TieRule
 from formulations.step.bound import lower_bound
 from formulations.step.certificate import Certificate
@@ -148,7 +148,11 @@ def _windowed(
     if own.proven or own.infeasible or fallback is None or effort.is_over:
         return own
     effort.clock.found(lambda: replace(own, stopped_by_time=True).to_step_result(problem))
-    other = _delegated(problem, own.assignment, effort, fallback)
+    try:
+        other = _delegated(problem, own.assignment, effort, fallback)
+    except CapabilityError:
+        # Numbers beyond what the fallback takes: ours is the answer.
+        return own
     return other if own.objective is None else _merged(own, other)
 
 
