@@ -10,6 +10,7 @@ class Phase(StrEnum):
     """What may be skipped; docs/exact.md says what each does.
 
     Without one of them a solve proves less or takes longer. What it proves is as valid as ever.
+    They are those of problems with a one-dimensional core; others have none (docs/windows.md).
     """
 
     LEVEL = "level"

@@ -39,8 +39,8 @@ def solve_exact(
     Parameters
     ----------
     problem : StepProblem
-        Data. Problems with a one-dimensional core (`bfio.step.exact.fill`) are solved by our own
-        method first; all others go to the fallback.
+        Data. Problems with a one-dimensional core (`bfio.step.exact.fill`) have a method of their
+        own, all others that of `bfio.step.exact.windows`.
     time_limit : float or Deadline, optional
         Wall-clock seconds.
     work_limit : int, optional
@@ -52,7 +52,8 @@ def solve_exact(
     node_limit : int, optional
         Nodes of the enumeration; 0 skips it.
     skip : iterable of str, optional
-        Phases to do without (`bfio.step.exact.phases.Phase`), for ablation studies.
+        Phases to do without (`bfio.step.exact.phases.Phase`), for ablation studies; those of
+        problems with a one-dimensional core.
 
     Returns
     -------
