@@ -111,3 +111,16 @@ def _options(
         slots = int(np.minimum(capacity, N).sum())
         options["admit"] = int(rng.integers(0, min(N, slots) + 1))
     return options
+
+
+def crowded_window(seed: int, G: int = 6, N: int = 18, H: int = 8, mean: int = 300) -> StepProblem:
+    """Return a step of a busy cluster: few free slots, growing requests, known ends of some."""
+    rng = np.random.default_rng(seed)
+    steps = np.arange(H + 1)
+    base = rng.integers(20 * mean, 24 * mean, (G, 1)) + 30 * steps
+    for g in range(G):
+        for _ in range(int(rng.poisson(2))):
+            base[g, int(rng.integers(1, H + 1)) :] -= int(rng.geometric(1 / mean))
+    capacity = rng.integers(0, 4, G)
+    sizes = rng.geometric(1 / mean, (N, 1))
+    return StepProblem(capacity, np.maximum(base, 0), sizes + steps)
