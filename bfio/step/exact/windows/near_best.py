@@ -6,15 +6,9 @@ import numpy as np
 
 from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, in_place, inlined, kernel
-from bfio.step.exact.windows.model import Goal, Modes, Requests, Workers
-from bfio.step.exact.windows.pricing import (
-    NEVER,
-    Priced,
-    best_value,
-    collect_exact,
-    reduced_costs,
-)
-from bfio.step.exact.windows.shares import WeightedShares
+from bfio.step.exact.windows.costs import NEVER, Costs, reduced_costs
+from bfio.step.exact.windows.model import Goal, Requests
+from bfio.step.exact.windows.pricing import best_value, collect_exact
 from formulations.arrays import BoolArray, IntArray
 
 #: Operations of one column looked at in the search.
@@ -84,11 +78,7 @@ class Partial(NamedTuple):
 
 @entry_point
 def collect_near_best(
-    modes: Modes,
-    fixed: IntArray,
-    workers: Workers,
-    shares: WeightedShares,
-    priced: Priced,
+    costs: Costs,
     bests: IntArray,
     least: IntArray,
     budget: int,
@@ -102,8 +92,8 @@ def collect_near_best(
 
     Parameters
     ----------
-    modes, fixed, workers, shares, priced
-        As in `price_modes`.
+    costs : Costs
+        Shares, prices and modes.
     bests : IntArray
         Shape (T, L + 1, C + 1): from `prefix_bests`, for each token time.
     least : IntArray
@@ -122,20 +112,18 @@ def collect_near_best(
     int
         Number found; -1 if they are more than fit, or not all were found.
     """
-    widest = 0
-    for m in range(len(modes.low)):
-        widest = max(widest, modes.high[m] - modes.low[m] + 1)
-    costs = np.empty(widest, np.int64)
+    modes, priced = costs.modes, costs.priced
     number = 0
     subsets = np.empty((len(worker), members.shape[1]), np.int64)
     for m in range(len(modes.low)):
         k = modes.worker[m]
         count = modes.number[m]
         speed = priced.speed[k]
-        reduced_costs(m, modes, fixed, workers, shares, priced, costs)
-        for x in range(modes.high[m] - modes.low[m] + 1):
-            above = costs[x] - least[k]
-            if costs[x] >= NEVER or above > budget:
+        reduced = np.empty(modes.high[m] - modes.low[m] + 1, np.int64)
+        reduced_costs(costs, m, modes.low[m], reduced)
+        for x in range(len(reduced)):
+            above = reduced[x] - least[k]
+            if reduced[x] >= NEVER or above > budget:
                 continue
             total = modes.low[m] + x
             value = best_value(priced, speed, count, total)

@@ -1,4 +1,4 @@
-"""Best sets of requests for each worker at given shares and prices, exact in integers."""
+"""Best sets of requests of each number and sum at given prices, in integers."""
 
 from typing import Any, NamedTuple, TypeAlias
 
@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place, kernel
-from bfio.step.exact.windows.model import Modes, Workers
-from bfio.step.exact.windows.shares import WeightedShares, mode_costs
+from bfio.common.kernels import entry_point, in_place
 from formulations.arrays import IntArray
 
 #: Values in units of ``2^shift``, rounded up: sums of 32 bits are three times as fast.
@@ -16,11 +14,11 @@ Table: TypeAlias = NDArray[np.int32]
 
 #: Marks a sum that no subset reaches, and in a table; no sum of values is below half of these.
 UNREACHABLE = -(1 << 61)
-_NONE = -(1 << 30)
+NONE = -(1 << 30)
+#: Sums in one block of a table.
+BLOCK = 64
 #: No value of a subset in a table reaches this.
 SMALL_VALUE = 1 << 29
-#: Larger than any reduced cost.
-NEVER = 1 << 60
 #: Operations of one request looked at for a subset.
 _LOOK = 20
 
@@ -40,6 +38,8 @@ class Priced(NamedTuple):
         See there.
     tables : Table
         Shape (T, C + 1, X + 1): largest total of units of c requests of sum exactly x.
+    highest : Table
+        Shape (T, C + 1, X // 64 + 1): largest entry of each 64 sums of a table.
     speed : IntArray
         Shape (K,): which of the token times each worker has.
     """
@@ -49,6 +49,7 @@ class Priced(NamedTuple):
     units: Table
     shift: int
     tables: Table
+    highest: Table
     speed: IntArray
 
 
@@ -67,7 +68,7 @@ def best_value(priced: Priced, speed: int, count: int, total: int) -> int:
     It is above the best value by less than ``count · 2^shift``.
     """
     units = np.int64(priced.tables[speed, count, total])
-    return int(units << np.int64(priced.shift)) if units > _NONE // 2 else UNREACHABLE
+    return int(units << np.int64(priced.shift)) if units > NONE // 2 else UNREACHABLE
 
 
 @entry_point
@@ -86,7 +87,7 @@ def fill_tables(priced: Priced, reach: IntArray, spent: IntArray) -> None:
     for t in range(len(priced.tables)):
         table = priced.tables[t]
         for c in range(len(reach)):
-            table[c, : reach[c] + 1] = _NONE
+            table[c, : reach[c] + 1] = NONE
         table[0, 0] = 0
         for i in range(len(priced.sizes)):
             size = priced.sizes[i]
@@ -95,112 +96,10 @@ def fill_tables(priced: Priced, reach: IntArray, spent: IntArray) -> None:
                     row = table[c, size : reach[c] + 1]
                     _add_request(row, table[c - 1, : len(row)], priced.units[t, i])
                     spent[0] += len(row)
-
-
-@kernel
-def reduced_costs(
-    m: int,
-    modes: Modes,
-    fixed: IntArray,
-    workers: Workers,
-    shares: WeightedShares,
-    priced: Priced,
-    costs: IntArray,
-) -> None:
-    """Write the cost of each sum ``low..high`` of mode m, less its best value; else `NEVER`."""
-    mode_costs(m, modes, workers, shares, costs)
-    low = modes.low[m]
-    best = priced.tables[priced.speed[modes.worker[m]], modes.number[m]]
-    for x in range(modes.high[m] - low + 1):
-        units = np.int64(best[low + x])
-        costs[x] = (
-            costs[x] + fixed[m] - (units << np.int64(priced.shift))
-            if units > _NONE // 2
-            else NEVER
-        )
-
-
-@entry_point
-def price_modes(
-    modes: Modes,
-    fixed: IntArray,
-    workers: Workers,
-    shares: WeightedShares,
-    priced: Priced,
-    least: IntArray,
-    sums: IntArray,
-    sum_costs: IntArray,
-    spent: IntArray,
-) -> None:
-    """Find the least reduced cost of each mode and the sums that come closest to it.
-
-    Parameters
-    ----------
-    modes, workers, shares, priced
-        See there.
-    fixed : IntArray
-        Shape (M,): cost of a mode whatever the sum.
-    least : IntArray
-        Shape (M,): filled.
-    sums, sum_costs : IntArray
-        Shape (M, T): filled with the sums of the T least costs and those costs, -1 if none.
-    spent : IntArray
-        Shape (1,).
-    """
-    widest = 0
-    for m in range(len(least)):
-        widest = max(widest, modes.high[m] - modes.low[m] + 1)
-    costs = np.empty(widest, np.int64)
-    for m in range(len(least)):
-        reduced_costs(m, modes, fixed, workers, shares, priced, costs)
-        width = modes.high[m] - modes.low[m] + 1
-        spent[0] += 4 * width
-        sums[m] = -1
-        sum_costs[m] = NEVER
-        last = sums.shape[1] - 1
-        worst = NEVER
-        for x in range(width):
-            if costs[x] < worst:
-                k = last
-                while k > 0 and sum_costs[m, k - 1] > costs[x]:
-                    sum_costs[m, k] = sum_costs[m, k - 1]
-                    sums[m, k] = sums[m, k - 1]
-                    k -= 1
-                sum_costs[m, k] = costs[x]
-                sums[m, k] = modes.low[m] + x
-                worst = sum_costs[m, last]
-        least[m] = sum_costs[m, 0]
-
-
-@entry_point
-def shrink_modes(
-    modes: Modes,
-    fixed: IntArray,
-    workers: Workers,
-    shares: WeightedShares,
-    priced: Priced,
-    most: IntArray,
-) -> None:
-    """Shrink the sums of each mode to those that cost at most ``most`` of its worker."""
-    widest = 0
-    for m in range(len(modes.low)):
-        widest = max(widest, modes.high[m] - modes.low[m] + 1)
-    costs = np.empty(widest, np.int64)
-    for m in range(len(modes.low)):
-        if modes.low[m] > modes.high[m]:
-            continue
-        reduced_costs(m, modes, fixed, workers, shares, priced, costs)
-        first, last = -1, -2
-        for x in range(modes.high[m] - modes.low[m] + 1):
-            if costs[x] <= most[modes.worker[m]]:
-                if first < 0:
-                    first = x
-                last = x
-        modes.high[m] = modes.low[m] + last
-        modes.low[m] += first
-        if first < 0:
-            modes.low[m] = 1
-            modes.high[m] = 0
+        for c in range(len(reach)):
+            for x in range(0, reach[c] + 1, BLOCK):
+                block = table[c, x : min(x + BLOCK, reach[c] + 1)]
+                priced.highest[t, c, x // BLOCK] = block.max()
 
 
 @entry_point

@@ -7,20 +7,19 @@ import numpy as np
 
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.windows.anneal import anneal
+from bfio.step.exact.windows.costs import NEVER, Costs, price_workers, shrink_modes
 from bfio.step.exact.windows.model import Modes, Split, WindowModel
 from bfio.step.exact.windows.near_best import NearBest, choose_disjoint, collect_near_best
 from bfio.step.exact.windows.pricing import (
-    NEVER,
+    BLOCK,
     SMALL_VALUE,
     Priced,
     collect_exact,
     fill_tables,
     prefix_bests,
-    price_modes,
-    shrink_modes,
 )
 from bfio.step.exact.windows.program import ShareProgram, Solution
-from bfio.step.exact.windows.shares import Columns, Cuts, WeightedShares, broken_cuts, weighted
+from bfio.step.exact.windows.shares import Columns, Cuts, broken_cuts, weighted
 from formulations.arrays import BoolArray, IntArray
 from formulations.step.bound import lower_bound
 from formulations.step.share_bound import ShareRound, largest_objective
@@ -80,9 +79,7 @@ class Bounded:
 
     total: int
     least: IntArray
-    fixed: IntArray
-    shares: WeightedShares
-    priced: Priced
+    costs: Costs
 
 
 @dataclass
@@ -148,7 +145,7 @@ class WindowSearch:
         self.searched = False
         self._found: list[tuple[int, IntArray]] = []
         self._placements = 0
-        self._last: tuple[Bounded, Duals] | None = None
+        self._last: Bounded | None = None
         self.floors = self._least_peaks(self._modes)
         self._ceilings = self._highest_peaks()
 
@@ -317,25 +314,20 @@ class WindowSearch:
         admit = 0 if self.model.fills else round(solution.admit_price * scale)
         return Duals(weights, prices, admit)
 
-    def bounded(self, duals: Duals, cuts: Cuts) -> tuple[Bounded, IntArray, IntArray]:
-        """Return what duals prove, and sums that come closest with their costs, by mode."""
+    def bounded(self, duals: Duals, cuts: Cuts) -> tuple[Bounded, list[tuple[int, IntArray]]]:
+        """Return what duals prove, and the sets that come closest to it."""
         model, modes = self.model, self._modes
         shares = weighted(cuts, duals.cut_weights, self.floors, len(model.open))
-        priced = self._priced(duals)
-        fixed = self._fixed(duals)
-        least = np.empty(len(fixed), dtype=np.int64)
-        sums = np.empty((len(fixed), _SUMS), dtype=np.int64)
-        costs = np.empty_like(sums)
-        price_modes(
-            modes, fixed, model.workers, shares, priced, least, sums, costs, self._effort.spent
-        )
-        of_worker = np.full(len(model.open), NEVER)
-        np.minimum.at(of_worker, modes.worker, least)
+        costs = Costs(modes, model.workers, shares, self._priced(duals), self._fixed(duals))
+        shape = (len(model.open), _SUMS)
+        least, mode, sums = (np.empty(shape, dtype=np.int64) for _ in range(3))
+        price_workers(costs, mode, sums, least, self._effort.spent)
         constant = self.scale * int((model.goal.pays * self.floors).sum() - model.goal.fixed)
         constant -= int(duals.prices.sum()) + duals.admit_price * model.problem.num_admitted
         # A worker without any set left proves everything.
-        total = NEVER if (of_worker >= NEVER).any() else constant + int(of_worker.sum())
-        return Bounded(total, of_worker, fixed, shares, priced), sums, costs
+        nothing = bool((mode[:, 0] < 0).any())
+        total = NEVER if nothing else constant + int(least[:, 0].sum())
+        return Bounded(total, least[:, 0], costs), self._sets(costs, mode, sums)
 
     def _fixed(self, duals: Duals) -> IntArray:
         """Cost of each mode whatever the sum."""
@@ -358,8 +350,10 @@ class WindowSearch:
         reach = np.maximum.accumulate(reach[::-1])[::-1]
         shift = max(0, (most * int(np.abs(values).max(initial=0)) // SMALL_VALUE).bit_length())
         units = (-(-values >> shift)).astype(np.int32)
-        tables = np.empty((len(times), most + 1, int(reach[0]) + 1), dtype=np.int32)
-        priced = Priced(sizes, values, units, shift, tables, self._speed)
+        shape = (len(times), most + 1)
+        tables = np.empty((*shape, int(reach[0]) + 1), dtype=np.int32)
+        highest = np.empty((*shape, int(reach[0]) // BLOCK + 1), dtype=np.int32)
+        priced = Priced(sizes, values, units, shift, tables, highest, self._speed)
         self._effort.spend(CALL)
         fill_tables(priced, reach, self._effort.spent)
         return priced
@@ -369,8 +363,7 @@ class WindowSearch:
         model = self.model
         # Boxes leave out what does not beat the placement in hand, so no more is proven than that.
         self.bound = min(self.value, -(-found.total // self.scale))
-        self._last = found, duals
-        shares = found.shares
+        shares = found.costs.shares
         worker = np.repeat(model.open, np.diff(shares.first))
         rows = [shares.step, worker, shares.above, shares.to, shares.weight]
         self.cases[-1].rounds.append(
@@ -383,8 +376,11 @@ class WindowSearch:
         if self.proven:
             return
         most = found.least + (self.scale * (self.value - 1) - found.total)
-        shrink_modes(self._modes, found.fixed, model.workers, shares, found.priced, most)
-        self._modes = _kept(self._modes, self._modes.low <= self._modes.high)
+        shrink_modes(found.costs, most, self._effort.spent)
+        kept = self._modes.low <= self._modes.high
+        self._modes = _kept(self._modes, kept)
+        costs = found.costs._replace(modes=self._modes, fixed=found.costs.fixed[kept])
+        self._last = replace(found, costs=costs)
         if len(np.unique(self._modes.worker)) < len(model.open):
             self.bound = self.value
             return
@@ -540,7 +536,7 @@ class WindowSearch:
         """Search through all sets that the last bound leaves; whether that came to its end."""
         if self._last is None:
             return False
-        found, duals = self._last
+        found = self._last
         model, modes = self.model, self._modes
         budget = self.scale * (self.value - 1) - found.total
         most = max(1, int(modes.number.max()))
@@ -548,13 +544,9 @@ class WindowSearch:
         worker = np.empty(_MAX_COLUMNS, dtype=np.int64)
         cost = np.empty(_MAX_COLUMNS, dtype=np.int64)
         members = np.empty((_MAX_COLUMNS, width), dtype=np.int64)
-        bests = np.stack([prefix_bests(values, most) for values in found.priced.values])
+        bests = np.stack([prefix_bests(values, most) for values in found.costs.priced.values])
         number = collect_near_best(
-            modes,
-            self._fixed(duals),
-            model.workers,
-            found.shares,
-            found.priced,
+            found.costs,
             bests,
             found.least,
             budget,
@@ -665,8 +657,7 @@ class WindowSearch:
         cuts = program.cuts
         for mixed in self._smoothed(solution):
             duals = self.integers(mixed, cuts)
-            found, sums, costs = self.bounded(duals, cuts)
-            columns = self._best_columns(found, sums, costs)
+            found, columns = self.bounded(duals, cuts)
             if found.total > self.bound * self.scale:
                 self._behind = mixed
                 self._keep(found, duals)
@@ -691,32 +682,25 @@ class WindowSearch:
         )
         return [mixed, solution]
 
-    def _best_columns(
-        self, found: Bounded, sums: IntArray, costs: IntArray
-    ) -> list[tuple[int, IntArray]]:
-        """Return sets of requests behind the least costs of each worker."""
-        modes, priced = self._modes, found.priced
-        most = int(modes.number.max())
+    def _sets(self, costs: Costs, modes: IntArray, sums: IntArray) -> list[tuple[int, IntArray]]:
+        """Return sets of requests behind modes and sums of each worker."""
+        priced = costs.priced
+        most = int(costs.modes.number.max())
         bests = [prefix_bests(values, most) for values in priced.values]
-        columns = []
         row = np.empty((1, max(1, most)), dtype=np.int64)
-        mode, rank = np.nonzero(sums >= 0)
-        order = np.lexsort((costs[mode, rank], modes.worker[mode]))
-        mode, rank = mode[order], rank[order]
-        first = np.searchsorted(modes.worker[mode], modes.worker[mode])
-        for at in np.flatnonzero(np.arange(len(mode)) - first < _SUMS).tolist():
-            m, k = int(mode[at]), int(modes.worker[mode[at]])
-            count, total = int(modes.number[m]), int(sums[m, rank[at]])
-            speed = int(self._speed[k])
+        found = []
+        for k, rank in zip(*np.nonzero(modes >= 0), strict=True):
+            m, total = modes[k, rank], sums[k, rank]
+            count, speed = int(costs.modes.number[m]), self._speed[k]
             # Of a value that rounding up its requests cannot tell from the best.
             value = (int(priced.tables[speed, count, total]) - count) << priced.shift
             number, _ = collect_exact(
                 priced, speed, bests[speed], count, total, value, _SCANS, row, self._effort.spent
             )
             if number:
-                own = modes.own[m][modes.own[m] >= 0]
-                columns.append((k, np.concatenate([row[0, :count], own])))
-        return columns
+                own = costs.modes.own[m]
+                found.append((int(k), np.concatenate([row[0, :count], own[own >= 0]])))
+        return found
 
 
 def _kept(modes: Modes, kept: BoolArray) -> Modes:

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.kernels import entry_point, in_place, kernel
-from bfio.step.exact.windows.model import Modes, Workers
 from formulations.arrays import FloatArray, IntArray
 
 #: Part of a peak by which it must be above a solution's to count as broken.
@@ -222,29 +221,61 @@ def _add_share(
 
 
 @kernel
-def mode_costs(
-    m: int, modes: Modes, workers: Workers, shares: WeightedShares, costs: IntArray
+def share_costs(
+    loads: IntArray,
+    token_time: int,
+    k: int,
+    shares: WeightedShares,
+    low: int,
+    costs: IntArray,
 ) -> None:
-    """Write what the shares make each sum ``low..high`` of mode m cost."""
-    k = modes.worker[m]
-    low = modes.low[m]
-    steps = modes.loads.shape[1]
-    width = modes.high[m] - low + 1
-    slopes = np.zeros(width + 1, np.int64)
+    """Write what the shares make sums from ``low`` on cost on worker k.
+
+    Parameters
+    ----------
+    loads : IntArray
+        Shape (H+1,): load but for the sum [tokens].
+    token_time : int
+        Time per token.
+    k : int
+        Position of the worker.
+    shares : WeightedShares
+        Of all workers.
+    low : int
+        First sum [tokens].
+    costs : IntArray
+        Filled.
+    """
+    slopes = np.zeros(len(costs) + 1, np.int64)
     value = 0
     for q in range(shares.first[k], shares.first[k + 1]):
         h = shares.step[q]
         above, to, weight = shares.above[q], shares.to[q], shares.weight[q]
-        if h >= steps:
+        if h >= len(loads):
             # Levels of a negated time: all of them, less those of the time itself from below.
             value += weight * (to - above)
-            h -= steps
+            h -= len(loads)
             above, to, weight = -to, -above, -weight
-        value += _add_share(
-            modes.loads[m, h], workers.token_time[k], above, to, weight, low, slopes
-        )
+        value += _add_share(loads[h], token_time, above, to, weight, low, slopes)
     slope = 0
-    for x in range(width):
+    for x in range(len(costs)):
         costs[x] = value
         slope += slopes[x]
         value += slope
+
+
+@in_place
+def least_share_cost(
+    loads: IntArray, token_time: int, k: int, shares: WeightedShares, first: int, last: int
+) -> int:
+    """Lower bound on what the shares make any sum from ``first`` to ``last`` cost."""
+    value = 0
+    for q in range(shares.first[k], shares.first[k + 1]):
+        h = shares.step[q]
+        if h < len(loads):
+            time = token_time * (loads[h] + first)
+        else:
+            time = -token_time * (loads[h - len(loads)] + last)
+        reached = min(max(time, shares.above[q]), shares.to[q]) - shares.above[q]
+        value += shares.weight[q] * reached
+    return int(value)

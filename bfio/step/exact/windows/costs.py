@@ -1,0 +1,185 @@
+"""What modes and sums cost at given shares and prices, and which of them are within reach.
+
+A range of sums costs at least what the shares make its first one cost, less the best value in it;
+so most ranges, and most modes, are left out without a look at their sums.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.common.kernels import entry_point, kernel
+from bfio.step.exact.windows.model import Modes, Workers
+from bfio.step.exact.windows.pricing import BLOCK, NONE, Priced
+from bfio.step.exact.windows.shares import WeightedShares, least_share_cost, share_costs
+from formulations.arrays import IntArray
+
+#: Larger than any reduced cost.
+NEVER = 1 << 60
+#: Most ranges that wait for a look: each halves the one before.
+_DEPTH = 64
+#: Operations of one share looked at.
+_LOOK = 3
+
+
+class Costs(NamedTuple):
+    """All that the reduced cost of a mode and a sum is made of.
+
+    Parameters
+    ----------
+    modes, workers, shares, priced
+        See there.
+    fixed : IntArray
+        Shape (M,): cost of a mode whatever the sum.
+    """
+
+    modes: Modes
+    workers: Workers
+    shares: WeightedShares
+    priced: Priced
+    fixed: IntArray
+
+
+@kernel
+def reduced_costs(costs: Costs, m: int, low: int, out: IntArray) -> None:
+    """Write the cost of sums from ``low`` on of mode m, less their best value; else `NEVER`."""
+    k = costs.modes.worker[m]
+    tau = costs.workers.token_time[k]
+    share_costs(costs.modes.loads[m], tau, k, costs.shares, low, out)
+    priced = costs.priced
+    best = priced.tables[priced.speed[k], costs.modes.number[m]]
+    shift = np.int64(priced.shift)
+    for x in range(len(out)):
+        units = np.int64(best[low + x])
+        out[x] = out[x] + costs.fixed[m] - (units << shift) if units > NONE // 2 else NEVER
+
+
+@kernel
+def _least_on(costs: Costs, m: int, first: int, last: int) -> int:
+    """Lower bound on the reduced cost of any sum from ``first`` to ``last`` of mode m."""
+    k = costs.modes.worker[m]
+    priced = costs.priced
+    highest = priced.highest[priced.speed[k], costs.modes.number[m]]
+    units = np.int64(NONE)
+    for block in range(first // BLOCK, last // BLOCK + 1):
+        units = max(units, np.int64(highest[block]))
+    if units <= NONE // 2:
+        return NEVER
+    tau = costs.workers.token_time[k]
+    least = least_share_cost(costs.modes.loads[m], tau, k, costs.shares, first, last)
+    return int(least + costs.fixed[m] - (units << np.int64(priced.shift)))
+
+
+@entry_point
+def price_workers(
+    costs: Costs, modes: IntArray, sums: IntArray, least: IntArray, spent: IntArray
+) -> None:
+    """Find the modes and sums of the least reduced costs of each worker.
+
+    Parameters
+    ----------
+    costs : Costs
+        Shares, prices and modes.
+    modes, sums, least : IntArray
+        Shape (K, T): filled with modes, sums and costs, the least first; -1, -1 and `NEVER` where
+        there are fewer.
+    spent : IntArray
+        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
+    """
+    modes[:] = -1
+    sums[:] = -1
+    least[:] = NEVER
+    last = least.shape[1] - 1
+    stack = np.empty((_DEPTH, 2), np.int64)
+    memory = np.empty(BLOCK, np.int64)
+    for m in range(len(costs.fixed)):
+        k = costs.modes.worker[m]
+        shares = costs.shares.first[k + 1] - costs.shares.first[k]
+        stack[0, 0] = costs.modes.low[m]
+        stack[0, 1] = costs.modes.high[m]
+        depth = 1
+        while depth > 0:
+            depth -= 1
+            low, high = stack[depth, 0], stack[depth, 1]
+            spent[0] += _LOOK * shares
+            if _least_on(costs, m, low, high) >= least[k, last]:
+                continue
+            if high - low >= BLOCK:
+                # The lower half is looked at first.
+                middle = (low + high) // 2
+                stack[depth, 0], stack[depth, 1] = middle + 1, high
+                stack[depth + 1, 0], stack[depth + 1, 1] = low, middle
+                depth += 2
+                continue
+            found = memory[: high - low + 1]
+            spent[0] += _LOOK * (shares + len(found))
+            reduced_costs(costs, m, low, found)
+            for x in range(len(found)):
+                if found[x] < least[k, last]:
+                    _insert(modes[k], sums[k], least[k], m, low + x, found[x])
+
+
+@kernel
+def _insert(
+    modes: IntArray, sums: IntArray, least: IntArray, mode: int, total: int, cost: int
+) -> None:
+    """Put a cost below the last one at its place."""
+    place = len(least) - 1
+    while place > 0 and least[place - 1] > cost:
+        least[place] = least[place - 1]
+        modes[place] = modes[place - 1]
+        sums[place] = sums[place - 1]
+        place -= 1
+    least[place] = cost
+    modes[place] = mode
+    sums[place] = total
+
+
+@kernel
+def _end(
+    costs: Costs, m: int, most: int, up: bool, stack: IntArray, memory: IntArray, spent: IntArray
+) -> int:
+    """First sum of mode m, from below or from above, that costs ``most`` at most; -1 if none."""
+    k = costs.modes.worker[m]
+    shares = costs.shares.first[k + 1] - costs.shares.first[k]
+    stack[0, 0] = costs.modes.low[m]
+    stack[0, 1] = costs.modes.high[m]
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        low, high = stack[depth, 0], stack[depth, 1]
+        spent[0] += _LOOK * shares
+        if _least_on(costs, m, low, high) > most:
+            continue
+        if high - low >= BLOCK:
+            middle = (low + high) // 2
+            nearer = 1 if up else 0
+            stack[depth + nearer, 0], stack[depth + nearer, 1] = low, middle
+            stack[depth + 1 - nearer, 0], stack[depth + 1 - nearer, 1] = middle + 1, high
+            depth += 2
+            continue
+        found = memory[: high - low + 1]
+        spent[0] += _LOOK * (shares + len(found))
+        reduced_costs(costs, m, low, found)
+        for i in range(len(found)):
+            x = i if up else len(found) - 1 - i
+            if found[x] <= most:
+                return int(low + x)
+    return -1
+
+
+@entry_point
+def shrink_modes(costs: Costs, most: IntArray, spent: IntArray) -> None:
+    """Shrink the sums of each mode to those that cost at most ``most`` of its worker.
+
+    A mode without such sums is left with ``low > high``.
+    """
+    modes = costs.modes
+    stack = np.empty((_DEPTH, 2), np.int64)
+    memory = np.empty(BLOCK, np.int64)
+    for m in range(len(modes.low)):
+        limit = most[modes.worker[m]]
+        first = _end(costs, m, limit, True, stack, memory, spent)
+        last = _end(costs, m, limit, False, stack, memory, spent) if first >= 0 else -1
+        modes.low[m] = first if first >= 0 else 1
+        modes.high[m] = last if first >= 0 else 0
