@@ -13,7 +13,7 @@ GROUPS = (
         "two-stage",
         ("bfio.step.two_stage.kernels", "bfio.decode.machine.two_stage:run"),
         "bfio.decode.kernel_groups:warm_up_two_stage",
-        16,
+        19,
     ),
 )
 

@@ -23,6 +23,7 @@ from formulations.errors import CapabilityError
 from formulations.results import Termination
 from formulations.step import StepProblem, solve_by_enumeration
 from formulations.step.check import violations
+from formulations.step.problem import geometric_weights
 from tests.formulations.strategies import step_problem, step_problems
 
 PARAMETERS = st.builds(
@@ -143,6 +144,36 @@ def test_limits_that_bind_nobody_change_nothing(
     free = two_stage_reference(*data, parameters)
     assert two_stage_reference(*data, parameters, Limits.of(loose)) == free
     assert two_stage(*data, parameters, Limits.of(loose)) == free
+
+
+def test_scores_beyond_64_bits_stay_feasible() -> None:
+    """10^10 tokens, β = 43 and six-digit weights over 21 steps: Python's integers decide."""
+    rng = np.random.default_rng(23)
+    weights, scale = geometric_weights(Fraction(43, 50), 21)
+    parameters = TwoStageParameters(beta=Fraction(43))
+    found = 0
+    for _ in range(40):
+        G, N = int(rng.integers(1, 3)), int(rng.integers(1, 6))
+        base = rng.integers(0, 10**10, (G, 21))
+        problem = StepProblem(
+            rng.integers(0, 3, G),
+            base,
+            rng.integers(0, 10**10, (N, 1)) + np.arange(21),
+            weights=weights,
+            scale=scale,
+            token_capacity=base.max(axis=1) + rng.integers(0, 2 * 10**10, G),
+            token_time=rng.integers(1, 3, G),
+            required=(rng.random(N) < 0.3).tolist(),
+        )
+        data = problem.capacity, problem.base, problem.contribution, weights
+        assert two_stage_compiled(*data, parameters, Limits.of(problem)) is None
+        try:
+            answer = two_stage_step(problem, parameters)
+        except CapabilityError:
+            continue
+        assert violations(problem, answer) == {}
+        found += 1
+    assert found > 10
 
 
 def planted(rng: np.random.Generator, G: int, N: int, columns: int) -> StepProblem:
