@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from bfio.step.exact.windows.pricing import Priced, collect_exact, prefix_bests
+from bfio.step.exact.windows.pricing import NONE, Priced, collect_exact, prefix_bests
 
 SIZES, VALUES = np.array([2, 3, 5]), np.array([[4, 1, 6]])
 #: Largest value of c of the requests of sum exactly x.
-TABLES = np.full((1, 3, 9), -(1 << 60))
+TABLES = np.full((1, 3, 9), NONE, dtype=np.int32)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,9 @@ def test_no_set_is_counted_without_room(
     for size, value in zip(SIZES, VALUES[0], strict=True):
         tables[0, 1, size] = value
     tables[0, 2, 5] = 5
-    priced = Priced(SIZES, VALUES, VALUES.astype(np.int32), 0, tables, np.zeros(1, np.int64))
+    units = VALUES.astype(np.int32)
+    highest = tables.max(axis=2, keepdims=True)
+    priced = Priced(SIZES, VALUES, units, 0, tables, highest, np.zeros(1, np.int64))
     found = np.empty((room, 2), np.int64)
     bests = prefix_bests(VALUES[0], 2)
     spent = np.zeros(1, np.int64)

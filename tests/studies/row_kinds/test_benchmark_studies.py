@@ -27,6 +27,8 @@ REPLICATIONS = {
     "15-segments-and-memory/simulated": 50,
     "16-scaling-of-the-gap/heavy-traffic": 64,
     "16-scaling-of-the-gap/horizon": 64,
+    # Exact steps over windows: so many fit a run of minutes, and its README says so.
+    "18-active-look-ahead/exact": 3,
 }
 
 
