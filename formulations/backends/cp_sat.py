@@ -19,6 +19,8 @@ _MAX_SUM = 2.0**62
 #: From here on a verdict of presolve is checked: CP-SAT 9.15 calls programs of sums from 10^13 on
 #: infeasible that are not.
 _LARGE_SUM = 2.0**40
+#: Deterministic time of that check: without presolve a search may not end.
+_CHECKED = 1.0
 
 
 class CpSat:
@@ -99,12 +101,14 @@ def checked_solve(solver: Any, model: Any, largest: float, listening: Any = None
     Returns
     -------
     CpSolverStatus
-        The status that counts.
+        The status that counts; unknown where the check does not end.
     """
     from ortools.sat.python import cp_model
 
     status = solver.solve(model, listening)
     if status == cp_model.INFEASIBLE and largest >= _LARGE_SUM:
+        limit = solver.parameters.max_deterministic_time
+        solver.parameters.max_deterministic_time = min(limit, _CHECKED)
         solver.parameters.cp_model_presolve = False
         status = solver.solve(model, listening)
     return status
@@ -133,6 +137,9 @@ def _termination(status: str, deadline: Deadline, work_limit: int | None) -> Ter
         return Termination.OPTIMAL
     if status == "INFEASIBLE":
         return Termination.INFEASIBLE
+    if deadline.left_or_none is None and work_limit is None:
+        # The check of a doubtful verdict did not end.
+        return Termination.FAILED
     late = work_limit is None or deadline.is_over
     return Termination.TIME_LIMIT if late else Termination.WORK_LIMIT
 
