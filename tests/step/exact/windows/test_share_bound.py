@@ -9,7 +9,7 @@ from formulations.errors import InputError
 from formulations.step import StepProblem
 from formulations.step.certificate import Certificate, certified_bound
 from formulations.step.problem import Objective
-from formulations.step.share_bound import Share, ShareRound
+from formulations.step.share_bound import MAX_VALUE, Share, ShareRound, largest_objective
 from tests.step.exact.windows.cases import optimum, small_problems
 
 Times = list[int]
@@ -104,6 +104,7 @@ def rounds_of(seed: int, number: int, largest: int) -> list[tuple[StepProblem, i
         for scale in (int(rng.choice([1, 7, 1 << 10])),)
         if problem.num_admitted and optimum(problem) is not None
         if max(problem.base.max(), problem.contribution.max()) <= largest
+        if 1000 * scale * largest_objective(problem) <= MAX_VALUE
     ]
 
 
