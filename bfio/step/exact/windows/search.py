@@ -120,6 +120,8 @@ class WindowSearch:
         Its objective; a number above all of them if there is none.
     bound : int
         Lower bound on the objective.
+    closed_form : int
+        Lower bound that needs no search.
     cases : list of Case
         What proves it, in depth-first order.
     closed : bool
@@ -139,7 +141,7 @@ class WindowSearch:
         self.owner: IntArray | None = None
         self.value = largest_objective(model.problem) + 1
         self.bound = -self.value
-        self._closed_form = lower_bound(model.problem)
+        self.closed_form = lower_bound(model.problem)
         self.cases: list[Case] = []
         self.closed = False
         self.searched = False
@@ -152,7 +154,7 @@ class WindowSearch:
     @property
     def proven(self) -> bool:
         """Whether the best placement is optimal."""
-        return max(self.bound, self._closed_form) >= self.value
+        return max(self.bound, self.closed_form) >= self.value
 
     # -- Placements
 
@@ -202,13 +204,18 @@ class WindowSearch:
         mean = float(self.model.requests.rows.mean())
         return share * mean * float(self.model.goal.pays.sum()) / self.model.problem.num_workers
 
+    def _positions(self) -> dict[int, list[int]]:
+        """Return the positions of the requests of each kind."""
+        positions: dict[int, list[int]] = {}
+        for position, kind in enumerate(self.model.requests.kind.tolist()):
+            positions.setdefault(kind, []).append(position)
+        return positions
+
     def _round_solution(self, solution: Solution) -> IntArray:
         """Place disjoint columns, those that weigh most first, and the rest anyhow."""
         model, weights = self.model, solution.weights
         kinds = model.requests.kind
-        left: dict[int, list[int]] = {}
-        for position, kind in enumerate(kinds.tolist()):
-            left.setdefault(kind, []).append(position)
+        left = self._positions()
         owner = np.full(len(kinds), -1, dtype=np.int64)
         done = np.zeros(len(model.open), dtype=np.bool_)
         for j in np.argsort(-weights, kind="stable").tolist():
@@ -381,7 +388,7 @@ class WindowSearch:
         self._modes = _kept(self._modes, kept)
         costs = found.costs._replace(modes=self._modes, fixed=found.costs.fixed[kept])
         self._last = replace(found, costs=costs)
-        if len(np.unique(self._modes.worker)) < len(model.open):
+        if self._is_empty(self._modes):
             self.bound = self.value
             return
         self.floors = self._least_peaks(self._modes)
@@ -390,13 +397,13 @@ class WindowSearch:
 
     def run(self, start: Sequence[int | None] | None = None) -> None:
         """Search until the bound meets the placement, nothing moves, or a limit strikes."""
-        if len(np.unique(self._modes.worker)) < len(self.model.open):
+        if self._is_empty(self._modes):
             return
         self._begin(start)
         if self.owner is None:
             return
         self.narrow()
-        if self._is_empty():
+        if self._is_empty(self._modes):
             # No worker's sets can beat the placement.
             self.bound, self.closed = self.value, True
             self.cases.append(Case([]))
@@ -418,7 +425,7 @@ class WindowSearch:
         while waiting and not self._effort.is_over:
             case = waiting.pop()
             self._enter(program, case)
-            if self._is_empty():
+            if self._is_empty(self._modes):
                 continue
             solution = self._converge(program)
             if self.proven or self._closed_otherwise(solution):
@@ -440,9 +447,9 @@ class WindowSearch:
         if len(self.cases) > 1:
             program.restrict(case.path, self.floors)
 
-    def _is_empty(self) -> bool:
+    def _is_empty(self, modes: Modes) -> bool:
         """Whether a worker has nothing left."""
-        return len(np.unique(self._modes.worker)) < len(self.model.open)
+        return len(np.unique(modes.worker)) < len(self.model.open)
 
     def _closed_otherwise(self, solution: Solution | None) -> bool:
         """Place anew and search, where the program has come to its end; whether that closes it."""
@@ -475,7 +482,6 @@ class WindowSearch:
 
     def _part(self, case: "_Open", split: Split, *, high: bool) -> "_Open":
         """Return a case with the loads of a worker above a level, or not above it."""
-        model = self.model
         modes = self._modes._replace(low=self._modes.low.copy(), high=self._modes.high.copy())
         of_worker = modes.worker == split.worker
         sums = split.level - modes.loads[:, split.step]
@@ -485,7 +491,7 @@ class WindowSearch:
             modes.high[of_worker] = np.minimum(modes.high, sums)[of_worker]
         modes = _kept(modes, modes.low <= modes.high)
         floors = self.floors
-        if len(np.unique(modes.worker)) == len(model.open):
+        if not self._is_empty(modes):
             floors = self._least_peaks(modes)
         return _Open(modes, floors, self.bound, (*case.path, (split, high)))
 
@@ -596,9 +602,7 @@ class WindowSearch:
     def _dealt(self, near: NearBest, chosen: IntArray) -> IntArray:
         """Return the placement of chosen sets: of equal requests, each set gets different ones."""
         kinds = self.model.requests.kind
-        left: dict[int, list[int]] = {}
-        for position, kind in enumerate(kinds.tolist()):
-            left.setdefault(kind, []).append(position)
+        left = self._positions()
         owner = np.full(len(kinds), -1, dtype=np.int64)
         for k, j in enumerate(chosen.tolist()):
             for position in near.members[j].tolist():

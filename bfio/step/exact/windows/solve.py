@@ -41,7 +41,7 @@ def solve_window(
     if search.owner is None:
         return None
     assignment = model.assignment(search.owner)
-    closed = lower_bound(problem)
+    closed = search.closed_form
     found = ExactResult(
         method="bound",
         assignment=assignment,
