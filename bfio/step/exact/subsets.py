@@ -65,7 +65,8 @@ class PricedRequests(NamedTuple):
 
 
 @in_place
-def _add_request(row: Table, below: Table, value: np.signedinteger[Any]) -> None:
+def add_request(row: Table, below: Table, value: np.signedinteger[Any]) -> None:
+    """Raise the values of a row to those of the row below with one more request."""
     for x in range(len(row)):
         # The cast keeps 32-bit sums in 32 bits, so that the loop is vectorised.
         sum_with = row.dtype.type(below[x] + value)
@@ -93,7 +94,7 @@ def fill_table(sizes: IntArray, values: Table, reach: IntArray, table: Table) ->
         for c in range(min(i + 1, len(reach) - 1), 0, -1):
             if sizes[i] <= reach[c]:
                 row = table[c, sizes[i] : reach[c] + 1]
-                _add_request(row, table[c - 1, : len(row)], values[i])
+                add_request(row, table[c - 1, : len(row)], values[i])
 
 
 @entry_point

@@ -1,12 +1,13 @@
 """Best sets of requests of each number and sum at given prices, in integers."""
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, in_place
+from bfio.step.exact.subsets import SMALL_VALUE, add_request
 from formulations.arrays import IntArray
 
 #: Values in units of ``2^shift``, rounded up: sums of 32 bits are three times as fast.
@@ -14,11 +15,9 @@ Table: TypeAlias = NDArray[np.int32]
 
 #: Marks a sum that no subset reaches, and in a table; no sum of values is below half of these.
 UNREACHABLE = -(1 << 61)
-NONE = -(1 << 30)
+NONE = -2 * SMALL_VALUE
 #: Sums in one block of a table.
 BLOCK = 64
-#: No value of a subset in a table reaches this.
-SMALL_VALUE = 1 << 29
 #: Operations of one request looked at for a subset.
 _LOOK = 20
 
@@ -54,14 +53,6 @@ class Priced(NamedTuple):
 
 
 @in_place
-def _add_request(row: Table, below: Table, value: np.signedinteger[Any]) -> None:
-    for x in range(len(row)):
-        # The cast keeps sums in 32 bits, so that the loop is vectorised.
-        sum_with = row.dtype.type(below[x] + value)
-        row[x] = sum_with if sum_with > row[x] else row[x]
-
-
-@in_place
 def best_value(priced: Priced, speed: int, count: int, total: int) -> int:
     """Upper bound on the value of ``count`` requests of this sum, close; hugely negative if none.
 
@@ -94,7 +85,7 @@ def fill_tables(priced: Priced, reach: IntArray, spent: IntArray) -> None:
             for c in range(min(i + 1, len(reach) - 1), 0, -1):
                 if size <= reach[c]:
                     row = table[c, size : reach[c] + 1]
-                    _add_request(row, table[c - 1, : len(row)], priced.units[t, i])
+                    add_request(row, table[c - 1, : len(row)], priced.units[t, i])
                     spent[0] += len(row)
         for c in range(len(reach)):
             for x in range(0, reach[c] + 1, BLOCK):

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.subsets import SMALL_VALUE
 from bfio.step.exact.windows.anneal import anneal
 from bfio.step.exact.windows.costs import NEVER, Costs, price_workers, shrink_modes
 from bfio.step.exact.windows.model import Modes, Split, WindowModel
 from bfio.step.exact.windows.near_best import NearBest, choose_disjoint, collect_near_best
 from bfio.step.exact.windows.pricing import (
     BLOCK,
-    SMALL_VALUE,
     Priced,
     collect_exact,
     fill_tables,
