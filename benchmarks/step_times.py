@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -18,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from benchmarks.requests import SYNTHETIC, requests_digest
+from benchmarks.step_extras import EXTRAS, with_discount, with_extra
 from benchmarks.step_harvest import LONGEST, Harvest, Size, harvested, with_horizon
 from bfio.decode import predictor_registry as predictors
 from bfio.decode.options import WindowKnows
@@ -39,10 +41,12 @@ from formulations.step.solver import StepProgram, assess, solve
 
 ARGUMENTS = (
     "size", "requests", "output_mean", "projection", "horizon", "moment", "method", "time_limit",
-    "seed", "policy", "predictor", "window_knows", "without",
+    "seed", "policy", "predictor", "window_knows", "discount", "extra", "without",
 )  # fmt: skip
 #: Ways of closing that need no general solver.
 OWN_STAGES = ("closed-form", "bound", "columns", "enumeration")
+#: Nothing is added to the problem.
+_NO_EXTRA = "nothing"
 #: Warm steps that a run gives at least: all of them come from one simulation.
 _LEAST_WARM = 2
 
@@ -363,6 +367,10 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     given = Arguments(arguments, ARGUMENTS)
     harvest, place = _chosen(given, context)
     horizon = given.whole("horizon", 0, maximum=LONGEST)
+    discount = given.exact("discount", positive=True) or Fraction(1)
+    if discount > 1:
+        raise InputError("argument discount", f"{discount} exceeds 1", "give a factor from 0 to 1")
+    extra = given.choice("extra", [_NO_EXTRA, *EXTRAS])
     method, limit = given.text("method", "exact"), given.optional_number("time_limit") or 30.0
     if method not in METHODS:
         remedy = use_one_of(method, list(METHODS))
@@ -374,7 +382,8 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         raise InputError("argument without", f"method {method} has no phases", "leave it out")
 
     def compute() -> RowResult:
-        problem = with_horizon(harvested(harvest)[place], horizon)
+        window = with_discount(with_horizon(harvested(harvest)[place], horizon), discount)
+        problem = with_extra(window, extra, harvest.seed)
         warm_up(method)
         return measure(problem, method, limit, harvest.seed, skip)
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from benchmarks.library.annealing import annealed
-from benchmarks.library.oldest_first import oldest_first
+from benchmarks.oldest_first import oldest_first
 from bfio.hindsight.latency import solve_hindsight
 from bfio.hindsight.latency.methods import solve_latency
 from bfio.hindsight.makespan import solve_makespan

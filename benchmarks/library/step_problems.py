@@ -5,14 +5,14 @@ what is known of ends, discount, memory, speeds, required requests, slots left e
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.library.oldest_first import oldest_first
 from benchmarks.requests import SYNTHETIC, draw
+from benchmarks.step_extras import EXTRAS, with_extra
 from benchmarks.step_harvest import LONGEST, Size, StepCollector
 from bfio.decode.cluster import Cluster
 from bfio.decode.simulation import simulate
@@ -22,7 +22,7 @@ from bfio.workloads.reader import read_trace
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
-from formulations.step import Objective, StepProblem
+from formulations.step import StepProblem
 from formulations.step.problem import geometric_weights
 
 #: Turnovers of all slots for which requests are drawn.
@@ -91,17 +91,9 @@ class Variant:
         }
         words = [f"H = {self.horizon}"] + [known[self.knows]] * (self.horizon > 0)
         words += [f"discount {self.discount}"] * (self.discount != "1")
-        return ", ".join([*words, *([_EXTRAS[self.extra]] if self.extra else [])])
+        return ", ".join([*words, *([EXTRAS[self.extra]] if self.extra else [])])
 
 
-_EXTRAS = {
-    "memory": "token capacities bind on half the workers",
-    "speeds": "workers of two speeds",
-    "required": "half of what starts is required",
-    "empty": "half of what could start stays",
-    "max-load": "objective max-load",
-    "gap": "objective gap",
-}
 _PLAIN = {
     "h0": Variant("H = 0", 0),
     "h20-none": Variant("H = 20, none", 20),
@@ -117,7 +109,7 @@ _MORE = {
         f"h{horizon}-{extra}": Variant(
             f"H = {horizon}, {extra}", horizon, "active" if horizon else "none", extra=extra
         )
-        for extra in _EXTRAS
+        for extra in EXTRAS
         for horizon in (0, 20)
     },
 }
@@ -221,20 +213,7 @@ def varied(state: DecodeState, variant: Variant, seed: int) -> StepProblem:
     base, contribution = _known(state, variant)
     weights, scale = geometric_weights(Fraction(variant.discount), variant.horizon + 1)
     problem = StepProblem(state.free_slots, base, contribution, weights, scale)
-    rng = np.random.default_rng(seed)
-    admitted = problem.num_admitted
-    if variant.extra == "memory":
-        return replace(problem, token_capacity=_binding_capacities(problem, rng))
-    if variant.extra == "speeds":
-        return replace(problem, token_time=rng.integers(1, 3, problem.num_workers))
-    if variant.extra == "required":
-        oldest = np.arange(problem.num_requests) < (admitted + 1) // 2
-        return replace(problem, required=oldest)
-    if variant.extra == "empty":
-        return replace(problem, admit=admitted // 2)
-    if variant.extra:
-        return replace(problem, objective=Objective(variant.extra))
-    return problem
+    return with_extra(problem, variant.extra, seed)
 
 
 def _known(state: DecodeState, variant: Variant) -> tuple[IntArray, IntArray]:
@@ -247,11 +226,3 @@ def _known(state: DecodeState, variant: Variant) -> tuple[IntArray, IntArray]:
     if variant.knows == "none":
         base = state.loads[:, None] + state.running[:, None] * growth
     return base, contribution
-
-
-def _binding_capacities(problem: StepProblem, rng: np.random.Generator) -> IntArray:
-    """Give half of the workers no more room than a simple answer takes: that stays feasible."""
-    loads = problem.loads(oldest_first(problem) or []).max(axis=1)
-    bound = rng.permutation(problem.num_workers) < (problem.num_workers + 1) // 2
-    capacities: IntArray = np.where(bound, loads, 2 * int(loads.max()))
-    return capacities

@@ -25,6 +25,7 @@ class Statistic(StrEnum):
     MEAN = "mean"
     MEDIAN = "median"
     MINIMUM = "min"
+    P95 = "p95"
     P99 = "p99"
     MAXIMUM = "max"
     SUM = "sum"

@@ -2,12 +2,14 @@
 
 import gzip
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.requests import SYNTHETIC
+from benchmarks.step_extras import with_discount, with_extra
 from benchmarks.step_harvest import LONGEST, Harvest, Size, harvested, with_horizon
 from benchmarks.step_times import KIND, digest
 from bfio.studies.row import RowContext, RowResult
@@ -90,6 +92,17 @@ def test_a_row_solves_the_problem_that_its_moment_names() -> None:
         assert result.values["problem"] == wanted
 
 
+def test_a_row_adds_what_it_names() -> None:
+    """A discount to the weights, capacities to the problem: both are those of the library."""
+    cold = with_discount(with_horizon(harvested(WANTED)[0], 1), Fraction(1, 2))
+    assert (cold.weights, cold.scale) == ((1_000_000, 500_000), 1_000_000)
+    arguments = {"size": "3x4-r8", "output_mean": 6, "seed": 3, "horizon": 1, "method": "cp-sat"}
+    arguments |= {"discount": "1/2", "extra": "memory", "moment": "cold"}
+    result = KIND.compute(arguments, RowContext(Path()))
+    assert isinstance(result, RowResult)
+    assert result.values["problem"] == digest(with_extra(cold, "memory", 3))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -99,6 +112,8 @@ def test_a_row_solves_the_problem_that_its_moment_names() -> None:
         ({"mehtod": "exact"}, "unknown"),
         ({"predictor": "oracel"}, "did you mean oracle"),
         ({"window_knows": "waiting"}, "use one of active, all"),
+        ({"discount": "3/2"}, "exceeds 1"),
+        ({"extra": "memroy"}, "did you mean memory"),
     ],
 )
 def test_slips_are_told_before_anything_is_measured(change: dict[str, str], message: str) -> None:

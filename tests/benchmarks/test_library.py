@@ -11,8 +11,8 @@ from benchmarks.cli import main
 from benchmarks.library.annealing import annealed
 from benchmarks.library.improve import Hand, improve, merge
 from benchmarks.library.methods import METHODS, Found, Limits, closed_form
-from benchmarks.library.oldest_first import oldest_first
 from benchmarks.library.step_problems import RUNS, VARIANTS, step_problems, varied
+from benchmarks.oldest_first import oldest_first
 from bfio.decode.state import DecodeState
 from bfio.library import KINDS, Entry, Origin, Status, entries, entry, verify
 from bfio.library.files import digest_of

@@ -101,7 +101,8 @@ def summarize(
         return _estimate(median(defined), median_interval(defined), defined, undefined)
     single = {
         Statistic.MINIMUM: defined[0],
-        # The next higher value that was observed.
+        # The next higher values that were observed.
+        Statistic.P95: defined[math.ceil(0.95 * (len(defined) - 1))],
         Statistic.P99: defined[math.ceil(0.99 * (len(defined) - 1))],
         Statistic.MAXIMUM: defined[-1],
         Statistic.SUM: total(defined),

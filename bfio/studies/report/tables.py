@@ -366,6 +366,7 @@ _METHODS = {
         "Median, below it the interval between two order statistics; none where they are equal."
     ),
     Statistic.MINIMUM: "Smallest value.",
+    Statistic.P95: "The 95th percentile, as a value that was observed.",
     Statistic.P99: "The 99th percentile, as a value that was observed.",
     Statistic.MAXIMUM: "Largest value.",
     Statistic.SUM: "Sum.",

@@ -146,6 +146,8 @@ def test_integers_are_summed_exactly() -> None:
     assert summarize([2**53, 1], Statistic.SUM).value == 2**53 + 1
     assert summarize([2**60 + 1, 2**60], Statistic.MAXIMUM).value == 2**60 + 1
     assert summarize([3, -2], Statistic.MINIMUM).value == -2
+    assert summarize(range(101), Statistic.P95).value == 95
+    assert summarize(range(21), Statistic.P99).value == 20
 
 
 @given(samples, st.sampled_from(list(Statistic)), st.randoms())
