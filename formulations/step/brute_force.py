@@ -25,6 +25,17 @@ def brute_force(problem: StepProblem) -> tuple[int, list[int | None]] | None:
     CapabilityError
         If there are more than `MAX_ASSIGNMENTS` assignments.
     """
+    check_size(problem)
+    best: tuple[int, list[int | None]] | None = None
+    for assignment, loads in assignments(problem):
+        value = plain_objective(problem, loads)
+        if (best is None or value < best[0]) and not violations(problem, assignment):
+            best = value, list(assignment)
+    return best
+
+
+def check_size(problem: StepProblem) -> None:
+    """Refuse a problem of more than `MAX_ASSIGNMENTS` assignments."""
     size = (problem.num_workers + 1) ** problem.num_requests
     if size > MAX_ASSIGNMENTS:
         raise CapabilityError(
@@ -33,15 +44,9 @@ def brute_force(problem: StepProblem) -> tuple[int, list[int | None]] | None:
             f"{MAX_ASSIGNMENTS} assignments",
             "use --method cp-sat",
         )
-    best: tuple[int, list[int | None]] | None = None
-    for assignment, loads in _assignments(problem):
-        value = plain_objective(problem, loads)
-        if (best is None or value < best[0]) and not violations(problem, assignment):
-            best = value, list(assignment)
-    return best
 
 
-def _assignments(
+def assignments(
     problem: StepProblem,
 ) -> Iterator[tuple[list[int | None], list[list[int]]]]:
     """Yield the assignments that respect slots and full use, smallest first, and their loads.

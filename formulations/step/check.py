@@ -33,7 +33,7 @@ def violations(
     }
     if strangers:
         return strangers
-    loads = _loads(problem, assignment)
+    loads = plain_loads(problem, assignment)
     violated = _slot_violations(problem, assignment) | _token_violations(problem, loads)
     violated |= _required_violations(problem, assignment)
     if objective is not None and (error := abs(objective - plain_objective(problem, loads))):
@@ -45,7 +45,8 @@ def _is_worker(worker: object, num_workers: int) -> bool:
     return isinstance(worker, int) and not isinstance(worker, bool) and 0 <= worker < num_workers
 
 
-def _loads(problem: StepProblem, assignment: Sequence[int | None]) -> list[list[int]]:
+def plain_loads(problem: StepProblem, assignment: Sequence[int | None]) -> list[list[int]]:
+    """Return loads ``[g][h]`` under an assignment [tokens], in Python's own integers."""
     loads: list[list[int]] = problem.base.tolist()
     for contribution, worker in zip(problem.contribution.tolist(), assignment, strict=True):
         if worker is not None:

@@ -33,5 +33,10 @@ class StepResult(ProgramResult[Assignment]):
     def solution_text(self) -> str:
         """Return who goes where."""
         assert self.assignment is not None
-        placed = [f"{i}->{g}" for i, g in enumerate(self.assignment) if g is not None]
-        return "request->worker: " + (", ".join(placed) or "none admitted")
+        return assignment_text(self.assignment)
+
+
+def assignment_text(assignment: Assignment) -> str:
+    """Return who goes where."""
+    placed = [f"{i}->{g}" for i, g in enumerate(assignment) if g is not None]
+    return "request->worker: " + (", ".join(placed) or "none admitted")

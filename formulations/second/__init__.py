@@ -1,0 +1,17 @@
+"""Which of the optima of a step: least second objective among the assignments within a limit."""
+
+from formulations.second.check import second_value, violations
+from formulations.second.problem import Second, SecondProblem, second_problem
+from formulations.second.result import SecondResult
+from formulations.second.solver import SecondProgram, solve
+
+__all__ = [
+    "Second",
+    "SecondProblem",
+    "SecondProgram",
+    "SecondResult",
+    "second_problem",
+    "second_value",
+    "solve",
+    "violations",
+]

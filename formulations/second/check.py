@@ -1,0 +1,46 @@
+"""The checker of second objectives: it knows the problem data and nothing of any solver."""
+
+from collections.abc import Sequence
+
+from formulations.second.problem import SecondProblem
+from formulations.step.check import plain_loads, plain_objective
+from formulations.step.check import violations as step_violations
+
+
+def violations(
+    problem: SecondProblem, assignment: Sequence[int | None], objective: int | None = None
+) -> dict[str, int]:
+    """Return every violated constraint of the second program and by how much.
+
+    Parameters
+    ----------
+    problem : SecondProblem
+        Data.
+    assignment : sequence of int or None
+        Worker of each request, None for those that keep waiting; length N.
+    objective : int, optional
+        Claimed second objective, compared with the recomputed one.
+
+    Returns
+    -------
+    dict of str to int
+        Constraint name to positive amount; empty for a feasible solution.
+    """
+    violated = step_violations(problem.step, assignment)
+    if any(name.startswith(("assignment", "worker")) for name in violated):
+        return violated
+    first = plain_objective(problem.step, plain_loads(problem.step, assignment))
+    if (excess := first - problem.most) > 0:
+        violated["most"] = excess
+    if objective is not None and (error := abs(objective - second_value(problem, assignment))):
+        violated["objective"] = error
+    return violated
+
+
+def second_value(problem: SecondProblem, assignment: Sequence[int | None]) -> int:
+    """Return the second objective of an assignment, in Python's own integers."""
+    costs: list[int] = problem.costs.tolist()
+    value = sum(cost for cost, g in zip(costs, assignment, strict=True) if g is not None)
+    if problem.window is None:
+        return value
+    return value + plain_objective(problem.window, plain_loads(problem.window, assignment))

@@ -1,0 +1,162 @@
+"""Data of the second program of a step, which chooses among its optima."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Self
+
+import numpy as np
+
+from formulations.arrays import IntArray, integer, integer_vector
+from formulations.documents import check_keys
+from formulations.errors import InputError
+from formulations.keywords import known_fields
+from formulations.problem_data import ProblemData, member
+from formulations.step.problem import MAX_OBJECTIVE, Objective, StepProblem
+
+
+class Second(StrEnum):
+    """What is minimised among the optima of a step, by name; `second_problem` says how."""
+
+    #: Sum of the places in the order of arrival of those admitted: the oldest first.
+    AGE = "age"
+    #: Minus the tokens admitted at the step at hand: what is left in the pool is short.
+    LARGEST = "largest"
+    #: Tokens admitted at the step at hand: what is left in the pool is long.
+    SMALLEST = "smallest"
+    #: The objective summed over a window, each of its steps with the same weight.
+    WINDOW = "window"
+    #: The objective of the step at hand alone.
+    NOW = "now"
+    #: Largest minus smallest time, with the weights of the first objective.
+    GAP = "gap"
+
+
+@known_fields
+@dataclass(frozen=True)
+class SecondProblem(ProblemData):
+    """Least second objective among the assignments of a step within a limit of the first.
+
+    The second objective of an assignment is ``Σ_i cost_i [i is admitted]``, plus the objective of
+    ``window`` if there is one. All data are integers.
+
+    Parameters
+    ----------
+    step : StepProblem
+        The step: its constraints, and the first objective.
+    most : int
+        Largest scaled first objective allowed, its optimum plus ε.
+    cost : IntArray, optional
+        Shape (N,): cost of admitting each request, in units of what is compared; by default 0.
+    window : StepProblem, optional
+        Loads, weights and objective on the same requests and workers, with as many look-ahead
+        steps as it likes. What limits assignments is taken from ``step``.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, naming field and index.
+    """
+
+    step: StepProblem
+    most: int
+    cost: IntArray | None = None
+    window: StepProblem | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        N = self.step.num_requests
+        integer(self.most, "most", maximum=MAX_OBJECTIVE)
+        cost = np.zeros(N, dtype=np.int64) if self.cost is None else self.cost
+        cost = integer_vector(cost, "cost")
+        if len(cost) != N:
+            raise InputError("cost", f"{len(cost)} entries for {N} requests", "give one each")
+        self._set(cost=cost)
+        window = self.window
+        if window is not None and (
+            window.num_requests != N or window.num_workers != self.step.num_workers
+        ):
+            raise InputError(
+                "window",
+                f"{window.num_requests} requests on {window.num_workers} workers",
+                "give it the requests and workers of the step",
+            )
+        if window is not None:
+            # So that bounds of the window hold for the assignments of the step.
+            slots, admit = self.step.capacity, self.step.num_admitted
+            self._set(window=_unlimited(window, capacity=slots, admit=admit))
+
+    @property
+    def costs(self) -> IntArray:
+        """``cost``, all 0 where it was not given; shape (N,)."""
+        assert self.cost is not None
+        return self.cost
+
+    @property
+    def scale(self) -> int:
+        """How many units of the second objective make one of the window's."""
+        return 1 if self.window is None else self.window.scale
+
+    @classmethod
+    def from_mapping(cls, document: Any) -> Self:
+        """Build a problem from its JSON document."""
+        fields = check_keys(document, "document", ("step", "most"), ("cost", "window"))
+        window = fields.get("window")
+        return cls(
+            step=StepProblem.from_mapping(fields["step"]),
+            most=fields["most"],
+            cost=fields.get("cost"),
+            window=None if window is None else StepProblem.from_mapping(window),
+        )
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the JSON document `from_mapping` reads."""
+        document = {
+            "step": self.step.to_mapping(),
+            "most": self.most,
+            "cost": self.costs.tolist(),
+        }
+        return document if self.window is None else document | {"window": self.window.to_mapping()}
+
+
+def second_problem(
+    step: StepProblem, most: int, second: Second | str, window: StepProblem | None = None
+) -> SecondProblem:
+    """Return the second program of a step by the name of its objective.
+
+    Parameters
+    ----------
+    step : StepProblem
+        The step.
+    most : int
+        Largest scaled first objective allowed.
+    second : Second or str
+        Which second objective.
+    window : StepProblem, optional
+        For ``window``: the look-ahead; by default that of the step, every weight the same.
+
+    Raises
+    ------
+    InputError
+        If there is no such objective.
+    """
+    second = member(Second, second, "second")
+    sizes = step.contribution[:, 0]
+    if second is Second.AGE:
+        return SecondProblem(step, most, cost=np.arange(step.num_requests))
+    if second is Second.LARGEST:
+        return SecondProblem(step, most, cost=sizes.max(initial=0) - sizes)
+    if second is Second.SMALLEST:
+        return SecondProblem(step, most, cost=sizes)
+    if second is Second.GAP:
+        return SecondProblem(step, most, window=replace(step, objective=Objective.GAP))
+    if window is None:
+        ones = (1,) * step.num_steps
+        now = (1,) + (0,) * (step.num_steps - 1)
+        weights = ones if second is Second.WINDOW else now
+        window = replace(step, weights=weights, scale=1)
+    return SecondProblem(step, most, window=window)
+
+
+def _unlimited(step: StepProblem, **changes: Any) -> StepProblem:
+    """Return a step, changed, without token capacities and required requests."""
+    return replace(step, token_capacity=None, required=None, **changes)

@@ -1,0 +1,93 @@
+"""The second program of a step, stated once.
+
+Sets
+    those of the step program (`formulations.step.program`); look-ahead steps k of the window
+Data (all integers)
+    those of the step program, with J its objective
+    J_most largest first objective allowed, c_i cost of admitting request i
+    b'_g(k), v'_i(k), w'_k, τ'_g of the window, if there is one
+Variables
+    x[i,g], M[h], m[h] as in the step program
+    window_M[k], window_m[k]  integer  as M and m, of the window's loads
+Objective
+    min Σ_{i,g} c_i x[i,g] + the window's objective, the step program's of its own data
+Constraints
+    (1)-(7) of the step program
+    (8) most                 J ≤ J_most
+    (9) window_peak[g,k]     window_M[k] ≥ τ'_g L'_g(k)
+    (10) window_floor[g,k]   window_m[k] ≤ τ'_g L'_g(k)          (a window of objective "gap" only)
+"""
+
+from typing import Any
+
+import pyomo.environ as pyo
+
+from formulations.second.problem import SecondProblem
+from formulations.step.bound import peak_bounds
+from formulations.step.problem import Objective, StepProblem
+from formulations.step.program import build as build_step
+
+
+def build(problem: SecondProblem, model: Any = None) -> Any:
+    """State the second program of a step.
+
+    Parameters
+    ----------
+    problem : SecondProblem
+        Data; at least one waiting request.
+    model : pyomo.environ.ConcreteModel, optional
+        Model to add to; by default a new one.
+
+    Returns
+    -------
+    pyomo.environ.ConcreteModel
+        With the variables and constraints named in the module's text.
+    """
+    model = build_step(problem.step, model)
+    first = model.objective.expr
+    model.del_component(model.objective)
+    model.most = pyo.Constraint(expr=first <= problem.most)
+    costs = problem.costs.tolist()
+    second = pyo.quicksum(costs[i] * model.x[i, g] for i, g in model.x)
+    if problem.window is not None:
+        second += _window(model, problem.window)
+    model.objective = pyo.Objective(expr=second, sense=pyo.minimize)
+    return model
+
+
+def _window(model: Any, window: StepProblem) -> Any:
+    """Add the window's peaks and floors; return its objective."""
+    model.window_steps = pyo.RangeSet(0, window.num_steps - 1)
+    lower, upper = peak_bounds(window)
+    peaks = {k: (int(lower[k]), int(upper[k])) for k in model.window_steps}
+    model.window_M = pyo.Var(model.window_steps, domain=pyo.Integers, bounds=peaks)
+    model.window_peak = pyo.Constraint(
+        model.workers,
+        model.window_steps,
+        rule=lambda model, g, k: model.window_M[k] >= _time(model, window, g, k),
+    )
+    if window.objective is Objective.GAP:
+        floors = {k: (0, int(upper[k])) for k in model.window_steps}
+        model.window_m = pyo.Var(model.window_steps, domain=pyo.Integers, bounds=floors)
+        model.window_floor = pyo.Constraint(
+            model.workers,
+            model.window_steps,
+            rule=lambda model, g, k: model.window_m[k] <= _time(model, window, g, k),
+        )
+    return pyo.quicksum(
+        weight * _objective(model, window, k) for k, weight in enumerate(window.weights)
+    )
+
+
+def _objective(model: Any, window: StepProblem, k: int) -> Any:
+    if window.objective is Objective.MAX_LOAD:
+        return model.window_M[k]
+    if window.objective is Objective.GAP:
+        return model.window_M[k] - model.window_m[k]
+    total = pyo.quicksum(_time(model, window, g, k) for g in model.workers)
+    return window.num_workers * model.window_M[k] - total
+
+
+def _time(model: Any, window: StepProblem, g: int, k: int) -> Any:
+    added = pyo.quicksum(int(window.contribution[i, k]) * model.x[i, g] for i in model.requests)
+    return int(window.time_weights[g]) * (int(window.base[g, k]) + added)
