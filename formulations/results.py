@@ -45,6 +45,8 @@ class TieRule(StrEnum):
     LEXICOGRAPHIC = "lexicographic"
     #: Oldest request first, then lowest worker, as the heuristic meets them.
     OLDEST_FIRST = "oldest-first"
+    #: The least second objective, proven (`formulations.second`).
+    SECOND = "second"
     #: Whichever the solver met first.
     BACKEND = "backend"
 

@@ -42,7 +42,7 @@ def is_exchange(args: argparse.Namespace) -> bool:
     asked = args.write is not None or args.read_solution is not None
     if args.overwrite and args.write is None:
         raise InputError("--overwrite", "there is nothing to write", "add --write FILE")
-    for name in ("method", "time_limit", "work_limit") if asked else ():
+    for name in ("method", "time_limit", "work_limit", "second") if asked else ():
         if getattr(args, name, None) is not None:
             option, other = f"--{name.replace('_', '-')}", "--write and --read-solution"
             raise InputError(option, f"{other} solve nothing", "leave it out")

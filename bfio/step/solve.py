@@ -6,9 +6,13 @@ from collections.abc import Callable
 from formulations.deadline import Deadline, TimeLimit
 from formulations.errors import CapabilityError
 from formulations.keywords import check_kind, known_keywords
+from formulations.problem_data import member
 from formulations.results import Termination
+from formulations.scalars import integer
+from formulations.second.problem import Second
 from formulations.step import StepProblem, StepProgram, StepResult, assess, solve_by_enumeration
 from formulations.step.bound import lower_bound
+from formulations.step.problem import MAX_OBJECTIVE
 
 
 @known_keywords
@@ -19,6 +23,8 @@ def solve_step(
     time_limit: TimeLimit = None,
     work_limit: int | None = None,
     seed: int = 0,
+    second: Second | str | None = None,
+    slack: int = 0,
 ) -> StepResult:
     """Solve one step problem and check the answer.
 
@@ -35,11 +41,18 @@ def solve_step(
         Ticks (`formulations.work`): where it strikes is the same on every machine.
     seed : int
         Random seed of the solver.
+    second : Second or str, optional
+        What is minimised among the optima: ``age``, ``largest``, ``smallest``, ``window``,
+        ``now`` or ``gap`` (`formulations.second.Second`). The clock runs on,
+        the work limit holds for it anew.
+    slack : int
+        ε: how far above the optimum the objective may be for it, in units of the objective.
 
     Returns
     -------
     StepResult
-        ``termination`` is optimal only with a proof in integers.
+        ``termination`` is optimal only with a proof in integers. With a second objective a
+        `bfio.step.second.result.ChosenResult`, whose proof counts apart.
 
     Raises
     ------
@@ -48,14 +61,21 @@ def solve_step(
     """
     deadline = Deadline.of(time_limit)
     check_kind(problem, StepProblem, "problem", "solve_step(StepProblem.from_mapping(...))")
+    wanted = None if second is None else member(Second, second, "second")
+    integer(slack, "slack", maximum=MAX_OBJECTIVE // problem.scale // 4)
     own: dict[str, Callable[[], StepResult]] = {
         "exact": lambda: _exact(problem, deadline, work_limit),
         "two-stage": lambda: _two_stage(problem, deadline),
         "brute-force": lambda: solve_by_enumeration(problem, time_limit=deadline),
     }
-    return StepProgram.solve_by(
+    first = StepProgram.solve_by(
         problem, method, time_limit=deadline, seed=seed, work_limit=work_limit, own=own
     )
+    if wanted is None:
+        return first
+    from bfio.step.second.result import chosen_result
+
+    return chosen_result(problem, first, wanted, slack, deadline, work_limit)
 
 
 def _two_stage(problem: StepProblem, deadline: Deadline) -> StepResult:

@@ -1,7 +1,7 @@
 """Which of the optima of a step: least second objective among the assignments within a limit."""
 
 from formulations.second.check import second_value, violations
-from formulations.second.problem import Second, SecondProblem, second_problem
+from formulations.second.problem import Second, SecondProblem, second_problem, without_idle_steps
 from formulations.second.result import SecondResult
 from formulations.second.solver import SecondProgram, solve
 
@@ -14,4 +14,5 @@ __all__ = [
     "second_value",
     "solve",
     "violations",
+    "without_idle_steps",
 ]

@@ -157,6 +157,24 @@ def second_problem(
     return SecondProblem(step, most, window=window)
 
 
+def without_idle_steps(problem: SecondProblem) -> SecondProblem:
+    """Return the same program without look-ahead steps that no objective or limit reads."""
+    window = None if problem.window is None else _busy(problem.window)
+    return replace(problem, step=_busy(problem.step), window=window)
+
+
+def _busy(step: StepProblem) -> StepProblem:
+    if step.token_capacity is not None or all(step.weights):
+        return step
+    kept = [h for h, weight in enumerate(step.weights) if weight] or [0]
+    return replace(
+        step,
+        base=step.base[:, kept],
+        contribution=step.contribution[:, kept],
+        weights=tuple(step.weights[h] for h in kept),
+    )
+
+
 def _unlimited(step: StepProblem, **changes: Any) -> StepProblem:
     """Return a step, changed, without token capacities and required requests."""
     return replace(step, token_capacity=None, required=None, **changes)

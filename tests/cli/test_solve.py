@@ -109,3 +109,56 @@ def test_a_named_number_is_admitted(bfio: Bfio, tmp_path: Path) -> None:
     answer = bfio("solve", _write(tmp_path, P1 | {"admit": 1}), "--json").json
     assert (answer["termination"], answer["objective"]) == ("optimal", 25)
     assert answer["assignment"] == [None, None, 1, None, None]
+
+
+def test_a_second_objective_chooses_among_the_optima(bfio: Bfio, tmp_path: Path) -> None:
+    """By hand: both fives of the oldest; its proof stands apart from the first's."""
+    document = {
+        "capacity": [1, 1, 0],
+        "base": [[10], [12], [30]],
+        "contribution": [[3], [5], [3], [5], [5]],
+    }
+    file = _write(tmp_path, document)
+    answer = bfio("solve", file, "--second", "age", "--json").json
+    assert (answer["objective"], answer["termination"]) == (28, "optimal")
+    assert answer["assignment"] == [None, 0, None, 1, None]
+    second = answer["second"]
+    assert (second["name"], second["slack"], second["value"], second["bound"]) == ("age", 0, 4, 4)
+    assert (second["proven"], answer["tie_rule"]) == (True, "second")
+    wider = bfio("solve", file, "--second", "age", "--slack", "2", "--json").json
+    assert (wider["objective"], wider["bound"], wider["termination"]) == (30, 28, "feasible")
+    assert (wider["second"]["value"], wider["second"]["proven"]) == (1, True)
+    assert "second objective age within 2 of the optimum: 1, bound 1" in (
+        bfio("solve", file, "--second", "age", "--slack", "2").out
+    )
+
+
+def test_a_second_objective_of_an_unproven_first_is_not_proven(bfio: Bfio, tmp_path: Path) -> None:
+    """Nor is there one where nothing can be assigned."""
+    answer = bfio("solve", _write(tmp_path, P1), "--method", "highs", "--second", "age", "--json")
+    assert answer.json["termination"] == "feasible"
+    assert answer.json["second"]["value"] == answer.json["second"]["bound"]
+    assert answer.json["second"]["proven"] is False
+    assert answer.json["second"]["proof"] is None
+    full = {"capacity": [1], "base": [[5]], "contribution": [[5]], "token_capacity": [4]}
+    answer = bfio("solve", _write(tmp_path, full), "--second", "age", "--json")
+    assert answer.json["termination"] == "infeasible"
+    assert answer.json["second"] == {"name": "age", "slack": 0, "proven": False}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--second", "agee"], "second: 'agee' is unknown; did you mean age?"),
+        (["--slack", "3"], "--slack: there is no second objective; add --second NAME"),
+        (["--second", "age", "--slack", "-1"], "slack: -1 is out of range"),
+        (["--second", "age", "--write", "x.lp"], "--second: --write and --read-solution"),
+    ],
+)
+def test_second_objectives_that_mean_nothing(
+    bfio: Bfio, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    """One line: where, what, remedy."""
+    done = bfio("solve", _write(tmp_path, P1), *arguments)
+    assert done.status == 2
+    assert message in done.err

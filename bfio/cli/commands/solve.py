@@ -35,6 +35,7 @@ optional besides: "token_capacity" (per worker), "required" (true per request th
   bfio solve step.json --method cp-sat --time-limit 10 --json
   bfio solve step.json --work-limit 5000000   (stops alike on every machine)
   bfio solve step.json --write step.lp                    (docs/exchange.md)
+  bfio solve step.json --second age   (of the optima, the one that admits the oldest)
 
 "optimal" means proven in integers. HiGHS and Pyomo solvers bound in floating point, so their
 answers are "feasible" unless a combinatorial bound happens to prove them.
@@ -48,6 +49,18 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="exact (default), two-stage, cp-sat, highs, pyomo[:SOLVER], brute-force",
     )
+    parser.add_argument(
+        "--second",
+        metavar="NAME",
+        help="which of the optima: age, largest, smallest, window, now or gap (docs/second.md)",
+    )
+    parser.add_argument(
+        "--slack",
+        metavar="E",
+        type=int,
+        default=0,
+        help="with --second: how far above the optimum the objective may be (0)",
+    )
     add_time_limit(parser)
     add_work_limit(parser)
     add_exchange(parser)
@@ -55,6 +68,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.slack and args.second is None:
+        raise InputError("--slack", "there is no second objective", "add --second NAME")
     is_exchanged, is_many = is_exchange(args), args.file.endswith(".jsonl")
     if is_exchanged and is_many:
         raise InputError(args.file, "holds many problems", "give a .json file with one of them")
@@ -92,6 +107,8 @@ def _solve(text: str, where: str, args: argparse.Namespace, limit: "TimeLimit") 
         time_limit=limit,
         work_limit=args.work_limit,
         seed=args.seed,
+        second=args.second,
+        slack=args.slack,
     )
 
 

@@ -102,7 +102,7 @@ def _excess(placement: Placement, workers: Workers, g: int, sign: int) -> int:
 
 
 @kernel
-def _placed(requests: Requests, workers: Workers, goal: Goal, owner: IntArray) -> Placement:
+def placed(requests: Requests, workers: Workers, goal: Goal, owner: IntArray) -> Placement:
     """Return the state of a placement, without any change."""
     loads = workers.base.copy()
     free = workers.slots.copy()
@@ -119,7 +119,8 @@ def _placed(requests: Requests, workers: Workers, goal: Goal, owner: IntArray) -
 
 
 @in_place
-def _objective(placement: Placement, workers: Workers, goal: Goal) -> int:
+def placed_objective(placement: Placement, workers: Workers, goal: Goal) -> int:
+    """Return the objective of a placement."""
     value = -goal.fixed
     for s in range(len(placement.peaks)):
         value += goal.pays[s] * placement.peaks[s]
@@ -131,7 +132,7 @@ def _objective(placement: Placement, workers: Workers, goal: Goal) -> int:
 
 
 @inlined
-def _drawn(word: np.uint64, placement: Placement, required: BoolArray, partners: int) -> Exchange:
+def drawn(word: np.uint64, placement: Placement, required: BoolArray, partners: int) -> Exchange:
     """Return the exchange that a random number stands for."""
     owner = placement.owner
     N = len(owner)
@@ -160,7 +161,7 @@ def _drawn(word: np.uint64, placement: Placement, required: BoolArray, partners:
 
 
 @inlined
-def _set_change(
+def set_change(
     exchange: Exchange, requests: Requests, workers: Workers, goal: Goal, change: IntArray
 ) -> tuple[bool, int]:
     """Write what the worker gets, the other loses; say if anything, and the rise of the total."""
@@ -179,7 +180,7 @@ def _set_change(
 
 
 @inlined
-def _added_excess(exchange: Exchange, placement: Placement, workers: Workers) -> int:
+def added_excess(exchange: Exchange, placement: Placement, workers: Workers) -> int:
     """Tokens above limits that an exchange adds."""
     g, o = exchange.worker, exchange.other
     added = _excess(placement, workers, g, 1) - _excess(placement, workers, g, 0)
@@ -189,7 +190,7 @@ def _added_excess(exchange: Exchange, placement: Placement, workers: Workers) ->
 
 
 @inlined
-def _set_peaks(exchange: Exchange, placement: Placement, workers: Workers, goal: Goal) -> int:
+def set_peaks(exchange: Exchange, placement: Placement, workers: Workers, goal: Goal) -> int:
     """Write the peaks after an exchange; return what they add to the objective."""
     g, o = exchange.worker, exchange.other
     loads, change, peaks = placement.loads, placement.change, placement.peaks
@@ -216,7 +217,7 @@ def _set_peaks(exchange: Exchange, placement: Placement, workers: Workers, goal:
 
 
 @inlined
-def _is_refused(rise: float, allowed: float, word: np.uint64) -> bool:
+def is_refused(rise: float, allowed: float, word: np.uint64) -> bool:
     """Whether an exchange that raises the cost so much is not made, by the random number."""
     if rise <= 0:
         return False
@@ -225,7 +226,7 @@ def _is_refused(rise: float, allowed: float, word: np.uint64) -> bool:
 
 
 @inlined
-def _make(exchange: Exchange, placement: Placement) -> None:
+def make(exchange: Exchange, placement: Placement) -> None:
     """Make an exchange."""
     g, o = exchange.worker, exchange.other
     placement.owner[exchange.first] = o
@@ -277,8 +278,8 @@ def anneal(
     tuple of (int, int)
         Objective of the best placement, and its tokens above limits: the fewest that were met.
     """
-    placement = _placed(requests, workers, goal, owner)
-    value = _objective(placement, workers, goal)
+    placement = placed(requests, workers, goal, owner)
+    value = placed_objective(placement, workers, goal)
     excess = 0
     for g in range(len(workers.slots)):
         excess += _excess(placement, workers, g, 0)
@@ -292,19 +293,19 @@ def anneal(
             penalty *= 2 if excess > 0 else 1
             doubles_at += max(1, turns // _DOUBLINGS)
         state[0] = next_random(state[0])
-        exchange = _drawn(state[0], placement, requests.required, partners)
+        exchange = drawn(state[0], placement, requests.required, partners)
         if exchange.worker < 0:
             continue
-        changes, gain = _set_change(exchange, requests, workers, goal, placement.change)
+        changes, gain = set_change(exchange, requests, workers, goal, placement.change)
         if not changes:
             continue
         spent[0] += _LOOK + 4 * len(placement.peaks)
-        added = _added_excess(exchange, placement, workers)
-        new_value = value - gain + _set_peaks(exchange, placement, workers, goal)
+        added = added_excess(exchange, placement, workers)
+        new_value = value - gain + set_peaks(exchange, placement, workers, goal)
         rise = float(new_value - value) + penalty * added
-        if _is_refused(rise, temperature * (1.0 - turn / turns), state[0]):
+        if is_refused(rise, temperature * (1.0 - turn / turns), state[0]):
             continue
-        _make(exchange, placement)
+        make(exchange, placement)
         value, excess = new_value, excess + added
         if excess < best_excess or (excess == best_excess and value < best_value):
             best_value, best_excess = value, excess

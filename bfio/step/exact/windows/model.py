@@ -1,5 +1,6 @@
 """The program of a step with a window in the form that compiled code takes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -109,31 +110,32 @@ class Split(NamedTuple):
 
 
 @dataclass(frozen=True)
-class WindowModel:
+class StepModel:
     """A step problem; positions of requests and workers in place of indices.
 
     Parameters
     ----------
     problem : StepProblem
         Data.
-    requests, workers, goal, modes
+    requests, workers, goal
         See there.
     order : IntArray
         Shape (N,): index of the request at each position.
     open : IntArray
         Shape (K,): index of each open worker.
-    fills : bool
-        Whether every slot is filled.
     """
 
     problem: StepProblem
     requests: Requests
     workers: Workers
     goal: Goal
-    modes: Modes
     order: IntArray
     open: IntArray
-    fills: bool
+
+    @property
+    def fills(self) -> bool:
+        """Whether every slot is filled."""
+        return self.problem.num_admitted == int(self.problem.capacity.sum())
 
     @property
     def admits_all(self) -> bool:
@@ -148,11 +150,24 @@ class WindowModel:
                 answer[request] = int(self.open[position])
         return tuple(answer)
 
-    def owner_of(self, assignment: tuple[int | None, ...]) -> IntArray:
+    def owner_of(self, assignment: Sequence[int | None]) -> IntArray:
         """Return the open-worker position of each position, the inverse of `assignment`."""
         place = {int(g): k for k, g in enumerate(self.open)}
         workers = [assignment[i] for i in self.order.tolist()]
         return np.array([-1 if g is None else place[g] for g in workers], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class WindowModel(StepModel):
+    """The model of a step problem, and the ways to use its workers.
+
+    Parameters
+    ----------
+    modes : Modes
+        See there.
+    """
+
+    modes: Modes
 
     def by_request(self, values: IntArray) -> tuple[int, ...]:
         """Reorder one value per position into one per request."""
@@ -168,7 +183,18 @@ def build_model(problem: StepProblem) -> WindowModel | None:
     """
     if largest_objective(problem) > MAX_VALUE:
         return None
-    order, common = _ordered(problem)
+    model = step_model(problem)
+    modes = _modes(model.requests, model.workers, model.goal, fills=model.fills)
+    if modes is None:
+        return None
+    return WindowModel(**vars(model), modes=modes)
+
+
+def step_model(problem: StepProblem, order: IntArray | None = None) -> StepModel:
+    """Return the model of a problem without its modes, requests in an order if one is given."""
+    common = 0
+    if order is None:
+        order, common = _ordered(problem)
     rows = np.ascontiguousarray(problem.contribution[order])
     requests = Requests(rows, rows[:common, 0].copy(), *_kinds(problem, order, rows))
     is_open = np.flatnonzero(problem.capacity > 0)
@@ -181,12 +207,7 @@ def build_model(problem: StepProblem) -> WindowModel | None:
         problem.time_weights[is_open],
         limit,
     )
-    goal = _goal(problem)
-    fills = problem.num_admitted == int(problem.capacity.sum())
-    modes = _modes(requests, workers, goal, fills=fills)
-    if modes is None:
-        return None
-    return WindowModel(problem, requests, workers, goal, modes, order, is_open, fills)
+    return StepModel(problem, requests, workers, _goal(problem), order, is_open)
 
 
 def _ordered(problem: StepProblem) -> tuple[IntArray, int]:

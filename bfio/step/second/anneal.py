@@ -1,0 +1,129 @@
+"""Assignments within a limit of the first objective, exchanged at random for a better second."""
+
+from typing import NamedTuple
+
+from bfio.common.array_kernels import copy_to
+from bfio.common.kernels import entry_point, in_place
+from bfio.common.words import RandomState
+from bfio.step.exact.place import next_random
+from bfio.step.exact.windows.anneal import (
+    Exchange,
+    added_excess,
+    drawn,
+    is_refused,
+    make,
+    placed,
+    placed_objective,
+    set_change,
+    set_peaks,
+)
+from bfio.step.exact.windows.model import Goal, Requests, Workers
+from formulations.arrays import IntArray
+
+#: Operations of one exchange looked at, and further ones per look-ahead step.
+_LOOK = 60
+
+
+class Program(NamedTuple):
+    """Loads and objective of a step, or of a window: see `bfio.step.exact.windows.model`."""
+
+    requests: Requests
+    workers: Workers
+    goal: Goal
+
+
+@in_place
+def _cost_change(exchange: Exchange, cost: IntArray) -> int:
+    """Return what an exchange with the pool adds to the cost of those admitted."""
+    if exchange.other >= 0 or exchange.second >= len(cost):
+        return 0
+    return int(cost[exchange.second] - cost[exchange.first])
+
+
+@entry_point
+def anneal_second(
+    step: Program,
+    window: Program,
+    cost: IntArray,
+    most: int,
+    price: float,
+    temperature: float,
+    turns: int,
+    move: bool,
+    owner: IntArray,
+    state: RandomState,
+    spent: IntArray,
+) -> int:
+    """Exchange requests between workers and the pool, from an assignment within the limit on.
+
+    Long because both objectives follow each exchange.
+
+    Parameters
+    ----------
+    step, window : Program
+        First objective, and the part of the second that loads make; positions as in the first.
+    cost : IntArray
+        Shape (N,): the other part, of each position if it is admitted.
+    most : int
+        Largest first objective of an answer.
+    price : float
+        What a unit of the second objective counts in units of the first above the limit.
+    temperature : float
+        Rise of that sum accepted at first every e-th time; it falls to 0.
+    turns : int
+        Exchanges looked at.
+    move : bool
+        Whether requests may also move to free slots.
+    owner : IntArray
+        Shape (N,): worker of each position or -1; replaced by the best placement met.
+    state : RandomState
+        Shape (1,).
+    spent : IntArray
+        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
+
+    Returns
+    -------
+    int
+        Second objective of the best placement within the limit.
+    """
+    first = placed(step.requests, step.workers, step.goal, owner)
+    second = placed(window.requests, window.workers, window.goal, owner.copy())
+    value = placed_objective(first, step.workers, step.goal)
+    costs = placed_objective(second, window.workers, window.goal)
+    for i in range(len(owner)):
+        if owner[i] >= 0:
+            costs += cost[i]
+    best_costs = costs
+    best = owner.copy()
+    partners = len(owner) + len(step.workers.slots) if move else len(owner)
+    look = _LOOK + 4 * (len(first.peaks) + len(second.peaks))
+    for turn in range(turns):
+        state[0] = next_random(state[0])
+        exchange = drawn(state[0], first, step.requests.required, partners)
+        if exchange.worker < 0:
+            continue
+        changes, gain = set_change(exchange, step.requests, step.workers, step.goal, first.change)
+        other_changes, other_gain = set_change(
+            exchange, window.requests, window.workers, window.goal, second.change
+        )
+        added = _cost_change(exchange, cost)
+        if not changes and not other_changes and added == 0:
+            continue
+        spent[0] += look
+        if added_excess(exchange, first, step.workers) > 0:
+            continue
+        new_value = value - gain + set_peaks(exchange, first, step.workers, step.goal)
+        new_costs = costs + added - other_gain
+        new_costs += set_peaks(exchange, second, window.workers, window.goal)
+        rise = price * float(new_costs - costs)
+        rise += float(max(0, new_value - most) - max(0, value - most))
+        if is_refused(rise, temperature * (1.0 - turn / turns), state[0]):
+            continue
+        make(exchange, first)
+        make(exchange, second)
+        value, costs = new_value, new_costs
+        if value <= most and costs < best_costs:
+            best_costs = costs
+            copy_to(best, owner)
+    copy_to(owner, best)
+    return int(best_costs)

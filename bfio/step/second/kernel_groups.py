@@ -1,0 +1,7 @@
+"""The kernels of this package."""
+
+from bfio.common.kernel_groups import KernelGroup
+
+GROUPS = (
+    KernelGroup("second", ("bfio.step.second",), "bfio.step.second.search:prepare_second", 4),
+)

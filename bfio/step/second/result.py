@@ -1,0 +1,124 @@
+"""The answer to a step of whose optima a second objective chooses."""
+
+from dataclasses import dataclass
+
+from bfio.step.second.solve import Chosen, solve_second
+from formulations.deadline import Deadline
+from formulations.results import TieRule
+from formulations.second import Second, second_problem
+from formulations.step import StepProblem, StepProgram, StepResult, violations
+from formulations.trust import COMBINATORIAL
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenResult(StepResult):
+    """The answer to a step, and to its second program.
+
+    Parameters
+    ----------
+    second : Second
+        The second objective.
+    slack : int
+        ε, in units of the first objective.
+    chosen : Chosen, optional
+        The answer to the second program; None where the step has no assignment.
+    first_proven : bool
+        Whether the least first objective is proven, to which ε is added.
+    """
+
+    second: Second
+    slack: int
+    chosen: Chosen | None = None
+    first_proven: bool = False
+
+    @property
+    def second_proven(self) -> bool:
+        """Whether the second objective is the least one, both proofs in integers."""
+        return self.first_proven and self.chosen is not None and self.chosen.is_optimal
+
+    def to_mapping(self) -> dict[str, object]:
+        """Return the JSON document ``bfio solve --second`` prints."""
+        part: dict[str, object] = {
+            "name": self.second.value,
+            "slack": self.slack,
+            "proven": self.second_proven,
+        }
+        if (chosen := self.chosen) is not None:
+            part |= {
+                "value": chosen.objective,
+                "bound": chosen.bound,
+                "method": chosen.method,
+                "termination": chosen.termination.value,
+                "seconds": chosen.seconds,
+                "ticks": chosen.ticks,
+                "proof": chosen.proof if self.second_proven else None,
+            }
+        return super().to_mapping() | {"second": part}
+
+    def summary(self) -> str:
+        """Return the lines of the step, and one about the second objective."""
+        if (chosen := self.chosen) is None:
+            return super().summary()
+        proof = f"proven by {chosen.proof}" if self.second_proven else "not proven"
+        above = f" within {self.slack} of the optimum" if self.slack else ""
+        return (
+            f"{super().summary()}\nsecond objective {self.second}{above}: {chosen.objective}, "
+            f"bound {chosen.bound}; {chosen.seconds * 1e3:.1f} ms; {proof}"
+        )
+
+
+def chosen_result(
+    problem: StepProblem,
+    first: StepResult,
+    second: Second,
+    slack: int,
+    deadline: Deadline,
+    work_limit: int | None,
+) -> ChosenResult:
+    """Choose among the assignments that are as good as the one in hand.
+
+    Parameters
+    ----------
+    problem : StepProblem
+        The step.
+    first : StepResult
+        Its answer.
+    second : Second
+        What is minimised.
+    slack : int
+        ε, in units of the first objective.
+    deadline : Deadline
+        The clock, which has begun.
+    work_limit : int, optional
+        Ticks for the second objective.
+    """
+    as_it_is = ChosenResult(**vars(first), second=second, slack=slack)
+    if first.assignment is None or violations(problem, first.assignment):
+        return as_it_is
+    assert first.objective is not None
+    most = first.objective + slack * problem.scale
+    deadline.found(lambda: as_it_is)
+    chosen = solve_second(
+        second_problem(problem, most, second),
+        first.assignment,
+        time_limit=deadline.mapped(lambda _: as_it_is),
+        work_limit=work_limit,
+    )
+    assert chosen.assignment is not None
+    proven = first.is_optimal and chosen.is_optimal
+    step = StepProgram(problem).answer(
+        chosen.assignment,
+        first.termination,
+        first.bound,
+        first.bound_kind,
+        method=first.method,
+        seconds=first.seconds,
+        compile_seconds=first.compile_seconds,
+        solver=first.solver,
+        proof=first.proof or COMBINATORIAL,
+        ticks=first.ticks,
+        tie_rule=TieRule.SECOND if proven else TieRule.BACKEND,
+    )
+    return ChosenResult(
+        **vars(step), second=second, slack=slack, chosen=chosen, first_proven=first.is_optimal
+    )

@@ -1,0 +1,218 @@
+"""Choose among the optima of a step: search, our exact method, CP-SAT, and what is proven."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bfio.step.exact import solve_exact
+from bfio.step.exact.effort import CALL, Effort
+from bfio.step.interval_bound import interval_bound
+from bfio.step.second.one_program import one_program
+from bfio.step.second.search import improved, prepare_second, settled
+from formulations.deadline import TimeLimit
+from formulations.errors import CapabilityError
+from formulations.results import BoundKind, Termination, own_solver
+from formulations.second import (
+    SecondProblem,
+    SecondProgram,
+    SecondResult,
+    second_value,
+    solve,
+    violations,
+    without_idle_steps,
+)
+from formulations.second.bound import lower_bound
+from formulations.step.certificate import Certificate
+from formulations.step.problem import StepProblem
+from formulations.step.result import Assignment
+from formulations.trust import COMBINATORIAL
+from formulations.work import OPERATIONS, checked_work_limit
+
+#: Largest factor that our own method is given; beyond, its numbers leave 64 bits.
+_MOST_FACTOR = 1 << 40
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What re-derives a second bound: ``certificate`` is one of ``problem``, a step program.
+
+    The second bound is the certificate's less ``factor`` times the limit of the first objective
+    (`bfio.step.second.one_program`).
+    """
+
+    problem: StepProblem
+    certificate: Certificate
+    factor: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen(SecondResult):
+    """The answer to a second program, and how it was come by.
+
+    Parameters
+    ----------
+    certified : Proof, optional
+        What re-derives the bound, where our own method proved it.
+    stopped_by_time : bool
+        Whether the clock has ended a part, so that the answer may depend on the machine.
+    """
+
+    certified: Proof | None = None
+    stopped_by_time: bool = False
+
+
+def solve_second(
+    problem: SecondProblem,
+    start: Sequence[int | None],
+    *,
+    prove: bool = True,
+    time_limit: TimeLimit = None,
+    work_limit: int | None = None,
+) -> Chosen:
+    """Minimise the second objective of a step within a limit of the first.
+
+    First our search; where both objectives make one step program, our exact method; for what is
+    still open CP-SAT. Deterministic but where the clock strikes. Of interchangeable requests the
+    cheapest start, of equally cheap ones the oldest, on the lowest workers; which of other
+    assignments of equal second objective this is, is decided by the order of the search, whose
+    numbers are drawn from a fixed seed.
+
+    Parameters
+    ----------
+    problem : SecondProblem
+        Data.
+    start : sequence of int or None
+        A feasible assignment within the limit.
+    prove : bool
+        Whether CP-SAT closes what is open.
+    time_limit : float or Deadline, optional
+        Wall-clock seconds.
+    work_limit : int, optional
+        Ticks (`formulations.work`).
+
+    Returns
+    -------
+    Chosen
+        Objective and bound are of the second objective; optimal only with a proof in integers.
+    """
+    effort = Effort(time_limit, checked_work_limit(work_limit))
+    with effort.clock.stopped():
+        prepare_second()
+    began = time.perf_counter()
+    effort.spend(CALL)
+    state = _State(problem, tuple(start), effort)
+    state.search()
+    state.solve_as_one()
+    if prove:
+        state.ask_cp_sat()
+    return state.answer(time.perf_counter() - began)
+
+
+class _State:
+    """The best assignment and bound so far."""
+
+    def __init__(self, problem: SecondProblem, start: Assignment, effort: Effort) -> None:
+        self._problem = problem
+        self._lean = without_idle_steps(problem)
+        self._effort = effort
+        self._take(start)
+        self._bound = lower_bound(problem)
+        if problem.window is not None:
+            alone = replace(problem, window=None)
+            self._bound = max(self._bound, lower_bound(alone) + interval_bound(problem.window))
+        self._method, self._proof = "search", COMBINATORIAL
+        self._certified: Proof | None = None
+
+    @property
+    def _is_open(self) -> bool:
+        return self._value > self._bound and not self._effort.is_over
+
+    def _take(self, assignment: Assignment) -> None:
+        self._assignment = settled(self._lean, assignment)
+        self._value = second_value(self._problem, self._assignment)
+
+    def _offer(self, assignment: Assignment | None) -> None:
+        """Keep an assignment if it is allowed and better."""
+        if assignment is None or violations(self._problem, assignment):
+            return
+        if second_value(self._problem, assignment) < self._value:
+            self._take(assignment)
+
+    def search(self) -> None:
+        """Exchange requests."""
+        if self._is_open:
+            self._offer(improved(self._lean, self._assignment, self._effort))
+
+    def solve_as_one(self) -> None:
+        """Solve both objectives as one step program, if they make one."""
+        factor = self._value - self._bound + 1
+        if not self._is_open or factor > _MOST_FACTOR:
+            return
+        one = one_program(self._problem, factor)
+        if one is None:
+            return
+        found = solve_exact(
+            one,
+            time_limit=self._effort.clock,
+            work_limit=self._effort.ticks_left,
+            hint=self._assignment,
+            fallback=None,
+        )
+        self._effort.spend(found.ticks * OPERATIONS)
+        self._effort.stopped_by_time |= found.stopped_by_time
+        self._effort.stopped_by_work |= found.stopped_by_work
+        self._offer(found.assignment)
+        if found.bound is None or found.bound - factor * self._problem.most <= self._bound:
+            return
+        self._bound = found.bound - factor * self._problem.most
+        self._method, self._proof = "exact", "the bound of one program for both objectives"
+        if found.certificate is not None and found.certificate.bound == found.bound:
+            self._certified = Proof(one, found.certificate, factor)
+
+    def ask_cp_sat(self) -> None:
+        """Let CP-SAT close what is open."""
+        if not self._is_open:
+            return
+        try:
+            found = solve(
+                self._lean,
+                time_limit=self._effort.clock,
+                work_limit=self._effort.ticks_left,
+                hint=self._assignment,
+            )
+        except CapabilityError:
+            # Numbers beyond what CP-SAT takes: ours is the answer.
+            return
+        self._effort.spend((found.ticks or 0) * OPERATIONS)
+        self._effort.stopped_by_time |= found.termination is Termination.TIME_LIMIT
+        self._effort.stopped_by_work |= found.termination is Termination.WORK_LIMIT
+        self._offer(found.assignment)
+        if found.bound is None or found.bound_kind is not BoundKind.INTEGER:
+            return
+        if found.bound > self._bound:
+            self._bound = found.bound
+            self._method, self._proof = "cp-sat", "the bound of CP-SAT, derived in integers"
+            self._certified = None
+
+    def answer(self, seconds: float) -> Chosen:
+        """Return what is in hand, checked."""
+        said = Termination.FEASIBLE
+        if self._effort.stopped_by_time:
+            said = Termination.TIME_LIMIT
+        elif self._effort.stopped_by_work:
+            said = Termination.WORK_LIMIT
+        checked = SecondProgram(self._problem).answer(
+            self._assignment,
+            said,
+            self._bound,
+            method=self._method,
+            seconds=seconds,
+            solver=own_solver(),
+            proof=self._proof,
+            ticks=self._effort.ticks,
+        )
+        return Chosen(
+            **vars(checked),
+            certified=self._certified,
+            stopped_by_time=self._effort.stopped_by_time,
+        )
