@@ -10,7 +10,7 @@ import numpy as np
 
 from bfio.common.kernels import entry_point, kernel
 from bfio.step.exact.windows.model import Modes, Workers
-from bfio.step.exact.windows.pricing import BLOCK, NONE, Priced
+from bfio.step.exact.windows.pricing import BLOCK, Priced, no_units
 from bfio.step.exact.windows.shares import WeightedShares, least_share_cost, share_costs
 from formulations.arrays import IntArray
 
@@ -49,9 +49,10 @@ def reduced_costs(costs: Costs, m: int, low: int, out: IntArray) -> None:
     priced = costs.priced
     best = priced.tables[priced.speed[k], costs.modes.number[m]]
     shift = np.int64(priced.shift)
+    none = no_units(priced) // 2
     for x in range(len(out)):
         units = np.int64(best[low + x])
-        out[x] = out[x] + costs.fixed[m] - (units << shift) if units > NONE // 2 else NEVER
+        out[x] = out[x] + costs.fixed[m] - (units << shift) if units > none else NEVER
 
 
 @kernel
@@ -60,10 +61,10 @@ def _least_on(costs: Costs, m: int, first: int, last: int) -> int:
     k = costs.modes.worker[m]
     priced = costs.priced
     highest = priced.highest[priced.speed[k], costs.modes.number[m]]
-    units = np.int64(NONE)
+    units = np.int64(no_units(priced))
     for block in range(first // BLOCK, last // BLOCK + 1):
         units = max(units, np.int64(highest[block]))
-    if units <= NONE // 2:
+    if units <= no_units(priced) // 2:
         return NEVER
     tau = costs.workers.token_time[k]
     least = least_share_cost(costs.modes.loads[m], tau, k, costs.shares, first, last)

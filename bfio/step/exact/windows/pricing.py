@@ -11,11 +11,12 @@ from bfio.step.exact.subsets import SMALL_VALUE, add_request
 from formulations.arrays import IntArray
 
 #: Values in units of ``2^shift``, rounded up: sums of 32 bits are three times as fast.
-Table: TypeAlias = NDArray[np.int32]
+Table: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 
-#: Marks a sum that no subset reaches, and in a table; no sum of values is below half of these.
+#: Marks a sum that no subset reaches; no sum of values is below half of it.
 UNREACHABLE = -(1 << 61)
-NONE = -2 * SMALL_VALUE
+#: Most that a sum of units comes to, in tables of 32 bits and of 64.
+MOST_UNITS = {4: SMALL_VALUE, 8: 1 << 59}
 #: Sums in one block of a table.
 BLOCK = 64
 #: Operations of one request looked at for a subset.
@@ -53,13 +54,19 @@ class Priced(NamedTuple):
 
 
 @in_place
+def no_units(priced: Priced) -> int:
+    """Mark of a table where no subset reaches a sum; no sum of units is below half of it."""
+    return -2 * SMALL_VALUE if priced.tables.itemsize == 4 else UNREACHABLE
+
+
+@in_place
 def best_value(priced: Priced, speed: int, count: int, total: int) -> int:
     """Upper bound on the value of ``count`` requests of this sum, close; hugely negative if none.
 
     It is above the best value by less than ``count · 2^shift``.
     """
     units = np.int64(priced.tables[speed, count, total])
-    return int(units << np.int64(priced.shift)) if units > NONE // 2 else UNREACHABLE
+    return int(units << np.int64(priced.shift)) if units > no_units(priced) // 2 else UNREACHABLE
 
 
 @entry_point
@@ -78,7 +85,7 @@ def fill_tables(priced: Priced, reach: IntArray, spent: IntArray) -> None:
     for t in range(len(priced.tables)):
         table = priced.tables[t]
         for c in range(len(reach)):
-            table[c, : reach[c] + 1] = NONE
+            table[c, : reach[c] + 1] = no_units(priced)
         table[0, 0] = 0
         for i in range(len(priced.sizes)):
             size = priced.sizes[i]

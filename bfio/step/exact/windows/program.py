@@ -19,6 +19,34 @@ _LEAST_GAIN = 1e-7
 _PIVOT = 100
 
 
+class Duals(NamedTuple):
+    """Duals of the linear program in units of the objective.
+
+    Parameters
+    ----------
+    request_prices : FloatArray
+        Shape (number of kinds,): of the kinds of requests.
+    cut_weights : FloatArray
+        Shape (R,): of the cuts, per level.
+    admit_price : float
+        Of the number of requests, 0 if every slot is filled.
+    """
+
+    request_prices: FloatArray
+    cut_weights: FloatArray
+    admit_price: float
+
+    def towards(self, other: "Duals", part: float) -> "Duals":
+        """Return a mixture with a part of others, which may lack the latest cuts."""
+        weights = np.zeros_like(self.cut_weights)
+        weights[: len(other.cut_weights)] = other.cut_weights
+        return Duals(
+            part * other.request_prices + (1 - part) * self.request_prices,
+            part * weights + (1 - part) * self.cut_weights,
+            part * other.admit_price + (1 - part) * self.admit_price,
+        )
+
+
 class Solution(NamedTuple):
     """A solution of the linear program in units of the problem.
 
@@ -30,10 +58,10 @@ class Solution(NamedTuple):
         Shape (S,): peaks of the look-ahead steps.
     weights : FloatArray
         Shape (J,): of the columns.
-    request_prices, worker_duals, cut_weights : FloatArray
-        Duals of the kinds of requests, workers and cuts [objective, the last per level].
-    admit_price : float
-        Dual of the number of requests, 0 if every slot is filled.
+    duals : Duals
+        See there.
+    worker_duals : FloatArray
+        Shape (K,): duals of the workers' rows.
     worker, members : list
         Worker and kinds of requests of each column.
     """
@@ -41,10 +69,8 @@ class Solution(NamedTuple):
     value: float
     peaks: FloatArray
     weights: FloatArray
-    request_prices: FloatArray
+    duals: Duals
     worker_duals: FloatArray
-    cut_weights: FloatArray
-    admit_price: float
     worker: list[int]
     members: list[tuple[int, ...]]
 
@@ -156,10 +182,8 @@ class ShareProgram:
             value + float((self._pays * self._origin).sum()),
             primal[:S] * _UNIT + self._origin,
             primal[self._first_column :],
-            -duals[:n],
+            Duals(-duals[:n], duals[rows:] / _UNIT, -float(duals[rows - 1])),
             duals[n : rows - 1],
-            duals[rows:] / _UNIT,
-            -float(duals[rows - 1]),
             self.worker,
             self.members,
         )
@@ -231,8 +255,9 @@ class ShareProgram:
         worker = np.array([k for k, _, _ in new])
         column, row, entries = self._entries(worker, times, start, index, value)
         if at is not None:
-            duals = np.concatenate([-at.request_prices, at.worker_duals, [-at.admit_price]])
-            duals = np.concatenate([duals, at.cut_weights * _UNIT]) / (self._scale * _UNIT)
+            prices, weights, admit = at.duals
+            duals = np.concatenate([-prices, at.worker_duals, [-admit], weights * _UNIT])
+            duals /= self._scale * _UNIT
             reduced = costs - np.bincount(column, entries * duals[row], len(new))
             kept = reduced < -_LEAST_GAIN
             if not kept.any():
@@ -290,7 +315,8 @@ class ShareProgram:
         )
 
     def add_cuts(self, cuts: Cuts, floors: IntArray) -> None:
-        """Add share inequalities above these floors."""
+        """Add share inequalities above these floors, of what they have above them."""
+        cuts = cuts.above_floors(floors)
         columns = self.columns
         levels = np.empty((len(cuts.step), len(columns.worker)), dtype=np.int64)
         coefficients(cuts, columns, levels)

@@ -6,21 +6,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bfio.step.exact.effort import CALL, Effort
-from bfio.step.exact.subsets import SMALL_VALUE
+from bfio.step.exact.place import place_under_peak
+from bfio.step.exact.windows.aggregate import Aggregate, aggregate
 from bfio.step.exact.windows.anneal import anneal
 from bfio.step.exact.windows.costs import NEVER, Costs, price_workers, shrink_modes
 from bfio.step.exact.windows.model import Modes, Split, WindowModel
 from bfio.step.exact.windows.near_best import NearBest, choose_disjoint, collect_near_best
 from bfio.step.exact.windows.pricing import (
     BLOCK,
+    MOST_UNITS,
     Priced,
     collect_exact,
     fill_tables,
     prefix_bests,
 )
-from bfio.step.exact.windows.program import ShareProgram, Solution
-from bfio.step.exact.windows.shares import Columns, Cuts, broken_cuts, weighted
-from formulations.arrays import BoolArray, IntArray
+from bfio.step.exact.windows.program import Duals, ShareProgram, Solution
+from bfio.step.exact.windows.refit import refit
+from bfio.step.exact.windows.shares import Columns, Cuts, broken_cuts, rounded_weights, weighted
+from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.step.bound import lower_bound
 from formulations.step.share_bound import ShareRound, largest_objective
 
@@ -31,18 +34,22 @@ _MAX_VALUE = 1 << 58
 _MAX_CELLS = 1 << 25
 _MAX_FILLING = 1 << 29
 #: Turns of the first placement per request, and of those from solutions of the program.
-_FIRST_TURNS = 300
-_FIRST_TEMPERATURES = (0.05, 0.02, 0.01)
+_FIRST_TURNS = 150
+_FIRST_TEMPERATURES = (0.02,)
 _LATER_TURNS = 400
 #: Temperatures of those in turn, in parts of a mean request, and how many follow at the end.
 _LATER_TEMPERATURES = (0.02, 0.005, 0.05, 0.002)
 _LAST_PLACEMENTS = 8
 _CASE_PLACEMENTS = 1
+#: Workers filled anew under given peaks.
+_FILLING_ROUNDS = 400
 #: Rounds of cuts between two rounds of prices, and between two placements.
 _PRICE_EVERY = 3
 _PLACE_EVERY = 4
 #: Part of the best duals so far in those that prices are taken from.
 _SMOOTHING = 0.6
+#: Least part of what is left between bound and placement that rounding may lose, inverted.
+_LOST = 4
 #: Sums of each mode that columns are made of, and requests looked at for one.
 _SUMS = 4
 _SCANS = 200_000
@@ -55,7 +62,7 @@ _SEED = 88172645463325252
 
 
 @dataclass(frozen=True)
-class Duals:
+class IntegerDuals:
     """Integer shares and prices.
 
     Parameters
@@ -137,7 +144,7 @@ class WindowSearch:
         self._state = np.array([_SEED], dtype=np.uint64)
         _, speed = np.unique(model.workers.token_time, return_inverse=True)
         self._speed = speed.reshape(-1).astype(np.int64)
-        self._behind: Solution | None = None
+        self._behind: Duals | None = None
         self.owner: IntArray | None = None
         self.value = largest_objective(model.problem) + 1
         self.bound = -self.value
@@ -148,6 +155,9 @@ class WindowSearch:
         self._found: list[tuple[int, IntArray]] = []
         self._placements = 0
         self._last: Bounded | None = None
+        # Whether tables have 64 bits, and what rounding values up may cost a bound.
+        self._fine = False
+        self._lost = 0
         self.floors = self._least_peaks(self._modes)
         self._ceilings = self._highest_peaks()
 
@@ -174,6 +184,7 @@ class WindowSearch:
         )
         if excess > 0:
             return
+        value = refit(model.requests, model.workers, model.goal, owner, self._effort.spent)
         self._found += self._columns_of(owner)
         if value < self.value:
             self.value = int(value)
@@ -199,6 +210,42 @@ class WindowSearch:
         share = _LATER_TEMPERATURES[self._placements % len(_LATER_TEMPERATURES)]
         self._placements += 1
         self.place(owner, self._temperature(share), _LATER_TURNS * len(owner))
+
+    def _fill_margins(self, peaks: FloatArray) -> None:
+        """Place the requests that differ by size only anew, as much of them as these peaks take."""
+        assert self.owner is not None
+        model, owner = self.model, self.owner.copy()
+        sizes = model.requests.sizes
+        if model.requests.required.any() and not model.admits_all:
+            return
+        of_worker = [np.flatnonzero(owner[: len(sizes)] == k) for k in range(len(model.open))]
+        number = np.array([len(members) for members in of_worker])
+        loads = model.workers.base.copy()
+        others = np.flatnonzero(owner[len(sizes) :] >= 0) + len(sizes)
+        np.add.at(loads, owner[others], model.requests.rows[others])
+        if len(sizes):
+            loads += number[:, None] * (model.requests.rows[0] - sizes[0])
+        whole = np.floor(peaks + 1e-6).astype(np.int64)
+        margins = (whole // model.workers.token_time[:, None] - loads).min(axis=1)
+        margins = np.minimum(margins, model.workers.limit - loads.max(axis=1))
+        chosen = np.flatnonzero(number > 0)
+        placed = np.full(len(sizes), -1, dtype=np.int64)
+        total = place_under_peak(
+            margins[chosen],
+            number[chosen],
+            sizes,
+            np.zeros_like(sizes),
+            np.argsort(number[chosen], kind="stable"),
+            int(margins[chosen].sum()),
+            _FILLING_ROUNDS,
+            placed,
+            self._state,
+            self._effort.spent,
+        )
+        if total < 0:
+            return
+        owner[: len(sizes)] = np.where(placed >= 0, chosen[placed], -1)
+        self.place(owner, self._temperature(_LATER_TEMPERATURES[-1]), _LATER_TURNS * len(owner))
 
     def _temperature(self, share: float) -> float:
         mean = float(self.model.requests.rows.mean())
@@ -304,24 +351,16 @@ class WindowSearch:
         number = model.problem.num_admitted
         return int((worth[:number] * times[:number]).sum())
 
-    def integers(self, solution: Solution, cuts: Cuts) -> Duals:
+    def integers(self, duals: Duals, cuts: Cuts) -> IntegerDuals:
         """Make duals integers: shares of a level within the whole, prices of the right sign."""
         goal, requests, scale = self.model.goal, self.model.requests, self.scale
-        weights = np.floor(np.maximum(solution.cut_weights, 0) * scale + 1e-7).astype(np.int64)
-        whole = goal.pays * scale
-        held = np.bincount(cuts.step, weights, len(whole)).astype(np.int64)
-        for h in np.flatnonzero(held > whole).tolist():
-            excess = int(weights[cuts.step == h].sum() - whole[h])
-            for r in np.flatnonzero(cuts.step == h).tolist():
-                less = min(max(excess, 0), int(weights[r]))
-                weights[r] -= less
-                excess -= less
-        prices = np.rint(solution.request_prices * scale).astype(np.int64)[requests.kind]
+        weights = rounded_weights(cuts, duals.cut_weights * scale, goal.pays * scale)
+        prices = np.rint(duals.request_prices * scale).astype(np.int64)[requests.kind]
         prices = np.where(requests.required, prices, np.maximum(prices, 0))
-        admit = 0 if self.model.fills else round(solution.admit_price * scale)
-        return Duals(weights, prices, admit)
+        admit = 0 if self.model.fills else round(duals.admit_price * scale)
+        return IntegerDuals(weights, prices, admit)
 
-    def bounded(self, duals: Duals, cuts: Cuts) -> tuple[Bounded, list[tuple[int, IntArray]]]:
+    def bounded(self, duals: IntegerDuals, cuts: Cuts) -> tuple[Bounded, list[tuple[int, IntArray]]]:
         """Return what duals prove, and the sets that come closest to it."""
         model, modes = self.model, self._modes
         shares = weighted(cuts, duals.cut_weights, self.floors, len(model.open))
@@ -336,7 +375,7 @@ class WindowSearch:
         total = NEVER if nothing else constant + int(least[:, 0].sum())
         return Bounded(total, least[:, 0], costs), self._sets(costs, mode, sums)
 
-    def _fixed(self, duals: Duals) -> IntArray:
+    def _fixed(self, duals: IntegerDuals) -> IntArray:
         """Cost of each mode whatever the sum."""
         modes = self._modes
         own = np.where(modes.own >= 0, duals.prices[np.maximum(modes.own, 0)], 0).sum(axis=1)
@@ -344,7 +383,7 @@ class WindowSearch:
         fixed: IntArray = own - self.scale * modes.weight + duals.admit_price * number
         return fixed
 
-    def _priced(self, duals: Duals) -> Priced:
+    def _priced(self, duals: IntegerDuals) -> Priced:
         """Return the requests that differ by size only with filled tables."""
         model, modes = self.model, self._modes
         sizes = model.requests.sizes
@@ -355,17 +394,21 @@ class WindowSearch:
         reach = np.zeros(most + 1, dtype=np.int64)
         np.maximum.at(reach, modes.number, modes.high)
         reach = np.maximum.accumulate(reach[::-1])[::-1]
-        shift = max(0, (most * int(np.abs(values).max(initial=0)) // SMALL_VALUE).bit_length())
-        units = (-(-values >> shift)).astype(np.int32)
+        largest = most * int(np.abs(values).max(initial=0))
+        width = np.dtype(np.int64 if self._fine else np.int32)
+        largest = most * int(np.abs(values).max(initial=0))
+        shift = (largest // MOST_UNITS[width.itemsize]).bit_length()
+        self._lost = len(model.open) * most << shift if shift else 0
+        units = (-(-values >> shift)).astype(width)
         shape = (len(times), most + 1)
-        tables = np.empty((*shape, int(reach[0]) + 1), dtype=np.int32)
-        highest = np.empty((*shape, int(reach[0]) // BLOCK + 1), dtype=np.int32)
+        tables = np.empty((*shape, int(reach[0]) + 1), dtype=width)
+        highest = np.empty((*shape, int(reach[0]) // BLOCK + 1), dtype=width)
         priced = Priced(sizes, values, units, shift, tables, highest, self._speed)
         self._effort.spend(CALL)
         fill_tables(priced, reach, self._effort.spent)
         return priced
 
-    def _keep(self, found: Bounded, duals: Duals) -> None:
+    def _keep(self, found: Bounded, duals: IntegerDuals) -> None:
         """Keep a higher bound and what it leaves of the modes."""
         model = self.model
         # Boxes leave out what does not beat the placement in hand, so no more is proven than that.
@@ -410,6 +453,9 @@ class WindowSearch:
             return
         if self.proven or not self._fits():
             return
+        start = aggregate(self.model, self.floors, self._ceilings, self._effort)
+        if start is not None:
+            self._fill_margins(start.peaks)
         program = ShareProgram(self.model, self.floors, self._effort)
         program.add_columns(self._columns_of(self.owner))
         weights = np.ones(len(program.worker))
@@ -417,14 +463,25 @@ class WindowSearch:
         cuts = self._broken(program, weights, None)
         if cuts is not None:
             program.add_cuts(cuts, self.floors)
-        self._explore(program)
+        self._explore(program, start)
 
-    def _explore(self, program: ShareProgram) -> None:
+    def _start(self, program: ShareProgram, start: Aggregate) -> None:
+        """Bound by shares and prices of sums per worker, from which all others start."""
+        program.add_cuts(start.cuts, self.floors)
+        duals = self.integers(start.duals, start.cuts)
+        found, columns = self.bounded(duals, start.cuts)
+        self._behind = start.duals
+        self._keep(found, duals)
+        program.add_columns(columns)
+
+    def _explore(self, program: ShareProgram, start: Aggregate | None) -> None:
         """Close the problem case by case, in depth-first order."""
         waiting = [_Open(self._modes, self.floors, self.bound, ())]
         while waiting and not self._effort.is_over:
             case = waiting.pop()
             self._enter(program, case)
+            if start is not None and len(self.cases) == 1:
+                self._start(program, start)
             if self._is_empty(self._modes):
                 continue
             solution = self._converge(program)
@@ -659,7 +716,7 @@ class WindowSearch:
     def _price(self, program: ShareProgram, solution: Solution) -> int:
         """Bound at smoothed duals, then at those of the solution; add the best columns."""
         cuts = program.cuts
-        for mixed in self._smoothed(solution):
+        for mixed in self._smoothed(solution.duals):
             duals = self.integers(mixed, cuts)
             found, columns = self.bounded(duals, cuts)
             if found.total > self.bound * self.scale:
@@ -670,21 +727,15 @@ class WindowSearch:
             added = program.add_columns(columns, solution)
             if added:
                 return added
+        if not self._fine and _LOST * self._lost > self.scale * (self.value - self.bound):
+            # Rounding up may hide what is left between bound and placement.
+            self._fine = True
+            return self._price(program, solution)
         return 0
 
-    def _smoothed(self, solution: Solution) -> list[Solution]:
+    def _smoothed(self, duals: Duals) -> list[Duals]:
         behind = self._behind
-        if behind is None:
-            return [solution]
-        old = np.zeros_like(solution.cut_weights)
-        old[: len(behind.cut_weights)] = behind.cut_weights
-        part = _SMOOTHING
-        mixed = solution._replace(
-            request_prices=part * behind.request_prices + (1 - part) * solution.request_prices,
-            cut_weights=part * old + (1 - part) * solution.cut_weights,
-            admit_price=part * behind.admit_price + (1 - part) * solution.admit_price,
-        )
-        return [mixed, solution]
+        return [duals] if behind is None else [duals.towards(behind, _SMOOTHING), duals]
 
     def _sets(self, costs: Costs, modes: IntArray, sums: IntArray) -> list[tuple[int, IntArray]]:
         """Return sets of requests behind modes and sums of each worker."""

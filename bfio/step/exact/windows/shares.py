@@ -30,6 +30,18 @@ class Cuts(NamedTuple):
     above: IntArray
     to: IntArray
 
+    def above_floors(self, floors: IntArray) -> "Cuts":
+        """Return the inequalities for floors that may have risen: levels below them hold nothing.
+
+        Parameters
+        ----------
+        floors : IntArray
+            Shape (S,).
+        """
+        least = np.repeat(floors[self.step], np.diff(self.first))
+        above = np.maximum(self.above, least)
+        return self._replace(above=above, to=np.maximum(self.to, above))
+
 
 class WeightedShares(NamedTuple):
     """Segments of all cuts with the weights of their cuts, by worker.
@@ -77,6 +89,37 @@ def joined(first: Cuts, second: Cuts) -> Cuts:
         np.concatenate([first.first, second.first[1:] + len(first.worker)]),
         *(np.concatenate([getattr(first, n), getattr(second, n)]) for n in Cuts._fields[2:]),
     )
+
+
+def rounded_weights(cuts: Cuts, exact: FloatArray, whole: IntArray) -> IntArray:
+    """Round the weights of cuts so that their sum is rounded too, and within the whole.
+
+    Parameters
+    ----------
+    cuts : Cuts
+        Cuts.
+    exact : FloatArray
+        Shape (R,): weights; those below 0 count as 0.
+    whole : IntArray
+        Shape (S,): most that the weights of a step sum to.
+    """
+    exact = np.maximum(exact, 0)
+    weights = np.floor(exact).astype(np.int64)
+    sums = np.rint(np.bincount(cuts.step, exact, len(whole))).astype(np.int64)
+    missing = np.minimum(sums, whole) - np.bincount(cuts.step, weights, len(whole))
+    for step in np.flatnonzero(missing).tolist():
+        of_step = np.flatnonzero(cuts.step == step)
+        order = of_step[np.argsort((weights - exact)[of_step], kind="stable")]
+        rest = int(missing[step])
+        if rest > 0:
+            # Those that lost most get one more; there are more of them than units are missing.
+            weights[order[:rest]] += 1
+            continue
+        for r in order[::-1].tolist():
+            less = min(-rest, int(weights[r]))
+            weights[r] -= less
+            rest += less
+    return weights
 
 
 def weighted(cuts: Cuts, weights: IntArray, floors: IntArray, num_workers: int) -> WeightedShares:
