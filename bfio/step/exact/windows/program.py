@@ -15,6 +15,8 @@ from formulations.step.share_bound import largest_objective
 _UNIT = 256.0
 #: Reduced cost in the program from which on a column is worth adding.
 _LEAST_GAIN = 1e-7
+#: Solutions in turn after which a cut without weight is dropped.
+_PATIENCE = 12
 #: Operations of a pivot per row.
 _PIVOT = 100
 
@@ -107,6 +109,8 @@ class ShareProgram:
         self._fixed_rows = self._kinds + len(model.open) + 1
         self.cuts: Cuts = no_cuts()
         self._cut_floors: IntArray = np.empty(0, dtype=np.int64)
+        # For how many solutions in turn each cut had no weight.
+        self._idle: IntArray = np.empty(0, dtype=np.int64)
         self._path: Sequence[tuple[Split, bool]] = ()
         self.worker: list[int] = []
         self.members: list[tuple[int, ...]] = []
@@ -178,6 +182,7 @@ class ShareProgram:
         duals = np.array(solution.row_dual) * self._scale * _UNIT
         S, n, rows = len(self._origin), self._kinds, self._fixed_rows
         value = self._highs.getInfo().objective_function_value * self._scale * _UNIT
+        self._idle = np.where(duals[rows:] > 0, 0, self._idle + 1)
         return Solution(
             value + float((self._pays * self._origin).sum()),
             primal[:S] * _UNIT + self._origin,
@@ -337,3 +342,14 @@ class ShareProgram:
         )
         self.cuts = joined(self.cuts, cuts)
         self._cut_floors = np.concatenate([self._cut_floors, floors[cuts.step]])
+        self._idle = np.concatenate([self._idle, np.zeros(len(cuts.step), dtype=np.int64)])
+
+    def drop_cuts(self, wanted: BoolArray) -> BoolArray:
+        """Drop cuts that had no weight for long but for those wanted; return which are kept."""
+        kept: BoolArray = wanted | (self._idle < _PATIENCE)
+        dropped = np.flatnonzero(~kept)
+        if len(dropped):
+            self._highs.deleteRows(len(dropped), (dropped + self._fixed_rows).astype(np.int32))
+            self.cuts = self.cuts.taken(np.flatnonzero(kept))
+            self._cut_floors, self._idle = self._cut_floors[kept], self._idle[kept]
+        return kept

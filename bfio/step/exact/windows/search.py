@@ -573,11 +573,23 @@ class WindowSearch:
                 added = self._price(program, solution)
             if self.proven or (cuts is None and not added and not fresh):
                 break
+            self._drop_cuts(program)
             if cuts is not None:
                 program.add_cuts(cuts, self.floors)
             program.raise_floors(self.floors)
             turn += 1
         return solution
+
+    def _drop_cuts(self, program: ShareProgram) -> None:
+        """Drop cuts that bind no longer, neither in the program nor at the best duals."""
+        wanted = np.zeros(len(program.cuts.step), dtype=np.bool_)
+        behind = self._behind
+        if behind is not None:
+            wanted[: len(behind.cut_weights)] = behind.cut_weights > 0
+        kept = program.drop_cuts(wanted)
+        if behind is not None:
+            weights = behind.cut_weights[kept[: len(behind.cut_weights)]]
+            self._behind = behind._replace(cut_weights=weights)
 
     def rehearse(self) -> None:
         """Call every kernel, so that it is compiled: a short run that pretends to know little."""

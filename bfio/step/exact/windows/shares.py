@@ -42,6 +42,14 @@ class Cuts(NamedTuple):
         above = np.maximum(self.above, least)
         return self._replace(above=above, to=np.maximum(self.to, above))
 
+    def taken(self, chosen: IntArray) -> "Cuts":
+        """Return some of the inequalities."""
+        lengths = np.diff(self.first)[chosen]
+        start = np.repeat(self.first[chosen] - np.cumsum(lengths) + lengths, lengths)
+        parts = start + np.arange(int(lengths.sum()))
+        first = np.concatenate([[0], np.cumsum(lengths)])
+        return Cuts(self.step[chosen], first, *(part[parts] for part in self[2:]))
+
 
 class WeightedShares(NamedTuple):
     """Segments of all cuts with the weights of their cuts, by worker.
