@@ -154,6 +154,8 @@ class WindowSearch:
         self.searched = False
         self._found: list[tuple[int, IntArray]] = []
         self._placements = 0
+        # Exchanges of two requests do as much where workers have one or two slots.
+        self._refits = bool(model.workers.slots.sum() > 2 * len(model.open))
         self._last: Bounded | None = None
         # Whether tables have 64 bits, and what rounding values up may cost a bound.
         self._fine = False
@@ -184,7 +186,8 @@ class WindowSearch:
         )
         if excess > 0:
             return
-        value = refit(model.requests, model.workers, model.goal, owner, self._effort.spent)
+        if self._refits:
+            value = refit(model.requests, model.workers, model.goal, owner, self._effort.spent)
         self._found += self._columns_of(owner)
         if value < self.value:
             self.value = int(value)
