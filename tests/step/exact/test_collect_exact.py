@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from bfio.step.exact.windows.pricing import NONE, Priced, collect_exact, prefix_bests
+from bfio.step.exact.windows.pricing import Priced, collect_exact, prefix_bests
 
 SIZES, VALUES = np.array([2, 3, 5]), np.array([[4, 1, 6]])
-#: Largest value of c of the requests of sum exactly x.
-TABLES = np.full((1, 3, 9), NONE, dtype=np.int32)
+#: Mark of a sum that no subset reaches, in tables of 32 and of 64 bits.
+NOTHING = {"int32": -(1 << 30), "int64": -(1 << 61)}
 
 
+@pytest.mark.parametrize("width", ["int32", "int64"])
 @pytest.mark.parametrize(
     ("count", "total", "room", "expected"),
     [
@@ -22,17 +23,18 @@ TABLES = np.full((1, 3, 9), NONE, dtype=np.int32)
     ],
 )
 def test_no_set_is_counted_without_room(
-    count: int, total: int, room: int, expected: tuple[int, bool]
+    count: int, total: int, room: int, expected: tuple[int, bool], width: str
 ) -> None:
     """What does not fit is told as missing."""
-    tables = TABLES.copy()
+    # Largest value of c of the requests of sum exactly x.
+    tables = np.full((1, 3, 9), NOTHING[width], dtype=width)
     tables[0, 0, 0] = 0
     for size, value in zip(SIZES, VALUES[0], strict=True):
         tables[0, 1, size] = value
     tables[0, 2, 5] = 5
-    units = VALUES.astype(np.int32)
+    units = VALUES.astype(width)
     highest = tables.max(axis=2, keepdims=True)
-    priced = Priced(SIZES, VALUES, units, 0, tables, highest, np.zeros(1, np.int64))
+    priced = Priced(SIZES, VALUES, units, 0, tables, highest, highest, np.zeros(1, np.int64))
     found = np.empty((room, 2), np.int64)
     bests = prefix_bests(VALUES[0], 2)
     spent = np.zeros(1, np.int64)

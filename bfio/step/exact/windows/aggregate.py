@@ -1,9 +1,13 @@
 """The relaxation of a step to sums per worker, and the shares and prices behind its bound.
 
-Of the requests of each worker only their sum is kept. Workers A together take at most what the
-``cap(A)`` largest requests sum to, and at least what the smallest do; of these inequalities those
-that a solution breaks are added. Where workers have many slots hardly more binds, so peaks of
-this program are peaks to aim at, and its duals are shares and prices to begin with.
+Of the requests that differ by size only, each worker keeps but their number n and their sum; of
+the others it may take parts. A set A of workers that takes n_A of the first gets at most
+
+    θ·n_A + Σ_i max(0, s_i − θ)   and at least   θ·n_A − Σ_i max(0, θ − s_i)
+
+tokens, for any size θ; of these inequalities those that a solution breaks are added. Where workers
+have many slots hardly anything else binds, so its peaks are peaks to aim at, and its duals are
+shares and prices to begin with.
 """
 
 from typing import NamedTuple
@@ -23,6 +27,8 @@ _ROUNDS = 12
 _LEAST_EXCESS = 0.5
 #: Dual from which on a share counts, as a part of what a level pays.
 _LEAST_WEIGHT = 1e-9
+#: Most nonzeros.
+_MAX_ENTRIES = 40_000
 #: Operations of a pivot per row.
 _PIVOT = 100
 
@@ -46,18 +52,16 @@ class Aggregate(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Workers whose sums together are at most, or at least, that of extreme requests."""
+    """The size behind what some workers take at most, or at least: see the module."""
 
-    workers: IntArray
+    size: int
     at_most: bool
-    total: int
-    threshold: int
 
 
 def aggregate(
     model: WindowModel, floors: IntArray, ceilings: IntArray, effort: Effort
 ) -> Aggregate | None:
-    """Solve the relaxation; None if slots stay empty or requests have rows of their own.
+    """Solve the relaxation; None for the gap, and where it has too many requests of other rows.
 
     Parameters
     ----------
@@ -69,63 +73,151 @@ def aggregate(
         Counts the work.
     """
     steps = model.requests.rows.shape[1]
-    if not model.fills or len(model.requests.sizes) < len(model.order) or len(floors) > steps:
+    others = len(model.order) - len(model.requests.sizes)
+    if len(floors) > steps or len(model.open) * steps * (others + 3) > _MAX_ENTRIES:
         return None
     return _Program(model, floors, effort).solved(ceilings)
 
 
+class _Rows:
+    """Rows of a linear program in the making."""
+
+    def __init__(self) -> None:
+        self.lower: list[FloatArray] = []
+        self.upper: list[FloatArray] = []
+        self._parts: list[tuple[IntArray, IntArray, FloatArray]] = []
+        self.number = 0
+
+    def add(
+        self, lower: FloatArray, upper: FloatArray, *parts: tuple[IntArray, FloatArray]
+    ) -> None:
+        """Add rows of these bounds; a part has a column and a value, or several, for each."""
+        rows = self.number + np.arange(len(lower))
+        for columns, values in parts:
+            shape = columns.shape
+            of_row = np.broadcast_to(rows.reshape(-1, *[1] * (len(shape) - 1)), shape)
+            values = np.broadcast_to(values, shape)
+            self._parts.append((of_row.ravel(), columns.ravel(), values.ravel()))
+        self.lower.append(lower)
+        self.upper.append(upper)
+        self.number += len(lower)
+
+    def matrix(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return start of each row, columns and values, without zeros."""
+        row, column, value = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+        order = np.argsort(row, kind="stable")
+        order = order[value[order] != 0]
+        start = np.searchsorted(row[order], np.arange(self.number + 1))
+        return start, column[order], value[order]
+
+
 class _Program:
-    """The linear program: peaks, then sums of the open workers."""
+    """The linear program: peaks, sums and numbers of the open workers, parts of other requests."""
 
     def __init__(self, model: WindowModel, floors: IntArray, effort: Effort) -> None:
         import highspy
 
         self._model, self._floors, self._effort = model, floors, effort
-        sizes, workers = model.requests.sizes, model.workers
-        self._below = np.concatenate([[0], np.cumsum(sizes)])
-        growth = model.requests.rows[0] - sizes[0]
-        self._loads = workers.base + workers.slots[:, None] * growth
-        pays = model.goal.pays.astype(float)
-        self._scale = max(1.0, float(pays.sum()) / len(pays))
-        S, K = len(pays), len(workers.slots)
-        tau = workers.token_time.astype(float)
-        room = np.where(workers.limit == NO_LIMIT, NO_LIMIT, workers.limit - self._loads.max(axis=1))
-        least = self._smallest(workers.slots)
-        most = np.maximum(least, np.minimum(self._largest(workers.slots), room))
+        self._inf = highspy.kHighsInf
+        self._optimal = highspy.HighsModelStatus.kOptimal
+        first = len(model.requests.sizes)
+        self._kinds, at, self._counts = np.unique(
+            model.requests.kind[first:], return_index=True, return_counts=True
+        )
+        self._others = model.requests.rows[first:][at]
+        self._required = model.requests.required[first:][at]
+        S, K, Q = len(floors), len(model.open), len(self._kinds)
+        self._peak = np.arange(S)
+        self._sum = S + np.arange(K)
+        self._number = S + K + np.arange(K)
+        self._part: IntArray = S + 2 * K + np.arange(K * Q).reshape(K, Q)
+        self._scale = max(1.0, float(model.goal.pays.sum()) / S)
+        program = highspy.HighsLp()
+        program.num_col_ = S + 2 * K + K * Q
+        program.col_cost_ = self._costs() / (self._scale * _UNIT)
+        program.col_lower_, program.col_upper_ = self._bounds()
+        rows = self._made_rows()
+        self._fixed_rows = program.num_row_ = rows.number
+        program.row_lower_ = np.concatenate(rows.lower)
+        program.row_upper_ = np.concatenate(rows.upper)
+        start, index, value = rows.matrix()
+        program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        program.a_matrix_.start_ = start.astype(np.int32)
+        program.a_matrix_.index_ = index.astype(np.int32)
+        program.a_matrix_.value_ = value
         self._highs = highspy.Highs()
         self._highs.setOptionValue("output_flag", False)
         self._highs.setOptionValue("presolve", "off")
         self._highs.setOptionValue("threads", 1)
         self._highs.setOptionValue("simplex_strategy", 1)
-        program = highspy.HighsLp()
-        program.num_col_, program.num_row_ = S + K, K * S
-        worth = float(model.goal.weights.sum()) * tau
-        program.col_cost_ = np.concatenate([pays, -worth]) / self._scale
-        program.col_lower_ = np.concatenate([floors, least]) / _UNIT
-        program.col_upper_ = np.concatenate([np.full(S, highspy.kHighsInf), most / _UNIT])
-        times = self._loads * workers.token_time[:, None]
-        program.row_lower_ = times.reshape(-1) / _UNIT
-        program.row_upper_ = np.full(K * S, highspy.kHighsInf)
-        program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        program.a_matrix_.start_ = np.arange(0, 2 * K * S + 1, 2).astype(np.int32)
-        index = np.stack([np.tile(np.arange(S), K), S + np.repeat(np.arange(K), S)], axis=1)
-        program.a_matrix_.index_ = index.reshape(-1).astype(np.int32)
-        entries = np.stack([np.ones(K * S), -np.repeat(tau, S)], axis=1)
-        program.a_matrix_.value_ = entries.reshape(-1)
         self._highs.passModel(program)
-        self._inf = highspy.kHighsInf
-        self._optimal = highspy.HighsModelStatus.kOptimal
         self._groups: list[_Group] = []
+        for k, slots in enumerate(model.workers.slots.tolist() if first else ()):
+            for at_most in (True, False):
+                self._add(np.array([k]), at_most=at_most, number=min(slots, first))
 
-    def _largest(self, count: IntArray | int) -> IntArray:
-        return self._below[-1] - self._below[len(self._below) - 1 - count]
+    @property
+    def _growth(self) -> IntArray:
+        """Shape (H+1,): what requests that differ by size only have beyond it."""
+        requests = self._model.requests
+        if len(requests.sizes) == 0:
+            return np.zeros(requests.rows.shape[1], dtype=np.int64)
+        growth: IntArray = requests.rows[0] - requests.sizes[0]
+        return growth
 
-    def _smallest(self, count: IntArray | int) -> IntArray:
-        return self._below[count]
+    def _costs(self) -> FloatArray:
+        model = self._model
+        weights, tau = model.goal.weights, model.workers.token_time
+        of_others = -np.outer(tau, self._others @ weights)
+        numbers = -tau * int(self._growth @ weights)
+        sums = -tau * int(weights.sum()) * _UNIT
+        return np.concatenate([model.goal.pays * _UNIT, sums, numbers, of_others.ravel()])
+
+    def _bounds(self) -> tuple[FloatArray, FloatArray]:
+        model = self._model
+        slots = np.minimum(model.workers.slots, len(model.requests.sizes)).astype(float)
+        fixed = model.fills and len(self._kinds) == 0
+        K, Q = self._part.shape
+        sums = np.full(K, 0.0 if len(model.requests.sizes) == 0 else self._inf)
+        lower = [self._floors / _UNIT, np.zeros(K), slots if fixed else 0 * slots, np.zeros(K * Q)]
+        upper = [np.full(len(self._peak), self._inf), sums, slots, np.tile(self._counts, K)]
+        return np.concatenate(lower), np.concatenate(upper)
+
+    def _made_rows(self) -> _Rows:
+        """Return the rows but for groups: first the loads, by worker and step."""
+        model, rows = self._model, _Rows()
+        workers, S = model.workers, len(self._peak)
+        K, Q = self._part.shape
+        tau = workers.token_time[:, None]
+        steps = np.tile(np.arange(S), K)
+        who = np.repeat(np.arange(K), S)
+        inf = np.full(K * S, self._inf)
+        of_sum = (self._sum[who], -np.repeat(workers.token_time, S).astype(float))
+        of_number = (self._number[who], -(tau * self._growth / _UNIT).ravel())
+        added = -tau[:, :, None] * (self._others.T / _UNIT)
+        of_parts = (self._part[who], added.reshape(K * S, Q))
+        base = (tau * workers.base / _UNIT).ravel()
+        rows.add(base, inf, (self._peak[steps], np.ones(K * S)), of_sum, of_number, of_parts)
+        slots = workers.slots.astype(float)
+        least = slots if model.fills else np.zeros(K)
+        ones = np.ones(K)
+        rows.add(least, slots, (self._number, ones), (self._part, np.ones((K, Q))))
+        counts = self._counts.astype(float)
+        self._first_kind = rows.number
+        least = np.where(self._required, counts, -self._inf)
+        rows.add(least, counts, (self._part.T, np.ones((Q, K))))
+        admitted = np.array([float(model.problem.num_admitted)])
+        everything = np.concatenate([self._number, self._part.ravel()])[None]
+        rows.add(admitted, admitted, (everything, np.ones(everything.shape)))
+        limited = np.repeat(workers.limit != NO_LIMIT, S)
+        if limited.any():
+            room = np.repeat(workers.limit, S)[limited] * np.repeat(workers.token_time, S)[limited]
+            parts = [(c[limited], v[limited]) for c, v in (of_sum, of_number, of_parts)]
+            rows.add(base[limited] - room / _UNIT, inf[limited], *parts)
+        return rows
 
     def solved(self, ceilings: IntArray) -> Aggregate | None:
         """Solve and add broken inequalities in turn."""
-        S = len(self._floors)
         for _ in range(_ROUNDS):
             self._highs.run()
             pivots = max(0, int(self._highs.getInfo().simplex_iteration_count))
@@ -133,54 +225,70 @@ class _Program:
             if self._highs.getModelStatus() != self._optimal or self._effort.is_over:
                 return None
             solution = self._highs.getSolution()
-            if not self._add_broken(np.array(solution.col_value)[S:] * _UNIT):
+            values = np.array(solution.col_value)
+            if not self._add_broken(values[self._sum] * _UNIT, values[self._number]):
                 break
-        peaks = np.array(solution.col_value)[:S] * _UNIT
-        return self._made(peaks, np.array(solution.row_dual) * self._scale, ceilings)
+        duals = np.array(solution.row_dual) * (self._scale * _UNIT)
+        return self._made(values[self._peak] * _UNIT, duals, ceilings)
 
-    def _add_broken(self, sums: FloatArray) -> bool:
-        """Add the inequality broken most on either side, by workers sorted by their mean size."""
-        slots, sizes = self._model.workers.slots, self._model.requests.sizes
-        order = np.argsort(sums / slots, kind="stable")
+    def _add_broken(self, sums: FloatArray, numbers: FloatArray) -> bool:
+        """Add the inequalities broken most on either side, by workers in order of mean size."""
+        below, sizes = self._below, self._model.requests.sizes
+        order = np.argsort(sums / np.maximum(numbers, 1e-6), kind="stable")
+        order = order[numbers[order] > _LEAST_WEIGHT]
+        places = np.arange(len(below))
         added = False
         for at_most in (True, False):
             prefix = order[::-1] if at_most else order
-            count = np.cumsum(slots[prefix])
+            count = np.cumsum(numbers[prefix])
             reached = np.cumsum(sums[prefix])
-            excess = reached - self._largest(count) if at_most else self._smallest(count) - reached
+            if at_most:
+                excess = reached - np.interp(count, places, below[-1] - below[::-1])
+            else:
+                excess = np.interp(count, places, below) - reached
             # Ends of the runs in which the excess rises: each is the most of some workers.
-            ends = np.flatnonzero(
-                (excess > _LEAST_EXCESS)
-                & (excess >= np.append(excess[1:], -np.inf))
-                & (excess > np.append(-np.inf, excess[:-1]))
-            )
-            for end in ends.tolist():
-                number = int(count[end])
-                total = int(self._largest(number) if at_most else self._smallest(number))
-                threshold = int(sizes[-number] if at_most else sizes[number - 1])
-                self._add(_Group(prefix[: end + 1].copy(), at_most, total, threshold))
+            following = np.append(excess[1:], -np.inf)
+            rises = excess > np.append(-np.inf, excess[:-1])
+            for end in np.flatnonzero((excess > _LEAST_EXCESS) & (excess >= following) & rises):
+                number = min(max(1, int(np.ceil(count[end] - 1e-6))), len(sizes))
+                self._add(prefix[: end + 1], at_most=at_most, number=number)
                 added = True
         return added
 
-    def _add(self, group: _Group) -> None:
-        self._groups.append(group)
-        index = (len(self._floors) + group.workers).astype(np.int32)
-        total = group.total / _UNIT
-        lower, upper = (-self._inf, total) if group.at_most else (total, self._inf)
-        self._highs.addRow(lower, upper, len(index), index, np.ones(len(index)))
+    @property
+    def _below(self) -> IntArray:
+        return np.concatenate([[0], np.cumsum(self._model.requests.sizes)])
+
+    def _add(self, workers: IntArray, *, at_most: bool, number: int) -> None:
+        """Bound the sum of some workers by the size that is the last of so many."""
+        sizes = self._model.requests.sizes
+        size = int(sizes[-number] if at_most else sizes[number - 1])
+        self._groups.append(_Group(size, at_most))
+        rest = float(self._beyond(self._groups[-1]).sum()) / _UNIT
+        lower, upper = (-self._inf, rest) if at_most else (-rest, self._inf)
+        index = np.concatenate([self._sum[workers], self._number[workers]]).astype(np.int32)
+        values = np.repeat([1.0, -size / _UNIT], len(workers))
+        self._highs.addRow(lower, upper, len(index), index, values)
+
+    def _beyond(self, group: _Group) -> IntArray:
+        """Return by how much each size is beyond that of a group, 0 if it is not."""
+        sizes = self._model.requests.sizes
+        excess = sizes - group.size if group.at_most else group.size - sizes
+        return np.maximum(0, excess)
 
     def _made(self, peaks: FloatArray, duals: FloatArray, ceilings: IntArray) -> Aggregate:
         model = self._model
-        S, K = len(peaks), len(model.open)
-        flow = duals[: K * S].reshape(K, S)
+        K, S = len(model.open), len(peaks)
+        flow = duals[: K * S].reshape(K, S) / _UNIT
         worker, step = np.nonzero(flow > _LEAST_WEIGHT * model.goal.pays)
         floors = self._floors[step]
         cuts = Cuts(step, np.arange(len(step) + 1), worker, floors, ceilings[step])
-        sizes = model.requests.sizes
-        prices = np.zeros(len(sizes))
-        for group, dual in zip(self._groups, duals[K * S :].tolist(), strict=False):
-            beyond = sizes - group.threshold if group.at_most else group.threshold - sizes
-            prices += abs(dual) * np.maximum(0, beyond)
-        by_kind = np.zeros(int(model.requests.kind.max()) + 1)
-        by_kind[model.requests.kind] = prices
-        return Aggregate(peaks, cuts, Duals(by_kind, flow[worker, step], 0.0))
+        prices = np.zeros(int(model.requests.kind.max()) + 1)
+        of_sizes = np.zeros(len(model.requests.sizes))
+        for group, dual in zip(self._groups, duals[self._fixed_rows :].tolist(), strict=False):
+            of_sizes += abs(dual) / _UNIT * self._beyond(group)
+        prices[model.requests.kind[: len(of_sizes)]] = of_sizes
+        first = self._first_kind
+        prices[self._kinds] = -duals[first : first + len(self._kinds)]
+        admit = 0.0 if model.fills else -float(duals[first + len(self._kinds)])
+        return Aggregate(peaks, cuts, Duals(prices, flow[worker, step], admit))

@@ -10,7 +10,7 @@ import numpy as np
 
 from bfio.common.kernels import entry_point, kernel
 from bfio.step.exact.windows.model import Modes, Workers
-from bfio.step.exact.windows.pricing import BLOCK, Priced, no_units
+from bfio.step.exact.windows.pricing import BLOCK, Priced, most_units, no_units
 from bfio.step.exact.windows.shares import WeightedShares, least_share_cost, share_costs
 from formulations.arrays import IntArray
 
@@ -60,10 +60,7 @@ def _least_on(costs: Costs, m: int, first: int, last: int) -> int:
     """Lower bound on the reduced cost of any sum from ``first`` to ``last`` of mode m."""
     k = costs.modes.worker[m]
     priced = costs.priced
-    highest = priced.highest[priced.speed[k], costs.modes.number[m]]
-    units = np.int64(no_units(priced))
-    for block in range(first // BLOCK, last // BLOCK + 1):
-        units = max(units, np.int64(highest[block]))
+    units = np.int64(most_units(priced, priced.speed[k], costs.modes.number[m], first, last))
     if units <= no_units(priced) // 2:
         return NEVER
     tau = costs.workers.token_time[k]
@@ -73,7 +70,12 @@ def _least_on(costs: Costs, m: int, first: int, last: int) -> int:
 
 @entry_point
 def price_workers(
-    costs: Costs, modes: IntArray, sums: IntArray, least: IntArray, spent: IntArray
+    costs: Costs,
+    modes: IntArray,
+    sums: IntArray,
+    least: IntArray,
+    bounds: IntArray,
+    spent: IntArray,
 ) -> None:
     """Find the modes and sums of the least reduced costs of each worker.
 
@@ -84,6 +86,8 @@ def price_workers(
     modes, sums, least : IntArray
         Shape (K, T): filled with modes, sums and costs, the least first; -1, -1 and `NEVER` where
         there are fewer.
+    bounds : IntArray
+        Shape (M,): filled with a lower bound on the cost of each mode.
     spent : IntArray
         Shape (1,): operations, counted on (`bfio.step.exact.effort`).
     """
@@ -94,11 +98,15 @@ def price_workers(
     stack = np.empty((_DEPTH, 2), np.int64)
     memory = np.empty(BLOCK, np.int64)
     for m in range(len(costs.fixed)):
+        bounds[m] = _least_on(costs, m, costs.modes.low[m], costs.modes.high[m])
+    # Those that may cost least come first: most others need no further look then.
+    for m in np.argsort(bounds):
         k = costs.modes.worker[m]
         shares = costs.shares.first[k + 1] - costs.shares.first[k]
+        spent[0] += _LOOK * shares
         stack[0, 0] = costs.modes.low[m]
         stack[0, 1] = costs.modes.high[m]
-        depth = 1
+        depth = 1 if bounds[m] < least[k, last] else 0
         while depth > 0:
             depth -= 1
             low, high = stack[depth, 0], stack[depth, 1]

@@ -17,8 +17,9 @@ Table: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 UNREACHABLE = -(1 << 61)
 #: Most that a sum of units comes to, in tables of 32 bits and of 64.
 MOST_UNITS = {4: SMALL_VALUE, 8: 1 << 59}
-#: Sums in one block of a table.
+#: Sums in one block of a table, and blocks in a large one.
 BLOCK = 64
+LARGE = 16
 #: Operations of one request looked at for a subset.
 _LOOK = 20
 
@@ -38,8 +39,9 @@ class Priced(NamedTuple):
         See there.
     tables : Table
         Shape (T, C + 1, X + 1): largest total of units of c requests of sum exactly x.
-    highest : Table
-        Shape (T, C + 1, X // 64 + 1): largest entry of each 64 sums of a table.
+    highest, higher : Table
+        Shape (T, C + 1, X // 64 + 1) and (T, C + 1, X // 1024 + 1): largest entry of each 64, and
+        of each 1024, sums of a table.
     speed : IntArray
         Shape (K,): which of the token times each worker has.
     """
@@ -50,6 +52,7 @@ class Priced(NamedTuple):
     shift: int
     tables: Table
     highest: Table
+    higher: Table
     speed: IntArray
 
 
@@ -98,6 +101,26 @@ def fill_tables(priced: Priced, reach: IntArray, spent: IntArray) -> None:
             for x in range(0, reach[c] + 1, BLOCK):
                 block = table[c, x : min(x + BLOCK, reach[c] + 1)]
                 priced.highest[t, c, x // BLOCK] = block.max()
+            blocks = priced.highest[t, c, : reach[c] // BLOCK + 1]
+            for b in range(0, len(blocks), LARGE):
+                priced.higher[t, c, b // LARGE] = blocks[b : b + LARGE].max()
+
+
+@in_place
+def most_units(priced: Priced, speed: int, count: int, first: int, last: int) -> int:
+    """Largest entry of the blocks of a table that hold sums from ``first`` to ``last``."""
+    highest = priced.highest[speed, count]
+    most = highest[first // BLOCK]
+    block = first // BLOCK + 1
+    end = last // BLOCK
+    while block <= end:
+        if block % LARGE == 0 and block + LARGE - 1 <= end:
+            most = max(most, priced.higher[speed, count, block // LARGE])
+            block += LARGE
+        else:
+            most = max(most, highest[block])
+            block += 1
+    return int(most)
 
 
 @entry_point

@@ -49,13 +49,24 @@ def _cost(
 @in_place
 def _room(load: IntArray, limit: int) -> int:
     """Largest sum within a limit."""
-    return int(limit - load.max()) if limit != NO_LIMIT else NO_LIMIT
+    room = NO_LIMIT
+    if limit != NO_LIMIT:
+        for h in range(len(load)):
+            room = min(room, limit - load[h])
+    return int(room)
 
 
 @kernel
 def _improving(
-    x: int, low: int, high: int, total: int, g: int, k: int, placement: Placement,
-    workers: Workers, goal: Goal,
+    x: int,
+    low: int,
+    high: int,
+    total: int,
+    g: int,
+    k: int,
+    placement: Placement,
+    workers: Workers,
+    goal: Goal,
 ) -> tuple[int, int, int]:
     """Best sum, reachable or not, and the interval around it of those better than x."""
     value = _cost(x, total, g, k, placement, workers, goal)
@@ -108,8 +119,18 @@ def _reach(sizes: IntArray, members: IntArray, count: int, high: int) -> np.ndar
 
 
 @kernel
-def _nearest(table: np.ndarray, best: int, lowest: int, highest: int, g: int, k: int, total: int,
-             placement: Placement, workers: Workers, goal: Goal) -> int:
+def _nearest(
+    table: np.ndarray,
+    best: int,
+    lowest: int,
+    highest: int,
+    g: int,
+    k: int,
+    total: int,
+    placement: Placement,
+    workers: Workers,
+    goal: Goal,
+) -> int:
     """Best reachable sum of an interval; -1 if none is."""
     row = table[len(table) - 1]
     found = -1
@@ -129,7 +150,12 @@ def _nearest(table: np.ndarray, best: int, lowest: int, highest: int, g: int, k:
 
 @kernel
 def _refit_pair(
-    g: int, k: int, requests: Requests, workers: Workers, goal: Goal, placement: Placement,
+    g: int,
+    k: int,
+    requests: Requests,
+    workers: Workers,
+    goal: Goal,
+    placement: Placement,
     spent: IntArray,
 ) -> bool:
     """Deal the requests of worker g and of worker k, or the pool, out anew; whether that helps."""

@@ -14,6 +14,7 @@ from bfio.step.exact.windows.model import Modes, Split, WindowModel
 from bfio.step.exact.windows.near_best import NearBest, choose_disjoint, collect_near_best
 from bfio.step.exact.windows.pricing import (
     BLOCK,
+    LARGE,
     MOST_UNITS,
     Priced,
     collect_exact,
@@ -30,6 +31,8 @@ from formulations.step.share_bound import ShareRound, largest_objective
 #: Most units of duals to one of the objective, and largest scaled objective.
 _MAX_SCALE = 1 << 20
 _MAX_VALUE = 1 << 58
+#: Most modes whose sums are looked at one by one.
+_FEW_MODES = 2048
 #: Most cells of all tables, and most that one price after the other is filled into.
 _MAX_CELLS = 1 << 25
 _MAX_FILLING = 1 << 29
@@ -82,10 +85,14 @@ class IntegerDuals:
 
 @dataclass(frozen=True)
 class Bounded:
-    """What shares and prices prove: the scaled total, and the least of each worker in it."""
+    """What shares and prices prove: the scaled total, the least of each worker in it.
+
+    Of each mode there is a lower bound on its cost.
+    """
 
     total: int
     least: IntArray
+    bounds: IntArray
     costs: Costs
 
 
@@ -215,7 +222,7 @@ class WindowSearch:
         self.place(owner, self._temperature(share), _LATER_TURNS * len(owner))
 
     def _fill_margins(self, peaks: FloatArray) -> None:
-        """Place the requests that differ by size only anew, as much of them as these peaks take."""
+        """Place anew, of the requests that differ by size only, as much as these peaks take."""
         assert self.owner is not None
         model, owner = self.model, self.owner.copy()
         sizes = model.requests.sizes
@@ -232,6 +239,8 @@ class WindowSearch:
         margins = (whole // model.workers.token_time[:, None] - loads).min(axis=1)
         margins = np.minimum(margins, model.workers.limit - loads.max(axis=1))
         chosen = np.flatnonzero(number > 0)
+        if len(chosen) == 0:
+            return
         placed = np.full(len(sizes), -1, dtype=np.int64)
         total = place_under_peak(
             margins[chosen],
@@ -363,20 +372,23 @@ class WindowSearch:
         admit = 0 if self.model.fills else round(duals.admit_price * scale)
         return IntegerDuals(weights, prices, admit)
 
-    def bounded(self, duals: IntegerDuals, cuts: Cuts) -> tuple[Bounded, list[tuple[int, IntArray]]]:
+    def bounded(
+        self, duals: IntegerDuals, cuts: Cuts
+    ) -> tuple[Bounded, list[tuple[int, IntArray]]]:
         """Return what duals prove, and the sets that come closest to it."""
         model, modes = self.model, self._modes
         shares = weighted(cuts, duals.cut_weights, self.floors, len(model.open))
         costs = Costs(modes, model.workers, shares, self._priced(duals), self._fixed(duals))
         shape = (len(model.open), _SUMS)
         least, mode, sums = (np.empty(shape, dtype=np.int64) for _ in range(3))
-        price_workers(costs, mode, sums, least, self._effort.spent)
+        bounds = np.empty(len(modes.low), dtype=np.int64)
+        price_workers(costs, mode, sums, least, bounds, self._effort.spent)
         constant = self.scale * int((model.goal.pays * self.floors).sum() - model.goal.fixed)
         constant -= int(duals.prices.sum()) + duals.admit_price * model.problem.num_admitted
         # A worker without any set left proves everything.
         nothing = bool((mode[:, 0] < 0).any())
         total = NEVER if nothing else constant + int(least[:, 0].sum())
-        return Bounded(total, least[:, 0], costs), self._sets(costs, mode, sums)
+        return Bounded(total, least[:, 0], bounds, costs), self._sets(costs, mode, sums)
 
     def _fixed(self, duals: IntegerDuals) -> IntArray:
         """Cost of each mode whatever the sum."""
@@ -406,7 +418,8 @@ class WindowSearch:
         shape = (len(times), most + 1)
         tables = np.empty((*shape, int(reach[0]) + 1), dtype=width)
         highest = np.empty((*shape, int(reach[0]) // BLOCK + 1), dtype=width)
-        priced = Priced(sizes, values, units, shift, tables, highest, self._speed)
+        higher = np.empty((*shape, int(reach[0]) // (BLOCK * LARGE) + 1), dtype=width)
+        priced = Priced(sizes, values, units, shift, tables, highest, higher, self._speed)
         self._effort.spend(CALL)
         fill_tables(priced, reach, self._effort.spent)
         return priced
@@ -429,15 +442,22 @@ class WindowSearch:
         if self.proven:
             return
         most = found.least + (self.scale * (self.value - 1) - found.total)
-        shrink_modes(found.costs, most, self._effort.spent)
-        kept = self._modes.low <= self._modes.high
-        self._modes = _kept(self._modes, kept)
-        costs = found.costs._replace(modes=self._modes, fixed=found.costs.fixed[kept])
+        # Most of many modes go at once; only of few are the sums looked at.
+        kept = found.bounds <= most[self._modes.worker]
+        costs = self._without(found.costs, kept)
+        if len(costs.fixed) <= _FEW_MODES:
+            shrink_modes(costs, most, self._effort.spent)
+            costs = self._without(costs, self._modes.low <= self._modes.high)
         self._last = replace(found, costs=costs)
         if self._is_empty(self._modes):
             self.bound = self.value
             return
         self.floors = self._least_peaks(self._modes)
+
+    def _without(self, costs: Costs, kept: BoolArray) -> Costs:
+        """Leave out the modes that are not kept, here and in costs."""
+        self._modes = _kept(self._modes, kept)
+        return costs._replace(modes=self._modes, fixed=costs.fixed[kept])
 
     # -- The program
 
@@ -456,9 +476,9 @@ class WindowSearch:
             return
         if self.proven or not self._fits():
             return
-        start = aggregate(self.model, self.floors, self._ceilings, self._effort)
-        if start is not None:
-            self._fill_margins(start.peaks)
+        sums = aggregate(self.model, self.floors, self._ceilings, self._effort)
+        if sums is not None:
+            self._fill_margins(sums.peaks)
         program = ShareProgram(self.model, self.floors, self._effort)
         program.add_columns(self._columns_of(self.owner))
         weights = np.ones(len(program.worker))
@@ -466,7 +486,7 @@ class WindowSearch:
         cuts = self._broken(program, weights, None)
         if cuts is not None:
             program.add_cuts(cuts, self.floors)
-        self._explore(program, start)
+        self._explore(program, sums)
 
     def _start(self, program: ShareProgram, start: Aggregate) -> None:
         """Bound by shares and prices of sums per worker, from which all others start."""
@@ -596,9 +616,11 @@ class WindowSearch:
 
     def rehearse(self) -> None:
         """Call every kernel, so that it is compiled: a short run that pretends to know little."""
+        self._refits = True
         self._begin(None)
         self.cases.append(Case([]))
         assert self.owner is not None
+        self._fill_margins(self._ceilings.astype(float))
         self.value += 1000
         program = ShareProgram(self.model, self.floors, self._effort)
         program.add_columns(self._columns_of(self.owner))
@@ -607,8 +629,10 @@ class WindowSearch:
         program.add_cuts(cuts, self.floors)
         solution = program.solve()
         assert solution is not None
-        self._price(program, solution)
-        self._finish()
+        for fine in (True, False):
+            self._fine = fine
+            self._price(program, solution)
+            self._finish()
 
     def _finish(self) -> bool:
         """Search through all sets that the last bound leaves; whether that came to its end."""
