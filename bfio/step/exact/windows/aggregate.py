@@ -40,6 +40,8 @@ class Aggregate(NamedTuple):
     ----------
     peaks : FloatArray
         Shape (S,): peak of each look-ahead step [time].
+    sums, numbers : FloatArray
+        Shape (K,): of the requests of each worker that differ by size only [tokens] and [1].
     cuts : Cuts
         One for each share of a peak that a worker holds.
     duals : Duals
@@ -47,6 +49,8 @@ class Aggregate(NamedTuple):
     """
 
     peaks: FloatArray
+    sums: FloatArray
+    numbers: FloatArray
     cuts: Cuts
     duals: Duals
 
@@ -229,7 +233,7 @@ class _Program:
             if not self._add_broken(values[self._sum] * _UNIT, values[self._number]):
                 break
         duals = np.array(solution.row_dual) * (self._scale * _UNIT)
-        return self._made(values[self._peak] * _UNIT, duals, ceilings)
+        return self._made(values, duals, ceilings)
 
     def _add_broken(self, sums: FloatArray, numbers: FloatArray) -> bool:
         """Add the inequalities broken most on either side, by workers in order of mean size."""
@@ -276,9 +280,9 @@ class _Program:
         excess = sizes - group.size if group.at_most else group.size - sizes
         return np.maximum(0, excess)
 
-    def _made(self, peaks: FloatArray, duals: FloatArray, ceilings: IntArray) -> Aggregate:
+    def _made(self, values: FloatArray, duals: FloatArray, ceilings: IntArray) -> Aggregate:
         model = self._model
-        K, S = len(model.open), len(peaks)
+        K, S = len(model.open), len(self._peak)
         flow = duals[: K * S].reshape(K, S) / _UNIT
         worker, step = np.nonzero(flow > _LEAST_WEIGHT * model.goal.pays)
         floors = self._floors[step]
@@ -291,4 +295,10 @@ class _Program:
         first = self._first_kind
         prices[self._kinds] = -duals[first : first + len(self._kinds)]
         admit = 0.0 if model.fills else -float(duals[first + len(self._kinds)])
-        return Aggregate(peaks, cuts, Duals(prices, flow[worker, step], admit))
+        return Aggregate(
+            values[self._peak] * _UNIT,
+            values[self._sum] * _UNIT,
+            values[self._number],
+            cuts,
+            Duals(prices, flow[worker, step], admit),
+        )

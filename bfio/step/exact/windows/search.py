@@ -259,6 +259,25 @@ class WindowSearch:
         owner[: len(sizes)] = np.where(placed >= 0, chosen[placed], -1)
         self.place(owner, self._temperature(_LATER_TEMPERATURES[-1]), _LATER_TURNS * len(owner))
 
+    def _deal(self, sums: Aggregate) -> None:
+        """Deal all requests out, the largest first, to who lacks most per request of its sum."""
+        model = self.model
+        sizes, slots = model.requests.sizes, model.workers.slots
+        if not model.admits_all or len(sizes) < len(model.order):
+            return
+        left = _rounded(sums.numbers, len(sizes), slots)
+        lacking = sums.sums.copy()
+        owner = np.empty(len(sizes), dtype=np.int64)
+        for i in range(len(sizes) - 1, -1, -1):
+            need = np.where(left > 0, lacking / np.maximum(left, 1), -np.inf)
+            k = int(np.argmax(need))
+            owner[i] = k
+            left[k] -= 1
+            lacking[k] -= sizes[i]
+        # As it is, and after exchanges.
+        self.place(owner, 0.0, 0)
+        self._place_again(owner.copy())
+
     def _temperature(self, share: float) -> float:
         mean = float(self.model.requests.rows.mean())
         return share * mean * float(self.model.goal.pays.sum()) / self.model.problem.num_workers
@@ -474,11 +493,14 @@ class WindowSearch:
             self.bound, self.closed = self.value, True
             self.cases.append(Case([]))
             return
-        if self.proven or not self._fits():
+        if self.proven:
             return
         sums = aggregate(self.model, self.floors, self._ceilings, self._effort)
         if sums is not None:
             self._fill_margins(sums.peaks)
+            self._deal(sums)
+        if self.proven or not self._fits():
+            return
         program = ShareProgram(self.model, self.floors, self._effort)
         program.add_columns(self._columns_of(self.owner))
         weights = np.ones(len(program.worker))
@@ -795,6 +817,16 @@ class WindowSearch:
                 own = costs.modes.own[m]
                 found.append((int(k), np.concatenate([row[0, :count], own[own >= 0]])))
         return found
+
+
+def _rounded(numbers: FloatArray, total: int, most: IntArray) -> IntArray:
+    """Round numbers so that they sum to a total, each at most so much."""
+    whole = np.minimum(np.floor(numbers + 1e-6).astype(np.int64), most)
+    order = np.argsort(whole - numbers, kind="stable")
+    while whole.sum() < total:
+        rest = total - int(whole.sum())
+        whole[order[(whole < most)[order]][:rest]] += 1
+    return whole
 
 
 def _kept(modes: Modes, kept: BoolArray) -> Modes:
