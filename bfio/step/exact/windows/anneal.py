@@ -78,7 +78,7 @@ def _time(loads: IntArray, workers: Workers, g: int, s: int) -> int:
 
 
 @in_place
-def _peak_without(
+def peak_without(
     loads: IntArray, workers: Workers, goal: Goal, s: int, first: int, second: int
 ) -> int:
     """Largest time at step s of all workers but two."""
@@ -113,7 +113,7 @@ def placed(requests: Requests, workers: Workers, goal: Goal, owner: IntArray) ->
                 loads[owner[i], h] += requests.rows[i, h]
     peaks = np.empty(len(goal.pays), np.int64)
     for s in range(len(peaks)):
-        peaks[s] = _peak_without(loads, workers, goal, s, -1, -1)
+        peaks[s] = peak_without(loads, workers, goal, s, -1, -1)
     change = np.zeros(loads.shape[1], np.int64)
     return Placement(owner, free, loads, peaks, change, np.empty_like(peaks))
 
@@ -210,7 +210,7 @@ def set_peaks(exchange: Exchange, placement: Placement, workers: Workers, goal: 
         if new >= peak:
             peak = new
         elif highest == peak:
-            peak = max(new, _peak_without(loads, workers, goal, s, g, o))
+            peak = max(new, peak_without(loads, workers, goal, s, g, o))
         placement.new_peaks[s] = peak
         rise += goal.pays[s] * (peak - peaks[s])
     return int(rise)

@@ -9,7 +9,7 @@ which of them is best.
 import numpy as np
 
 from bfio.common.kernels import entry_point, in_place, kernel
-from bfio.step.exact.windows.anneal import Placement, placed_objective, peak_without, placed
+from bfio.step.exact.windows.anneal import Placement, peak_without, placed, placed_objective
 from bfio.step.exact.windows.model import NO_LIMIT, Goal, Requests, Workers
 from formulations.arrays import IntArray
 
