@@ -82,6 +82,8 @@ def _legend(documents: Sequence[Document], metrics: MetricChoice) -> list[str]:
         legend.insert(0, f"÷: times less imbalance than {documents[0]['policy']}.")
     if any(d["proven_share"] is not None for d in documents):
         legend.append("proven: share of the run's solved steps whose optimum was proven.")
+    if any("second_proven_share" in d for d in documents):
+        legend.append("second proven: share whose second objective was proven least, too.")
     return legend
 
 
@@ -106,6 +108,9 @@ def _tables(
     whole = _columns(documents, metrics)
     if any(d["proven_share"] is not None for d in documents):
         whole.append(("proven", [percent(d["proven_share"]) for d in documents]))
+    if any("second_proven_share" in d for d in documents):
+        shares = [percent(d.get("second_proven_share")) for d in documents]
+        whole.append(("second proven", shares))
     yield "Whole run", whole
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 KEYS = ("lexicographic", "product")
 #: Solvers that `bf-io` can call at each step.
 BACKENDS = ("exact", "cp-sat", "highs", "pyomo")
+#: Any of the optima of a step will do.
+NO_SECOND = "none"
 #: Followed by the name of one of Pyomo's solvers, this is a backend too.
 NAMED_SOLVER = "pyomo:"
 
@@ -73,6 +75,15 @@ class PolicyOptions:
         machine.
     objective : Objective
         What `bf-io` minimises.
+    second : str
+        What `bf-io` minimises among the optima of each step: ``none``, or a
+        `formulations.second.Second`, which its own search does.
+    second_horizon : int
+        Look-ahead of the second objective ``window``.
+    slack : int
+        ε: how far above the optimum the objective may be for it [tokens].
+    second_proof : int
+        Ticks of work in which CP-SAT may prove each second objective; 0 for none.
 
     Raises
     ------
@@ -93,15 +104,23 @@ class PolicyOptions:
     cap_threshold: int | None = option(None, WHOLE, "N", "throttled: load limit [tokens]")
     backend: str = option("exact", TEXT, "B", "bf-io: exact, cp-sat, highs or pyomo")
     objective: Objective = option("imbalance", TEXT, "O", "imbalance, max-load or gap")
+    second: str = option(NO_SECOND, TEXT, "S", "bf-io: which optimum (none; docs/second.md)")
+    second_horizon: int = option(20, WHOLE, "H", "bf-io: look-ahead of second=window (20)")
+    slack: int = option(0, WHOLE, "E", "bf-io: second may cost so much of the first (0)")
+    second_proof: int = option(0, WHOLE, "TICKS", "bf-io: work to prove each second (0)")
     work_limit: int | None = option(None, WHOLE, "TICKS", WORK_LIMIT_HELP)
     time_limit: float | None = option(None, NUMBER, "SECONDS", TIME_LIMIT_HELP)
 
     def __post_init__(self) -> None:
         """Validate, and turn texts into what they name."""
+        from formulations.second.problem import Second
         from formulations.step.problem import Objective
 
         integer(self.threshold, "threshold", maximum=_MAX_COUNT)
         integer(self.choices, "choices", minimum=1, maximum=_MAX_COUNT)
+        integer(self.slack, "slack", maximum=MAX_TOKENS)
+        integer(self.second_horizon, "second_horizon", maximum=_MAX_HORIZON)
+        checked_work_limit(self.second_proof, "second_proof")
         _optional_integer(self.candidates, "candidates", 1, _MAX_COUNT)
         _optional_integer(self.horizon, "horizon", 0, _MAX_HORIZON)
         _optional_integer(self.cap_threshold, "cap_threshold", 1, MAX_TOKENS)
@@ -109,6 +128,7 @@ class PolicyOptions:
         if not is_users(str(self.backend)):
             _one_of(self.backend, "backend", BACKENDS)
         _one_of(self.objective, "objective", tuple(Objective))
+        _one_of(self.second, "second", (NO_SECOND, *Second))
         _check_time_limit(self.time_limit)
         checked_work_limit(self.work_limit)
         object.__setattr__(self, "objective", Objective(self.objective))

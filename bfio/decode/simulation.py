@@ -226,6 +226,7 @@ def describe_run(
         **measure(run, energy_model, table),
         "steady": measure_steady(run, energy_model, table=table),
         "proven_share": proven_share(run.statistics),
+        **second_proven_share(run.statistics),
         "statistics": dict(run.statistics),
         "wall_s": run.wall_s,
         "decide_s": run.decide_s,
@@ -239,6 +240,14 @@ def proven_share(statistics: Mapping[str, object]) -> float | None:
     if not isinstance(proven, int) or not isinstance(unproven, int) or proven + unproven == 0:
         return None
     return proven / (proven + unproven)
+
+
+def second_proven_share(statistics: Mapping[str, object]) -> dict[str, float]:
+    """Return the share of solved steps whose second objective was proven too, if there is one."""
+    proven, solved = statistics.get("second_proven_steps"), statistics.get("steps")
+    if not isinstance(proven, int) or not isinstance(solved, int) or solved == 0:
+        return {}
+    return {"second_proven_share": proven / solved}
 
 
 def _limits(statistics: Mapping[str, object]) -> dict[str, object]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.second_choice import second_choice
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage_step
 from formulations.results import Termination, TieRule
@@ -35,14 +36,18 @@ class BFIO:
     two-stage heuristic's answer. A step that a limit leaves unproven uses the better of the
     solver's incumbent and that answer, and is counted.
 
+    With a second objective the answer is, of those as good, the one that is least in it.
+
     Attributes
     ----------
     horizon : int
-        ``H``.
+        Look-ahead steps that it reads: ``H``, or those of the second objective if they are more.
     """
 
     def __init__(self, options: PolicyOptions) -> None:
-        self.horizon = 0 if options.horizon is None else options.horizon
+        self._horizon = 0 if options.horizon is None else options.horizon
+        self._second = second_choice(options)
+        self.horizon = max(self._horizon, 0 if self._second is None else self._second.horizon)
         self._objective = options.objective
         self._gamma = Fraction(1) if options.gamma is None else options.gamma
         self._hint = TwoStageParameters(threshold=options.threshold, key=options.key)
@@ -63,13 +68,21 @@ class BFIO:
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by a minimiser of the program of this step."""
         problem = StepProblem.from_state(
-            state, horizon=self.horizon, gamma=self._gamma, objective=self._objective
+            state, horizon=self._horizon, gamma=self._gamma, objective=self._objective
         )
         start = two_stage_step(problem, self._hint)
         if _has_no_choice(problem):
             self._num_trivial += 1
             return start
-        return self._best_answer(problem, start)
+        proven, clocked = self._num_proven, self._num_clocked
+        answer = self._best_answer(problem, start)
+        if self._second is None:
+            return answer
+        is_proven = self._num_proven > proven
+        chosen, is_clocked = self._second.choose(state, problem, answer, proven=is_proven)
+        if is_clocked and self._num_clocked == clocked:
+            self._num_clocked += 1
+        return chosen
 
     def statistics(self) -> dict[str, object]:
         """Return counts of steps and solve times [s] so far.
@@ -82,9 +95,13 @@ class BFIO:
             that they may differ from machine to machine; ``solve_s`` in all and ``max_solve_s`` of
             one step, the same of work as ``ticks`` and ``max_ticks`` (None where none count);
             ``kept_steps`` that keep the two-stage answer, because nothing found is better;
-            ``tie_rule``: that of every step, or ``backend`` if they differ.
+            ``tie_rule``: that of every step, or ``backend`` if they differ. With a second
+            objective also what `bfio.decode.second_choice` says.
         """
         rules = self._tie_rules or {TieRule.LEXICOGRAPHIC}
+        second = self._second
+        if second is not None and self._tie_rules:
+            rules = {TieRule.SECOND if second.all_proven else TieRule.BACKEND}
         return {
             "backend": self._backend,
             "steps": len(self._seconds),
@@ -100,7 +117,7 @@ class BFIO:
             "solve_s": sum(self._seconds),
             "max_solve_s": max(self._seconds, default=0.0),
             "tie_rule": (min(rules) if len(rules) == 1 else TieRule.BACKEND).value,
-        }
+        } | ({} if second is None else second.statistics())
 
     def _best_answer(self, problem: StepProblem, start: list[int | None]) -> list[int | None]:
         began = perf_counter()

@@ -29,7 +29,9 @@ _PRICE = 0.001
 _TURNS = 20_000
 
 
-def improved(problem: SecondProblem, start: Sequence[int | None], effort: Effort) -> Assignment:
+def improved(
+    problem: SecondProblem, start: Sequence[int | None], effort: Effort, target: int = 0
+) -> Assignment:
     """Return an assignment within the limit whose second objective is at most that of ``start``.
 
     Equal calls give equal answers: numbers are drawn from a fixed seed, and the number of
@@ -43,6 +45,8 @@ def improved(problem: SecondProblem, start: Sequence[int | None], effort: Effort
         An assignment within the limit.
     effort : Effort
         Limits.
+    target : int
+        Second objective at which no further round begins.
     """
     window = _idle(problem.step) if problem.window is None else problem.window
     if max(largest_objective(problem.step), largest_objective(window)) > MAX_VALUE:
@@ -54,7 +58,8 @@ def improved(problem: SecondProblem, start: Sequence[int | None], effort: Effort
         if effort.is_over:
             break
         effort.spend(CALL)
-        search.run_round(owner, temperature, state, effort.spent)
+        if search.run_round(owner, temperature, state, effort.spent) <= target:
+            break
     return search.model.assignment(owner)
 
 
@@ -112,9 +117,9 @@ class _Search:
 
     def run_round(
         self, owner: IntArray, temperature: float, state: RandomState, spent: IntArray
-    ) -> None:
-        """Improve a placement, in place."""
-        anneal_second(
+    ) -> int:
+        """Improve a placement, in place; return its second objective."""
+        return anneal_second(
             self._first,
             self._second,
             self._cost,

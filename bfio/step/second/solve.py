@@ -115,6 +115,7 @@ class _State:
         self._problem = problem
         self._lean = without_idle_steps(problem)
         self._effort = effort
+        self._has_slack = problem.step.objective_value(start) < problem.most
         self._take(start)
         self._bound = lower_bound(problem)
         if problem.window is not None:
@@ -141,12 +142,15 @@ class _State:
     def search(self) -> None:
         """Exchange requests."""
         if self._is_open:
-            self._offer(improved(self._lean, self._assignment, self._effort))
+            self._offer(improved(self._lean, self._assignment, self._effort, self._bound))
 
     def solve_as_one(self) -> None:
-        """Solve both objectives as one step program, if they make one."""
+        """Solve both objectives as one step program, if they make one.
+
+        With room below the limit its optimum says little: the least second objective is elsewhere.
+        """
         factor = self._value - self._bound + 1
-        if not self._is_open or factor > _MOST_FACTOR:
+        if self._has_slack or not self._is_open or factor > _MOST_FACTOR:
             return
         one = one_program(self._problem, factor)
         if one is None:

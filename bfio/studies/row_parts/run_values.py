@@ -9,6 +9,7 @@ from bfio.common.statistics import batch_means
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import METRICS, RunPart, half_widths, measure, measure_steady
 from bfio.decode.run import Run
+from bfio.decode.simulation import second_proven_share
 from bfio.studies.row import MAX_POINTS, Value
 from bfio.studies.row_kind import STEADY, described_metrics, descriptions
 
@@ -19,6 +20,7 @@ TIMINGS = descriptions(
     """
     decide_s | s | wall-clock time of the decisions, a timing
     solve_s | s | wall-clock time of the solver, a timing
+    second_s | s | wall-clock time of choosing among optima, a timing
     """
 )
 
@@ -52,7 +54,8 @@ def run_values(
     -------
     dict
         ``NAME``; ``steady.NAME``, None without such a part; ``steady.NAME.half_width`` of a 95 %
-        interval by batch means; ``is_drained``; ``proven_share`` of the steps solved.
+        interval by batch means; ``is_drained``; ``proven_share`` of the steps solved,
+        and ``second_proven_share`` if a second objective chose among their optima.
     """
     solves = run_solves(run)
     no_part: dict[str, Value] = dict.fromkeys(entry.name for entry in table)
@@ -64,6 +67,7 @@ def run_values(
         **{f"steady.{name}.half_width": width for name, width in widths.items()},
         "is_drained": run.is_drained,
         "proven_share": 1 - solves.unproven / solves.asked if solves.asked else None,
+        **second_proven_share(run.statistics),
     }
 
 
@@ -88,9 +92,11 @@ def run_series(run: Run) -> dict[str, list[float]]:
 
 def run_timings(run: Run) -> dict[str, float]:
     """Return the wall-clock time of the simulation, of its decisions and of its solver [s]."""
-    solve_s = run.statistics.get("solve_s")
     timings = {"wall_s": run.wall_s, "decide_s": run.decide_s}
-    return timings | ({"solve_s": solve_s} if isinstance(solve_s, float) else {})
+    for name in ("solve_s", "second_s"):
+        if isinstance(spent := run.statistics.get(name), float):
+            timings[name] = spent
+    return timings
 
 
 def run_solves(run: Run) -> Solves:

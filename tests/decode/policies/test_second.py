@@ -1,0 +1,98 @@
+"""BF-IO with a second objective: the first as good as ever, the second least, all counted."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bfio import Cluster, RunOptions, simulate, synthetic
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_parsing import check_options_are_read
+from bfio.decode.policy_registry import build
+from bfio.decode.simulation import describe_run
+from bfio.decode.state import DecodeState
+from formulations.errors import InputError
+from formulations.second import Second, SecondProgram, second_problem, second_value
+from formulations.step import StepProblem
+from formulations.step.brute_force import brute_force
+from tests.decode.policies.states import assert_admissible, states
+from tests.decode.policies.test_bf_io import statistics
+
+
+@given(
+    states(max_workers=3, max_waiting=5),
+    st.sampled_from(list(Second)),
+    st.integers(0, 2),
+    st.sampled_from([0, 0, 7]),
+)
+@settings(max_examples=15)
+def test_the_second_objective_is_least_within_the_slack(
+    s: DecodeState, name: Second, H: int, slack: int
+) -> None:
+    """Against enumeration, with a proof of every step that has a choice."""
+    options = PolicyOptions(
+        horizon=H, second=name, slack=slack, second_horizon=3, second_proof=10**7
+    )
+    policy = build("bf-io", options)
+    answer = list(policy(s))
+    assert_admissible(s, answer)
+    step = StepProblem.from_state(s, horizon=H)
+    best = brute_force(step)
+    assert best is not None
+    window = StepProblem.from_state(s, horizon=3) if name is Second.WINDOW else None
+    problem = second_problem(step, best[0] + slack, name, window)
+    assert step.objective_value(answer) <= problem.most
+    counts = statistics(policy)
+    assert counts["second_proven_steps"] == counts["steps"]
+    if counts["steps"]:
+        assert (
+            second_value(problem, answer) == SecondProgram.solve_by_enumeration(problem).objective
+        )
+        assert counts["tie_rule"] == "second"
+
+
+@pytest.mark.parametrize(
+    ("options", "columns"),
+    [
+        ({"second": "window"}, 20),
+        ({"second": "window", "second_horizon": 5, "horizon": 7}, 7),
+        ({"second": "age"}, 0),
+        ({"second_horizon": 5}, 0),
+    ],
+)
+def test_it_asks_for_the_window_it_reads(options: dict[str, object], columns: int) -> None:
+    """The engine projects loads as far as either objective looks."""
+    policy = build("bf-io", PolicyOptions(**options))  # type: ignore[arg-type]
+    assert policy.horizon == columns  # type: ignore[attr-defined]
+
+
+def test_a_run_says_what_its_second_objective_did() -> None:
+    """Counts and times beside those of the first, and only where there is one."""
+    workload, cluster = synthetic("demo", 200, seed=1), Cluster(4, 6)
+    options = RunOptions(pool=20)
+    plain = describe_run(simulate(workload, "bf-io", cluster, options=options))
+    assert "second_proven_share" not in plain
+    assert not [name for name in plain["statistics"] if "second" in name]
+    run = simulate(workload, "bf-io:second=age:slack=50", cluster, options=options)
+    again = simulate(workload, "bf-io:second=age:slack=50", cluster, options=options)
+    assert run.statistics["second_ticks"] == again.statistics["second_ticks"]
+    document = describe_run(run)
+    assert document["second_proven_share"] == pytest.approx(
+        run.statistics["second_proven_steps"] / run.statistics["steps"]  # type: ignore[operator]
+    )
+    assert int(str(run.statistics["second_changed_steps"])) > 0
+    assert document["waiting_age_mean"] < plain["waiting_age_mean"]
+
+
+def test_options_without_meaning_are_refused() -> None:
+    """An unknown objective, a negative slack, and options of a policy that has no optima."""
+    with pytest.raises(InputError, match="second: 'agee' is unknown; use one of none, age"):
+        PolicyOptions(second="agee")
+    with pytest.raises(InputError, match="slack: -1 is out of range"):
+        PolicyOptions(slack=-1)
+    with pytest.raises(InputError, match="br-0 reads no second"):
+        check_options_are_read(["br-0:second=age"], PolicyOptions())
+    for asked in ({"second": "age"}, {"slack": 3}, {"second_proof": 9}, {"second_horizon": 3}):
+        chosen = PolicyOptions(**asked)
+        check_options_are_read(["bf-io"], chosen)
+        with pytest.raises(InputError, match=r"read no such option; .*bf-io"):
+            check_options_are_read(["br-h"], chosen)
