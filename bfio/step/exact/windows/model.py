@@ -169,6 +169,17 @@ class WindowModel(StepModel):
 
     modes: Modes
 
+    def positions(self) -> dict[int, list[int]]:
+        """Return the positions of the requests of each kind."""
+        positions: dict[int, list[int]] = {}
+        for position, kind in enumerate(self.requests.kind.tolist()):
+            positions.setdefault(kind, []).append(position)
+        return positions
+
+    def sets_of(self, owner: IntArray) -> list[tuple[int, IntArray]]:
+        """Return the positions that each open worker has."""
+        return [(k, np.flatnonzero(owner == k)) for k in range(len(self.open))]
+
     def by_request(self, values: IntArray) -> tuple[int, ...]:
         """Reorder one value per position into one per request."""
         answer = np.empty_like(values)

@@ -13,6 +13,8 @@ from formulations.step.share_bound import largest_objective
 
 #: Tokens to a unit of the peaks in the program: its numbers stay near one.
 _UNIT = 256.0
+#: Weight from which on a column of a solution counts.
+LEAST_WEIGHT = 1e-9
 #: Reduced cost in the program from which on a column is worth adding.
 _LEAST_GAIN = 1e-7
 #: Solutions in turn after which a cut without weight is dropped.

@@ -38,9 +38,10 @@ def solve_window(
         return ExactResult("closed-form", None, None, lower_bound(problem), infeasible=True)
     search = WindowSearch(model, effort)
     search.run(start)
-    if search.owner is None:
+    owner = search.placements.owner
+    if owner is None:
         return None
-    assignment = model.assignment(search.owner)
+    assignment = model.assignment(owner)
     closed = search.closed_form
     found = ExactResult(
         method="bound",
@@ -77,7 +78,7 @@ def _certified(found: ExactResult, search: WindowSearch) -> ExactResult:
         "shares-search" if search.searched else "shares",
         search.bound,
         tuple(one.prices for one in rounds),
-        search.scale,
+        search.bounds.scale,
         shares=tuple(one.shares for one in rounds),
         admit_prices=tuple(one.admit_price for one in rounds),
         cases=tuple(_case(search, case, whole=len(cases) == 1) for case in cases),

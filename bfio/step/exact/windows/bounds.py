@@ -1,0 +1,224 @@
+"""Bounds by shares and prices: duals made integers, and the sets that cost least at them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.windows.boxes import Boxes
+from bfio.step.exact.windows.costs import NEVER, Costs, price_workers, shrink_modes
+from bfio.step.exact.windows.model import WindowModel
+from bfio.step.exact.windows.pricing import (
+    BLOCK,
+    LARGE,
+    MOST_UNITS,
+    Priced,
+    collect_exact,
+    fill_tables,
+    prefix_bests,
+)
+from bfio.step.exact.windows.program import Duals
+from bfio.step.exact.windows.shares import Cuts, rounded_weights, weighted
+from formulations.arrays import IntArray
+from formulations.step.share_bound import MAX_VALUE, ShareRound, largest_objective
+
+#: Most units of duals to one of the objective.
+_MAX_SCALE = 1 << 20
+#: Most cells of all tables, and most that one price after the other is filled into.
+_MAX_CELLS = 1 << 25
+_MAX_FILLING = 1 << 29
+#: Most modes whose sums are looked at one by one.
+_FEW_MODES = 2048
+#: Sums of each worker that sets are made of, and requests looked at for one.
+_SUMS = 4
+SCANS = 200_000
+
+
+@dataclass(frozen=True)
+class IntegerDuals:
+    """Integer shares and prices.
+
+    Parameters
+    ----------
+    cut_weights : IntArray
+        Shape (R,).
+    prices : IntArray
+        Shape (N,): of each position.
+    admit_price : int
+        Of the number of requests.
+    """
+
+    cut_weights: IntArray
+    prices: IntArray
+    admit_price: int
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """What shares and prices prove.
+
+    Parameters
+    ----------
+    total : int
+        The scaled bound.
+    least : IntArray
+        Shape (K,): least cost of each worker in it.
+    of_modes : IntArray
+        Shape (M,): lower bound on the cost of each mode.
+    costs : Costs
+        What costs are made of.
+    duals : IntegerDuals
+        Shares by cut, and prices.
+    sets : list of (int, IntArray)
+        Worker and positions of the sets that cost least.
+    """
+
+    total: int
+    least: IntArray
+    of_modes: IntArray
+    costs: Costs
+    duals: IntegerDuals
+    sets: list[tuple[int, IntArray]]
+
+
+class Bounds:
+    """Bounds on one problem.
+
+    Parameters
+    ----------
+    model : WindowModel
+        The problem.
+    effort : Effort
+        Counts the work.
+
+    Attributes
+    ----------
+    scale : int
+        Units of shares and prices to one of the objective.
+    fine : bool
+        Whether tables have 64 bits.
+    lost : int
+        What rounding values up in tables of 32 bits may have cost the last bound.
+    """
+
+    def __init__(self, model: WindowModel, effort: Effort) -> None:
+        self._model, self._effort = model, effort
+        fitting = MAX_VALUE // max(1, largest_objective(model.problem))
+        self.scale = min(_MAX_SCALE, 1 << max(0, fitting.bit_length() - 1))
+        _, speed = np.unique(model.workers.token_time, return_inverse=True)
+        self._speed = speed.reshape(-1).astype(np.int64)
+        self.fine = False
+        self.lost = 0
+
+    def fit(self, boxes: Boxes) -> bool:
+        """Return whether tables are small enough, and soon filled."""
+        modes = boxes.modes
+        cells = (int(modes.number.max()) + 1) * (int(modes.high.max()) + 1)
+        cells *= int(self._speed.max()) + 1
+        return cells <= _MAX_CELLS and cells * len(self._model.requests.sizes) <= _MAX_FILLING
+
+    def of(self, boxes: Boxes, duals: Duals, cuts: Cuts) -> Bounded:
+        """Return what duals prove where these boxes hold all that is of interest."""
+        model, modes = self._model, boxes.modes
+        whole = self._integers(duals, cuts)
+        shares = weighted(cuts, whole.cut_weights, boxes.floors, len(model.open))
+        priced = self._priced(boxes, whole)
+        costs = Costs(modes, model.workers, shares, priced, self._fixed(boxes, whole))
+        shape = (len(model.open), _SUMS)
+        least, mode, sums = (np.empty(shape, dtype=np.int64) for _ in range(3))
+        of_modes = np.empty(len(modes.low), dtype=np.int64)
+        price_workers(costs, mode, sums, least, of_modes, self._effort.spent)
+        constant = self.scale * int((model.goal.pays * boxes.floors).sum() - model.goal.fixed)
+        constant -= int(whole.prices.sum()) + whole.admit_price * model.problem.num_admitted
+        # A worker without any set left proves everything.
+        nothing = bool((mode[:, 0] < 0).any())
+        total = NEVER if nothing else constant + int(least[:, 0].sum())
+        return Bounded(total, least[:, 0], of_modes, costs, whole, self._sets(costs, mode, sums))
+
+    def left(self, boxes: Boxes, found: Bounded, value: int) -> tuple[Boxes, Costs]:
+        """Return what a bound leaves of the boxes for objectives below ``value``, and its costs.
+
+        Most of many modes go at once; only of few are the sums looked at.
+        """
+        most = found.least + (self.scale * (value - 1) - found.total)
+        kept = found.of_modes <= most[boxes.modes.worker]
+        boxes = boxes.without(kept)
+        costs = found.costs._replace(modes=boxes.modes, fixed=found.costs.fixed[kept])
+        if len(costs.fixed) <= _FEW_MODES:
+            boxes = boxes.copy()
+            costs = costs._replace(modes=boxes.modes)
+            shrink_modes(costs, most, self._effort.spent)
+            kept = boxes.modes.low <= boxes.modes.high
+            boxes = boxes.without(kept)
+            costs = costs._replace(modes=boxes.modes, fixed=costs.fixed[kept])
+        return boxes.raised(), costs
+
+    def _integers(self, duals: Duals, cuts: Cuts) -> IntegerDuals:
+        """Make duals integers: shares of a level within the whole, prices of the right sign."""
+        goal, requests, scale = self._model.goal, self._model.requests, self.scale
+        weights = rounded_weights(cuts, duals.cut_weights * scale, goal.pays * scale)
+        prices = np.rint(duals.request_prices * scale).astype(np.int64)[requests.kind]
+        prices = np.where(requests.required, prices, np.maximum(prices, 0))
+        admit = 0 if self._model.fills else round(duals.admit_price * scale)
+        return IntegerDuals(weights, prices, admit)
+
+    def round_of(self, found: Bounded) -> ShareRound:
+        """Return shares and prices as a certificate has them."""
+        model, shares, duals = self._model, found.costs.shares, found.duals
+        worker = np.repeat(model.open, np.diff(shares.first))
+        rows = np.stack([shares.step, worker, shares.above, shares.to, shares.weight], axis=1)
+        parts = tuple(map(tuple, rows.tolist()))
+        return ShareRound(parts, model.by_request(duals.prices), duals.admit_price)
+
+    def _fixed(self, boxes: Boxes, duals: IntegerDuals) -> IntArray:
+        """Cost of each mode whatever the sum."""
+        modes = boxes.modes
+        own = np.where(modes.own >= 0, duals.prices[np.maximum(modes.own, 0)], 0).sum(axis=1)
+        number = modes.number + (modes.own >= 0).sum(axis=1)
+        fixed: IntArray = own - self.scale * modes.weight + duals.admit_price * number
+        return fixed
+
+    def _priced(self, boxes: Boxes, duals: IntegerDuals) -> Priced:
+        """Return the requests that differ by size only with filled tables."""
+        model, modes = self._model, boxes.modes
+        sizes = model.requests.sizes
+        times = np.unique(model.workers.token_time)
+        weight = self.scale * int(model.goal.weights.sum()) * times[:, None]
+        values = weight * sizes - duals.prices[: len(sizes)]
+        most = int(modes.number.max(initial=0))
+        reach = np.zeros(most + 1, dtype=np.int64)
+        np.maximum.at(reach, modes.number, modes.high)
+        reach = np.maximum.accumulate(reach[::-1])[::-1]
+        width = np.dtype(np.int64 if self.fine else np.int32)
+        largest = most * int(np.abs(values).max(initial=0))
+        shift = (largest // MOST_UNITS[width.itemsize]).bit_length()
+        self.lost = len(model.open) * most << shift if shift else 0
+        units = (-(-values >> shift)).astype(width)
+        shape = (len(times), most + 1)
+        tables = np.empty((*shape, int(reach[0]) + 1), dtype=width)
+        highest = np.empty((*shape, int(reach[0]) // BLOCK + 1), dtype=width)
+        higher = np.empty((*shape, int(reach[0]) // (BLOCK * LARGE) + 1), dtype=width)
+        priced = Priced(sizes, values, units, shift, tables, highest, higher, self._speed)
+        self._effort.spend(CALL)
+        fill_tables(priced, reach, self._effort.spent)
+        return priced
+
+    def _sets(self, costs: Costs, modes: IntArray, sums: IntArray) -> list[tuple[int, IntArray]]:
+        """Return sets of requests behind modes and sums of each worker."""
+        priced = costs.priced
+        most = int(costs.modes.number.max(initial=0))
+        bests = [prefix_bests(values, most) for values in priced.values]
+        row = np.empty((1, max(1, most)), dtype=np.int64)
+        found = []
+        for k, rank in zip(*np.nonzero(modes >= 0), strict=True):
+            m, total = modes[k, rank], sums[k, rank]
+            count, speed = int(costs.modes.number[m]), self._speed[k]
+            # Of a value that rounding up its requests cannot tell from the best.
+            value = (int(priced.tables[speed, count, total]) - count) << priced.shift
+            number, _ = collect_exact(
+                priced, speed, bests[speed], count, total, value, SCANS, row, self._effort.spent
+            )
+            if number:
+                own = costs.modes.own[m]
+                found.append((int(k), np.concatenate([row[0, :count], own[own >= 0]])))
+        return found

@@ -1,0 +1,121 @@
+"""What bounds leave of the ways to use each worker, and the levels that no peak is below then."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bfio.step.exact.windows.model import Modes, Split, WindowModel
+from formulations.arrays import BoolArray, IntArray
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Modes with the sums that may still beat the placement in hand.
+
+    Parameters
+    ----------
+    model : WindowModel
+        The problem.
+    modes : Modes
+        Those left, with what is left of their sums.
+    floors : IntArray
+        Shape (S,): levels that no peak is below.
+    """
+
+    model: WindowModel
+    modes: Modes
+    floors: IntArray
+
+    @classmethod
+    def of(cls, model: WindowModel) -> "Boxes":
+        """Return all modes with all of their sums."""
+        return cls(model, model.modes, model.goal.closed).raised()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a worker has nothing left."""
+        return len(np.unique(self.modes.worker)) < len(self.model.open)
+
+    def copy(self) -> "Boxes":
+        """Return the same with ends of sums of its own."""
+        modes = self.modes._replace(low=self.modes.low.copy(), high=self.modes.high.copy())
+        return replace(self, modes=modes)
+
+    def without(self, kept: BoolArray) -> "Boxes":
+        """Return the modes that are kept, with the same floors."""
+        if kept.all():
+            return self
+        return replace(self, modes=Modes(*(part[kept] for part in self.modes)))
+
+    def raised(self) -> "Boxes":
+        """Return the same with floors of closed workers, and of what the modes leave."""
+        model, modes = self.model, self.modes
+        if self.is_empty:
+            return self
+        steps = modes.loads.shape[1]
+        tau = model.workers.token_time[modes.worker][:, None]
+        ends = (modes.loads + modes.low[:, None]) * tau
+        if len(model.goal.pays) > steps:
+            ends = np.concatenate([ends, -(modes.loads + modes.high[:, None]) * tau], axis=1)
+        floors: IntArray = model.goal.closed
+        order = np.argsort(modes.worker, kind="stable")
+        first = np.searchsorted(modes.worker[order], np.arange(len(model.open)))
+        if len(order):
+            floors = np.maximum(floors, np.minimum.reduceat(ends[order], first).max(axis=0))
+        return replace(self, floors=floors)
+
+    def ceilings(self) -> IntArray:
+        """Return levels that no column exceeds, shape (S,)."""
+        modes = self.modes
+        tau = self.model.workers.token_time[modes.worker][:, None]
+        if len(tau) == 0:
+            return self.floors + 1
+        highest = ((modes.loads + modes.high[:, None]) * tau).max(axis=0)
+        if len(self.floors) > len(highest):
+            lowest = ((modes.loads + modes.low[:, None]) * tau).min(axis=0)
+            highest = np.concatenate([highest, -lowest])
+        ceilings: IntArray = np.maximum(highest, self.floors) + 1
+        return ceilings
+
+    def narrowed(self, value: int) -> "Boxes":
+        """Return the same without sums at which one worker alone costs ``value``."""
+        model = self.model
+        if len(model.goal.pays) > self.modes.loads.shape[1]:
+            return self
+        fixed = model.goal.fixed + self._largest_total()
+        boxes = self.without(self._alone(self.modes, self.modes.low) - fixed < value)
+        modes = boxes.modes
+        low, high = modes.low.copy(), modes.high.copy()
+        while (low < high).any():
+            middle = (low + high + 1) // 2
+            over = self._alone(modes, middle) - fixed >= value
+            high = np.where(over & (low < high), middle - 1, high)
+            low = np.where(over, low, np.minimum(middle, high))
+        return replace(boxes, modes=modes._replace(high=high))
+
+    def _alone(self, modes: Modes, sums: IntArray) -> IntArray:
+        """Return what the peaks cost at least where modes have these sums."""
+        tau = self.model.workers.token_time[modes.worker]
+        times = (modes.loads + sums[:, None]) * tau[:, None]
+        cost: IntArray = np.maximum(times, self.floors) @ self.model.goal.pays
+        return cost
+
+    def _largest_total(self) -> int:
+        """Largest weighted total that any admission adds."""
+        model = self.model
+        worth = np.sort(model.requests.rows @ model.goal.weights)[::-1]
+        times = np.sort(np.repeat(model.workers.token_time, model.workers.slots))[::-1]
+        number = model.problem.num_admitted
+        return int((worth[:number] * times[:number]).sum())
+
+    def part(self, split: Split, *, high: bool) -> "Boxes":
+        """Return a case: the load of a worker at a step above a level, or not above it."""
+        boxes = self.copy()
+        modes = boxes.modes
+        of_worker = modes.worker == split.worker
+        sums = split.level - modes.loads[:, split.step]
+        if high:
+            modes.low[of_worker] = np.maximum(modes.low, sums + 1)[of_worker]
+        else:
+            modes.high[of_worker] = np.minimum(modes.high, sums)[of_worker]
+        return boxes.without(modes.low <= modes.high).raised()

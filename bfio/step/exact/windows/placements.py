@@ -1,0 +1,229 @@
+"""Placements of a step with a window: where they come from, and the best one so far."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bfio.step.exact.effort import Effort
+from bfio.step.exact.place import place_under_peak
+from bfio.step.exact.windows.aggregate import Aggregate
+from bfio.step.exact.windows.anneal import anneal
+from bfio.step.exact.windows.costs import NEVER
+from bfio.step.exact.windows.model import WindowModel
+from bfio.step.exact.windows.program import LEAST_WEIGHT, Solution
+from bfio.step.exact.windows.refit import refit
+from formulations.arrays import FloatArray, IntArray
+from formulations.step.share_bound import largest_objective
+
+#: Turns of the first placements per request, and their temperatures in parts of a mean request.
+_FIRST_TURNS = 150
+_FIRST_TEMPERATURES = (0.25, 0.02)
+#: Turns of later ones, and temperatures that they have in turn.
+_LATER_TURNS = 400
+_LATER_TEMPERATURES = (0.02, 0.005, 0.05, 0.002)
+#: Workers filled anew under given peaks.
+_FILLING_ROUNDS = 400
+_SEED = 88172645463325252
+
+
+class Placements:
+    """Placements of one problem, each improved by exchanges.
+
+    Parameters
+    ----------
+    model : WindowModel
+        The problem.
+    effort : Effort
+        Counts the work.
+
+    Attributes
+    ----------
+    owner : IntArray or None
+        Shape (N,): worker of each position, -1 for none, in the best placement so far.
+    value : int
+        Its objective; a number above all of them if there is none.
+    """
+
+    def __init__(self, model: WindowModel, effort: Effort) -> None:
+        self._model, self._effort = model, effort
+        self.owner: IntArray | None = None
+        self.value = largest_objective(model.problem) + 1
+        self._state = np.array([_SEED], dtype=np.uint64)
+        self._turn = 0
+        self._met: list[tuple[int, IntArray]] = []
+        # Exchanges of two requests do as much where workers have one or two slots.
+        self._refits = bool(model.workers.slots.sum() > 2 * len(model.open))
+
+    def rehearse(self) -> None:
+        """Call every kernel, so that it is compiled; the value is worse than it could be."""
+        self._refits = True
+        self.begin(None)
+        self.fill_margins(np.full(len(self._model.goal.pays), float(self.value)))
+        self.value += 1000
+
+    def met(self) -> list[tuple[int, IntArray]]:
+        """Return worker and positions of all sets of placements since this was asked last."""
+        met, self._met = self._met, []
+        return met
+
+    def take(self, value: int, owner: IntArray) -> None:
+        """Keep a placement of this objective if it is better."""
+        if value < self.value:
+            self.value, self.owner = int(value), owner.copy()
+
+    def begin(self, start: Sequence[int | None] | None) -> None:
+        """Place requests first: from an assignment, or one by one."""
+        owner = self._dealt_in_turn() if start is None else self._model.owner_of(tuple(start))
+        turns = _FIRST_TURNS * len(owner)
+        for share in _FIRST_TEMPERATURES:
+            self._improve(owner, share, turns)
+            if self.owner is None:
+                return
+            owner = self.owner.copy()
+
+    def improve(self, owner: IntArray) -> None:
+        """Improve a placement at the next of the temperatures."""
+        share = _LATER_TEMPERATURES[self._turn % len(_LATER_TEMPERATURES)]
+        self._turn += 1
+        self._improve(owner, share, _LATER_TURNS * len(owner))
+
+    def fill_margins(self, peaks: FloatArray) -> None:
+        """Place anew, of the requests that differ by size only, as much as these peaks take."""
+        assert self.owner is not None
+        model, owner = self._model, self.owner.copy()
+        sizes = model.requests.sizes
+        if model.requests.required.any() and not model.admits_all:
+            return
+        of_worker = [np.flatnonzero(owner[: len(sizes)] == k) for k in range(len(model.open))]
+        number = np.array([len(members) for members in of_worker])
+        loads = model.workers.base.copy()
+        others = np.flatnonzero(owner[len(sizes) :] >= 0) + len(sizes)
+        np.add.at(loads, owner[others], model.requests.rows[others])
+        if len(sizes):
+            loads += number[:, None] * (model.requests.rows[0] - sizes[0])
+        whole = np.floor(peaks + 1e-6).astype(np.int64)
+        margins = (whole // model.workers.token_time[:, None] - loads).min(axis=1)
+        margins = np.minimum(margins, model.workers.limit - loads.max(axis=1))
+        chosen = np.flatnonzero(number > 0)
+        if len(chosen) == 0:
+            return
+        placed = np.full(len(sizes), -1, dtype=np.int64)
+        total = place_under_peak(
+            margins[chosen],
+            number[chosen],
+            sizes,
+            np.zeros_like(sizes),
+            np.argsort(number[chosen], kind="stable"),
+            int(margins[chosen].sum()),
+            _FILLING_ROUNDS,
+            placed,
+            self._state,
+            self._effort.spent,
+        )
+        if total < 0:
+            return
+        owner[: len(sizes)] = np.where(placed >= 0, chosen[placed], -1)
+        self._improve(owner, _LATER_TEMPERATURES[-1], _LATER_TURNS * len(owner))
+
+    def deal(self, sums: Aggregate) -> None:
+        """Deal all requests out, the largest first, to who lacks most per request of its sum."""
+        model = self._model
+        sizes, slots = model.requests.sizes, model.workers.slots
+        if not model.admits_all or len(sizes) < len(model.order):
+            return
+        left = _rounded(sums.numbers, len(sizes), slots)
+        lacking = sums.sums.copy()
+        owner = np.empty(len(sizes), dtype=np.int64)
+        for i in range(len(sizes) - 1, -1, -1):
+            need = np.where(left > 0, lacking / np.maximum(left, 1), -np.inf)
+            k = int(np.argmax(need))
+            owner[i] = k
+            left[k] -= 1
+            lacking[k] -= sizes[i]
+        # As it is, and after exchanges.
+        self._improve(owner, 0.0, 0)
+        self.improve(owner)
+
+    def rounded(self, solution: Solution) -> IntArray:
+        """Place disjoint columns, those that weigh most first, and the rest anyhow."""
+        model, weights = self._model, solution.weights
+        kinds = model.requests.kind
+        left = model.positions()
+        owner = np.full(len(kinds), -1, dtype=np.int64)
+        done = np.zeros(len(model.open), dtype=np.bool_)
+        for j in np.argsort(-weights, kind="stable").tolist():
+            k, members = solution.worker[j], solution.members[j]
+            if weights[j] <= LEAST_WEIGHT or done.all():
+                break
+            if done[k] or any(len(left[c]) < members.count(c) for c in set(members)):
+                continue
+            for c in members:
+                owner[left[c].pop()] = k
+            done[k] = True
+        return self._completed(owner)
+
+    def _improve(self, owner: IntArray, share: float, turns: int) -> None:
+        """Exchange requests of a placement at random; keep the best met within token limits."""
+        model = self._model
+        value, excess = anneal(
+            model.requests,
+            model.workers,
+            model.goal,
+            self._temperature(share),
+            turns,
+            not model.fills,
+            owner,
+            self._state,
+            self._effort.spent,
+        )
+        if excess > 0:
+            return
+        if self._refits:
+            value = refit(model.requests, model.workers, model.goal, owner, self._effort.spent)
+        self._met += model.sets_of(owner)
+        self.take(value, owner)
+
+    def _dealt_in_turn(self) -> IntArray:
+        """Fill slots in turn: required requests first, then the smallest."""
+        model = self._model
+        owner = np.full(len(model.order), -1, dtype=np.int64)
+        load = model.workers.base.max(axis=1) * model.workers.token_time
+        free = model.workers.slots.copy()
+        weight = model.requests.rows.max(axis=1)
+        order = np.lexsort((weight, ~model.requests.required))
+        for i in order[: model.problem.num_admitted][::-1].tolist():
+            k = int(np.argmin(np.where(free > 0, load, NEVER)))
+            owner[i] = k
+            free[k] -= 1
+            load[k] += int(model.workers.token_time[k] * weight[i])
+        return owner
+
+    def _completed(self, owner: IntArray) -> IntArray:
+        """Admit or dismiss requests until the required ones are in and the number is right."""
+        model = self._model
+        required = model.requests.required
+        excess = int((owner >= 0).sum() + (required & (owner < 0)).sum())
+        excess -= model.problem.num_admitted
+        dismissed = np.flatnonzero((owner >= 0) & ~required)[: max(0, excess)]
+        owner[dismissed] = -1
+        free = model.workers.slots - np.bincount(owner[owner >= 0], minlength=len(model.open))
+        places = np.repeat(np.arange(len(free)), free)
+        waiting = np.flatnonzero(owner < 0)
+        waiting = waiting[np.argsort(~required[waiting], kind="stable")]
+        missing = model.problem.num_admitted - int((owner >= 0).sum())
+        owner[waiting[:missing]] = places[:missing]
+        return owner
+
+    def _temperature(self, share: float) -> float:
+        mean = float(self._model.requests.rows.mean())
+        return share * mean * float(self._model.goal.pays.sum()) / self._model.problem.num_workers
+
+
+def _rounded(numbers: FloatArray, total: int, most: IntArray) -> IntArray:
+    """Round numbers so that they sum to a total, each at most so much."""
+    whole = np.minimum(np.floor(numbers + 1e-6).astype(np.int64), most)
+    order = np.argsort(whole - numbers, kind="stable")
+    while whole.sum() < total:
+        rest = total - int(whole.sum())
+        whole[order[(whole < most)[order]][:rest]] += 1
+    return whole
