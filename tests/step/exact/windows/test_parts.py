@@ -1,0 +1,234 @@
+"""Parts of the method for windows, each against what it must be by hand or by enumeration."""
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from bfio.step.exact.effort import Effort
+from bfio.step.exact.windows.aggregate import aggregate
+from bfio.step.exact.windows.bounds import Bounds
+from bfio.step.exact.windows.boxes import Boxes
+from bfio.step.exact.windows.model import WindowModel, build_model
+from bfio.step.exact.windows.prepare import prepare_windows
+from bfio.step.exact.windows.program import ShareProgram
+from bfio.step.exact.windows.refit import refit
+from bfio.step.exact.windows.shares import Cuts, rounded_weights
+from bfio.step.interval_bound import interval_bound
+from formulations.arrays import IntArray
+from formulations.step import StepProblem
+from formulations.step.problem import Objective, geometric_weights
+from tests.step.exact.windows.cases import crowded_window, optimum, small_problems
+
+
+#: A worker at 10 that takes a request of 5.
+ONE_OF_ONE = StepProblem(
+    np.array([1]), np.array([[10]]), np.array([[5]]), objective=Objective.MAX_LOAD
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _kernels() -> None:
+    prepare_windows()
+
+
+def models(seed: int, number: int) -> list[tuple[WindowModel, int]]:
+    """Return models of feasible small problems with moderate tokens, and their optima."""
+    found = []
+    for problem in small_problems(seed, number):
+        heaviest = max(problem.base.max(), problem.contribution.max(initial=0))
+        best = optimum(problem)
+        if best is None or heaviest > 10**6 or problem.num_admitted == 0:
+            continue
+        model = build_model(problem)
+        if model is not None and not Boxes.of(model).is_empty:
+            found.append((model, best))
+    return found
+
+
+def test_sums_per_worker_bound_every_problem() -> None:
+    """No bound is above the optimum; full slots give at least the interval relaxation's."""
+    close = 0
+    for model, best in models(11, 250):
+        boxes, effort = Boxes.of(model), Effort()
+        sums = aggregate(model, boxes.floors, boxes.ceilings(), effort)
+        if sums is None:
+            continue
+        bounds = Bounds(model, effort)
+        bounds.fine = True
+        found = bounds.of(boxes, sums.duals, sums.cuts)
+        assert found.total <= bounds.scale * best
+        close += 2 * found.total > bounds.scale * best
+    assert close > 40
+    for seed in range(6):
+        problem = crowded_window(seed)
+        window = build_model(problem)
+        assert window is not None
+        boxes, effort = Boxes.of(window), Effort()
+        sums = aggregate(window, boxes.floors, boxes.ceilings(), effort)
+        assert sums is not None
+        bounds = Bounds(window, effort)
+        bounds.fine = True
+        total = bounds.of(boxes, sums.duals, sums.cuts).total
+        assert -(-total // bounds.scale) >= interval_bound(problem)
+
+
+def test_tables_of_32_bits_lose_what_they_say() -> None:
+    """A bound from rounded values is below that from exact ones, by less than ``lost``."""
+    lost = 0
+    weights, scale = geometric_weights(Fraction(86, 100), 9)
+    for seed in range(4):
+        model = build_model(replace(crowded_window(seed), weights=weights, scale=scale))
+        assert model is not None
+        boxes, effort = Boxes.of(model), Effort()
+        sums = aggregate(model, boxes.floors, boxes.ceilings(), effort)
+        assert sums is not None
+        bounds = Bounds(model, effort)
+        coarse = bounds.of(boxes, sums.duals, sums.cuts).total
+        said = bounds.lost
+        bounds.fine = True
+        exact = bounds.of(boxes, sums.duals, sums.cuts).total
+        assert exact - said <= coarse <= exact
+        lost += coarse < exact
+    assert lost > 0
+
+
+def test_a_bound_leaves_whatever_beats_the_placement() -> None:
+    """The loads of an optimum stay in the boxes as long as its objective is below the value."""
+    for model, best in models(12, 150):
+        boxes, effort = Boxes.of(model).narrowed(best + 1), Effort()
+        sums = aggregate(model, boxes.floors, Boxes.of(model).ceilings(), effort)
+        if sums is None:
+            continue
+        bounds = Bounds(model, effort)
+        found = bounds.of(boxes, sums.duals, sums.cuts)
+        left, _ = bounds.left(boxes, found, best + 1)
+        assert not left.is_empty
+        again = bounds.of(left, sums.duals, sums.cuts)
+        assert found.total <= again.total <= bounds.scale * best
+
+
+def placed_sums(model: WindowModel, owner: IntArray) -> tuple[int, list[int]]:
+    """Return the objective of a placement and how many requests each worker has."""
+    value = model.problem.objective_value(model.assignment(owner))
+    return value, [int((owner == k).sum()) for k in range(len(model.open))]
+
+
+def first_placement(model: WindowModel, rng: np.random.Generator) -> IntArray:
+    """Return a random placement that admits as many as the problem says."""
+    owner = np.full(len(model.order), -1, dtype=np.int64)
+    slots = np.repeat(np.arange(len(model.open)), model.workers.slots)
+    chosen = rng.permutation(len(owner))[: model.problem.num_admitted]
+    owner[chosen] = rng.permutation(slots)[: len(chosen)]
+    return owner
+
+
+def test_one_worker_and_the_pool_are_dealt_out_best() -> None:
+    """With one open worker the best set of its number is found, for every objective."""
+    rng = np.random.default_rng(4)
+    for k in range(60):
+        N, H = int(rng.integers(2, 8)), int(rng.integers(0, 4))
+        slots = int(rng.integers(1, N + 1))
+        sizes = rng.integers(0, 20, (N, 1))
+        problem = StepProblem(
+            np.array([slots, 0]),
+            rng.integers(0, 60, (2, H + 1)),
+            sizes + np.arange(H + 1),
+            objective=list(Objective)[k % len(Objective)],
+        )
+        model = build_model(problem)
+        assert model is not None
+        owner = first_placement(model, rng)
+        spent = np.zeros(1, dtype=np.int64)
+        value = refit(model.requests, model.workers, model.goal, owner, spent)
+        assert (value, [slots]) == placed_sums(model, owner)
+        choices = [
+            problem.objective_value(tuple(0 if i in chosen else None for i in range(N)))
+            for chosen in combinations(range(N), slots)
+        ]
+        assert value == min(choices)
+
+
+def test_dealing_out_never_makes_a_placement_worse() -> None:
+    """Numbers stay, limits hold where they held, and the objective told is that of the answer."""
+    rng = np.random.default_rng(5)
+    better = 0
+    for model, best in models(13, 250):
+        owner = first_placement(model, rng)
+        required = model.requests.required
+        if (required & (owner < 0)).any():
+            continue
+        loads = model.workers.base.copy()
+        np.add.at(loads, owner[owner >= 0], model.requests.rows[owner >= 0])
+        if (loads > model.workers.limit[:, None]).any():
+            continue
+        before, numbers = placed_sums(model, owner)
+        spent = np.zeros(1, dtype=np.int64)
+        value = refit(model.requests, model.workers, model.goal, owner, spent)
+        assert (value, numbers) == placed_sums(model, owner)
+        assert best <= value <= before
+        assert not (required & (owner < 0)).any()
+        better += value < before
+    assert better > 10
+
+
+def test_cuts_lie_above_floors_that_have_risen() -> None:
+    """A cut of levels above 10 says no more of a peak that is known to reach 13."""
+    problem = StepProblem(
+        np.array([1]), np.array([[10]]), np.array([[5]]), objective=Objective.MAX_LOAD
+    )
+    model = build_model(problem)
+    assert model is not None
+    program = ShareProgram(model, np.array([10]), Effort())
+    program.add_columns([(0, np.array([0]))])
+    nobody = np.zeros(1, dtype=np.int64)
+    cut = Cuts(nobody, np.array([0, 1]), nobody, np.array([10]), np.array([20]))
+    program.add_cuts(cut, np.array([13]))
+    program.raise_floors(np.array([13]))
+    solution = program.solve()
+    assert solution is not None
+    assert solution.peaks == pytest.approx([15])
+
+
+def test_cuts_are_dropped_only_when_idle() -> None:
+    """Of two cuts the weaker goes, after some solutions, and the value stays."""
+    problem = StepProblem(
+        np.array([1]), np.array([[10]]), np.array([[5]]), objective=Objective.MAX_LOAD
+    )
+    model = build_model(problem)
+    assert model is not None
+    program = ShareProgram(model, np.array([10]), Effort())
+    program.add_columns([(0, np.array([0]))])
+    step, first = np.zeros(2, dtype=np.int64), np.arange(3)
+    program.add_cuts(Cuts(step, first, step, np.array([10, 10]), np.array([12, 20])), step + 10)
+    for _ in range(30):
+        solution = program.solve()
+        assert solution is not None
+        assert solution.peaks == pytest.approx([15])
+        kept = program.drop_cuts(np.zeros(len(program.cuts.step), dtype=np.bool_))
+    assert len(kept) == 1
+    assert program.cuts.to.tolist() == [20]
+    assert program.cuts.first.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("exact", "whole", "expected"),
+    [
+        # 0.4 + 0.6 of a whole of 1: the unit goes to who loses most.
+        ([0.4, 0.6], 1, [0, 1]),
+        ([1.7, 1.6, 1.7], 5, [2, 1, 2]),
+        # The whole is the limit, whatever the sum.
+        ([2.0, 2.0], 3, [2, 1]),
+        ([-0.5, 3.0], 4, [0, 3]),
+        ([], 4, []),
+    ],
+)
+def test_weights_keep_their_sum(exact: list[float], whole: int, expected: list[int]) -> None:
+    """Rounded weights sum to the rounded sum, and to the whole at most."""
+    number = len(exact)
+    nobody = np.zeros(number, dtype=np.int64)
+    cuts = Cuts(nobody, np.arange(number + 1), nobody, nobody, nobody + 1)
+    weights = rounded_weights(cuts, np.array(exact, dtype=float), np.array([whole]))
+    assert weights.tolist() == expected
