@@ -22,7 +22,6 @@ from formulations.step import StepProblem
 from formulations.step.problem import Objective, geometric_weights
 from tests.step.exact.windows.cases import crowded_window, optimum, small_problems
 
-
 #: A worker at 10 that takes a request of 5.
 ONE_OF_ONE = StepProblem(
     np.array([1]), np.array([[10]]), np.array([[5]]), objective=Objective.MAX_LOAD
