@@ -28,6 +28,8 @@ _CASE_PLACEMENTS = 1
 _SMOOTHING = 0.6
 #: Least part of what is left between bound and placement that rounding may lose, inverted.
 _LOST = 4
+#: Modes that are priced alone for as long as that yields sets.
+_HOT_MODES = 1024
 #: Difference of loads in a solution from which on a case can be split there [tokens].
 _LEAST_SPREAD = 1e-3
 
@@ -92,9 +94,10 @@ class WindowSearch:
         self._boxes = Boxes.of(model)
         # Above all sets, also those that cannot beat the placement in hand.
         self._ceilings = self._boxes.ceilings()
-        # The best duals so far, and what they left of the case at hand.
+        # The best duals so far, what they left of the case at hand, and its best modes.
         self._behind: Duals | None = None
         self._last: Bounded | None = None
+        self._hot: Boxes | None = None
 
     @property
     def value(self) -> int:
@@ -168,7 +171,7 @@ class WindowSearch:
 
     def _enter(self, program: ShareProgram, case: _Open) -> None:
         self._boxes, self.bound = case.boxes, case.bound
-        self._last = None
+        self._last = self._hot = None
         self.cases.append(Case([]))
         if len(self.cases) > 1:
             program.restrict(case.path, self._boxes.floors)
@@ -289,8 +292,16 @@ class WindowSearch:
 
     def _price(self, program: ShareProgram, solution: Solution) -> int:
         """Bound at smoothed duals, then at those of the solution; add the best columns."""
+        if self._hot is not None:
+            # Sets of the modes that looked best last are enough, as long as they are new.
+            hot = replace(self._hot, floors=self._boxes.floors)
+            sets = self.bounds.of(hot, solution.duals, program.cuts).sets
+            added = program.add_columns(sets, solution)
+            if added:
+                return added
         for duals in self._smoothed(solution.duals):
             found = self.bounds.of(self._boxes, duals, program.cuts)
+            self._hot = self._best_modes(found)
             if found.total > self.bound * self.bounds.scale:
                 self._behind = duals
                 self._keep(found)
@@ -305,6 +316,16 @@ class WindowSearch:
             self.bounds.fine = True
             return self._price(program, solution)
         return 0
+
+    def _best_modes(self, found: Bounded) -> Boxes | None:
+        """Return the modes that may cost least; None if they are few anyway."""
+        modes = self._boxes.modes
+        if len(modes.low) <= 2 * _HOT_MODES:
+            return None
+        above = found.of_modes - found.least[modes.worker]
+        kept = np.zeros(len(above), dtype=np.bool_)
+        kept[np.argpartition(above, _HOT_MODES)[:_HOT_MODES]] = True
+        return self._boxes.without(kept)
 
     def _smoothed(self, duals: Duals) -> list[Duals]:
         behind = self._behind
