@@ -30,7 +30,7 @@ _MAX_FILLING = 1 << 29
 #: Most modes whose sums are looked at one by one.
 _FEW_MODES = 2048
 #: Sums of each worker that sets are made of, and requests looked at for one.
-_SUMS = 4
+SUMS = 4
 SCANS = 200_000
 
 
@@ -117,14 +117,17 @@ class Bounds:
         cells *= int(self._speed.max()) + 1
         return cells <= _MAX_CELLS and cells * len(self._model.requests.sizes) <= _MAX_FILLING
 
-    def of(self, boxes: Boxes, duals: Duals, cuts: Cuts) -> Bounded:
-        """Return what duals prove where these boxes hold all that is of interest."""
+    def of(self, boxes: Boxes, duals: Duals, cuts: Cuts, sums: int = SUMS) -> Bounded:
+        """Return what duals prove where these boxes hold all that is of interest.
+
+        With it come sets behind so many of the best sums of each worker.
+        """
         model, modes = self._model, boxes.modes
         whole = self._integers(duals, cuts)
         shares = weighted(cuts, whole.cut_weights, boxes.floors, len(model.open))
         priced = self._priced(boxes, whole)
         costs = Costs(modes, model.workers, shares, priced, self._fixed(boxes, whole))
-        shape = (len(model.open), _SUMS)
+        shape = (len(model.open), sums)
         least, mode, sums = (np.empty(shape, dtype=np.int64) for _ in range(3))
         of_modes = np.empty(len(modes.low), dtype=np.int64)
         price_workers(costs, mode, sums, least, of_modes, self._effort.spent)

@@ -24,6 +24,8 @@ _PLACE_EVERY = 4
 #: Placements where the program has come to its end: of the whole problem, and of a case.
 _LAST_PLACEMENTS = 8
 _CASE_PLACEMENTS = 1
+#: Sums of each worker that first columns are made of.
+_FIRST_SUMS = 8
 #: Part of the best duals so far in those that prices are taken from.
 _SMOOTHING = 0.6
 #: Least part of what is left between bound and placement that rounding may lose, inverted.
@@ -179,7 +181,7 @@ class WindowSearch:
     def _bound_by_sums(self, program: ShareProgram, sums: Aggregate) -> None:
         """Bound by shares and prices of sums per worker, from which all others start."""
         program.add_cuts(sums.cuts, self._boxes.floors)
-        found = self.bounds.of(self._boxes, sums.duals, sums.cuts)
+        found = self.bounds.of(self._boxes, sums.duals, sums.cuts, _FIRST_SUMS)
         self._behind = sums.duals
         self._keep(found)
         program.add_columns(found.sets)
