@@ -234,6 +234,7 @@ class _Interpreted:
             projected_loads=frozen(self.window.base.copy()),
             free_slots=frozen(free.copy()),
             running=frozen(workers.running.copy()),
+            projected_running=frozen(self.window.running.copy()),
             queued=frozen(workers.queued.copy()),
             queued_tokens=frozen(workers.queued_tokens.copy()),
             sizes=frozen(sizes),

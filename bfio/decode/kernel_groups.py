@@ -1,4 +1,4 @@
-"""The loops of whole runs, and the kernels of the two-stage heuristic: one loop contains them."""
+"""The loops of whole runs, and the kernels of decisions that these loops contain."""
 
 from bfio.common.kernel_groups import KernelGroup
 
@@ -14,6 +14,12 @@ GROUPS = (
         ("bfio.step.two_stage.kernels", "bfio.decode.machine.two_stage:run"),
         "bfio.decode.kernel_groups:warm_up_two_stage",
         19,
+    ),
+    KernelGroup(
+        "rolling-horizon",
+        ("bfio.decode.rolling.kernel", "bfio.decode.machine.rolling_horizon:run"),
+        "bfio.decode.kernel_groups:warm_up_rolling_horizon",
+        15,
     ),
 )
 
@@ -32,4 +38,14 @@ def warm_up_two_stage() -> None:
     from bfio.step.two_stage.kernels.decide import warm_up as warm_up_decisions
 
     warm_up_decisions()
-    warm_up(next(spec for spec in built_in().values() if isinstance(spec.kernel, str)))
+    warm_up(built_in()["br-0"])
+
+
+def warm_up_rolling_horizon() -> None:
+    """Compile or load the kernel of plans and the loop around it."""
+    from bfio.decode.machine.whole_run import warm_up
+    from bfio.decode.policy_registry import built_in
+    from bfio.decode.rolling.plan import warm_up as warm_up_plans
+
+    warm_up_plans()
+    warm_up(built_in()["rolling-horizon"])

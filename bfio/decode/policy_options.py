@@ -47,7 +47,8 @@ class PolicyOptions:
     Parameters
     ----------
     horizon : int, optional
-        ``H``, look-ahead steps; by default 20 for `br-h` and 0 for all others.
+        ``H``, look-ahead steps; by default 20 for `br-h`, 40 for `rolling-horizon` and 0 for all
+        others.
     threshold : int
         ``θ``: total free slots up to which the two-stage heuristic chooses subsets (stage 2).
     candidates : int, optional
@@ -58,6 +59,8 @@ class PolicyOptions:
         `br-0` and 43 for `br-h`.
     gamma : Fraction, optional
         Discount per look-ahead step, in (0, 1]; by default 0.86 for `br-h` and 1 for `bf-io`.
+    moves : int, optional
+        Exchanges of requests that a plan of `rolling-horizon` looks at; by default 40,000.
     choices : int
         ``d``, workers that `power-of-2` samples per request.
     cap_threshold : int, optional
@@ -91,7 +94,9 @@ class PolicyOptions:
         If a value breaks its rule, naming the flag.
     """
 
-    horizon: int | None = option(None, WHOLE, "H", "look-ahead steps (0; br-h 20)")
+    horizon: int | None = option(
+        None, WHOLE, "H", "look-ahead steps (0; br-h 20; rolling-horizon 40)"
+    )
     threshold: int = option(7, WHOLE, "N", "br-0, br-h: θ, slots for stage 2 (7)")
     candidates: int | None = option(
         None, WHOLE, "K", "br-0, br-h: requests per subset choice (64)"
@@ -100,6 +105,9 @@ class PolicyOptions:
     beta: Fraction | None = option(None, RATIONAL, "B", "overflow penalty (br-0: G; br-h: 43)")
     gamma: Fraction | None = option(None, RATIONAL, "C", "discount per step (br-h 0.86; bf-io 1)")
     key: str = option("lexicographic", TEXT, "K", "stage 2 order: lexicographic, product")
+    moves: int | None = option(
+        None, WHOLE, "N", "rolling-horizon: exchanges looked at per decision (40000)"
+    )
     choices: int = option(2, WHOLE, "D", "power-of-2: workers sampled (2)")
     cap_threshold: int | None = option(None, WHOLE, "N", "throttled: load limit [tokens]")
     backend: str = option("exact", TEXT, "B", "bf-io: exact, cp-sat, highs or pyomo")
@@ -123,6 +131,7 @@ class PolicyOptions:
         checked_work_limit(self.second_proof, "second_proof")
         _optional_integer(self.candidates, "candidates", 1, _MAX_COUNT)
         _optional_integer(self.horizon, "horizon", 0, _MAX_HORIZON)
+        _optional_integer(self.moves, "moves", 1, _MAX_COUNT)
         _optional_integer(self.cap_threshold, "cap_threshold", 1, MAX_TOKENS)
         _one_of(self.key, "key", KEYS)
         if not is_users(str(self.backend)):

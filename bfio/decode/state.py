@@ -27,6 +27,8 @@ class DecodeState:
         Shape (G,): slots that can be filled at this step.
     running : IntArray
         Shape (G,): requests being decoded.
+    projected_running : IntArray
+        Shape (G, H+1): how many of those are predicted to run still; column 0 is ``running``.
     queued : IntArray
         Shape (G,): requests bound to the worker that do not run yet (0 with pooled dispatch).
     queued_tokens : IntArray
@@ -47,6 +49,7 @@ class DecodeState:
     projected_loads: IntArray
     free_slots: IntArray
     running: IntArray
+    projected_running: IntArray
     queued: IntArray
     queued_tokens: IntArray
     sizes: IntArray

@@ -165,6 +165,7 @@ def _state() -> DecodeState:
         step=0, slots=3, loads=np.array([10, 20]),
         projected_loads=np.array([[10, 11, 12], [20, 11, 12]]),
         free_slots=np.array([2, 1]), running=np.array([1, 2]),
+        projected_running=np.array([[1, 1, 1], [2, 1, 1]]),
         queued=np.zeros(2, int), queued_tokens=np.zeros(2, int),
         sizes=np.array([5, 7]), ages=np.array([1, 0]),
         contributions=np.array([[5, 6, 7], [7, 0, 0]]), rng=np.random.default_rng(0),

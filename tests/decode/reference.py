@@ -171,10 +171,11 @@ class Reference:
         """Show the policy what the engine shows it."""
         G, width = self.cluster.workers, self.horizon + 1
         base = [[0] * width for _ in range(G)]
+        runs = [[0] * width for _ in range(G)]
         for job in self.active:
-            base[job.worker] = [
-                a + b for a, b in zip(base[job.worker], self.projected(job), strict=True)
-            ]
+            for h, load in enumerate(self.projected(job)):
+                base[job.worker][h] += load
+                runs[job.worker][h] += load > 0
         bound = [j for j in self.waiting if j.worker >= 0]
         return DecodeState(
             step=self.step,
@@ -183,6 +184,7 @@ class Reference:
             projected_loads=np.array(base),
             free_slots=np.array(free),
             running=np.array([sum(j.worker == g for j in self.active) for g in range(G)]),
+            projected_running=np.array(runs),
             queued=np.array([sum(j.worker == g for j in bound) for g in range(G)]),
             queued_tokens=np.array(
                 [sum(j.prompt for j in bound if j.worker == g) for g in range(G)]

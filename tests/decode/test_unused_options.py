@@ -19,6 +19,7 @@ def test_what_each_policy_reads() -> None:
     assert read["throttled"] == {"cap_threshold"}
     assert read["br-0"] == {"threshold", "candidates", "alpha", "beta", "key"}
     assert read["br-h"] == read["br-0"] | {"gamma", "horizon"}
+    assert read["rolling-horizon"] == {"horizon", "moves"}
     assert {"backend", "objective", "time_limit", "horizon", "gamma"} <= read["bf-io"]
     assert set().union(*read.values()) == set(vars(PolicyOptions()))
 

@@ -72,6 +72,7 @@ def project_now(state: State, window: Window) -> None:
     """Write loads and sizes as they are: without look-ahead nobody ends and nothing grows."""
     waiting = state.pool[first_waiting(state) : state.counters[REVEALED]]
     copy_to(window.base[:, 0], state.workers.load)
+    copy_to(window.running[:, 0], state.workers.running)
     gather(window.contribution[: len(waiting), 0], state.requests.prompt, waiting)
 
 
@@ -101,6 +102,7 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
     loads, running = state.workers.load, state.workers.running
     if horizon == 0:
         copy_to(window.base[:, 0], loads)
+        copy_to(window.running[:, 0], running)
     elif state.settings.by_age:
         project_by_age(state, window, remaining)
     else:
@@ -120,10 +122,13 @@ def project_by_age(state: State, window: Window, remaining: IntArray) -> None:
     ages = state.counters[STEP] - state.marks.start[active]
     prompts, workers = state.requests.prompt[active], state.marks.worker[active]
     window.base[:] = 0
+    window.running[:] = 0
     for h in range(len(window.level)):
         later = ages + h if state.settings.growing else ages
         loads = prompts + gained_each(state.gains, later)
-        add_each(window.base[:, h], workers, np.where(remaining > h, loads, 0))
+        runs = remaining > h
+        add_each(window.base[:, h], workers, np.where(runs, loads, 0))
+        add_each(window.running[:, h], workers, np.where(runs, 1, 0))
 
 
 @compilable(allocates=True)

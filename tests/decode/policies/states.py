@@ -42,6 +42,7 @@ def state(
         projected_loads=np.array(window, dtype=np.int64).reshape(G, columns),
         free_slots=vector(free, G),
         running=vector(running, G),
+        projected_running=np.repeat(vector(running, G)[:, None], columns, axis=1),
         queued=vector(queued, G),
         queued_tokens=vector(queued_tokens, G),
         sizes=vector(sizes, N),

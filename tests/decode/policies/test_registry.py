@@ -27,6 +27,7 @@ DOCUMENTED = [
     "min-min",
     "power-of-2",
     "random",
+    "rolling-horizon",
     "round-robin",
     "router",
     "throttled",

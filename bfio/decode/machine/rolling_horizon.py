@@ -1,0 +1,72 @@
+"""Plans as a kernel of whole runs; `rolling-horizon` loads this with its first run."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.common.compilable import compilable
+from bfio.decode.machine.kernel import Kernel, KernelTask
+from bfio.decode.machine.phases import admit, close_gaps, first_waiting
+from bfio.decode.machine.state import ACTIVE, ADMITTED, WAITING, State
+from bfio.decode.machine.window import Window, project
+from bfio.decode.options import ArrivalMode
+from bfio.decode.rolling.kernel import DECIDED, plan_admissions
+from bfio.decode.rolling.settings import MOST_WAITING
+from bfio.step.two_stage.kernels.two_stage import order_by_size
+from formulations.arrays import IntArray
+
+
+class Planner(NamedTuple):
+    """What plans of a run need.
+
+    Parameters
+    ----------
+    moves : int
+        Exchanges that a plan looks at.
+    by_size, assignment : IntArray
+        Shape (most waiting,): the waiting requests, largest first; the worker of each, -1 for
+        none.
+    """
+
+    moves: int
+    by_size: IntArray
+    assignment: IntArray
+
+
+def memory(task: KernelTask) -> Planner:
+    """Return what the kernel keeps."""
+    most = len(task.workload)
+    if task.options.arrivals is ArrivalMode.POOL:
+        most = min(most, task.options.pool)
+    by_size, assignment = np.empty((2, most), dtype=np.int64)
+    return Planner(task.policy.moves, by_size, assignment)  # type: ignore[attr-defined]
+
+
+@compilable(allocates=True)
+def decide(state: State, window: Window, planner: Planner) -> bool:
+    """Let those start that the plan starts now; False if it would not be exact."""
+    counters, slots = state.counters, state.settings.slots
+    num_free = len(state.workers.load) * slots - counters[ACTIVE]
+    if counters[WAITING] == 0 or num_free == 0:
+        return True
+    project(state, window)
+    num = min(counters[WAITING], max(MOST_WAITING, num_free))
+    contribution = window.contribution[:num]
+    by_size, assignment = planner.by_size[:num], planner.assignment[:num]
+    order_by_size(contribution, by_size)
+    free = slots - state.workers.running
+    status = plan_admissions(
+        free, window.base, window.running, contribution, by_size, planner.moves, assignment
+    )
+    if status != DECIDED:
+        return False
+    first = first_waiting(state)
+    for i in range(num):
+        if assignment[i] >= 0:
+            admit(state, first + i, assignment[i])
+    if counters[ADMITTED] > 0:
+        close_gaps(state)
+    return True
+
+
+KERNEL = Kernel(memory, decide=decide, reads_window=True)

@@ -1,0 +1,64 @@
+"""Rolling horizon: a plan of the whole window at every step, of which only this step is kept."""
+
+from bfio.common.kernels import is_compiled
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.state import DecodeState
+
+DEFAULT_HORIZON = 40
+DEFAULT_MOVES = 40_000
+_ENTRY_POINT = "bfio.decode.rolling.kernel:plan_admissions"
+
+
+class RollingHorizon:
+    """Plans who fills each slot of the window, and starts who fills those that are free now.
+
+    The plan, its objective and the search are stated in `bfio.decode.rolling`. Of the waiting
+    requests it reads sizes only; a state with fewer than ``H + 1`` columns shortens the window.
+
+    Attributes
+    ----------
+    horizon : int
+        ``H``.
+    moves : int
+        Exchanges that a plan looks at.
+    """
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self.horizon = DEFAULT_HORIZON if options.horizon is None else options.horizon
+        self.moves = DEFAULT_MOVES if options.moves is None else options.moves
+        # Loading the kernel is no part of any decision.
+        if is_compiled(_ENTRY_POINT):
+            _prepare()
+
+    def __call__(self, state: DecodeState) -> list[int | None]:
+        """Assign as the plan of this step does."""
+        from bfio.decode.rolling.plan import planned
+
+        _prepare()
+        columns = min(self.horizon + 1, state.projected_loads.shape[1])
+        return planned(
+            state.free_slots,
+            state.projected_loads[:, :columns],
+            state.projected_running[:, :columns],
+            state.contributions[:, :columns],
+            self.moves,
+        )
+
+
+def _prepare() -> None:
+    """Load the kernel, which loads Numba, or compile it."""
+    from bfio.decode.rolling.plan import prepare
+
+    prepare()
+
+
+SPEC = PolicySpec(
+    name="rolling-horizon",
+    factory=RollingHorizon,
+    summary="a plan of the window's admissions at each step (--horizon, 40 by default)",
+    source="this toolkit, docs/policies.md",
+    uses_horizon=True,
+    default_horizon=DEFAULT_HORIZON,
+    kernel="bfio.decode.machine.rolling_horizon:KERNEL",
+)

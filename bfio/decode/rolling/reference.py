@@ -1,0 +1,184 @@
+"""Plans in plain Python: every exchange is judged by the objective of the whole plan."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bfio.decode.rolling.settings import (
+    CHOICE_BITS,
+    LOAD_SHARE,
+    NEAR,
+    SEED,
+    SPARSITY,
+    THRESHOLD_PERCENT,
+    TURNOVER,
+)
+from formulations.arrays import IntArray
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A slot of the window.
+
+    Parameters
+    ----------
+    worker : int
+        Whose it is.
+    step : int
+        Look-ahead step at which it becomes free.
+    """
+
+    worker: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a plan costs, times `LOAD_SHARE`.
+
+    Parameters
+    ----------
+    base : list of list of int
+        Projected loads of each worker at each look-ahead step, slots left empty [tokens].
+    growth : list of int
+        What a request gains within so many steps [tokens].
+    weights : dict of int to int
+        Of each sampled step.
+    slots : list of Slot
+        All of the window; the first take the requests of the plan, the others mean ones.
+    mean_size : int
+        Of the waiting requests [tokens].
+    """
+
+    base: list[list[int]]
+    growth: list[int]
+    weights: dict[int, int]
+    slots: list[Slot]
+    mean_size: int
+
+    def loads(self, sizes: Sequence[int]) -> list[list[int]]:
+        """Return the loads at the sampled steps if the first slots take such requests."""
+        return [self._loads_at(step, sizes) for step in self.weights]
+
+    def cost(self, loads: list[list[int]]) -> int:
+        """Return the cost of loads at the sampled steps."""
+        return sum(
+            weight * (LOAD_SHARE * len(row) * max(row) - sum(row))
+            for weight, row in zip(self.weights.values(), loads, strict=True)
+        )
+
+    def _loads_at(self, step: int, sizes: Sequence[int]) -> list[int]:
+        filled = [*sizes, *[self.mean_size] * (len(self.slots) - len(sizes))]
+        loads = [row[step] for row in self.base]
+        for slot, size in zip(self.slots, filled, strict=True):
+            if slot.step <= step:
+                loads[slot.worker] += size + self.growth[step - slot.step]
+        return loads
+
+
+def planned_reference(
+    free: IntArray, base: IntArray, running: IntArray, contribution: IntArray, moves: int
+) -> list[int | None]:
+    """Decide as `bfio.decode.rolling.plan.planned` does, with its arguments."""
+    sizes = [int(row[0]) for row in contribution]
+    weights = sampled(step_weights(running))
+    slots = list(open_slots(free, running, max(weights), len(sizes)))
+    gained = contribution - contribution[:, :1]
+    objective = Objective(
+        base=[[int(load) for load in row] for row in base],
+        growth=[max(0, int(gain)) for gain in gained.max(axis=0)],
+        weights=weights,
+        slots=slots,
+        mean_size=sum(sizes) // len(sizes),
+    )
+    plan = improved(objective, sizes, min(len(slots), len(sizes)), moves)
+    answer: list[int | None] = [None] * len(sizes)
+    for slot, request in zip(slots, plan, strict=False):
+        if slot.step == 0:
+            answer[request] = slot.worker
+    return answer
+
+
+def step_weights(running: IntArray) -> list[int]:
+    """Return the weight of each look-ahead step that counts."""
+    workers = len(running)
+    opened = [int(total) for total in (running[:, :1] - running).sum(axis=0)]
+    if opened[-1] == 0 or opened[0] == TURNOVER * workers:
+        return [TURNOVER * workers]
+    return [TURNOVER * workers - slots for slots in opened if slots < TURNOVER * workers]
+
+
+def sampled(weights: list[int]) -> dict[int, int]:
+    """Return sampled steps, and the weights of those that are nearest to each."""
+    last, step, steps = len(weights) - 1, 0, []
+    while step < last:
+        steps.append(step)
+        step += max(1, step // SPARSITY)
+    together = dict.fromkeys([*steps, last], 0)
+    for h, weight in enumerate(weights):
+        nearest = min(together, key=lambda step: (abs(step - h), step))
+        together[nearest] += weight
+    return together
+
+
+def open_slots(free: IntArray, running: IntArray, last: int, most_now: int) -> Iterator[Slot]:
+    """Yield the slots in the order in which they become free; of those now, the most that fill."""
+    left = free.tolist()
+    for _ in range(min(sum(left), most_now)):
+        worker = max(range(len(left)), key=lambda g: left[g])
+        left[worker] -= 1
+        yield Slot(worker, 0)
+    for step in range(1, last + 1):
+        for worker, row in enumerate(running.tolist()):
+            yield from [Slot(worker, step)] * (row[step - 1] - row[step])
+
+
+def random_words() -> Iterator[int]:
+    """Yield the pseudo-random 64-bit words of a plan (xorshift64)."""
+    word, mask = SEED, (1 << 64) - 1
+    while True:
+        word ^= (word << 13) & mask
+        word ^= word >> 7
+        word ^= (word << 17) & mask
+        yield word
+
+
+def improved(objective: Objective, sizes: list[int], num_slots: int, moves: int) -> list[int]:
+    """Return the requests at the positions of the best plan met, those with a slot first."""
+    by_size = sorted(range(len(sizes)), key=lambda i: (-sizes[i], i))
+    rank = {request: place for place, request in enumerate(by_size)}
+
+    def loads_of(plan: list[int]) -> list[list[int]]:
+        return objective.loads([sizes[request] for request in plan[:num_slots]])
+
+    best = plan = list(range(len(sizes)))
+    loads = loads_of(plan)
+    value = best_value = objective.cost(loads)
+    weight = sum(objective.weights.values())
+    threshold = LOAD_SHARE * THRESHOLD_PERCENT * objective.mean_size * weight // 100
+    for move, word in zip(range(moves), random_words(), strict=False):
+        p, q = drawn(word, plan, by_size, rank, num_slots)
+        if q is None:
+            continue
+        other = list(plan)
+        other[p], other[q] = plan[q], plan[p]
+        new_loads = loads_of(other)
+        new_value = objective.cost(new_loads)
+        if new_loads != loads and new_value - value <= threshold * (moves - move) // moves:
+            plan, loads, value = other, new_loads, new_value
+        if value < best_value:
+            best, best_value = plan, value
+    return best
+
+
+def drawn(
+    word: int, plan: list[int], by_size: list[int], rank: dict[int, int], num_slots: int
+) -> tuple[int, int | None]:
+    """Return the two positions that a random word stands for; None if the second is none."""
+    first, second = (word >> shift & ((1 << CHOICE_BITS) - 1) for shift in (0, CHOICE_BITS))
+    p = first * num_slots >> CHOICE_BITS
+    if word >> 63:
+        return p, second * len(plan) >> CHOICE_BITS
+    near = rank[plan[p]] + (second * (2 * NEAR + 1) >> CHOICE_BITS) - NEAR
+    if not 0 <= near < len(plan):
+        return p, None
+    return p, plan.index(by_size[near])

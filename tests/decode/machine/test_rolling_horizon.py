@@ -1,0 +1,89 @@
+"""Compiled runs of `rolling-horizon` decide what the statement of its plans decides."""
+
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.metrics import measure_steady
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.replay import run_violations
+from bfio.decode.rolling import plan
+from bfio.decode.rolling.kernel import DECIDED
+from bfio.decode.rolling.reference import planned_reference
+from bfio.decode.simulation import simulate
+from tests.decode.cases import Scenario, scenarios
+from tests.decode.machine.equality import assert_same_run, both_engines, differences
+from tests.decode.machine.test_greedy import lengths
+
+NAME = "rolling-horizon"
+
+
+def assert_same_as_statement(scenario: Scenario, horizon: int, moves: int) -> None:
+    """Assert that both engines give the same run, or that the compiled one declines."""
+    chosen = scenario.options | {"dispatch": "pooled"}
+    options = PolicyOptions(horizon=horizon, moves=moves)
+
+    def statement(*decision: Any) -> int:
+        free, base, running, contribution, _, count, assignment = decision
+        found = planned_reference(free, base, running, contribution, count)
+        assignment[:] = [-1 if worker is None else worker for worker in found]
+        return DECIDED
+
+    with patch.object(plan, "plan_admissions", statement):
+        compiled, reference = both_engines(
+            scenario.workload, NAME, scenario.cluster, options, **chosen
+        )
+    if compiled is None:
+        assert scenario.workload.prompt_tokens.max() > 10**6
+    else:
+        assert differences(compiled, reference) == []
+
+
+@settings(max_examples=20)
+@given(scenarios(), st.integers(0, 9), st.integers(1, 6))
+def test_every_decision_is_the_same(scenario: Scenario, horizon: int, moves: int) -> None:
+    """Any options of the engine, on any small machine: the same run, bit by bit."""
+    assert_same_as_statement(scenario, horizon, moves)
+
+
+@pytest.mark.deep
+@given(scenarios(), st.integers(0, 9), st.integers(1, 20))
+def test_thousands_of_runs_are_the_same(scenario: Scenario, horizon: int, moves: int) -> None:
+    """As above, with the whole budget of examples."""
+    assert_same_as_statement(scenario, horizon, moves)
+
+
+@pytest.mark.parametrize("predictor", ["none", "oracle"])
+def test_a_longer_run_is_the_same(predictor: str) -> None:
+    """300 requests on 6 workers, a window of 20 steps; nothing is lost."""
+    requests, cluster = lengths(300, seed=8), Cluster(workers=6, slots=9)
+    options = PolicyOptions(horizon=20, moves=500)
+    run = assert_same_run(
+        requests, NAME, cluster, options, pool=20, predictor=predictor, projection="growing"
+    )
+    assert run_violations(run, requests, cluster) == {}
+    assert run.is_drained
+
+
+def test_known_ends_bring_balance() -> None:
+    """On 8 workers a plan with known ends has 0.55 of the imbalance of `br-h`."""
+    requests = lengths(1200, seed=3)
+    found = []
+    for policy in ("br-h", f"{NAME}:moves=5000"):
+        run = simulate(
+            requests,
+            policy,
+            Cluster(workers=8, slots=16),
+            pool=64,
+            predictor="oracle",
+            projection="growing",
+            engine="compiled",
+        )
+        steady = measure_steady(run)
+        assert steady is not None
+        found.append(float(steady["avg_imbalance"] or 0))
+    assert found[1] < 0.6 * found[0]
