@@ -2,14 +2,16 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, in_place
 from bfio.common.words import RandomState
 from bfio.step.exact.place import next_random
 from bfio.step.exact.windows.anneal import (
     Exchange,
+    Placement,
     added_excess,
-    drawn,
     is_refused,
     make,
     placed,
@@ -20,6 +22,11 @@ from bfio.step.exact.windows.anneal import (
 from bfio.step.exact.windows.model import Goal, Requests, Workers
 from formulations.arrays import IntArray
 
+#: Half of the partners are at most this far away in the order of sizes.
+_NEAR = 8
+#: Bits of a random number that make one choice; times the most requests they fit 64 bits.
+_BITS = 20
+_MASK = np.uint64((1 << _BITS) - 1)
 #: Operations of one exchange looked at, and further ones per look-ahead step.
 _LOOK = 60
 
@@ -30,6 +37,26 @@ class Program(NamedTuple):
     requests: Requests
     workers: Workers
     goal: Goal
+
+
+@in_place
+def _drawn(word: np.uint64, held: IntArray, placement: Placement, partners: int) -> Exchange:
+    """Return an admitted request and a partner for it; no worker where that is none."""
+    first = int(held[((word & _MASK) * np.uint64(len(held))) >> np.uint64(_BITS)])
+    draw = (word >> np.uint64(_BITS)) & _MASK
+    if word >> np.uint64(63):
+        second = int(np.int64((draw * np.uint64(partners)) >> np.uint64(_BITS)))
+    else:
+        second = first + int(np.int64(draw % np.uint64(2 * _NEAR + 1))) - _NEAR
+    N = len(placement.owner)
+    nothing = Exchange(first, second, -1, -1)
+    if second < 0 or second >= partners:
+        return nothing
+    if second >= N and (partners == N or placement.free[second - N] == 0):
+        return nothing
+    worker = int(placement.owner[first])
+    other = int(placement.owner[second]) if second < N else second - N
+    return nothing if worker == other else Exchange(first, second, worker, other)
 
 
 @in_place
@@ -56,7 +83,7 @@ def anneal_second(
 ) -> int:
     """Exchange requests between workers and the pool, from an assignment within the limit on.
 
-    Long because both objectives follow each exchange.
+    Some request must be admitted. Long because both objectives follow each exchange.
 
     Parameters
     ----------
@@ -93,14 +120,17 @@ def anneal_second(
     for i in range(len(owner)):
         if owner[i] >= 0:
             costs += cost[i]
+    held = np.flatnonzero(owner >= 0)
     best_costs = costs
     best = owner.copy()
     partners = len(owner) + len(step.workers.slots) if move else len(owner)
     look = _LOOK + 4 * (len(first.peaks) + len(second.peaks))
     for turn in range(turns):
         state[0] = next_random(state[0])
-        exchange = drawn(state[0], first, step.requests.required, partners)
+        exchange = _drawn(state[0], held, first, partners)
         if exchange.worker < 0:
+            continue
+        if exchange.other < 0 and step.requests.required[exchange.first]:
             continue
         changes, gain = set_change(exchange, step.requests, step.workers, step.goal, first.change)
         other_changes, other_gain = set_change(
@@ -121,6 +151,8 @@ def anneal_second(
             continue
         make(exchange, first)
         make(exchange, second)
+        if exchange.other < 0:
+            held[((state[0] & _MASK) * np.uint64(len(held))) >> np.uint64(_BITS)] = exchange.second
         value, costs = new_value, new_costs
         if value <= most and costs < best_costs:
             best_costs = costs

@@ -25,8 +25,9 @@ from formulations.step.share_bound import MAX_VALUE, largest_objective
 _TEMPERATURES = (0.03, 0.01, 0.003, 0.0)
 #: What a typical change of the second objective counts, in those.
 _PRICE = 0.001
-#: Exchanges looked at in each round.
-_TURNS = 20_000
+#: Exchanges looked at in each round: so many for each that there is, within these numbers.
+_LOOKS = 4
+_FEWEST, _MOST = 1_000, 10_000
 
 
 def improved(
@@ -49,7 +50,8 @@ def improved(
         Second objective at which no further round begins.
     """
     window = _idle(problem.step) if problem.window is None else problem.window
-    if max(largest_objective(problem.step), largest_objective(window)) > MAX_VALUE:
+    largest = max(largest_objective(problem.step), largest_objective(window))
+    if largest > MAX_VALUE or problem.step.num_admitted == 0:
         return tuple(start)
     search = _Search(problem, window)
     owner = search.model.owner_of(start)
@@ -111,6 +113,8 @@ class _Search:
         self._cost = np.ascontiguousarray(problem.costs[order])
         self._first = _program(self.model)
         self._second = _program(step_model(window, order))
+        exchanges = problem.step.num_admitted * problem.step.num_requests
+        self._turns = min(max(_LOOKS * exchanges, _FEWEST), _MOST)
         self._unit = _typical_change(problem.step)
         second = _typical_change(window) + _mean_difference(problem.costs)
         self._price = _PRICE * self._unit / max(1.0, second)
@@ -126,7 +130,7 @@ class _Search:
             self._most,
             self._price,
             temperature * self._unit,
-            _TURNS,
+            self._turns,
             not self.model.fills,
             owner,
             state,
