@@ -14,26 +14,28 @@ since adding Σ_i λ_i (1 − times i is used) ≥ 0 to the total relaxes "at mo
 is the sum of the largest reachable sums. If every request is admitted (then ``|S| ≤ cap_g``),
 ``T`` is known, and a peak is excluded where less than ``T`` fits.
 
-A certificate of kind ``"enumeration"`` leaves peaks that such bounds do not close. The verifier
-then searches by itself (`formulations.step.exhaustion`): each worker's subsets must be within the
-distance of its best that bound and claim leave, and no disjoint choice may exist. Small problems
-are searched placement by placement where that takes too long.
+Where such bounds leave peaks, a certificate of kind ``"branches"`` divides the problem into cases
+(`formulations.step.branch_proof`), each with further prices. One of kind ``"enumeration"`` leaves
+them to the verifier, which then searches by itself (`formulations.step.exhaustion`): each worker's
+subsets must be within the distance of its best that bound and claim leave, and no disjoint choice
+may exist. Small problems are searched placement by placement where that takes too long.
 """
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from formulations.arrays import IntArray
 from formulations.errors import InputError
+from formulations.step.branch_proof import Branch, closes_all
 from formulations.step.exhaustion import Placements, PricedWorkers, WorkBudget, has_disjoint_choice
+from formulations.step.priced_sums import UNREACHABLE, priced_sums
 from formulations.step.problem import Objective, StepProblem
 from formulations.step.share_bound import Share, ShareRound
 from formulations.step.share_proof import CaseRow as CaseRow
 from formulations.step.share_proof import proves_by_shares
 
-_UNREACHABLE = -(1 << 60)
 #: Largest sum of scaled sizes and prices: below it no 64-bit sum of the verifier wraps around.
 _MAX_VALUE = 1 << 58
 #: Most table cells (cardinalities x sums) and peaks the verifier visits.
@@ -49,8 +51,9 @@ class Certificate:
     Parameters
     ----------
     kind : str
-        ``"sums"``, or ``"enumeration"``: then the verifier has to search as well. ``"shares"`` and
-        ``"shares-search"`` likewise for all other problems, windows first of all.
+        ``"sums"``; ``"branches"``, with cases; or ``"enumeration"``: then the verifier has to
+        search as well. ``"shares"`` and ``"shares-search"`` likewise for all other problems,
+        windows first of all.
     bound : int
         The scaled objective claimed to be a lower bound.
     prices : tuple of tuple of int
@@ -67,7 +70,9 @@ class Certificate:
         For these kinds: one price on the number of admitted requests beside each vector.
     cases : tuple of CaseRow
         For these kinds: how many of the rounds each case has, in depth-first order, and into which
-        two it falls (`formulations.step.share_proof`); one case with all rounds if empty.
+        two it falls (`formulations.step.share_proof`); one case with all rounds if empty. For
+        ``"branches"``: how many of the price vectors, then worker, size and 0, or -1, 0 and 0
+        (`formulations.step.branch_proof`).
     """
 
     kind: str
@@ -104,6 +109,8 @@ def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
     target = -(-certificate.bound // core.multiplier) if core.multiplier else 0
     if core.multiplier == 0:
         proven = certificate.bound <= 0
+    elif certificate.kind == "branches":
+        proven = _closed_by_branches(core, certificate, target)
     else:
         left = _left_open(core, certificate, target)
         proven = left == [] or (
@@ -112,6 +119,38 @@ def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
     if not proven:
         raise _unproven(certificate)
     return certificate.bound
+
+
+def _closed_by_branches(core: "_Core", certificate: Certificate, target: int) -> bool:
+    """Whether the prices of the first case, and then those of all others, leave no peak."""
+    cases = certificate.cases or ((len(certificate.prices), -1, 0, 0),)
+    (number, worker, size, none), *others = cases
+    if core.admits_all:
+        return False
+    if number < 0:
+        raise InputError("certificate.cases", "a negative number of prices", "solve again")
+    left = _left_open(core, replace(certificate, prices=certificate.prices[:number]), target)
+    if not left:
+        return left == []
+    branch = Branch(
+        core.num_workers,
+        core.total_base,
+        core.peak,
+        core.workers.tolist(),
+        core.base.tolist(),
+        core.capacity.tolist(),
+        np.arange(len(core.sizes)),
+        core.sizes,
+        {},
+        np.array(left),
+    )
+    return closes_all(
+        branch,
+        iter([(0, worker, size, none), *others]),
+        (np.array(vector, dtype=np.int64) for vector in certificate.prices[number:]),
+        certificate.price_scale,
+        target,
+    )
 
 
 def _unproven(certificate: Certificate) -> InputError:
@@ -136,8 +175,9 @@ def _proven_by_shares(problem: StepProblem, certificate: Certificate) -> bool:
 
 
 def _check_form(problem: StepProblem, certificate: Certificate) -> None:
-    if certificate.kind not in ("sums", "enumeration"):
-        raise InputError("certificate.kind", f"{certificate.kind!r}", "use sums or enumeration")
+    if certificate.kind not in ("sums", "branches", "enumeration"):
+        remedy = "use sums, branches or enumeration"
+        raise InputError("certificate.kind", f"{certificate.kind!r}", remedy)
     if certificate.price_scale < 1:
         raise InputError("certificate.price_scale", "below 1", "solve again")
     reach = certificate.price_scale * int(problem.contribution.sum())
@@ -164,6 +204,7 @@ class _Core:
         self.num_workers = problem.num_workers
         self.peak = int(problem.base[:, h].max())
         self.total_base = int(problem.base[:, h].sum())
+        self.workers: IntArray = np.flatnonzero(open_workers)
         self.base: IntArray = problem.base[open_workers, h]
         self.capacity: IntArray = problem.capacity[open_workers]
         self.sizes: IntArray = problem.contribution[:, h]
@@ -261,7 +302,7 @@ def _left_open(core: _Core, certificate: Certificate, target: int) -> list[int] 
         total = _sum_over_workers(core, table, open_peaks) + int(prices.sum())
         # The total is an integer, so that its bound may be rounded down.
         bounds = core.num_workers * open_peaks - core.total_base - total // scale
-        open_peaks = open_peaks[(bounds < target) & (total > _UNREACHABLE)]
+        open_peaks = open_peaks[(bounds < target) & (total > UNREACHABLE)]
     return [p for p in open_peaks.tolist() if _nested_bound(core, reachable, p) < target]
 
 
@@ -354,14 +395,8 @@ def _last_open_peak(core: _Core, target: int) -> int:
 
 def _priced_sums(core: _Core, prices: IntArray, scale: int, limit: int) -> IntArray:
     """Largest ``Σ (scale·s_i − λ_i)`` over c requests of sum <= x, for each c and x <= limit."""
-    best = np.full((int(core.capacity.max()) + 1, limit + 1), _UNREACHABLE, dtype=np.int64)
-    best[0] = 0
-    for size, price in zip(core.sizes.tolist(), prices.tolist(), strict=True):
-        if size <= limit:
-            # The right-hand side is computed in full before it is stored: each request once.
-            extended = best[:-1, : limit + 1 - size] + (scale * size - price)
-            np.maximum(best[1:, size:], extended, out=best[1:, size:])
-    return best
+    values = scale * core.sizes - prices
+    return priced_sums(core.sizes, values, int(core.capacity.max()), limit)
 
 
 def _sum_over_workers(core: _Core, table: IntArray, peaks: IntArray) -> IntArray:
@@ -369,9 +404,7 @@ def _sum_over_workers(core: _Core, table: IntArray, peaks: IntArray) -> IntArray
     margins = np.minimum(peaks - core.base[:, None], table.shape[1] - 1)
     parts = table[core.capacity[:, None], margins]
     # Entries near the marker stand for "no such subset" and must not be summed into overflow.
-    total: IntArray = np.where(
-        (parts > _UNREACHABLE // 2).all(axis=0), parts.sum(axis=0), -(2**61)
-    )
+    total: IntArray = np.where((parts > UNREACHABLE // 2).all(axis=0), parts.sum(axis=0), -(2**61))
     return total
 
 

@@ -7,11 +7,12 @@ For any prices λ ≥ 0 on the requests, the admitted total under a peak M is at
 and the best prices are the duals of the program with one column for each worker and subset.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from bfio.step.exact.cover import Columns, cover_workers, raise_bounds, worker_values
+from bfio.step.exact.cover import IMPOSSIBLE, Columns, add_values, cover_workers, worker_values
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.master import Pool, empty_basis, improve_basis, start_basis
@@ -26,7 +27,7 @@ from bfio.step.exact.subsets import (
     prefix_values,
 )
 from bfio.step.exact.sums import UNREACHABLE
-from formulations.arrays import IntArray
+from formulations.arrays import FloatArray, IntArray
 
 #: Prices are kept in integer multiples of 1/PRICE_SCALE token; duals are mostly simple fractions.
 PRICE_SCALE = 840
@@ -139,6 +140,14 @@ class PricedSubsets:
         return suffix
 
 
+class _Part(NamedTuple):
+    """Workers that may take the same requests: their positions, and those of the requests."""
+
+    workers: IntArray
+    positions: IntArray
+    subsets: PricedSubsets
+
+
 class ColumnGeneration:
     """The linear program over subsets of one fill problem, peak after peak.
 
@@ -150,9 +159,17 @@ class ColumnGeneration:
         Of any worker under any peak of interest; larger requests fit nowhere.
     effort : Effort
         Limits; whatever they cut short, bounds are valid.
+    barred : mapping from int to frozenset of int, optional
+        Sizes that a worker, by its index, must not take. `search` knows nothing of them.
     """
 
-    def __init__(self, core: FillProblem, largest_margin: int, effort: Effort) -> None:
+    def __init__(
+        self,
+        core: FillProblem,
+        largest_margin: int,
+        effort: Effort,
+        barred: Mapping[int, frozenset[int]] | None = None,
+    ) -> None:
         self._effort = effort
         self._core = core
         self._num_workers = len(core.base)
@@ -160,9 +177,11 @@ class ColumnGeneration:
         sizes = core.sizes[: self.num_fitting]
         self._most = int(core.capacity.max())
         self.subsets = PricedSubsets(sizes, self._most, effort)
+        self._barred = {} if barred is None else barred
+        self._parts = self._divided()
         # Requests of one size are interchangeable: one row and one price serve them all.
         distinct, kind, available = np.unique(sizes, return_inverse=True, return_counts=True)
-        self._distinct: IntArray = distinct
+        self.distinct: IntArray = distinct
         self._kind: IntArray = kind
         self._available: IntArray = available
         self._basis = empty_basis(self._num_workers + len(self._available))
@@ -171,6 +190,20 @@ class ColumnGeneration:
         self._pool = Pool(
             np.empty((room, self._most), np.int64), np.empty(room, np.int64), np.empty(room)
         )
+
+    def _divided(self) -> list[_Part]:
+        """Return the workers by what they may take: most take any request."""
+        core, sizes = self._core, self.subsets.sizes
+        workers = core.workers.tolist()
+        free = [k for k, g in enumerate(workers) if g not in self._barred]
+        parts = []
+        if free:
+            parts.append(_Part(np.array(free), np.arange(len(sizes)), self.subsets))
+        for k in sorted(set(range(len(workers))) - set(free)):
+            allowed = np.flatnonzero(~np.isin(sizes, list(self._barred[workers[k]])))
+            subsets = PricedSubsets(sizes[allowed], int(core.capacity[k]), self._effort)
+            parts.append(_Part(np.array([k]), allowed, subsets))
+        return parts
 
     @property
     def prices(self) -> IntArray:
@@ -181,14 +214,17 @@ class ColumnGeneration:
     def found(self) -> tuple[IntArray, IntArray]:
         """Return the subsets found so far: their sizes, filled up with -1, and their workers."""
         members, workers, _ = self._used_pool
-        sizes: IntArray = np.where(members >= 0, self._distinct[members], -1)
+        sizes: IntArray = np.where(members >= 0, self.distinct[members], -1)
         return sizes, workers.copy()
 
     def adopt(self, sizes: IntArray, workers: IntArray) -> None:
-        """Begin with subsets found elsewhere, as `found` gives them, whose sizes are here too."""
+        """Begin with subsets found elsewhere, as `found` gives them, that are allowed here too."""
         sizes = sizes[:, : self._most]
-        kinds = np.minimum(np.searchsorted(self._distinct, sizes), len(self._distinct) - 1)
-        here = ((sizes < 0) | (self._distinct[kinds] == sizes)).all(axis=1)
+        kinds = np.minimum(np.searchsorted(self.distinct, sizes), len(self.distinct) - 1)
+        here = ((sizes < 0) | (self.distinct[kinds] == sizes)).all(axis=1)
+        for k, g in enumerate(self._core.workers.tolist()):
+            if g in self._barred:
+                here &= (workers != k) | ~np.isin(sizes, list(self._barred[g])).any(axis=1)
         members = np.where(sizes < 0, -1, kinds)[here]
         worth = np.maximum(sizes[here], 0).sum(axis=1)
         room = np.empty((256, self._most), np.int64), np.empty(256, np.int64), np.empty(256)
@@ -215,7 +251,9 @@ class ColumnGeneration:
             self._basis,
         )
 
-    def bound_total(self, peak: int, enough: int) -> tuple[int, IntArray]:
+    def bound_total(
+        self, peak: int, enough: int, prices: IntArray | None = None
+    ) -> tuple[int, IntArray]:
         """Bound the admitted total under a peak.
 
         Parameters
@@ -224,6 +262,8 @@ class ColumnGeneration:
             The peak.
         enough : int
             Bound at which to stop.
+        prices : IntArray, optional
+            Those to begin with.
 
         Returns
         -------
@@ -231,7 +271,7 @@ class ColumnGeneration:
             The bound and the prices behind it; -1 if some worker cannot be filled.
         """
         margins = peak - self._core.base
-        behind = self._first_prices()
+        behind = self._first_prices() if prices is None else prices
         least, _ = self._try(behind, margins)
         if least <= enough:
             return least, behind
@@ -268,8 +308,12 @@ class ColumnGeneration:
 
     def _try(self, prices: IntArray, margins: IntArray) -> tuple[int, bool]:
         """Bound the total by these prices; add each worker's best subset if it may improve."""
-        self.subsets.price(prices, self._core.capacity, margins)
-        values = worker_values(margins, self._core.capacity, self.subsets.table)
+        capacity = self._core.capacity
+        values = np.empty_like(capacity)
+        for part in self._parts:
+            slots, room = capacity[part.workers], margins[part.workers]
+            part.subsets.price(prices[part.positions], slots, room)
+            values[part.workers] = worker_values(room, slots, part.subsets.table)
         if values.min() <= UNREACHABLE // 2:
             return -1, False
         total = (int(prices.sum()) + int(values.sum())) // PRICE_SCALE
@@ -315,20 +359,18 @@ class ColumnGeneration:
         return owner
 
     def raise_bounds(self, first: int, prices: IntArray, bounds: IntArray, incumbent: int) -> None:
-        """Raise the bounds of all peaks below ``incumbent``."""
+        """Raise the bounds of all peaks from ``first`` on that are below ``incumbent``."""
         core = self._core
-        open_peaks = first + np.flatnonzero(bounds < incumbent)
-        last = int(open_peaks[-1])
-        self.subsets.price(prices, core.capacity, last - core.base, last - int(open_peaks[0]))
-        raise_bounds(
-            first,
-            core.open_workers,
-            self.subsets.table,
-            int(prices.sum()),
-            PRICE_SCALE,
-            bounds,
-            incumbent,
-        )
+        still_open = np.flatnonzero(bounds < incumbent)
+        peaks = first + still_open
+        total = np.full(len(peaks), int(prices.sum()))
+        for part in self._parts:
+            base, slots = core.base[part.workers], core.capacity[part.workers]
+            spread = int(peaks[-1] - peaks[0])
+            part.subsets.price(prices[part.positions], slots, peaks[-1] - base, spread)
+            add_values(peaks, base, slots, part.subsets.table, total)
+        found = core.num_workers * peaks - core.total_base - total // PRICE_SCALE
+        bounds[still_open] = np.maximum(bounds[still_open], np.where(total < 0, IMPOSSIBLE, found))
 
     def search(
         self, peak: int, prices: IntArray, needed: int, patience: Patience = SHORT
@@ -406,19 +448,39 @@ class ColumnGeneration:
 
     def _add_best(self, margins: IntArray, values: IntArray) -> bool:
         """Add each worker's best subset if it improves the program; return whether any does."""
-        capacity = self._core.capacity
-        subsets = best_subsets(
-            self.subsets.requests, capacity, margins, values, _SCANS, self._effort.spent
-        )
-        inside = subsets >= 0
-        rows = np.where(inside, subsets, 0)
-        worth = np.where(inside, self.subsets.sizes[rows], 0).sum(axis=1)
-        dual = self._basis.dual
-        cost = np.where(inside, dual[self._num_workers + self._kind[rows]], 0.0).sum(axis=1)
-        improves = inside[:, 0] & (worth > cost + dual[: self._num_workers] + 1e-4)
-        for g in np.flatnonzero(improves).tolist():
-            self._add(g, subsets[g, : capacity[g]])
-        return bool(improves.any())
+        capacity, dual = self._core.capacity, self._basis.dual
+        added = False
+        for part in self._parts:
+            workers = part.workers
+            subsets = best_subsets(
+                part.subsets.requests,
+                capacity[workers],
+                margins[workers],
+                values[workers],
+                _SCANS,
+                self._effort.spent,
+            )
+            inside = subsets >= 0
+            rows = part.positions[np.where(inside, subsets, 0)]
+            worth = np.where(inside, self.subsets.sizes[rows], 0).sum(axis=1)
+            cost = np.where(inside, dual[self._num_workers + self._kind[rows]], 0.0).sum(axis=1)
+            improves = inside[:, 0] & (worth > cost + dual[workers] + 1e-4)
+            for k in np.flatnonzero(improves).tolist():
+                self._add(int(workers[k]), rows[k, : capacity[workers[k]]])
+            added |= bool(improves.any())
+        return added
+
+    def shares(self) -> FloatArray:
+        """Return how much of each size each worker takes in the solution of the program.
+
+        Shape (W, D) beside `distinct`.
+        """
+        taken = np.zeros((self._num_workers, len(self.distinct)))
+        for j, weight in zip(self._basis.column, self._basis.primal, strict=True):
+            if j >= 0:
+                members = self._pool.members[j]
+                np.add.at(taken[self._pool.worker[j]], members[members >= 0], weight)
+        return taken
 
     @property
     def _used_pool(self) -> Pool:

@@ -7,7 +7,6 @@ import numpy as np
 from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, in_place, kernel
 from bfio.common.words import Words
-from bfio.step.exact.open_workers import OpenWorkers
 from bfio.step.exact.subsets import PricedTable, largest_value
 from bfio.step.exact.sums import UNREACHABLE
 from formulations.arrays import BoolArray, IntArray
@@ -28,34 +27,29 @@ def worker_values(margins: IntArray, capacity: IntArray, table: PricedTable) -> 
 
 
 @entry_point
-def raise_bounds(
-    first: int,
-    workers: OpenWorkers,
-    table: PricedTable,
-    total_price: int,
-    scale: int,
-    bounds: IntArray,
-    incumbent: int,
+def add_values(
+    peaks: IntArray, base: IntArray, capacity: IntArray, table: PricedTable, total: IntArray
 ) -> None:
-    """Raise the bounds of the peaks ``first``, ``first + 1``, ... by one price vector.
+    """Add the value of the best subset of each worker under each peak.
 
-    Peaks already bounded by ``incumbent`` are left alone.
+    Parameters
+    ----------
+    peaks : IntArray
+        Shape (P,).
+    base, capacity : IntArray
+        Shape (W,).
+    table : PricedTable
+        Values of subsets.
+    total : IntArray
+        Shape (P,): added to; `UNREACHABLE` where a worker cannot be filled.
     """
-    for k in range(len(bounds)):
-        if bounds[k] >= incumbent:
-            continue
-        peak = first + k
-        total = total_price
-        for g in range(len(workers.base)):
-            value = largest_value(table, workers.capacity[g], peak - workers.base[g])
+    for k in range(len(peaks)):
+        for g in range(len(base)):
+            value = largest_value(table, capacity[g], peaks[k] - base[g])
             if value <= UNREACHABLE // 2:
-                total = -1
-                break
-            total += value
-        bound = IMPOSSIBLE
-        if total >= 0:
-            bound = workers.number * peak - workers.total_base - total // scale
-        bounds[k] = max(bounds[k], bound)
+                total[k] = UNREACHABLE
+            if total[k] > UNREACHABLE:
+                total[k] += value
 
 
 class Columns(NamedTuple):

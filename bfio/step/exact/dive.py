@@ -56,7 +56,11 @@ def dive(
         return None
     free = owner < 0
     rest = replace(
-        core, base=core.base[~settled], capacity=core.capacity[~settled], sizes=core.sizes[free]
+        core,
+        workers=core.workers[~settled],
+        base=core.base[~settled],
+        capacity=core.capacity[~settled],
+        sizes=core.sizes[free],
     )
     left = np.flatnonzero(~settled)
     sizes, workers = generation.found()

@@ -68,6 +68,12 @@ class FillProblem:
         admitted = min(len(self.sizes), int(self.capacity.sum()))
         return int(self.sizes[len(self.sizes) - admitted :].sum())
 
+    def largest_margin(self, peak: int) -> int:
+        """Largest sum of interest: no worker has more room, no admission more tokens."""
+        most = int(self.capacity.max())
+        largest = int(self.sizes[len(self.sizes) - most :].sum())
+        return min(peak - int(self.base.min()), largest)
+
     def value(self, peak: int, total: int) -> int:
         """Return ``G·M − Σ b − T``."""
         return self.num_workers * peak - self.total_base - total
@@ -118,7 +124,7 @@ class FillProblem:
         loads = self.base.copy()
         placed = owner >= 0
         np.add.at(loads, owner[placed], self.sizes[placed])
-        peak = max(self.peak, int(loads.max()))
+        peak = int(loads.max(initial=self.peak))
         return self.value(peak, int(self.sizes[placed].sum()))
 
     def by_request(self, values: IntArray) -> tuple[int, ...]:

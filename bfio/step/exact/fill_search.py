@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from bfio.step.exact.branch import BranchSearch
 from bfio.step.exact.columns import LONG, PRICE_SCALE, SHORT, ColumnGeneration, Patience
 from bfio.step.exact.cover import IMPOSSIBLE
 from bfio.step.exact.dive import dive
@@ -44,6 +45,9 @@ _REQUESTS_PER_TURN = 64
 _PRICE_WORK = 10**10
 #: Distances from a peak's bound at which placements are sought [tokens].
 _DISTANCES = (0, 4, 32, 256)
+#: Cases of the first search by cases, and most: more would take long to derive again.
+_CASES = 40
+_MAX_CASES = 500
 #: Requests up to which the enumeration is worth a try.
 _MAX_ENUMERATED = 32
 
@@ -71,6 +75,10 @@ class FillSearch:
         self._method = "closed-form"
         self._nodes = 0
         self._bounds: IntArray | None = None
+        # The same without what searches have excluded.
+        self._priced_bounds: IntArray | None = None
+        self._branches: BranchSearch | None = None
+        self._closed_by_branches = False
         self._prices: list[IntArray] = []
         self._generation: ColumnGeneration | None = None
         self._priced: dict[int, IntArray] = {}
@@ -130,10 +138,14 @@ class FillSearch:
                 self._swap_first()
         if self._open and not self._effort.is_over and Phase.PRICES not in self._skip:
             self._close_peaks()
+        if self._open and not self._effort.is_over and Phase.BRANCHES not in self._skip:
+            self._branch(_CASES)
         if self._open and not self._effort.is_over and Phase.REPLACEMENTS not in self._skip:
             self._improve(_PLACEMENT_ROUNDS)
         if self._open and not self._effort.is_over:
             self._search_again()
+        if self._open and not self._effort.is_over and Phase.BRANCHES not in self._skip:
+            self._branch(_MAX_CASES)
 
     def _place_first(self) -> None:
         """Fill the slots under the first peak that a first pass, of either kind, can keep."""
@@ -177,7 +189,7 @@ class FillSearch:
         core = self._core
         last = core.last_open_peak(self._best)
         cardinalities, rows = np.unique(core.capacity, return_inverse=True)
-        limit = self._largest_margin(last)
+        limit = core.largest_margin(last)
         cells = (limit + 1) * int(cardinalities[-1]) * len(core.sizes) // 64
         of_peaks = (last - self._first + 1) * (len(core.sizes) + int(core.capacity.sum()))
         if last - self._first >= _MAX_PEAKS or (limit + 1) * (cardinalities[-1] + 1) > _MAX_CELLS:
@@ -185,6 +197,7 @@ class FillSearch:
         if Phase.SUMS in self._skip:
             peaks = range(self._first, last + 1)
             self._bounds = np.array([core.closed_form(peak) for peak in peaks])
+            self._priced_bounds = self._bounds.copy()
             return
         self._effort.spend(_SUM * (cells + limit) + _PEAK * of_peaks)
         self._bounds = peak_bounds(
@@ -196,14 +209,8 @@ class FillSearch:
             rows,
             floors(core.sizes, cardinalities, limit),
         )
+        self._priced_bounds = self._bounds.copy()
         self._raise_lower()
-
-    def _largest_margin(self, peak: int) -> int:
-        """Largest sum of interest: no worker has more room, no admission more tokens."""
-        core = self._core
-        most = int(core.capacity.max())
-        largest = int(core.sizes[len(core.sizes) - most :].sum())
-        return min(peak - int(core.base.min()), largest)
 
     def _raise_lower(self) -> None:
         """Take the weakest peak's bound; beyond the last peak nothing beats the incumbent."""
@@ -259,7 +266,7 @@ class FillSearch:
         if self._bounds is None:
             return
         still_open = np.flatnonzero(self._bounds < self._best)
-        margin = self._largest_margin(self._first + int(still_open[-1]))
+        margin = self._core.largest_margin(self._first + int(still_open[-1]))
         if margin * (int(self._core.capacity.max()) + 1) * len(self._owner) > _MAX_PRICED_CELLS:
             return
         generation = ColumnGeneration(self._core, margin, self._effort)
@@ -296,15 +303,41 @@ class FillSearch:
                 self._search(self._generation, weakest, LONG)
             self._raise_lower()
 
+    def _branch(self, most: int) -> None:
+        """Settle request after request, in so many cases, where prices alone close nothing."""
+        if self._generation is None or self._priced_bounds is None:
+            return
+        with self._phase("search"):
+            if self._branches is None:
+                self._branches = BranchSearch(
+                    self._core,
+                    self._first,
+                    self._priced_bounds,
+                    self._best,
+                    self._generation.found(),
+                    self._effort,
+                )
+            branches = self._branches
+            branches.best = self._best
+            self._closed_by_branches = branches.run(most)
+            if branches.owner is not None:
+                self._accept(branches.owner)
+            if self._closed_by_branches:
+                self._lower = self._best
+                self._method = "columns"
+            self._raise_lower()
+
     def _price(self, generation: ColumnGeneration, k: int) -> IntArray:
         """Raise the bounds of all peaks by the best prices for one of them."""
         assert self._bounds is not None
+        assert self._priced_bounds is not None
         core = self._core
         peak = self._first + k
         generation.start(peak, self._owner)
         enough = core.value(peak, 0) - self._best
         _, prices = generation.bound_total(peak, enough)
-        generation.raise_bounds(self._first, prices, self._bounds, self._best)
+        generation.raise_bounds(self._first, prices, self._priced_bounds, self._best)
+        np.maximum(self._bounds, self._priced_bounds, out=self._bounds)
         # Requests that fit nowhere have price 0. Searches rest on prices that raise nothing, too.
         rest = np.zeros(len(core.sizes) - len(prices), dtype=np.int64)
         self._prices.append(np.concatenate([prices, rest]))
@@ -398,6 +431,15 @@ class FillSearch:
     def _certificate(self) -> Certificate:
         core = self._core
         bound = self._lower * core.multiplier
-        kind = "enumeration" if self._method in ("columns", "enumeration") else "sums"
-        prices = tuple(core.by_request(vector) for vector in self._prices)
-        return Certificate(kind, bound, prices, PRICE_SCALE, self._nodes)
+        prices = [core.by_request(vector) for vector in self._prices]
+        if self._branches is None or not self._closed_by_branches:
+            kind = "enumeration" if self._method in ("columns", "enumeration") else "sums"
+            return Certificate(kind, bound, tuple(prices), PRICE_SCALE, self._nodes)
+        (number, worker, size, none), *others = self._branches.cases
+        return Certificate(
+            "branches",
+            bound,
+            (*prices, *(tuple(vector.tolist()) for vector in self._branches.prices)),
+            PRICE_SCALE,
+            cases=((len(prices) + number, worker, size, none), *others),
+        )

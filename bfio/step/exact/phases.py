@@ -20,6 +20,7 @@ class Phase(StrEnum):
     PRICES = "prices"
     LATER_SWAPS = "later-swaps"
     NEAR_BEST = "near-best"
+    BRANCHES = "branches"
     DIVES = "dives"
     REPLACEMENTS = "replacements"
     REBALANCING = "rebalancing"

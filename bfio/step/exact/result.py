@@ -41,8 +41,8 @@ class ExactResult:
     ----------
     method : str
         ``closed-form`` (bound met at once), ``bound`` (met by reachable or priced sums),
-        ``columns`` (search through near-best subsets exhausted), ``enumeration`` (search
-        through all placements exhausted), or the fallback's name.
+        ``columns`` (search through near-best subsets, or cases, exhausted), ``enumeration``
+        (search through all placements exhausted), or the fallback's name.
     assignment : tuple of (int or None), optional
         Worker of each request; None as a whole if nothing was found.
     objective : int, optional

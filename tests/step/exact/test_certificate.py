@@ -36,7 +36,7 @@ def test_no_certificate_exceeds_the_optimum(problem: StepProblem, data: st.DataO
         st.integers(0, 10**6), min_size=problem.num_requests, max_size=problem.num_requests
     )
     forged = Certificate(
-        data.draw(st.sampled_from(["sums", "enumeration"])),
+        data.draw(st.sampled_from(["sums", "branches", "enumeration"])),
         optimum + data.draw(st.integers(1, 100)),
         tuple(tuple(p) for p in data.draw(st.lists(prices, max_size=2))),
         data.draw(st.integers(1, 100)),
@@ -94,7 +94,7 @@ def test_prices_relax_a_hand_checked_step() -> None:
 @pytest.mark.parametrize(
     ("certificate", "message"),
     [
-        (Certificate("branches", 0, nodes=5), "use sums or enumeration"),
+        (Certificate("trees", 0, nodes=5), "use sums, branches or enumeration"),
         (Certificate("sums", 0, ((1,),)), "not one price >= 0 per request"),
         (Certificate("sums", 0, ((1, -1),)), "not one price >= 0 per request"),
         (Certificate("sums", 0, price_scale=0), "below 1"),

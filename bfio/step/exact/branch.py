@@ -1,0 +1,232 @@
+"""Branch and price: settle who takes a request, and price what is left, until nothing is open.
+
+The solution of the linear program over subsets is seldom integral. Two cases then follow: a worker
+takes a request of some size, which leaves a smaller fill problem, or it takes none of that size.
+Both inherit the subsets found so far, so that a few rounds of prices bound all peaks of a case.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bfio.step.exact.columns import ColumnGeneration
+from bfio.step.exact.cover import IMPOSSIBLE
+from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.fill import FillProblem
+from formulations.arrays import IntArray
+from formulations.step.certificate import CaseRow
+
+#: Part of a request below which a worker does not count as taking it.
+_LEAST_SHARE = 1e-4
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What is settled, and what is left to do.
+
+    Parameters
+    ----------
+    core : FillProblem
+        What is left: settled requests are part of the base loads.
+    barred : dict from int to frozenset of int
+        Sizes that workers must not take, by index of the worker.
+    taken : tuple of (int, int)
+        Request and worker of each that is settled.
+    bounds : IntArray
+        Shape (P,): lower bound of each peak.
+    sizes, workers : IntArray
+        Shape (K, C) and (K,): subsets to begin with, filled up with -1; indices of their workers.
+    """
+
+    core: FillProblem
+    bounds: IntArray
+    sizes: IntArray
+    workers: IntArray
+    barred: dict[int, frozenset[int]] = field(default_factory=dict)
+    taken: tuple[tuple[int, int], ...] = ()
+    prices: IntArray | None = None
+
+
+class BranchSearch:
+    """Search through cases, depth first.
+
+    Parameters
+    ----------
+    core : FillProblem
+        Data; more requests than slots.
+    first : int
+        First peak of interest.
+    bounds : IntArray
+        Shape (P,): lower bounds of the peaks from ``first`` on, of which prices prove all that are
+        below ``best``.
+    best : int
+        Objective of the placement in hand, which no peak beyond these beats.
+    found : tuple of IntArray
+        Subsets to begin with, and their workers (`ColumnGeneration.found`).
+    effort : Effort
+        Limits.
+
+    Attributes
+    ----------
+    best : int
+        Objective of the best placement so far; may be lowered between two runs.
+    owner : IntArray or None
+        Shape (N,): the open worker of each size or -1, if something better was found.
+    prices : list of IntArray
+        Shape (N,), in the order of the problem's requests: what bounds the cases.
+    cases : list of CaseRow
+        How many of these each case has, the worker and the size that it is divided by, and 0;
+        worker -1 and size 0 if it is closed.
+    """
+
+    def __init__(
+        self,
+        core: FillProblem,
+        first: int,
+        bounds: IntArray,
+        best: int,
+        found: tuple[IntArray, IntArray],
+        effort: Effort,
+    ) -> None:
+        self._core = core
+        self._first = first
+        self._effort = effort
+        self._waiting = [_Case(core, bounds.copy(), found[0], core.workers[found[1]])]
+        self._behind: IntArray | None = None
+        self.best = best
+        self.owner: IntArray | None = None
+        self.prices: list[IntArray] = []
+        self.cases: list[CaseRow] = []
+
+    def run(self, most: int) -> bool:
+        """Go on until there are so many cases; return whether all are closed."""
+        while self._waiting and len(self.cases) < most:
+            self._effort.spend(CALL)
+            before = len(self.prices)
+            parts = self._divided(self._waiting.pop())
+            if self._effort.is_over:
+                return False
+            worker, size = (-1, 0) if parts is None else parts[0]
+            self.cases.append((len(self.prices) - before, worker, size, 0))
+            self._waiting += [] if parts is None else parts[1:]
+        return not self._waiting
+
+    def _divided(self, case: _Case) -> tuple[tuple[int, int], _Case, _Case] | None:
+        """Bound a case; if it stays open return what divides it, and its parts: none, and one."""
+        core = case.core
+        below = max(0, core.first_peak() - self._first)
+        case.bounds[:below] = IMPOSSIBLE
+        if len(core.base) == 0:
+            self._accept(case, np.full(len(core.sizes), -1))
+            return None
+        if case.bounds.min() >= self.best:
+            return None
+        last = self._first + int(np.flatnonzero(case.bounds < self.best)[-1])
+        generation = ColumnGeneration(core, core.largest_margin(last), self._effort, case.barred)
+        if generation.num_fitting < int(core.capacity.sum()):
+            return None
+        here = np.isin(case.workers, core.workers)
+        generation.adopt(case.sizes[here], np.searchsorted(core.workers, case.workers[here]))
+        self._behind = case.prices
+        if self._closes(case, generation):
+            return None
+        sizes, workers = generation.found()
+        left = replace(case, sizes=sizes, workers=core.workers[workers], prices=self._behind)
+        worker, size = self._clearest_doubt(core, generation)
+        return (worker, size), _without(left, worker, size), _with(left, worker, size)
+
+    def _closes(self, case: _Case, generation: ColumnGeneration) -> bool:
+        """Price the weakest peak again and again, until none is open or none moves."""
+        core, bounds = case.core, case.bounds
+        seen: set[int] = set()
+        while True:
+            weakest = int(bounds.argmin())
+            if bounds[weakest] >= self.best or self._effort.is_over:
+                return True
+            peak = self._first + weakest
+            generation.start(peak, np.full(len(core.sizes), -1))
+            of_core = core.requests[: generation.num_fitting]
+            begin = None if self._behind is None else self._behind[of_core]
+            _, prices = generation.bound_total(peak, core.value(peak, 0) - self.best, begin)
+            generation.raise_bounds(self._first, prices, bounds, self.best)
+            by_request = np.zeros(len(self._core.sizes), dtype=np.int64)
+            by_request[of_core] = prices
+            self.prices.append(by_request)
+            self._behind = by_request
+            placement = generation.placement()
+            if placement is not None:
+                self._accept(case, placement)
+            # Once more if another peak came between: the solution is then of this one.
+            if weakest in seen or bounds.argmin() == weakest:
+                return bool(bounds.min() >= self.best)
+            seen.add(weakest)
+
+    def _clearest_doubt(self, core: FillProblem, generation: ColumnGeneration) -> tuple[int, int]:
+        """Return the worker and the size to settle: large, and about half taken."""
+        shares = generation.shares()
+        doubt = np.minimum(shares, 1 - shares)
+        doubt[shares < _LEAST_SHARE] = 0
+        if doubt.max() < _LEAST_SHARE:
+            doubt = shares
+        k, kind = np.unravel_index(np.argmax(doubt * (generation.distinct + 1)), doubt.shape)
+        return int(core.workers[k]), int(generation.distinct[kind])
+
+    def _accept(self, case: _Case, owner: IntArray) -> None:
+        """Keep a placement of what is left if with what is settled it beats the best."""
+        value = case.core.value_of(owner)
+        if value >= self.best:
+            return
+        self.best = value
+        root = self._core
+        position = np.argsort(root.requests)
+        self.owner = np.full(len(root.sizes), -1)
+        placed = owner >= 0
+        workers = case.core.workers[owner[placed]]
+        requests = case.core.requests[placed]
+        for request, worker in [*case.taken, *zip(requests, workers, strict=True)]:
+            self.owner[position[request]] = np.searchsorted(root.workers, worker)
+
+
+def _without(case: _Case, worker: int, size: int) -> _Case:
+    """Return the part in which a worker takes no request of a size."""
+    barred = case.barred.get(worker, frozenset()) | {size}
+    return replace(case, bounds=case.bounds.copy(), barred={**case.barred, worker: barred})
+
+
+def _with(case: _Case, worker: int, size: int) -> _Case:
+    """Return the part in which a worker takes a request of a size, the first one."""
+    core = case.core
+    k = int(np.searchsorted(core.workers, worker))
+    i = int(np.searchsorted(core.sizes, size))
+    base, capacity = core.base.copy(), core.capacity.copy()
+    base[k] += size
+    capacity[k] -= 1
+    is_open = capacity > 0
+    left = replace(
+        core,
+        peak=max(core.peak, int(base[k])),
+        total_base=core.total_base + size,
+        workers=core.workers[is_open],
+        base=base[is_open],
+        capacity=capacity[is_open],
+        sizes=np.delete(core.sizes, i),
+        requests=np.delete(core.requests, i),
+    )
+    own = case.workers == worker
+    first = np.argmax(case.sizes == size, axis=1)
+    has = case.sizes[np.arange(len(first)), first] == size
+    kept = ~own | has
+    sizes = case.sizes[kept].copy()
+    settled = np.flatnonzero(own[kept])
+    sizes[settled, first[kept][settled]] = -1
+    # What fills up comes last.
+    sizes = -np.sort(-sizes, axis=1)
+    taken = (*case.taken, (int(core.requests[i]), worker))
+    return replace(
+        case,
+        core=left,
+        bounds=case.bounds.copy(),
+        sizes=sizes,
+        workers=case.workers[kept],
+        taken=taken,
+    )
