@@ -106,8 +106,9 @@ class PackBound:
             workers, axis=0, return_inverse=True, return_counts=True
         )
         self._bases: IntArray = kinds[:, 0]
+        self._slots: IntArray = kinds[:, 1]
         self._limit = min(last - int(self._bases[0]), self._total)
-        self._rows: IntArray = self._rows_of(kinds[:, 1])
+        self._rows: IntArray = self._rows_of(self._slots)
         self.prices: IntArray = np.zeros_like(core.sizes)
 
     def _rows_of(self, capacity: IntArray) -> IntArray:
@@ -187,13 +188,18 @@ class PackBound:
         return peak
 
     def clearest(self) -> IntArray:
-        """Place disjoint columns of the linear program, those that weigh most first; rest -1."""
+        """Place disjoint columns of the linear program, those that weigh most first; rest -1.
+
+        A table without cardinalities yields columns of more requests than slots: none of those.
+        """
         weights = np.array(self._program.getSolution().col_value)
         owner = np.full(len(self._sizes), -1, dtype=np.int64)
         idle = [np.flatnonzero(self._kind == kind).tolist() for kind in range(len(self._bases))]
         for j in np.argsort(-weights, kind="stable").tolist():
             kind, members = self._columns[j]
-            if weights[j] > _LEAST_WEIGHT and idle[kind] and (owner[members] < 0).all():
+            if weights[j] <= _LEAST_WEIGHT or len(members) > self._slots[kind]:
+                continue
+            if idle[kind] and (owner[members] < 0).all():
                 owner[members] = idle[kind].pop()
         return owner
 

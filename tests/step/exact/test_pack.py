@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.step.exact import solve_exact
+from bfio.step.exact import pack_bound, solve_exact
 from bfio.step.exact.columns import PRICE_SCALE
 from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
@@ -18,6 +18,7 @@ from bfio.step.exact.rebalance import exchange_with_waiting, find_split, rebalan
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.step.certificate import Certificate, certified_bound
+from formulations.step.check import violations
 from tests.step.exact.cases import instant, spent
 
 
@@ -216,3 +217,15 @@ def test_prices_are_needed_and_checked() -> None:
                 certified_bound(problem, bare)
             stripped += 1
     assert stripped > 0
+
+
+def test_tables_without_cardinalities_place_no_more_than_fits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where they are too large for cardinalities, subsets may hold more than a worker takes."""
+    monkeypatch.setattr(pack_bound, "_MAX_CELLS", 500)
+    problem = instant([4, 1], [0, 1], [1, 1, 1, 1, 50])
+    result = solve_exact(problem, fallback=None, node_limit=0)
+    assert result.assignment is not None
+    assert violations(problem, result.assignment, result.objective) == {}
+    assert result.objective == 51 - 4
