@@ -117,7 +117,7 @@ class Bounds:
         cells *= int(self._speed.max()) + 1
         return cells <= _MAX_CELLS and cells * len(self._model.requests.sizes) <= _MAX_FILLING
 
-    def of(self, boxes: Boxes, duals: Duals, cuts: Cuts, sums: int = SUMS) -> Bounded:
+    def of(self, boxes: Boxes, duals: Duals, cuts: Cuts, number: int = SUMS) -> Bounded:
         """Return what duals prove where these boxes hold all that is of interest.
 
         With it come sets behind so many of the best sums of each worker.
@@ -127,7 +127,7 @@ class Bounds:
         shares = weighted(cuts, whole.cut_weights, boxes.floors, len(model.open))
         priced = self._priced(boxes, whole)
         costs = Costs(modes, model.workers, shares, priced, self._fixed(boxes, whole))
-        shape = (len(model.open), sums)
+        shape = (len(model.open), number)
         least, mode, sums = (np.empty(shape, dtype=np.int64) for _ in range(3))
         of_modes = np.empty(len(modes.low), dtype=np.int64)
         price_workers(costs, mode, sums, least, of_modes, self._effort.spent)

@@ -179,7 +179,14 @@ class Placements:
         if excess > 0:
             return
         if self._refits:
-            value = refit(model.requests, model.workers, model.goal, owner, self._effort.spent)
+            value = refit(
+                model.requests,
+                model.workers,
+                model.goal,
+                owner,
+                model.admits_all,
+                self._effort.spent,
+            )
         self._met += model.sets_of(owner)
         self.take(value, owner)
 

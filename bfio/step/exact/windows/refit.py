@@ -3,32 +3,55 @@
 Two workers, or a worker and the pool, keep how many requests they have; what one gets of the
 requests that differ by size only is one sum, and the objective is convex in it. So the sums that
 improve it are an interval, mostly an empty one; else a table of the sums that are reachable says
-which of them is best.
+which of them is best. Where all requests are admitted, pairs that cannot be improved are evened
+out where the objective stays: then more sums are near to what the fullest workers lack.
 """
 
+from typing import NamedTuple, TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 
 from bfio.common.kernels import entry_point, in_place, kernel
 from bfio.step.exact.windows.anneal import Placement, peak_without, placed, placed_objective
 from bfio.step.exact.windows.model import NO_LIMIT, Goal, Requests, Workers
 from formulations.arrays import IntArray
 
+#: For each number and sum of requests the first that is the last of such a set, or -1.
+Reach: TypeAlias = NDArray[np.int16]
+
 #: Most cells of a table of reachable sums, times its requests.
 _MAX_WORK = 1 << 24
-#: Most rounds through all pairs.
-_ROUNDS = 20
-#: Operations of one cell, as part of one.
+#: Most rounds through all pairs, and how many in turn may pass without a better objective.
+_ROUNDS = 40
+_IDLE_ROUNDS = 3
+#: Cells filled in the time of one operation.
 _CELLS = 16
 
 
-@in_place
-def _cost(
-    x: int, total: int, g: int, k: int, placement: Placement, workers: Workers, goal: Goal
-) -> int:
-    """Objective, but for a constant, where worker g has sum x and the other one the rest.
+class Pair(NamedTuple):
+    """Two workers, or one and the pool, and the loads around the sum that the first one gets.
 
-    The placement's loads are without these sums, its new peaks those of all others.
+    Parameters
+    ----------
+    first, second : int
+        Open workers; the second is -1 for the pool.
+    total : int
+        Sum of their requests that differ by size only [tokens].
+    placement : Placement
+        Its loads are without those requests; its new peaks are those of all other workers.
     """
+
+    first: int
+    second: int
+    total: int
+    placement: Placement
+
+
+@in_place
+def _cost(x: int, pair: Pair, workers: Workers, goal: Goal) -> int:
+    """Objective, but for a constant, where the first worker has sum x and the other the rest."""
+    g, k, placement = pair.first, pair.second, pair.placement
     steps = placement.loads.shape[1]
     cost = 0
     for s in range(len(goal.pays)):
@@ -37,7 +60,7 @@ def _cost(
         peak = placement.new_peaks[s]
         peak = max(peak, sign * workers.token_time[g] * (placement.loads[g, h] + x))
         if k >= 0:
-            rest = placement.loads[k, h] + total - x
+            rest = placement.loads[k, h] + pair.total - x
             peak = max(peak, sign * workers.token_time[k] * rest)
         cost += goal.pays[s] * peak
     factor = workers.token_time[g] - (workers.token_time[k] if k >= 0 else 0)
@@ -46,63 +69,52 @@ def _cost(
     return int(cost)
 
 
-@in_place
-def _room(load: IntArray, limit: int) -> int:
-    """Largest sum within a limit."""
-    room = NO_LIMIT
-    if limit != NO_LIMIT:
-        for h in range(len(load)):
-            room = min(room, limit - load[h])
-    return int(room)
+@kernel
+def _best_sum(low: int, high: int, pair: Pair, workers: Workers, goal: Goal) -> int:
+    """Least of the best sums from ``low`` to ``high``, reachable or not."""
+    while low < high:
+        middle = (low + high) // 2
+        if _cost(middle, pair, workers, goal) <= _cost(middle + 1, pair, workers, goal):
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @kernel
-def _improving(
-    x: int,
-    low: int,
-    high: int,
-    total: int,
-    g: int,
-    k: int,
-    placement: Placement,
-    workers: Workers,
-    goal: Goal,
-) -> tuple[int, int, int]:
-    """Best sum, reachable or not, and the interval around it of those better than x."""
-    value = _cost(x, total, g, k, placement, workers, goal)
-    first, last = low, high
-    while first < last:
-        middle = (first + last) // 2
-        if _cost(middle, total, g, k, placement, workers, goal) <= _cost(
-            middle + 1, total, g, k, placement, workers, goal
-        ):
-            last = middle
+def _within(
+    most: int, inside: int, low: int, high: int, pair: Pair, workers: Workers, goal: Goal
+) -> tuple[int, int]:
+    """Return the interval of the sums that cost ``most`` at most, around one of them."""
+    above = inside
+    while low < inside:
+        middle = (low + inside) // 2
+        if _cost(middle, pair, workers, goal) <= most:
+            inside = middle
         else:
-            first = middle + 1
-    best = first
-    if _cost(best, total, g, k, placement, workers, goal) >= value:
-        return best, 1, 0
-    first, last = low, best
-    while first < last:
-        middle = (first + last) // 2
-        if _cost(middle, total, g, k, placement, workers, goal) < value:
-            last = middle
+            low = middle + 1
+    while above < high:
+        middle = (above + high + 1) // 2
+        if _cost(middle, pair, workers, goal) <= most:
+            above = middle
         else:
-            first = middle + 1
-    lowest = first
-    first, last = best, high
-    while first < last:
-        middle = (first + last + 1) // 2
-        if _cost(middle, total, g, k, placement, workers, goal) < value:
-            first = middle
-        else:
-            last = middle - 1
-    return best, lowest, first
+            high = middle - 1
+    return inside, above
 
 
 @kernel
-def _reach(sizes: IntArray, members: IntArray, count: int, high: int) -> np.ndarray:
-    """Return table[c, x]: the first of the members with which c of them have sum x, or -1."""
+def _even_sum(low: int, high: int, pair: Pair) -> int:
+    """Sum at which both workers have the same load over the window, or the nearest to it."""
+    loads = pair.placement.loads
+    apart = 0
+    for h in range(loads.shape[1]):
+        apart += loads[pair.second, h] - loads[pair.first, h] + pair.total
+    return int(min(max(apart // (2 * loads.shape[1]), low), high))
+
+
+@kernel
+def _reach(sizes: IntArray, members: IntArray, count: int, high: int) -> Reach:
+    """Return for c <= count and x <= high the first of the members that ends a set of them."""
     table = np.full((count + 1, high + 1), np.int16(-1))
     table[0, 0] = 0
     for i in range(len(members)):
@@ -119,39 +131,65 @@ def _reach(sizes: IntArray, members: IntArray, count: int, high: int) -> np.ndar
 
 
 @kernel
-def _nearest(
-    table: np.ndarray,
-    best: int,
-    lowest: int,
-    highest: int,
-    g: int,
-    k: int,
-    total: int,
-    placement: Placement,
+def _nearest(row: NDArray[np.int16], aim: int, lowest: int, highest: int) -> tuple[int, int]:
+    """Return the reachable sums of an interval next to ``aim``, below and from it on, or -1."""
+    above = aim
+    while above <= highest and row[above] < 0:
+        above += 1
+    below = aim - 1
+    while below >= lowest and row[below] < 0:
+        below -= 1
+    return below if below >= lowest else -1, above if above <= highest else -1
+
+
+@kernel
+def _better_sum(
+    x: int,
+    low: int,
+    high: int,
+    members: IntArray,
+    count: int,
+    evens: bool,
+    sizes: IntArray,
+    pair: Pair,
     workers: Workers,
     goal: Goal,
-) -> int:
-    """Best reachable sum of an interval; -1 if none is."""
-    row = table[len(table) - 1]
-    found = -1
-    for x in range(best, highest + 1):
-        if row[x] >= 0:
-            found = x
-            break
-    for x in range(best - 1, lowest - 1, -1):
-        if row[x] >= 0:
-            if found < 0 or _cost(x, total, g, k, placement, workers, goal) < _cost(
-                found, total, g, k, placement, workers, goal
-            ):
-                found = x
-            break
-    return found
+    spent: IntArray,
+) -> tuple[int, Reach]:
+    """Return a reachable sum that improves on x, with the table that reaches it; -1 if none."""
+    table = np.empty((1, 1), np.int16)
+    value = _cost(x, pair, workers, goal)
+    aim = _best_sum(low, high, pair, workers, goal)
+    improves = _cost(aim, pair, workers, goal) < value
+    if improves:
+        lowest, highest = _within(value - 1, aim, low, high, pair, workers, goal)
+    elif evens and workers.token_time[pair.first] == workers.token_time[pair.second]:
+        lowest, highest = _within(value, x, low, high, pair, workers, goal)
+        aim = _even_sum(lowest, highest, pair)
+        nearer = abs(x - aim) - 1
+        lowest, highest = max(lowest, aim - nearer), min(highest, aim + nearer)
+    else:
+        return -1, table
+    work = len(members) * count * (highest + 1)
+    if lowest > highest or work > _MAX_WORK:
+        return -1, table
+    spent[0] += work // _CELLS
+    table = _reach(sizes, members, count, highest)
+    below, above = _nearest(table[count], aim, lowest, highest)
+    if below < 0 or above < 0:
+        return max(below, above), table
+    if improves:
+        nearest = _cost(below, pair, workers, goal) < _cost(above, pair, workers, goal)
+    else:
+        nearest = aim - below < above - aim
+    return (below if nearest else above), table
 
 
 @kernel
 def _refit_pair(
     g: int,
     k: int,
+    evens: bool,
     requests: Requests,
     workers: Workers,
     goal: Goal,
@@ -159,23 +197,18 @@ def _refit_pair(
     spent: IntArray,
 ) -> bool:
     """Deal the requests of worker g and of worker k, or the pool, out anew; whether that helps."""
-    owner = placement.owner
-    sizes = requests.sizes
+    owner, sizes = placement.owner, requests.sizes
     members = np.empty(len(sizes), np.int64)
-    number = 0
-    count = 0
-    x = 0
-    total = 0
+    number, count, x, total = 0, 0, 0, 0
     for i in range(len(sizes)):
-        if owner[i] == g or (owner[i] == k and not (k < 0 and requests.required[i])):
-            if k < 0 and requests.required[i]:
-                continue
-            members[number] = i
-            number += 1
-            total += sizes[i]
-            if owner[i] == g:
-                count += 1
-                x += sizes[i]
+        if (owner[i] != g and owner[i] != k) or (k < 0 and requests.required[i]):
+            continue
+        members[number] = i
+        number += 1
+        total += sizes[i]
+        if owner[i] == g:
+            count += 1
+            x += sizes[i]
     if count == 0 or count == number:
         return False
     members = members[:number]
@@ -184,41 +217,44 @@ def _refit_pair(
         placement.loads[k] -= total - x
     for s in range(len(goal.pays)):
         placement.new_peaks[s] = peak_without(placement.loads, workers, goal, s, g, k)
-    low = 0
-    high = 0
-    for c in range(count):
-        low += sizes[members[c]]
-        high += sizes[members[number - 1 - c]]
-    high = min(high, _room(placement.loads[g], workers.limit[g]))
-    if k >= 0:
-        low = max(low, total - _room(placement.loads[k], workers.limit[k]))
     spent[0] += 40 * len(goal.pays)
+    low = sizes[members[:count]].sum()
+    high = min(sizes[members[number - count :]].sum(), _room(placement, workers, g))
+    if k >= 0:
+        low = max(low, total - _room(placement, workers, k))
     found = -1
     if low <= x <= high:
-        best, lowest, highest = _improving(x, low, high, total, g, k, placement, workers, goal)
-        work = number * count * (highest + 1)
-        if lowest <= highest and work <= _MAX_WORK:
-            spent[0] += work // _CELLS
-            table = _reach(sizes, members, count, highest)
-            found = _nearest(table, best, lowest, highest, g, k, total, placement, workers, goal)
-            if found >= 0:
-                for m in range(number):
-                    owner[members[m]] = k
-                left = found
-                for c in range(count, 0, -1):
-                    i = members[table[c, left]]
-                    owner[i] = g
-                    left -= sizes[i]
-                x = found
+        pair = Pair(g, k, total, placement)
+        found, table = _better_sum(
+            x, low, high, members, count, evens and k >= 0, sizes, pair, workers, goal, spent
+        )
+        if found >= 0:
+            for m in range(number):
+                owner[members[m]] = k
+            left = x = found
+            for c in range(count, 0, -1):
+                i = members[table[c, left]]
+                owner[i] = g
+                left -= sizes[i]
     placement.loads[g] += x
     if k >= 0:
         placement.loads[k] += total - x
     return found >= 0
 
 
+@in_place
+def _room(placement: Placement, workers: Workers, g: int) -> int:
+    """Largest sum within the limit of worker g."""
+    room = NO_LIMIT
+    if workers.limit[g] != NO_LIMIT:
+        for h in range(placement.loads.shape[1]):
+            room = min(room, workers.limit[g] - placement.loads[g, h])
+    return int(room)
+
+
 @entry_point
 def refit(
-    requests: Requests, workers: Workers, goal: Goal, owner: IntArray, spent: IntArray
+    requests: Requests, workers: Workers, goal: Goal, owner: IntArray, evens: bool, spent: IntArray
 ) -> int:
     """Improve a placement within its limits, pair by pair, until no pair can be improved.
 
@@ -228,6 +264,8 @@ def refit(
         The problem.
     owner : IntArray
         Shape (N,): worker of each position or -1; changed in place.
+    evens : bool
+        Whether pairs that cannot be improved are evened out.
     spent : IntArray
         Shape (1,): operations, counted on (`bfio.step.exact.effort`).
 
@@ -237,15 +275,19 @@ def refit(
         Objective of the placement.
     """
     placement = placed(requests, workers, goal, owner)
-    K = len(workers.slots)
+    value = placed_objective(placement, workers, goal)
+    idle = 0
     for _ in range(_ROUNDS):
         helped = False
-        for g in range(K):
+        for g in range(len(workers.slots)):
             for k in range(-1, g):
-                if _refit_pair(g, k, requests, workers, goal, placement, spent):
+                if _refit_pair(g, k, evens, requests, workers, goal, placement, spent):
                     helped = True
-        if not helped:
+        for s in range(len(goal.pays)):
+            placement.peaks[s] = peak_without(placement.loads, workers, goal, s, -1, -1)
+        after = placed_objective(placement, workers, goal)
+        idle = 0 if after < value else idle + 1
+        value = after
+        if not helped or idle == _IDLE_ROUNDS:
             break
-    for s in range(len(goal.pays)):
-        placement.peaks[s] = peak_without(placement.loads, workers, goal, s, -1, -1)
-    return placed_objective(placement, workers, goal)
+    return value

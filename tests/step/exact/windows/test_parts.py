@@ -141,7 +141,7 @@ def test_one_worker_and_the_pool_are_dealt_out_best() -> None:
         assert model is not None
         owner = first_placement(model, rng)
         spent = np.zeros(1, dtype=np.int64)
-        value = refit(model.requests, model.workers, model.goal, owner, spent)
+        value = refit(model.requests, model.workers, model.goal, owner, model.admits_all, spent)
         assert (value, [slots]) == placed_sums(model, owner)
         choices = [
             problem.objective_value(tuple(0 if i in chosen else None for i in range(N)))
@@ -165,7 +165,7 @@ def test_dealing_out_never_makes_a_placement_worse() -> None:
             continue
         before, numbers = placed_sums(model, owner)
         spent = np.zeros(1, dtype=np.int64)
-        value = refit(model.requests, model.workers, model.goal, owner, spent)
+        value = refit(model.requests, model.workers, model.goal, owner, model.admits_all, spent)
         assert (value, numbers) == placed_sums(model, owner)
         assert best <= value <= before
         assert not (required & (owner < 0)).any()
