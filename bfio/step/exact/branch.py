@@ -16,6 +16,8 @@ from bfio.step.exact.fill import FillProblem
 from formulations.arrays import IntArray
 from formulations.step.certificate import CaseRow
 
+#: Tokens by which floats show that a total is attained.
+_CLEARLY = 2
 #: Part of a request below which a worker does not count as taking it.
 _LEAST_SHARE = 1e-4
 
@@ -136,30 +138,38 @@ class BranchSearch:
         return (worker, size), _without(left, worker, size), _with(left, worker, size)
 
     def _closes(self, case: _Case, generation: ColumnGeneration) -> bool:
-        """Price the weakest peak again and again, until none is open or none moves."""
-        core, bounds = case.core, case.bounds
+        """Bound the weakest peak again and again, until none is open or none moves."""
+        bounds = case.bounds
         seen: set[int] = set()
         while True:
             weakest = int(bounds.argmin())
             if bounds[weakest] >= self.best or self._effort.is_over:
                 return True
-            peak = self._first + weakest
-            generation.start(peak, np.full(len(core.sizes), -1))
-            of_core = core.requests[: generation.num_fitting]
-            begin = None if self._behind is None else self._behind[of_core]
-            _, prices = generation.bound_total(peak, core.value(peak, 0) - self.best, begin)
-            generation.raise_bounds(self._first, prices, bounds, self.best)
-            by_request = np.zeros(len(self._core.sizes), dtype=np.int64)
-            by_request[of_core] = prices
-            self.prices.append(by_request)
-            self._behind = by_request
-            placement = generation.placement()
-            if placement is not None:
-                self._accept(case, placement)
+            before = self.best
+            self._bound(case, generation, self._first + weakest)
+            if self.best < before:
+                continue
             # Once more if another peak came between: the solution is then of this one.
             if weakest in seen or bounds.argmin() == weakest:
                 return bool(bounds.min() >= self.best)
             seen.add(weakest)
+
+    def _bound(self, case: _Case, generation: ColumnGeneration, peak: int) -> None:
+        """Price a peak, unless the subsets in hand show that it stays open."""
+        core = case.core
+        generation.start(peak, np.full(len(core.sizes), -1))
+        enough = core.value(peak, 0) - self.best
+        if not generation.attains(enough + _CLEARLY):
+            of_core = core.requests[: generation.num_fitting]
+            begin = None if self._behind is None else self._behind[of_core]
+            _, prices = generation.bound_total(peak, enough, begin)
+            generation.raise_bounds(self._first, prices, case.bounds, self.best)
+            self._behind = np.zeros(len(self._core.sizes), dtype=np.int64)
+            self._behind[of_core] = prices
+            self.prices.append(self._behind)
+        placement = generation.placement()
+        if placement is not None:
+            self._accept(case, placement)
 
     def _clearest_doubt(self, core: FillProblem, generation: ColumnGeneration) -> tuple[int, int]:
         """Return the worker and the size to settle: large, and about half taken."""

@@ -31,6 +31,8 @@ from formulations.arrays import FloatArray, IntArray
 
 #: Prices are kept in integer multiples of 1/PRICE_SCALE token; duals are mostly simple fractions.
 PRICE_SCALE = 840
+#: More than any total.
+_NO_BOUND = 1 << 62
 #: Rounds of column generation, and pivots in each.
 _ROUNDS = 60
 _PIVOTS = 2000
@@ -82,6 +84,7 @@ class PricedSubsets:
         self._effort = effort
         self._most = most
         self._buffer: Table = np.empty((most + 1, 0), dtype=np.int32)
+        self._prices: IntArray | None = None
         self.cells = 0
 
     def price(
@@ -95,6 +98,9 @@ class PricedSubsets:
         order = np.lexsort((self.sizes, -values))[: self._most]
         top_sum = self._cumulated(self.sizes[order])
         reach = self._reach(top_sum, capacity, margins, spread)
+        if self._is_filled(prices, reach):
+            return
+        self._prices = prices.copy()
         cells = int(reach.sum()) * len(self.sizes)
         self.cells += cells
         self._effort.spend(CALL + _CELL * cells // 100)
@@ -105,6 +111,10 @@ class PricedSubsets:
         self.table = PricedTable(self._buffer, reach, top_sum, self._cumulated(values[order]))
         prefix = prefix_values(values, self._most)
         self.requests = PricedRequests(self.sizes, values, prefix, order, self.table)
+
+    def _is_filled(self, prices: IntArray, reach: IntArray) -> bool:
+        known = self._prices is not None and np.array_equal(prices, self._prices)
+        return known and bool((reach <= self.requests.table.reach).all())
 
     def _fill(self, values: Table, reach: IntArray) -> None:
         """Fill the buffer, or a larger one, with sums of the type of ``values``."""
@@ -263,7 +273,7 @@ class ColumnGeneration:
         enough : int
             Bound at which to stop.
         prices : IntArray, optional
-            Those to begin with.
+            Those to begin with, near the best ones: they are averaged with the duals, not tried.
 
         Returns
         -------
@@ -271,8 +281,11 @@ class ColumnGeneration:
             The bound and the prices behind it; -1 if some worker cannot be filled.
         """
         margins = peak - self._core.base
-        behind = self._first_prices() if prices is None else prices
-        least, _ = self._try(behind, margins)
+        least = _NO_BOUND
+        behind = prices
+        if behind is None:
+            behind = self._first_prices()
+            least, _ = self._try(behind, margins)
         if least <= enough:
             return least, behind
         for _ in range(_ROUNDS):
@@ -294,6 +307,15 @@ class ColumnGeneration:
         pivots = improve_basis(self._num_workers, self._used_pool, _PIVOTS, self._basis)
         rows = len(self._basis.column)
         self._effort.spend((pivots + 1) * (rows * rows // 2 + self._count * (self._most + 2)))
+
+    def attains(self, total: int) -> bool:
+        """Whether the subsets in hand make up such a total, in parts: then no prices bound it."""
+        self._improve_basis()
+        used = self._basis.column >= 0
+        if int(used.sum()) < self._num_workers:
+            return False
+        worth = self._pool.worth[self._basis.column[used]]
+        return bool((worth * self._basis.primal[used]).sum() >= total)
 
     def _first_prices(self) -> IntArray:
         """Return prices that make all requests alike that are larger than the last admitted.

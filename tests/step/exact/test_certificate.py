@@ -182,13 +182,13 @@ def test_near_best_subsets_are_searched(seed: int) -> None:
 def test_long_lists_close_what_short_ones_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twelve workers, two free slots each: open by 4 tokens at first, then proven and verified."""
     problem = crowded(17, 12, 48, 2000, 24)
-    result = solve_exact(problem, fallback=None)
+    result = solve_exact(problem, fallback=None, skip=["branches"])
     assert result.proven
     assert result.certificate is not None
     assert certified_bound(problem, result.certificate) == result.objective
     assert _is_rejected(problem, replace(result.certificate, bound=result.certificate.bound + 1))
     monkeypatch.setattr(FillSearch, "_search_again", lambda _: None)
-    assert not solve_exact(problem, fallback=None).proven
+    assert not solve_exact(problem, fallback=None, skip=["branches"]).proven
 
 
 def test_searches_stop_at_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
