@@ -43,8 +43,10 @@ _SWAPS = ((200_000, 8), (400_000, 4), (400_000, 8), (400_000, 16), (800_000, 8),
 _REQUESTS_PER_TURN = 64
 #: Price vectors tried, and table cells they may visit in all (some tenths of a second).
 _PRICE_WORK = 10**10
-#: Distances from a peak's bound at which placements are sought [tokens].
+#: Distances from a peak's bound at which placements are sought [tokens], and of these the ones at
+#: which a dive follows: nearer it seldom ends in one, and cases take over farther away.
 _DISTANCES = (0, 4, 32, 256)
+_DIVES = (4, 32)
 #: Cases of the first search by cases, and most: more would take long to derive again.
 _CASES = 40
 _MAX_CASES = 500
@@ -347,11 +349,17 @@ class FillSearch:
             self._accept(placement)
         return prices
 
-    def _dive(self, generation: ColumnGeneration, peak: int, target: int) -> IntArray | None:
-        if Phase.DIVES in self._skip:
-            return None
+    def _dive(self, generation: ColumnGeneration, k: int, target: int) -> None:
+        """Look for a placement of at most ``target``, unless there is none."""
+        assert self._bounds is not None
+        target = min(target, self._best - 1)
+        if Phase.DIVES in self._skip or self._bounds[k] > target:
+            return
+        peak = self._first + k
         needed = self._core.value(peak, 0) - target
-        return dive(self._core, peak, needed, self._effort, generation.found())
+        owner = dive(self._core, peak, needed, self._effort, generation.found())
+        if owner is not None:
+            self._accept(owner)
 
     def _search(self, generation: ColumnGeneration, k: int, patience: Patience) -> None:
         """Look under one peak for a placement close to its bound, then farther and farther."""
@@ -363,6 +371,8 @@ class FillSearch:
             # What is found is seldom the best within its distance.
             while self._open_at(k) and self._find(generation, k, lowest + distance, patience):
                 pass
+            if patience is SHORT and distance in _DIVES and self._open_at(k):
+                self._dive(generation, k, lowest + distance)
             if not self._open_at(k) or lowest + distance >= self._best - 1:
                 return
 
@@ -383,10 +393,6 @@ class FillSearch:
         if exhausted:
             self._bounds[k] = target + 1
             self._method = "columns"
-        elif patience is SHORT:
-            owner = self._dive(generation, peak, target)
-            if owner is not None:
-                self._accept(owner)
         return False
 
     def _enumerate(self, node_limit: int) -> None:
