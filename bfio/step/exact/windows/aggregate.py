@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.step.exact.effort import CALL, Effort
-from bfio.step.exact.windows.model import NO_LIMIT, WindowModel
+from bfio.step.exact.windows.model import NO_LIMIT, StepModel
 from bfio.step.exact.windows.program import Duals
 from bfio.step.exact.windows.shares import Cuts
 from formulations.arrays import FloatArray, IntArray
@@ -63,13 +63,13 @@ class _Group(NamedTuple):
 
 
 def aggregate(
-    model: WindowModel, floors: IntArray, ceilings: IntArray, effort: Effort
+    model: StepModel, floors: IntArray, ceilings: IntArray, effort: Effort
 ) -> Aggregate | None:
     """Solve the relaxation; None for the gap, and where it has too many requests of other rows.
 
     Parameters
     ----------
-    model : WindowModel
+    model : StepModel
         The problem.
     floors, ceilings : IntArray
         Shape (S,): levels that no peak is below, and that no worker exceeds.
@@ -118,7 +118,7 @@ class _Rows:
 class _Program:
     """The linear program: peaks, sums and numbers of the open workers, parts of other requests."""
 
-    def __init__(self, model: WindowModel, floors: IntArray, effort: Effort) -> None:
+    def __init__(self, model: StepModel, floors: IntArray, effort: Effort) -> None:
         import highspy
 
         self._model, self._floors, self._effort = model, floors, effort

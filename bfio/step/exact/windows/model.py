@@ -156,19 +156,6 @@ class StepModel:
         workers = [assignment[i] for i in self.order.tolist()]
         return np.array([-1 if g is None else place[g] for g in workers], dtype=np.int64)
 
-
-@dataclass(frozen=True)
-class WindowModel(StepModel):
-    """The model of a step problem, and the ways to use its workers.
-
-    Parameters
-    ----------
-    modes : Modes
-        See there.
-    """
-
-    modes: Modes
-
     def positions(self) -> dict[int, list[int]]:
         """Return the positions of the requests of each kind."""
         positions: dict[int, list[int]] = {}
@@ -187,18 +174,31 @@ class WindowModel(StepModel):
         return tuple(answer.tolist())
 
 
+@dataclass(frozen=True)
+class WindowModel(StepModel):
+    """The model of a step problem, and the ways to use its workers.
+
+    Parameters
+    ----------
+    modes : Modes
+        See there.
+    """
+
+    modes: Modes
+
+
 def build_model(problem: StepProblem) -> WindowModel | None:
     """Return the model of a problem.
 
     None if a worker can be used in too many ways, or sums could leave 64-bit integers.
     """
-    if largest_objective(problem) > MAX_VALUE:
-        return None
-    model = step_model(problem)
+    return None if largest_objective(problem) > MAX_VALUE else with_modes(step_model(problem))
+
+
+def with_modes(model: StepModel) -> WindowModel | None:
+    """Return a model with the ways to use its workers; None if these are too many."""
     modes = _modes(model.requests, model.workers, model.goal, fills=model.fills)
-    if modes is None:
-        return None
-    return WindowModel(**vars(model), modes=modes)
+    return None if modes is None else WindowModel(**vars(model), modes=modes)
 
 
 def step_model(problem: StepProblem, order: IntArray | None = None) -> StepModel:

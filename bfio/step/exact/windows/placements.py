@@ -9,7 +9,7 @@ from bfio.step.exact.place import place_under_peak
 from bfio.step.exact.windows.aggregate import Aggregate
 from bfio.step.exact.windows.anneal import anneal
 from bfio.step.exact.windows.costs import NEVER
-from bfio.step.exact.windows.model import WindowModel
+from bfio.step.exact.windows.model import StepModel
 from bfio.step.exact.windows.program import LEAST_WEIGHT, Solution
 from bfio.step.exact.windows.refit import refit
 from formulations.arrays import FloatArray, IntArray
@@ -31,7 +31,7 @@ class Placements:
 
     Parameters
     ----------
-    model : WindowModel
+    model : StepModel
         The problem.
     effort : Effort
         Counts the work.
@@ -44,7 +44,7 @@ class Placements:
         Its objective; a number above all of them if there is none.
     """
 
-    def __init__(self, model: WindowModel, effort: Effort) -> None:
+    def __init__(self, model: StepModel, effort: Effort) -> None:
         self._model, self._effort = model, effort
         self.owner: IntArray | None = None
         self.value = largest_objective(model.problem) + 1
@@ -58,7 +58,7 @@ class Placements:
         """Call every kernel, so that it is compiled; the value is worse than it could be."""
         self._refits = True
         self.begin(None)
-        self.fill_margins(np.full(len(self._model.goal.pays), float(self.value)))
+        self._fill_margins(np.full(len(self._model.goal.pays), float(self.value)))
         self.value += 1000
 
     def met(self) -> list[tuple[int, IntArray]]:
@@ -87,7 +87,12 @@ class Placements:
         self._turn += 1
         self._improve(owner, share, _LATER_TURNS * len(owner))
 
-    def fill_margins(self, peaks: FloatArray) -> None:
+    def aim(self, sums: Aggregate) -> None:
+        """Place anew by the peaks, or the sums per worker, of the relaxation to them."""
+        self._fill_margins(sums.peaks)
+        self._deal(sums)
+
+    def _fill_margins(self, peaks: FloatArray) -> None:
         """Place anew, of the requests that differ by size only, as much as these peaks take."""
         assert self.owner is not None
         model, owner = self._model, self.owner.copy()
@@ -125,7 +130,7 @@ class Placements:
         owner[: len(sizes)] = np.where(placed >= 0, chosen[placed], -1)
         self._improve(owner, _LATER_TEMPERATURES[-1], _LATER_TURNS * len(owner))
 
-    def deal(self, sums: Aggregate) -> None:
+    def _deal(self, sums: Aggregate) -> None:
         """Deal all requests out, the largest first, to who lacks most per request of its sum."""
         model = self._model
         sizes, slots = model.requests.sizes, model.workers.slots

@@ -76,9 +76,7 @@ class WindowSearch:
     closed_form : int
         Lower bound that needs no search.
     cases : list of Case
-        What proves it, in depth-first order.
-    closed : bool
-        Whether all cases are closed; else only the first one's rounds prove the bound.
+        What proves it, in depth-first order; those that were not reached have no rounds.
     searched : bool
         Whether some case was closed by a search through what was left of it.
     """
@@ -91,7 +89,6 @@ class WindowSearch:
         self.bound = -self.placements.value
         self.closed_form = lower_bound(model.problem)
         self.cases: list[Case] = []
-        self.closed = False
         self.searched = False
         self._boxes = Boxes.of(model)
         # Above all sets, also those that cannot beat the placement in hand.
@@ -121,15 +118,14 @@ class WindowSearch:
         self._boxes = self._boxes.narrowed(self.value)
         if self._boxes.is_empty:
             # No worker's sets can beat the placement.
-            self.bound, self.closed = self.value, True
+            self.bound = self.value
             self.cases.append(Case([]))
             return
         if self.proven:
             return
         sums = aggregate(self.model, self._boxes.floors, self._ceilings, self._effort)
         if sums is not None:
-            self.placements.fill_margins(sums.peaks)
-            self.placements.deal(sums)
+            self.placements.aim(sums)
         if self.proven or not self.bounds.fit(self._boxes):
             return
         self._explore(self._program(), sums)
@@ -149,6 +145,7 @@ class WindowSearch:
     def _explore(self, program: ShareProgram, sums: Aggregate | None) -> None:
         """Close the problem case by case, in depth-first order."""
         waiting = [_Open(self._boxes, self.bound, ())]
+        stopped = None
         while waiting and not self._effort.is_over:
             case = waiting.pop()
             self._enter(program, case)
@@ -161,15 +158,16 @@ class WindowSearch:
                 continue
             split = None if solution is None else self._split(program, solution)
             if split is None or self._effort.is_over:
-                waiting.append(replace(case, bound=self.bound))
+                stopped = self.bound
                 break
             self.cases[-1].split = split
             for high in (True, False):
                 # The last one is taken first.
                 boxes = self._boxes.part(split, high=high)
                 waiting.append(_Open(boxes, self.bound, (*case.path, (split, high))))
-        self.bound = min([self.value, *(case.bound for case in waiting)])
-        self.closed = not waiting
+        left = [case.bound for case in waiting] + ([] if stopped is None else [stopped])
+        self.bound = min([self.value, *left])
+        self.cases += [Case([]) for _ in waiting]
 
     def _enter(self, program: ShareProgram, case: _Open) -> None:
         self._boxes, self.bound = case.boxes, case.bound

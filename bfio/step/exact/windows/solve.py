@@ -8,17 +8,23 @@ import numpy as np
 
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.result import ExactResult, Seconds
-from bfio.step.exact.windows.model import build_model
+from bfio.step.exact.windows.aggregate import aggregate
+from bfio.step.exact.windows.model import StepModel, WindowModel, step_model, with_modes
+from bfio.step.exact.windows.placements import Placements
 from bfio.step.exact.windows.search import Case, WindowSearch
 from formulations.step.bound import lower_bound
 from formulations.step.certificate import CaseRow, Certificate
 from formulations.step.problem import StepProblem
+from formulations.step.share_bound import MAX_VALUE, largest_objective
+
+#: Placements where there are too many sets of requests to price them.
+_PLACEMENTS = 8
 
 
 def solve_window(
     problem: StepProblem, start: Sequence[int | None] | None, effort: Effort
 ) -> ExactResult | None:
-    """Solve a problem; None if a worker can be used in too many ways.
+    """Solve a problem; None if nothing is known of it but that numbers are large or limits tight.
 
     Parameters
     ----------
@@ -30,12 +36,53 @@ def solve_window(
         Limits.
     """
     began = time.perf_counter()
-    model = build_model(problem)
-    if model is None:
+    if largest_objective(problem) > MAX_VALUE:
         return None
-    effort.spend(CALL + model.modes.loads.size)
-    if _is_hopeless(problem) or len(np.unique(model.modes.worker)) < len(model.open):
-        return ExactResult("closed-form", None, None, lower_bound(problem), infeasible=True)
+    if _is_hopeless(problem):
+        return _infeasible(problem)
+    model = step_model(problem)
+    whole = with_modes(model)
+    if whole is None:
+        return _placed(model, start, effort, began)
+    effort.spend(CALL + whole.modes.loads.size)
+    if len(np.unique(whole.modes.worker)) < len(whole.open):
+        return _infeasible(problem)
+    return _searched(whole, start, effort, began)
+
+
+def _infeasible(problem: StepProblem) -> ExactResult:
+    return ExactResult("closed-form", None, None, lower_bound(problem), infeasible=True)
+
+
+def _placed(
+    model: StepModel, start: Sequence[int | None] | None, effort: Effort, began: float
+) -> ExactResult | None:
+    """Place requests where there are too many sets of them for a bound of ours."""
+    placements = Placements(model, effort)
+    placements.begin(start)
+    floors = np.maximum(model.goal.closed, 0)
+    sums = aggregate(model, floors, floors, effort)
+    if sums is not None and placements.owner is not None:
+        placements.aim(sums)
+    for _ in range(_PLACEMENTS):
+        if placements.owner is not None and not effort.is_over:
+            placements.improve(placements.owner.copy())
+    if placements.owner is None:
+        return None
+    bound = lower_bound(model.problem)
+    return ExactResult(
+        method="bound",
+        assignment=model.assignment(placements.owner),
+        objective=placements.value,
+        bound=bound,
+        seconds=Seconds(search=time.perf_counter() - began),
+        certificate=Certificate("shares", bound),
+    )
+
+
+def _searched(
+    model: WindowModel, start: Sequence[int | None] | None, effort: Effort, began: float
+) -> ExactResult | None:
     search = WindowSearch(model, effort)
     search.run(start)
     owner = search.placements.owner
@@ -63,16 +110,15 @@ def _is_hopeless(problem: StepProblem) -> bool:
     return limit is not None and bool((problem.base > limit[:, None]).any())
 
 
-def _case(search: WindowSearch, case: Case, *, whole: bool) -> CaseRow:
-    if case.split is None or whole:
+def _case(search: WindowSearch, case: Case) -> CaseRow:
+    if case.split is None:
         return len(case.rounds), -1, 0, 0
     worker = int(search.model.open[case.split.worker])
     return len(case.rounds), worker, case.split.step, case.split.level
 
 
 def _certified(found: ExactResult, search: WindowSearch) -> ExactResult:
-    # Where cases stay open, only the bounds of the whole prove anything.
-    cases = search.cases if search.closed else search.cases[:1]
+    cases = search.cases
     rounds = [one for case in cases for one in case.rounds]
     certificate = Certificate(
         "shares-search" if search.searched else "shares",
@@ -81,7 +127,7 @@ def _certified(found: ExactResult, search: WindowSearch) -> ExactResult:
         search.bounds.scale,
         shares=tuple(one.shares for one in rounds),
         admit_prices=tuple(one.admit_price for one in rounds),
-        cases=tuple(_case(search, case, whole=len(cases) == 1) for case in cases),
+        cases=tuple(_case(search, case) for case in cases),
     )
     method = "columns" if search.searched or len(cases) > 1 else "bound"
     return replace(found, method=method, certificate=certificate)
