@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from bfio.step.exact import ExactResult, solve_exact
+from bfio.step.exact.effort import Effort
+from bfio.step.exact.windows.solve import solve_window
 from formulations.step import StepProblem
 from formulations.step.certificate import certified_bound
 from formulations.step.check import violations
@@ -136,3 +138,30 @@ def test_placements_within_token_limits_are_found() -> None:
     )
     result = solve_exact(problem, fallback=None)
     assert (result.assignment, result.objective, result.proven) == ((0,), 2205, True)
+
+
+class StopsAt(Effort):
+    """An effort whose limit strikes when it is asked for the k-th time."""
+
+    def __init__(self, k: int) -> None:
+        super().__init__()
+        self._left = k
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has been asked so often."""
+        self._left -= 1
+        return self._left <= 0
+
+
+def test_wherever_a_search_stops_its_bound_is_certified() -> None:
+    """Also with cases of which some are closed, one is begun and others were never reached."""
+    trees = 0
+    problem = crowded_window(10)
+    for k in range(1, 61, 4):
+        result = solve_window(problem, None, StopsAt(k))
+        assert result is not None
+        assert result.certificate is not None
+        assert certified_bound(problem, result.certificate) == result.bound
+        trees += len(result.certificate.cases) > 1 and not result.proven
+    assert trees > 2
