@@ -29,6 +29,7 @@ REPLICATIONS = {
     "16-scaling-of-the-gap/horizon": 64,
     # Exact steps over windows: so many fit a run of minutes, and its README says so.
     "18-active-look-ahead/exact": 3,
+    "19-which-optimum/study": 3,
 }
 
 
