@@ -19,7 +19,9 @@ from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
 from formulations.errors import InputError
 
-ARGUMENTS = ("policy", "workers", "slots", "pool_at_least", "output_mean", "decisions", "seed")
+ARGUMENTS = (
+    "policy", "workers", "slots", "pool_at_least", "output_mean", "decisions", "predictor", "seed",
+)  # fmt: skip
 #: The pool holds at least so many requests per worker, as in the simulator that BF-IO released.
 _POOL_PER_WORKER = 4
 
@@ -65,7 +67,13 @@ class TimedPolicy:
 
 
 def time_decisions(
-    policy: str, cluster: Cluster, pool: int, output_mean: int, decisions: int, seed: int
+    policy: str,
+    cluster: Cluster,
+    pool: int,
+    output_mean: int,
+    decisions: int,
+    seed: int,
+    predictor: str = "none",
 ) -> TimedPolicy:
     """Run a policy on synthetic requests until so many decisions are timed.
 
@@ -82,6 +90,7 @@ def time_decisions(
         timed,
         cluster,
         pool=pool,
+        predictor=predictor,
         seed=seed,
         observers=[timed],
         keep_trajectory=False,
@@ -106,8 +115,10 @@ def measure(given: Arguments) -> RowResult:
     cluster = Cluster(given.whole("workers", 16), given.whole("slots", 72))
     pool = max(given.whole("pool_at_least", 128), _POOL_PER_WORKER * cluster.workers)
     mean, decisions = given.whole("output_mean", 300), given.whole("decisions", 300)
+    predictor = given.text("predictor", "none")
     time_decisions(policy, Cluster(2, 4), 8, output_mean=12, decisions=5, seed=0)
-    timed = time_decisions(policy, cluster, pool, mean, decisions, given.whole("seed", 0))
+    seed = given.whole("seed", 0)
+    timed = time_decisions(policy, cluster, pool, mean, decisions, seed, predictor)
     seconds = np.array(timed.seconds)
     return RowResult(
         values={
