@@ -140,6 +140,7 @@ def test_a_second_objective_of_an_unproven_first_is_not_proven(bfio: Bfio, tmp_p
     assert answer.json["second"]["value"] == answer.json["second"]["bound"]
     assert answer.json["second"]["proven"] is False
     assert answer.json["second"]["proof"] is None
+    assert answer.json["tie_rule"] == "backend"
     full = {"capacity": [1], "base": [[5]], "contribution": [[5]], "token_capacity": [4]}
     answer = bfio("solve", _write(tmp_path, full), "--second", "age", "--json")
     assert answer.json["termination"] == "infeasible"

@@ -1,5 +1,7 @@
 """BF-IO with a second objective: the first as good as ever, the second least, all counted."""
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ from formulations.errors import InputError
 from formulations.second import Second, SecondProgram, second_problem, second_value
 from formulations.step import StepProblem
 from formulations.step.brute_force import brute_force
-from tests.decode.policies.states import assert_admissible, states
+from tests.decode.policies.states import assert_admissible, state, states
 from tests.decode.policies.test_bf_io import statistics
 
 
@@ -88,6 +90,33 @@ def test_a_run_says_what_its_second_objective_did() -> None:
     )
     assert int(str(run.statistics["second_changed_steps"])) > 0
     assert document["waiting_age_mean"] < plain["waiting_age_mean"]
+
+
+def test_an_unproven_first_objective_leaves_the_second_unproven() -> None:
+    """However well it is known what is least within the limit."""
+    s = state([30, 20, 10], [2, 2, 2], [9, 8, 7, 7, 5, 4, 2, 1])
+    for limit, proven in ((1_000_000, 1), (0, 0)):
+        policy = build("bf-io", PolicyOptions(second="now", work_limit=limit, second_proof=10**6))
+        policy(s)
+        counts = statistics(policy)
+        assert counts["proven_steps"] == proven
+        assert counts["second_proven_steps"] == proven
+        assert counts["tie_rule"] == ("second" if proven else "backend")
+
+
+def test_a_slack_is_in_tokens_whatever_the_scale_of_the_weights() -> None:
+    """With a fractional discount objectives count millionths: a 6 in place of an 8 costs 3."""
+    s = state(
+        [10, 12, 40],
+        [1, 1, 0],
+        [6, 8, 8],
+        projected=[[10, 10], [12, 12], [40, 40]],
+        contributions=[[6, 6], [8, 8], [8, 8]],
+    )
+    for slack, ages in ((2, {1, 2}), (3, {0, 1})):
+        options = PolicyOptions(horizon=1, gamma=Fraction(1, 2), second="age", slack=slack)
+        answer = list(build("bf-io", options)(s))
+        assert {i for i, g in enumerate(answer) if g is not None} == ages
 
 
 def test_options_without_meaning_are_refused() -> None:

@@ -147,3 +147,13 @@ def test_a_window_takes_its_limits_from_the_step() -> None:
     problem = SecondProblem(NOW, 40, window=full)
     assert problem.window is not None
     assert problem.window.num_admitted == 2
+
+
+def test_the_bound_without_a_solver_by_hand() -> None:
+    """The required request costs what it costs; beside it the cheapest of the others."""
+    required = np.array([True, False, False, False])
+    step = replace(NOW, required=required)
+    problem = SecondProblem(step, 99, cost=np.array([1, 4, 2, 9]))
+    assert SecondProgram(problem).lower_bound() == 1 + 2
+    problem = SecondProblem(step, 99, cost=np.array([7, 4, 2, 9]), window=NOW)
+    assert SecondProgram(problem).lower_bound() == 7 + 2 + 28

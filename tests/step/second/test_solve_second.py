@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bfio.step.exact import solve_exact
 from bfio.step.exact.effort import Effort
 from bfio.step.second.one_program import one_program
 from bfio.step.second.search import improved, settled
@@ -74,6 +75,21 @@ def test_the_search_finds_the_least_one() -> None:
         assert least is not None
         missed += second_value(problem, found) > least
     assert missed <= 2
+
+
+def test_the_search_ends_within_the_limit() -> None:
+    """Where what is cheaper and just above the limit is near, of long and short requests."""
+    rng = np.random.default_rng(8)
+    for _ in range(4):
+        sizes = np.sort(rng.lognormal(6, 1, (60, 1)).astype(np.int64))
+        base = rng.integers(9_000, 14_000, (16, 1))
+        step = StepProblem(rng.integers(0, 2, 16), base, sizes)
+        start = solve_exact(step, fallback=None).assignment
+        assert start is not None
+        problem = second_problem(step, step.objective_value(start), "age")
+        found = improved(problem, start, Effort())
+        assert violations(problem, found) == {}
+        assert second_value(problem, found) <= second_value(problem, start)
 
 
 def test_bounds_of_one_program_hold_for_every_factor() -> None:
