@@ -9,6 +9,7 @@ from bfio.step.exact.effort import CALL, Effort
 from bfio.step.interval_bound import interval_bound
 from bfio.step.second.one_program import one_program
 from bfio.step.second.search import improved, prepare_second, settled
+from formulations.backends import backend
 from formulations.deadline import TimeLimit
 from formulations.errors import CapabilityError
 from formulations.results import BoundKind, Termination, own_solver
@@ -123,6 +124,7 @@ class _State:
             self._bound = max(self._bound, lower_bound(alone) + interval_bound(problem.window))
         self._method, self._proof = "search", COMBINATORIAL
         self._certified: Proof | None = None
+        self._loading = 0.0
 
     @property
     def _is_open(self) -> bool:
@@ -177,6 +179,10 @@ class _State:
         """Let CP-SAT close what is open."""
         if not self._is_open:
             return
+        began = time.perf_counter()
+        with self._effort.clock.stopped():
+            backend("cp-sat").load()
+        self._loading = time.perf_counter() - began
         try:
             found = solve(
                 self._lean,
@@ -210,7 +216,7 @@ class _State:
             said,
             self._bound,
             method=self._method,
-            seconds=seconds,
+            seconds=seconds - self._loading,
             solver=own_solver(),
             proof=self._proof,
             ticks=self._effort.ticks,
