@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.effort import Effort
 from bfio.step.exact.windows.model import NO_LIMIT, StepModel
 from bfio.step.exact.windows.program import Duals
 from bfio.step.exact.windows.shares import Cuts
+from bfio.step.exact.windows.simplex import Simplex
 from formulations.arrays import FloatArray, IntArray
 
 #: Tokens to a unit of peaks and sums in the program.
@@ -29,8 +30,6 @@ _LEAST_EXCESS = 0.5
 _LEAST_WEIGHT = 1e-9
 #: Most nonzeros.
 _MAX_ENTRIES = 40_000
-#: Operations of a pivot per row.
-_PIVOT = 100
 
 
 class Aggregate(NamedTuple):
@@ -122,8 +121,8 @@ class _Program:
         import highspy
 
         self._model, self._floors, self._effort = model, floors, effort
-        self._inf = highspy.kHighsInf
-        self._optimal = highspy.HighsModelStatus.kOptimal
+        self._simplex = Simplex(effort)
+        self._highs, self._inf = self._simplex.highs, self._simplex.infinity
         first = len(model.requests.sizes)
         self._kinds, at, self._counts = np.unique(
             model.requests.kind[first:], return_index=True, return_counts=True
@@ -149,11 +148,6 @@ class _Program:
         program.a_matrix_.start_ = start.astype(np.int32)
         program.a_matrix_.index_ = index.astype(np.int32)
         program.a_matrix_.value_ = value
-        self._highs = highspy.Highs()
-        self._highs.setOptionValue("output_flag", False)
-        self._highs.setOptionValue("presolve", "off")
-        self._highs.setOptionValue("threads", 1)
-        self._highs.setOptionValue("simplex_strategy", 1)
         self._highs.passModel(program)
         self._groups: list[_Group] = []
         for k, slots in enumerate(model.workers.slots.tolist() if first else ()):
@@ -223,10 +217,7 @@ class _Program:
     def solved(self, ceilings: IntArray) -> Aggregate | None:
         """Solve and add broken inequalities in turn."""
         for _ in range(_ROUNDS):
-            self._highs.run()
-            pivots = max(0, int(self._highs.getInfo().simplex_iteration_count))
-            self._effort.spend(CALL + pivots * _PIVOT * self._highs.getNumRow())
-            if self._highs.getModelStatus() != self._optimal or self._effort.is_over:
+            if not self._simplex.run() or self._effort.is_over:
                 return None
             solution = self._highs.getSolution()
             values = np.array(solution.col_value)

@@ -1,13 +1,14 @@
 """The linear program over sets of requests per worker, with share inequalities as rows."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.effort import Effort
 from bfio.step.exact.windows.model import Split, WindowModel
 from bfio.step.exact.windows.shares import Columns, Cuts, coefficients, joined, no_cuts
+from bfio.step.exact.windows.simplex import Simplex
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.step.share_bound import largest_objective
 
@@ -19,8 +20,6 @@ LEAST_WEIGHT = 1e-9
 _LEAST_GAIN = 1e-7
 #: Solutions in turn after which a cut without weight is dropped.
 _PATIENCE = 12
-#: Operations of a pivot per row.
-_PIVOT = 100
 
 
 class Duals(NamedTuple):
@@ -96,10 +95,7 @@ class ShareProgram:
     """
 
     def __init__(self, model: WindowModel, floors: IntArray, effort: Effort) -> None:
-        import highspy
-
         self._model = model
-        self._effort = effort
         self._origin = floors.copy()
         self._pays = model.goal.pays.astype(float)
         self._scale = max(1.0, float(self._pays.sum()) / max(1, model.problem.num_workers))
@@ -118,66 +114,58 @@ class ShareProgram:
         self.members: list[tuple[int, ...]] = []
         self._times: list[IntArray] = []
         self._known: set[tuple[int, tuple[int, ...]]] = set()
-        inf = highspy.kHighsInf
-        program = highspy.HighsLp()
+        self._simplex = Simplex(effort)
+        self._highs, self._inf = self._simplex.highs, self._simplex.infinity
         lacking = np.flatnonzero(
             np.concatenate([required, np.ones(len(model.open), dtype=np.bool_)])
         )
         self._first_column = len(floors) + len(lacking)
+        self._highs.passModel(self._without_sets(lacking, counts, required))
+
+    def _without_sets(self, lacking: IntArray, counts: FloatArray, required: BoolArray) -> Any:
+        """Return the program of the peaks, and of what stands in for the sets that rows lack.
+
+        A worker without a set, or a required request left out, costs more than any solution.
+        """
+        import highspy
+
+        model, inf = self._model, self._inf
+        peaks = len(self._origin)
+        program = highspy.HighsLp()
         program.num_col_ = self._first_column
         program.num_row_ = self._fixed_rows
-        # A worker without a set, or a required request left out, costs more than any solution.
         penalty = largest_objective(model.problem) / (self._scale * _UNIT)
         program.col_cost_ = np.concatenate(
             [self._pays / self._scale, np.full(len(lacking), penalty)]
         )
         program.col_lower_ = np.zeros(self._first_column)
         program.col_upper_ = np.full(self._first_column, inf)
+        # Where every column of a worker fills its slots, their number says nothing new.
         admitted = float(model.problem.num_admitted)
-        program.row_lower_ = np.concatenate(
-            [np.where(required, counts, -inf), np.ones(len(model.open)), [admitted]]
-        )
-        program.row_upper_ = np.concatenate([counts, np.ones(len(model.open)), [admitted]])
-        if model.fills:
-            # Every column of a worker fills its slots, so that the row says nothing new.
-            program.row_lower_ = np.concatenate([program.row_lower_[:-1], [-inf]])
-            program.row_upper_ = np.concatenate([program.row_upper_[:-1], [inf]])
+        least, most = (-inf, inf) if model.fills else (admitted, admitted)
+        ones = np.ones(len(model.open))
+        program.row_lower_ = np.concatenate([np.where(required, counts, -inf), ones, [least]])
+        program.row_upper_ = np.concatenate([counts, ones, [most]])
         program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
         program.a_matrix_.start_ = np.concatenate(
-            [np.zeros(len(floors)), np.arange(len(lacking) + 1)]
+            [np.zeros(peaks), np.arange(len(lacking) + 1)]
         ).astype(np.int32)
         program.a_matrix_.index_ = lacking.astype(np.int32)
         program.a_matrix_.value_ = np.ones(len(lacking))
-        self._highs = highspy.Highs()
-        self._highs.setOptionValue("output_flag", False)
-        self._highs.setOptionValue("presolve", "off")
-        self._highs.setOptionValue("threads", 1)
-        # The dual simplex, after new columns too: the primal one cycles at times.
-        self._highs.setOptionValue("simplex_strategy", 1)
-        self._highs.passModel(program)
-        self._inf = inf
-        self._optimal = highspy.HighsModelStatus.kOptimal
+        return program
 
     @property
     def columns(self) -> Columns:
         """The sets of requests so far."""
         return Columns(np.array(self.worker, dtype=np.int64), np.array(self._times))
 
-    def _run(self) -> bool:
-        """Run the simplex from the last basis; whether it came to its end."""
-        rows = self._fixed_rows + len(self.cuts.step)
-        self._highs.setOptionValue("simplex_iteration_limit", 400 + 2 * rows)
-        self._highs.run()
-        pivots = max(0, int(self._highs.getInfo().simplex_iteration_count))
-        self._effort.spend(CALL + pivots * _PIVOT * rows)
-        return bool(self._highs.getModelStatus() == self._optimal)
-
     def solve(self) -> Solution | None:
         """Solve the program; None if the simplex does not come to its end."""
-        if not self._run():
+        most = 400 + 2 * (self._fixed_rows + len(self.cuts.step))
+        if not self._simplex.run(most):
             # From a basis of slacks, where the simplex cycled from the last one.
             self._highs.clearSolver()
-            if not self._run():
+            if not self._simplex.run(most):
                 return None
         solution = self._highs.getSolution()
         primal = np.array(solution.col_value)
