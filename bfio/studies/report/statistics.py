@@ -165,7 +165,13 @@ def interval_within(centre: float, half: float, domain: Domain) -> Interval:
         above = odds * factor
         # Not 1 - 1/(1 + odds): that is 0 for the smallest odds.
         return Interval(odds / (factor + odds), above / (1 + above) if above < math.inf else 1.0)
-    return Interval(centre - half, centre + half)
+    lower, upper = centre - half, centre + half
+    # A mean of varied values is an end of their domain only where it was rounded to it.
+    if domain is not Domain.REAL:
+        lower = max(0.0, lower)
+    if domain is Domain.SHARE:
+        upper = min(1.0, upper)
+    return Interval(lower, upper)
 
 
 def _deviation(values: Sequence[Number], centre: float) -> float:

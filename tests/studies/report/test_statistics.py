@@ -208,6 +208,8 @@ def test_equal_pairs_have_ratio_one(values: list[float]) -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=20))
+@example([5e-324, 0.0])
+@example([1.0, 1.0 - 2**-53])
 def test_intervals_stay_in_their_domain(values: list[float]) -> None:
     """Shares between 0 and 1, what is 0 or more above 0, and around the mean."""
     for domain in (Domain.SHARE, Domain.NON_NEGATIVE):

@@ -30,6 +30,8 @@ REPLICATIONS = {
     # Exact steps over windows: so many fit a run of minutes, and its README says so.
     "18-active-look-ahead/exact": 3,
     "19-which-optimum/study": 3,
+    "20-better-policy/exact": 3,
+    "20-better-policy/study": 3,
 }
 
 
