@@ -11,6 +11,8 @@ from formulations.step.problem import StepProblem
 
 #: Steps of the search for the price of the total, as parts of the sum of all supplies.
 _PRICE_STEPS = (4, 16, 64)
+#: Rises in turn after which the next steps are longer and longer.
+_EVEN_RISES = 16
 #: Gains along a path are sums of times; beyond this they could leave 64 bits.
 _LARGEST_TIME = 1 << 50
 
@@ -46,16 +48,25 @@ def interval_multipliers(problem: StepProblem) -> IntervalMultipliers | None:
 def _best(relaxation: IntervalRelaxation) -> IntervalMultipliers:
     """Bound by the best flow at the best price met: the bound is concave in the price."""
     best = _at(relaxation, 0)
+    supply = int(relaxation.supply.sum())
+    # No sum is worth more: beyond it the bound rises only where the intervals contradict each
+    # other, and then without end.
+    highest = int(relaxation.speed.max()) * max(supply, relaxation.pull)
     for part in _PRICE_STEPS:
-        step = max(1, int(relaxation.supply.sum()) // (part * len(relaxation.times)))
-        rising = True
+        step = max(1, supply // (part * len(relaxation.times)))
+        rises, rising = 0, True
         while rising:
             rising = False
             for price in (best.price + step, best.price - step):
+                if abs(price) > highest:
+                    continue
                 found = _at(relaxation, price)
                 if found.bound > best.bound:
                     best, rising = found, True
                     break
+            rises += rising
+            # Where speeds differ by much, the best price may be far away.
+            step *= 2 if rises > _EVEN_RISES else 1
     return best
 
 

@@ -129,3 +129,15 @@ def test_a_flow_that_is_none_is_refused(flow: list[list[int]]) -> None:
     assert relaxation is not None
     with pytest.raises(InputError, match="flow"):
         relaxation.bound(np.array(flow), 0)
+
+
+def test_a_bound_of_what_nobody_fits_comes_to_an_end() -> None:
+    """Both workers have room for 1 token, the two requests need 10: any number is a bound."""
+    problem = StepProblem(
+        np.array([1, 1]),
+        np.array([[4], [4]]),
+        np.array([[1], [9]]),
+        token_time=np.array([1, 100_000]),
+        token_capacity=np.array([5, 5]),
+    )
+    assert interval_bound(problem) >= lower_bound(problem)
