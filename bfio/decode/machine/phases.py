@@ -148,6 +148,17 @@ def close_gaps(state: State) -> None:
 
 
 @compilable
+def admit_assigned(state: State, assignment: IntArray) -> None:
+    """Let the oldest waiting requests start on the workers they are assigned to, -1 for none."""
+    first = first_waiting(state)
+    for i in range(len(assignment)):
+        if assignment[i] >= 0:
+            admit(state, first + i, assignment[i])
+    if state.counters[ADMITTED] > 0:
+        close_gaps(state)
+
+
+@compilable
 def wait_for_arrival(state: State) -> bool:
     """Let the clock jump to the next arrival; False if there is none."""
     upcoming = state.counters[REVEALED]

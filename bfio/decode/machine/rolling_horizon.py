@@ -6,8 +6,8 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.kernel import Kernel, KernelTask
-from bfio.decode.machine.phases import admit, close_gaps, first_waiting
-from bfio.decode.machine.state import ACTIVE, ADMITTED, WAITING, State
+from bfio.decode.machine.phases import admit_assigned
+from bfio.decode.machine.state import ACTIVE, WAITING, State
 from bfio.decode.machine.window import Window, project
 from bfio.decode.options import ArrivalMode
 from bfio.decode.rolling.kernel import DECIDED, plan_admissions
@@ -60,12 +60,7 @@ def decide(state: State, window: Window, planner: Planner) -> bool:
     )
     if status != DECIDED:
         return False
-    first = first_waiting(state)
-    for i in range(num):
-        if assignment[i] >= 0:
-            admit(state, first + i, assignment[i])
-    if counters[ADMITTED] > 0:
-        close_gaps(state)
+    admit_assigned(state, assignment)
     return True
 
 

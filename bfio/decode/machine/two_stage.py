@@ -7,8 +7,8 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.kernel import Kernel, KernelTask
-from bfio.decode.machine.phases import admit, close_gaps, first_waiting
-from bfio.decode.machine.state import ACTIVE, ADMITTED, WAITING, State
+from bfio.decode.machine.phases import admit_assigned
+from bfio.decode.machine.state import ACTIVE, WAITING, State
 from bfio.decode.machine.window import Window, project
 from bfio.decode.options import ArrivalMode
 from bfio.step.two_stage.fscore import ScoreWeights
@@ -91,12 +91,7 @@ def decide(state: State, window: Window, rule: TwoStage) -> bool:
     )
     if status != DECIDED:
         return False
-    first = first_waiting(state)
-    for i in range(num_waiting):
-        if assignment[i] >= 0:
-            admit(state, first + i, assignment[i])
-    if counters[ADMITTED] > 0:
-        close_gaps(state)
+    admit_assigned(state, assignment)
     return True
 
 

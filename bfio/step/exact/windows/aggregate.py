@@ -123,6 +123,7 @@ class _Program:
         self._model, self._floors, self._effort = model, floors, effort
         self._simplex = Simplex(effort)
         self._highs, self._inf = self._simplex.highs, self._simplex.infinity
+        self._below = np.concatenate([[0], np.cumsum(model.requests.sizes)])
         first = len(model.requests.sizes)
         self._kinds, at, self._counts = np.unique(
             model.requests.kind[first:], return_index=True, return_counts=True
@@ -154,20 +155,11 @@ class _Program:
             for at_most in (True, False):
                 self._add(np.array([k]), at_most=at_most, number=min(slots, first))
 
-    @property
-    def _growth(self) -> IntArray:
-        """Shape (H+1,): what requests that differ by size only have beyond it."""
-        requests = self._model.requests
-        if len(requests.sizes) == 0:
-            return np.zeros(requests.rows.shape[1], dtype=np.int64)
-        growth: IntArray = requests.rows[0] - requests.sizes[0]
-        return growth
-
     def _costs(self) -> FloatArray:
         model = self._model
         weights, tau = model.goal.weights, model.workers.token_time
         of_others = -np.outer(tau, self._others @ weights)
-        numbers = -tau * int(self._growth @ weights)
+        numbers = -tau * int(model.requests.growth @ weights)
         sums = -tau * int(weights.sum()) * _UNIT
         return np.concatenate([model.goal.pays * _UNIT, sums, numbers, of_others.ravel()])
 
@@ -191,7 +183,7 @@ class _Program:
         who = np.repeat(np.arange(K), S)
         inf = np.full(K * S, self._inf)
         of_sum = (self._sum[who], -np.repeat(workers.token_time, S).astype(float))
-        of_number = (self._number[who], -(tau * self._growth / _UNIT).ravel())
+        of_number = (self._number[who], -(tau * model.requests.growth / _UNIT).ravel())
         added = -tau[:, :, None] * (self._others.T / _UNIT)
         of_parts = (self._part[who], added.reshape(K * S, Q))
         base = (tau * workers.base / _UNIT).ravel()
@@ -249,10 +241,6 @@ class _Program:
                 self._add(prefix[: end + 1], at_most=at_most, number=number)
                 added = True
         return added
-
-    @property
-    def _below(self) -> IntArray:
-        return np.concatenate([[0], np.cumsum(self._model.requests.sizes)])
 
     def _add(self, workers: IntArray, *, at_most: bool, number: int) -> None:
         """Bound the sum of some workers by the size that is the last of so many."""

@@ -36,6 +36,14 @@ class Requests(NamedTuple):
     kind: IntArray
     required: BoolArray
 
+    @property
+    def growth(self) -> IntArray:
+        """Shape (H+1,): what the first L rows have beyond their sizes; 0 if there are none."""
+        if len(self.sizes) == 0:
+            return np.zeros(self.rows.shape[1], dtype=np.int64)
+        growth: IntArray = self.rows[0] - self.sizes[0]
+        return growth
+
 
 class Workers(NamedTuple):
     """Workers with a free slot.
@@ -270,7 +278,6 @@ def _modes(requests: Requests, workers: Workers, goal: Goal, *, fills: bool) -> 
         return None
     own, own_rows, number = choices
     common = len(requests.sizes)
-    growth = requests.rows[0] - requests.rows[0, 0] if common else np.zeros_like(goal.weights)
     parts = []
     for k, slots in enumerate(workers.slots.tolist()):
         for count in range(min(slots, common) + 1):
@@ -281,7 +288,7 @@ def _modes(requests: Requests, workers: Workers, goal: Goal, *, fills: bool) -> 
     worker = np.concatenate([np.full(len(c), k) for k, _, c in parts]).astype(np.int64)
     counts = np.concatenate([np.full(len(c), n) for _, n, c in parts]).astype(np.int64)
     chosen = np.concatenate([c for _, _, c in parts])
-    added = own_rows[chosen] + counts[:, None] * growth
+    added = own_rows[chosen] + counts[:, None] * requests.growth
     loads = workers.base[worker] + added
     below = np.concatenate([[0], np.cumsum(requests.sizes)])
     room = workers.limit[worker] - loads.max(axis=1)

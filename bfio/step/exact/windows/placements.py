@@ -104,8 +104,7 @@ class Placements:
         loads = model.workers.base.copy()
         others = np.flatnonzero(owner[len(sizes) :] >= 0) + len(sizes)
         np.add.at(loads, owner[others], model.requests.rows[others])
-        if len(sizes):
-            loads += number[:, None] * (model.requests.rows[0] - sizes[0])
+        loads += number[:, None] * model.requests.growth
         whole = np.floor(peaks + 1e-6).astype(np.int64)
         margins = (whole // model.workers.token_time[:, None] - loads).min(axis=1)
         margins = np.minimum(margins, model.workers.limit - loads.max(axis=1))

@@ -58,6 +58,7 @@ def _placed(
     model: StepModel, start: Sequence[int | None] | None, effort: Effort, began: float
 ) -> ExactResult | None:
     """Place requests where there are too many sets of them for a bound of ours."""
+    bound = lower_bound(model.problem)
     placements = Placements(model, effort)
     placements.begin(start)
     floors = np.maximum(model.goal.closed, 0)
@@ -65,11 +66,11 @@ def _placed(
     if sums is not None and placements.owner is not None:
         placements.aim(sums)
     for _ in range(_PLACEMENTS):
-        if placements.owner is not None and not effort.is_over:
-            placements.improve(placements.owner.copy())
+        if placements.owner is None or placements.value <= bound or effort.is_over:
+            break
+        placements.improve(placements.owner.copy())
     if placements.owner is None:
         return None
-    bound = lower_bound(model.problem)
     return ExactResult(
         method="bound",
         assignment=model.assignment(placements.owner),
