@@ -173,15 +173,18 @@ def test_dealing_out_never_makes_a_placement_worse() -> None:
     assert better > 10
 
 
-def test_cuts_lie_above_floors_that_have_risen() -> None:
-    """A cut of levels above 10 says no more of a peak that is known to reach 13."""
-    problem = StepProblem(
-        np.array([1]), np.array([[10]]), np.array([[5]]), objective=Objective.MAX_LOAD
-    )
-    model = build_model(problem)
+def program_of_one() -> ShareProgram:
+    """Return the program of `ONE_OF_ONE`, with its only set and a floor at 10."""
+    model = build_model(ONE_OF_ONE)
     assert model is not None
     program = ShareProgram(model, np.array([10]), Effort())
     program.add_columns([(0, np.array([0]))])
+    return program
+
+
+def test_cuts_lie_above_floors_that_have_risen() -> None:
+    """A cut of levels above 10 says no more of a peak that is known to reach 13."""
+    program = program_of_one()
     nobody = np.zeros(1, dtype=np.int64)
     cut = Cuts(nobody, np.array([0, 1]), nobody, np.array([10]), np.array([20]))
     program.add_cuts(cut, np.array([13]))
@@ -193,13 +196,7 @@ def test_cuts_lie_above_floors_that_have_risen() -> None:
 
 def test_cuts_are_dropped_only_when_idle() -> None:
     """Of two cuts the weaker goes, after some solutions, and the value stays."""
-    problem = StepProblem(
-        np.array([1]), np.array([[10]]), np.array([[5]]), objective=Objective.MAX_LOAD
-    )
-    model = build_model(problem)
-    assert model is not None
-    program = ShareProgram(model, np.array([10]), Effort())
-    program.add_columns([(0, np.array([0]))])
+    program = program_of_one()
     step, first = np.zeros(2, dtype=np.int64), np.arange(3)
     program.add_cuts(Cuts(step, first, step, np.array([10, 10]), np.array([12, 20])), step + 10)
     for _ in range(30):
