@@ -50,6 +50,8 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
             guard.fork()
         status = command.run(args)
         sys.stdout.flush()
+        if guarded:
+            _hear_no_more()
     except InputError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -82,10 +84,13 @@ def _drop_output() -> None:
 def run() -> NoReturn:
     """Run ``bfio`` as a program of its own: never returns."""
     status = main(guarded=hasattr(os, "fork"))
-    if status == INTERRUPTED:
-        # A second Ctrl-C while Python shuts down would hide the status.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _hear_no_more()
     sys.exit(status)
+
+
+def _hear_no_more() -> None:
+    """Ignore Ctrl-C: all is said, and while Python shuts down it would hide the status."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _parser(known: dict[str, Command]) -> argparse.ArgumentParser:

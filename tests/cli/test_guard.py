@@ -13,20 +13,28 @@ import pytest
 
 #: A formulation's command whose solver is busy in native code, after one answer in hand.
 _STUCK = """
-import ctypes, sys
+import atexit, ctypes, os, signal, sys
 from bfio.cli import run, so_far
 from bfio.cli.command import DONE, Command
 def add(parser):
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--limit", type=float)
     parser.add_argument("--empty", action="store_true")
+    parser.add_argument("--late", action="store_true")
 def work(args):
+    if args.late:
+        atexit.register(os.kill, os.getpid(), signal.SIGINT)
+        return DONE
     if not args.empty:
         document = {"termination": "time_limit", "objective": 7}
         so_far.keep(args.json, document, lambda: ["objective 7"], DONE)
     so_far.limit(args.limit)
     print("ready", file=sys.stderr, flush=True)
-    ctypes.PyDLL(None).sleep(60)  # holds the interpreter's lock
+    # Holds the interpreter's lock and waits for itself; unlike a sleep, no signal wakes it.
+    library, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(256)
+    library.pthread_mutex_init(mutex, None)
+    library.pthread_mutex_lock(mutex)
+    library.pthread_mutex_lock(mutex)
     return DONE
 sys.modules["bfio.cli.main"].commands = lambda: {"stuck": Command("stuck", "", "", add, work)}
 run()
@@ -66,6 +74,13 @@ def test_a_signal_ends_native_code(number: signal.Signals) -> None:
     assert json.loads(ended.out) == expected
     assert ended.err == "interrupted\n"
     assert ended.seconds < 4  # 1.2 on an idle machine
+
+
+def test_a_signal_after_the_answer() -> None:
+    """What is said stays said, with the status it has."""
+    command = [sys.executable, "-c", _STUCK, "stuck", "--late"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_nothing_in_hand() -> None:
