@@ -13,17 +13,21 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bfio.decode.estimates import Estimates, Estimator, checked_estimates, composite
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.named_objects import users_code
+from formulations.scalars import integer
 
 
 class Predictor(Protocol):
     """Predicts remaining decode steps within a look-ahead window (BalanceRoute, section 4).
 
     One instance serves one run. Requests are named by their index in the workload, so an
-    implementation may look up what its task tells of them.
+    implementation may look up what its task tells of them. It may have an attribute ``refresh``,
+    ``q`` (1 by default): each running request is asked about when it starts, after every q tokens
+    and when it outlives what was predicted, and in between each token takes one step off.
     """
 
     @property
@@ -76,15 +80,21 @@ class PredictionTask:
         Requests of the past with their outputs, to learn from; None if there are none.
     option : str
         What follows the predictor's name after a colon.
+    options : object
+        The same, read: a dataclass as `PredictorSpec.options`, if the predictor has one.
     output_tokens : IntArray, optional
         Shape (n,): the true lengths; None for all but the oracles.
+    prompt_keys : IntArray, optional
+        Shape (n,): equal prompts have equal keys; None if the trace does not tell.
     """
 
     prompt_tokens: IntArray
     seed: int = 0
     history: Workload | None = None
     option: str = ""
+    options: Any = None
     output_tokens: IntArray | None = None
+    prompt_keys: IntArray | None = None
 
 
 class LengthSource(StrEnum):
@@ -114,13 +124,17 @@ class PredictorSpec:
         How the engine may project without asking it.
     check : callable
         Refuses what follows the name after a colon; by default anything.
+    options : object
+        A dataclass of what may follow the name as ``key=value``, with the values that hold if
+        nothing does (`bfio.common.options.option`).
     """
 
     name: str
-    build: Callable[[PredictionTask], Predictor]
+    build: Callable[[PredictionTask], Predictor | Estimator]
     knows_future: bool = False
     lengths: LengthSource = LengthSource.ASKED
     check: Callable[[str], object] | None = None
+    options: object = None
 
 
 class CheckedPredictor:
@@ -128,8 +142,8 @@ class CheckedPredictor:
 
     Parameters
     ----------
-    predictor : Predictor
-        Any; ``name`` and ``finished`` may be missing.
+    predictor : Predictor or Estimator
+        Any; ``name``, ``refresh`` and ``finished`` may be missing.
     name : str
         What it is called if it has no name of its own; by default as its class.
 
@@ -139,15 +153,21 @@ class CheckedPredictor:
         If it is no predictor.
     """
 
-    def __init__(self, predictor: Predictor, name: str = "") -> None:
+    def __init__(self, predictor: Predictor | Estimator, name: str = "") -> None:
         self.name = str(getattr(predictor, "name", name or type(predictor).__name__))
         self.where = f"predictor {self.name}"
-        for method in ("remaining", "finished"):
+        for method in _FORMS:
             found = getattr(predictor, method, None)
-            if not callable(found) and (found is not None or method == "remaining"):
-                what = f"a {type(predictor).__name__} has no method {method}"
-                raise InputError(self.where, what, f"write {_FORMS[method]}")
-        self._predictor = predictor
+            if not callable(found) and found is not None:
+                raise InputError(self.where, f"{method} is no method", f"write {_FORMS[method]}")
+        if not hasattr(predictor, "remaining") and not hasattr(predictor, "estimate"):
+            what = f"a {type(predictor).__name__} has no method remaining or estimate"
+            raise InputError(self.where, what, f"write {_FORMS['remaining']}")
+        #: ``q``: tokens after which it is asked about a request again.
+        self.refresh = integer(
+            getattr(predictor, "refresh", 1), f"{self.where}: refresh", minimum=1
+        )
+        self._predictor: Any = predictor
 
     def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
         """Return what it says, cut to ``1..H+1``; shape (n,).
@@ -155,10 +175,12 @@ class CheckedPredictor:
         Raises
         ------
         InputError
-            If it raises anything, or returns no integers of that shape.
+            If it raises anything, or returns no integers >= 0 of that shape, or no estimates.
         """
         if len(requests) == 0:
             return requests
+        if not hasattr(self._predictor, "remaining"):
+            return composite(self.estimate(requests, ages, horizon), horizon)
         with users_code(self.where, remedy="mend the predictor"):
             answer = self._predictor.remaining(requests, ages, horizon)
             predicted = np.asarray(answer)
@@ -166,9 +188,27 @@ class CheckedPredictor:
             what = f"returned {_described(answer, predicted)}"
             remedy = f"return {len(requests)} integers (round an expected length up)"
             raise InputError(self.where, what, remedy)
+        if (least := predicted.min()) < 0:
+            what = f"{least} remaining steps"
+            raise InputError(self.where, what, "return 1 or more: a running request has a step")
         # The coming step is certain (remaining >= 1), whatever a learned predictor says.
-        clipped = np.maximum(np.minimum(predicted, np.int64(horizon + 1)), 1)
-        return clipped.astype(np.int64)
+        clipped: IntArray = np.maximum(np.minimum(predicted, horizon + 1), 1).astype(np.int64)
+        return clipped
+
+    def estimate(self, requests: IntArray, ages: IntArray, horizon: int) -> Estimates:
+        """Return both stages; of a predictor that states steps alone, those are certain.
+
+        Raises
+        ------
+        InputError
+            As `remaining`.
+        """
+        if not hasattr(self._predictor, "estimate"):
+            steps = self.remaining(requests, ages, horizon).astype(np.float64)
+            return Estimates((steps <= horizon).astype(np.float64), steps)
+        with users_code(self.where, remedy="mend the predictor"):
+            answer = self._predictor.estimate(requests, ages, horizon)
+        return checked_estimates(answer, len(requests), self.where)
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
         """Let it learn, if it does.
@@ -190,6 +230,7 @@ def _described(answer: object, array: NDArray[Any]) -> str:
 
 
 _FORMS = {
+    "estimate": "estimate(self, requests, ages, horizon), which returns probabilities and means",
     "remaining": "remaining(self, requests, ages, horizon), which returns steps left",
     "finished": "finished(self, requests, outputs), or leave it out",
 }

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from functools import cache
-from typing import cast
+from typing import Any, cast
 
 import bfio.decode.predictors
+from bfio.common.options import from_texts, split_options
 from bfio.common.plugins import installed, members
 from bfio.decode.predictor import (
     CheckedPredictor,
@@ -50,11 +51,26 @@ def find(name: str) -> tuple[PredictorSpec, str]:
     else:
         remedy = use_one_of(base, names(), OR_YOUR_OWN)
         raise InputError("predictor", f"{name!r} is unknown", remedy)
-    if spec.check is not None:
+    if spec.options is not None:
+        read_options(spec, name)
+    elif spec.check is not None:
         spec.check(option)
     elif option:
         raise InputError("predictor", f"{base} takes no option", f"write {base}")
     return spec, option
+
+
+def read_options(spec: PredictorSpec, name: str) -> Any:
+    """Return the options that a text gives a predictor, or None if it has none.
+
+    Raises
+    ------
+    InputError
+        If one is unknown, or its value unreadable or out of its domain.
+    """
+    if spec.options is None:
+        return None
+    return from_texts(spec.options, split_options(name, (spec.name,))[1], f"predictor {name}")
 
 
 def is_own(name: str) -> bool:
@@ -70,7 +86,7 @@ def check(name: str) -> None:
 
 def build(
     name: str, workload: Workload, seed: int = 0, history: Workload | None = None
-) -> Predictor:
+) -> CheckedPredictor:
     """Return a fresh predictor for a run over ``workload``.
 
     Parameters
@@ -91,9 +107,18 @@ def build(
     """
     spec, option = find(name)
     outputs = workload.output_tokens if spec.knows_future else None
-    task = PredictionTask(workload.prompt_tokens, seed, history, option, outputs)
+    task = PredictionTask(
+        workload.prompt_tokens,
+        seed,
+        history,
+        option,
+        read_options(spec, name),
+        outputs,
+        workload.prompt_keys,
+    )
     with users_code(f"predictor {name}", "making it ", remedy="mend the predictor"):
-        return spec.build(task)
+        built = spec.build(task)
+    return CheckedPredictor(built, name)
 
 
 def made(
@@ -107,7 +132,7 @@ def made(
         As `build`, or if it is no predictor.
     """
     if isinstance(predictor, str):
-        return CheckedPredictor(build(predictor, workload, seed, history), predictor)
+        return build(predictor, workload, seed, history)
     if isinstance(predictor, type):
         what = f"{predictor.__name__} is a class"
         raise InputError("predictor", what, "give an object of it")

@@ -31,6 +31,8 @@ class Workload:
     provenance : mapping
         Where the requests come from: file and format or generator and seed, and how many rows
         were dropped and why.
+    prompt_keys : IntArray, optional
+        Shape (n,): equal prompts have equal keys; None if the source does not tell.
 
     Raises
     ------
@@ -43,6 +45,7 @@ class Workload:
     arrival_times: Sequence[Fraction] | None = None
     name: str = "workload"
     provenance: Mapping[str, object] = field(default_factory=dict)
+    prompt_keys: IntArray | None = None
 
     def __post_init__(self) -> None:
         """Validate and freeze the arrays."""
@@ -56,6 +59,12 @@ class Workload:
                 f"{len(outputs)} entries for {len(prompts)} prompts",
                 "give one output length per request",
             )
+        if self.prompt_keys is not None:
+            keys = integer_vector(self.prompt_keys, "prompt_keys")
+            object.__setattr__(self, "prompt_keys", keys)
+            if len(keys) != len(prompts):
+                what = f"{len(keys)} entries for {len(prompts)} prompts"
+                raise InputError("prompt_keys", what, "give one per request or none at all")
         if self.arrival_times is not None:
             times = ArrivalTimes.of(self.arrival_times)
             object.__setattr__(self, "arrival_times", times)
@@ -130,6 +139,7 @@ class Workload:
             prompt_tokens=self.prompt_tokens[:num_requests],
             output_tokens=self.output_tokens[:num_requests],
             arrival_times=times,
+            prompt_keys=None if self.prompt_keys is None else self.prompt_keys[:num_requests],
         )
 
     def part(self, which: IntArray | BoolArray) -> "Workload":
@@ -148,6 +158,7 @@ class Workload:
             prompt_tokens=self.prompt_tokens[which],
             output_tokens=self.output_tokens[which],
             arrival_times=times,
+            prompt_keys=None if self.prompt_keys is None else self.prompt_keys[which],
         )
 
     def _check_arrivals(self, times: ArrivalTimes) -> None:
