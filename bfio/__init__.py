@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from bfio.decode.run import Run
     from bfio.decode.simulation import simulate
     from bfio.decode.state import DecodeState
+    from bfio.prediction.evaluation import evaluate_predictor
+    from bfio.prediction.report import PredictorReport
     from bfio.step.solve import solve_step
     from bfio.version import __version__
     from bfio.workloads import Workload, read_trace, synthetic
@@ -29,11 +31,13 @@ _HOMES = {
     "EnergyModel": "bfio.decode.energy_model",
     "GapReport": "bfio.decode.gap",
     "PolicyOptions": "bfio.decode.policy_options",
+    "PredictorReport": "bfio.prediction.report",
     "Run": "bfio.decode.run",
     "RunOptions": "bfio.decode.options",
     "StepProblem": "formulations.step",
     "Workload": "bfio.workloads",
     "compare": "bfio.decode.comparison",
+    "evaluate_predictor": "bfio.prediction.evaluation",
     "measure_gap": "bfio.decode.gap",
     "read_trace": "bfio.workloads",
     "simulate": "bfio.decode.simulation",
@@ -49,12 +53,14 @@ __all__ = [
     "EnergyModel",
     "GapReport",
     "PolicyOptions",
+    "PredictorReport",
     "Run",
     "RunOptions",
     "StepProblem",
     "Workload",
     "__version__",
     "compare",
+    "evaluate_predictor",
     "measure_gap",
     "read_trace",
     "simulate",

@@ -17,7 +17,7 @@ THREAD_VARIABLES = (
     "MKL_NUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
-_PACKAGES = ("bfio", "numpy", "scipy", "numba", "ortools", "highspy", "pyomo")
+_PACKAGES = ("bfio", "numpy", "scipy", "numba", "ortools", "highspy", "pyomo", "scikit-learn")
 
 
 def versions() -> dict[str, str]:

@@ -71,11 +71,16 @@ def composite(estimates: Estimates, horizon: int) -> IntArray:
     ``H + 1``. (The paper resets ``ŷ`` to H there, which would leave the last column of the window
     without any running request.)
     """
+    steps = np.ceil(expected_steps(estimates, horizon) - _ROUNDING).astype(np.int64)
+    return np.where(estimates.probability >= GATE, steps, np.int64(horizon + 1))
+
+
+def expected_steps(estimates: Estimates, horizon: int) -> FloatArray:
+    """Return ``ŷ = p̂·μ̂ + (1 - p̂)·H``, clipped to [1, H] and neither gated nor rounded (eq. 6)."""
     probability, mean = estimates
     within = np.where(probability > 0, mean, 0.0)
-    expected = probability * within + (1 - probability) * horizon
-    steps = np.ceil(np.clip(expected, 1, horizon) - _ROUNDING).astype(np.int64)
-    return np.where(probability >= GATE, steps, np.int64(horizon + 1))
+    expected: FloatArray = np.clip(probability * within + (1 - probability) * horizon, 1, horizon)
+    return expected
 
 
 def checked_estimates(answer: object, count: int, where: str) -> Estimates:

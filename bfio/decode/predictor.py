@@ -127,6 +127,8 @@ class PredictorSpec:
     options : object
         A dataclass of what may follow the name as ``key=value``, with the values that hold if
         nothing does (`bfio.common.options.option`).
+    needs : str
+        A module without which it cannot be built, of a package that is an extra.
     """
 
     name: str
@@ -135,6 +137,7 @@ class PredictorSpec:
     lengths: LengthSource = LengthSource.ASKED
     check: Callable[[str], object] | None = None
     options: object = None
+    needs: str = ""
 
 
 class CheckedPredictor:

@@ -1,0 +1,176 @@
+"""``bfio predict``: how good predictors of output lengths are on a trace."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bfio.cli import options, so_far
+from bfio.cli.command import DONE, Command
+from bfio.cli.output import interruption, print_json, print_table, progress_bar
+from bfio.common.options import add_options, from_namespace
+from bfio.prediction.options import EvaluationOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bfio.common.table_text import TextTable
+    from bfio.prediction.report import PredictorReport
+
+_DESCRIPTION = """\
+Measure predictors of output lengths on a trace, as BalanceRoute's Table 3 does.
+
+  bfio predict evaluate --trace azure.csv.gz
+  bfio predict evaluate --trace azure.csv.gz --predictor learned oracle --horizon 5 20 80
+  bfio predict evaluate --trace azure.csv.gz --online 100 --plot accuracy.png
+  bfio predict evaluate --trace azure.csv.gz --min-output 300
+
+The first half of the trace (--train-share) is what predictors learn from; each request of the rest
+is asked about at ages 0, 10, 20, ... (--every) until it ends. Stage 1, does it end within H steps:
+area under the ROC curve (0.5 is a coin), Brier score beside that of the base rate, calibration.
+Stage 2, how soon if it does: mean error over the points that do, beside the least error that one
+constant has. Composite: mean |y - min(remaining, H)| [steps], beside that of "never within H".
+
+An area near 1 may say little: look at the base rate, and at the error of a constant beside the
+stage-2 error (a constant has H/4 where ends spread evenly). Definitions: docs/predictors.md.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", required=True, title="actions")
+    evaluate = actions.add_parser(
+        "evaluate",
+        help="ROC-AUC, Brier score, calibration, conditional errors and cost of a call",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    evaluate.add_argument(
+        "--predictor",
+        nargs="+",
+        metavar="P",
+        help="predictors, or module:object of your own (default: all that know no future; "
+        "noisy-oracle:0.5 and oracle on request)",
+    )
+    evaluate.add_argument(
+        "--horizon", nargs="+", type=int, default=[20], metavar="H", help="windows (20)"
+    )
+    add_options(evaluate.add_argument_group("evaluation"), EvaluationOptions)
+    evaluate.add_argument("--plot", metavar="FILE", help="draw ROC, calibration, errors by age")
+    options.add_table_form(evaluate)
+    options.add_workload(evaluate)
+    options.add_common(evaluate)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from bfio.prediction.evaluation import evaluate_predictor
+
+    how = from_namespace(EvaluationOptions, args, seed=args.seed)
+    predictors = _predictors(args)
+    place = _plot_place(args.plot)
+    workload = options.workload_from(args)
+    provenance = dict(workload.provenance)
+    reports: list[PredictorReport] = []
+    pairs = [(horizon, name) for horizon in args.horizon for name in predictors]
+    with progress_bar() as bar:
+        task = bar.add_task("predictors", total=len(pairs))
+        for horizon, predictor in pairs:
+            reports.append(evaluate_predictor(workload, predictor, horizon, options=how))
+            bar.advance(task)
+            so_far.keep_shown(lambda: _show(args, reports, None, provenance, interrupted=True))
+    if place is not None:
+        _draw(reports, place)
+    _show(args, reports, place, provenance)
+    return DONE
+
+
+def _predictors(args: argparse.Namespace) -> "Sequence[str]":
+    """Return what is evaluated, each name checked before any file is read."""
+    from bfio.decode.options import MAX_HORIZON
+    from bfio.decode.predictor_registry import check
+    from bfio.prediction.evaluation import default_predictors
+    from formulations.scalars import integer
+
+    for horizon in args.horizon:
+        integer(horizon, "--horizon", minimum=1, maximum=MAX_HORIZON)
+    predictors = list(dict.fromkeys(args.predictor or default_predictors()))
+    for name in predictors:
+        check(name)
+    return predictors
+
+
+def _plot_place(file: str | None) -> Path | None:
+    from formulations.errors import InputError
+
+    if file is None:
+        return None
+    place = Path(file)
+    if place.suffix not in (".png", ".pdf", ".svg"):
+        raise InputError("--plot", f"{file} is no picture", "use a name that ends in .png or .pdf")
+    if not place.parent.is_dir():
+        raise InputError("--plot", f"no folder {place.parent}", "make it, or use another")
+    return place
+
+
+def _draw(reports: "Sequence[PredictorReport]", place: Path) -> None:
+    from bfio.decode.plots import save
+    from bfio.prediction.plots import evaluation_figure
+
+    save(evaluation_figure(reports), place)
+
+
+def _show(
+    args: argparse.Namespace,
+    reports: "Sequence[PredictorReport]",
+    place: Path | None,
+    provenance: dict[str, Any],
+    *,
+    interrupted: bool = False,
+) -> None:
+    from bfio.cli.tables import print_for_papers, print_sentences
+    from bfio.common.table_text import TableForm
+
+    documents = [report.to_mapping() for report in reports]
+    if args.json:
+        from bfio.common.provenance import citable_versions
+
+        plots = [] if place is None else [str(place)]
+        print_json(
+            {"reports": documents, "workload": provenance, "plots": plots}
+            | {"versions": citable_versions()}
+            | interruption(interrupted)
+        )
+        return
+    table = _table(reports, documents)
+    remarks = [remark for report in reports for remark in report.remarks()]
+    if args.table != TableForm.TEXT:
+        print_for_papers([table], TableForm(args.table), remarks)
+        return
+    print_sentences(table.settings)
+    print_table(table.title, table.heading, table.lines)
+    for remark in remarks:
+        print_sentences(remark)
+    if place is not None:
+        print(f"plot: {place}")
+
+
+def _table(
+    reports: "Sequence[PredictorReport]", documents: "Sequence[dict[str, Any]]"
+) -> "TextTable":
+    from bfio.common.table_text import TextTable
+    from bfio.prediction.report import COLUMNS, cells
+
+    lines = [
+        [report.predictor, str(report.horizon), *cells(document)]
+        for report, document in zip(reports, documents, strict=True)
+    ]
+    heading = ["predictor", "H", *COLUMNS.values()]
+    title = "Does a request end within H steps, and how soon?"
+    return TextTable(title, heading, lines, reports[0].settings)
+
+
+COMMAND = Command(
+    name="predict",
+    summary="measure how good predictors of output lengths are on a trace",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)

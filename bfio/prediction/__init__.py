@@ -1,0 +1,1 @@
+"""How good predictors of output lengths are, measured on traces (BalanceRoute, appendix C)."""

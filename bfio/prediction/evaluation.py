@@ -1,0 +1,255 @@
+"""Predictors asked about requests whose lengths are known: both stages of BalanceRoute, C.2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+from bfio.common.memory import require_memory
+from bfio.common.options import spelled_out
+from bfio.decode.estimates import Estimates, composite, expected_steps
+from bfio.decode.options import MAX_HORIZON
+from bfio.decode.predictor import CheckedPredictor, LengthSource, Predictor
+from bfio.decode.predictor_registry import find, made, names
+from bfio.decode.walks import Walk, walk
+from bfio.prediction.measures import (
+    brier_score,
+    calibration,
+    calibration_error,
+    roc_auc,
+    roc_curve,
+)
+from bfio.prediction.options import EvaluationOptions
+from bfio.prediction.report import AgeBin, PredictorReport
+from bfio.workloads.requests_used import requests_used
+from bfio.workloads.workload import Workload
+from formulations.arrays import FloatArray, IntArray
+from formulations.errors import InputError
+from formulations.keywords import check_kind
+from formulations.scalars import integer
+
+#: Points that a predictor is asked about at once, at most.
+_AT_ONCE = 1 << 16
+#: Memory of a point while it is judged [bytes].
+_POINT_BYTES = 150
+#: Calls that are timed, and requests of a large one of them.
+_CALLS, _LARGE = 100, 64
+_MANTISSAS = (1, 2, 5)
+
+
+@spelled_out(EvaluationOptions)
+def evaluate_predictor(
+    workload: Workload,
+    predictor: str | Predictor,
+    horizon: int = 20,
+    *,
+    options: EvaluationOptions | None = None,
+) -> PredictorReport:
+    """Measure a predictor on a trace: the first part trains it, the rest judges it.
+
+    Parameters
+    ----------
+    workload : Workload
+        The trace, in order of arrival.
+    predictor : str or Predictor
+        Name of a registered one, ``module:object``, or an object of one's own; requests are named
+        to it by their index among the evaluated ones.
+    horizon : int
+        ``H >= 1``.
+    options : EvaluationOptions, optional
+        How; also as keywords of their own.
+
+    Returns
+    -------
+    PredictorReport
+        Both stages, their composite, their calibration, and what a call costs.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range, nothing is left to evaluate, or the predictor breaks its
+        contract.
+    """
+    check_kind(workload, Workload, "workload", "evaluate_predictor(workload, predictor, horizon)")
+    integer(horizon, "horizon", minimum=1, maximum=MAX_HORIZON)
+    how = options or EvaluationOptions()
+    history, evaluated = split(workload, how)
+    points = _points(evaluated, how)
+    asked = made(predictor, evaluated, how.seed, history if len(history) else None)
+    found = _answers(asked, evaluated, points, horizon, how.online)
+    call_us, request_us = _times(asked, points, horizon)
+    positive = points.remaining <= horizon
+    base_rate = float(positive.mean())
+    curve = calibration(found.probability, positive)
+    stage_2 = _stage_2_errors(found, points.remaining, horizon)
+    window = np.minimum(points.remaining, horizon)
+    errors = np.abs(expected_steps(found, horizon) - window)
+    auc = roc_auc(found.probability, positive)
+    return PredictorReport(
+        predictor=predictor if isinstance(predictor, str) else asked.name,
+        horizon=horizon,
+        requests=requests_used(workload),
+        options=how,
+        trained_on=len(history),
+        evaluated_on=len(evaluated),
+        points=len(positive),
+        base_rate=base_rate,
+        auc=auc,
+        brier=brier_score(found.probability, positive),
+        brier_base_rate=base_rate * (1 - base_rate),
+        calibration_error=calibration_error(curve),
+        conditional_mae=_mean(stage_2[positive]),
+        conditional_mae_constant=_mean(_around_median(points.remaining[positive])),
+        composite_mae=float(errors.mean()),
+        composite_mae_none=float((horizon - window).mean()),
+        composite_rmse=_root_mean_square(errors),
+        composite_rmse_none=_root_mean_square(horizon - window),
+        gated_mae=float(np.abs(np.minimum(composite(found, horizon), horizon) - window).mean()),
+        gate_open_share=float((composite(found, horizon) <= horizon).mean()),
+        call_us=call_us,
+        request_us=request_us,
+        calibration=curve,
+        by_age=list(_by_age(points, horizon, found.probability, stage_2, errors)),
+        roc=None if auc is None else roc_curve(found.probability, positive),
+    )
+
+
+def default_predictors() -> list[str]:
+    """Return the predictors that learn lengths and know none: all whose packages are there."""
+    specs = [find(name)[0] for name in names()]
+    return [
+        spec.name
+        for spec in specs
+        if not spec.knows_future
+        and spec.lengths is not LengthSource.UNKNOWN
+        and (not spec.needs or find_spec(spec.needs) is not None)
+    ]
+
+
+def split(workload: Workload, options: EvaluationOptions) -> tuple[Workload, Workload]:
+    """Return what a predictor may learn from, and what it is judged by: first and last requests.
+
+    Raises
+    ------
+    InputError
+        If no request is left to evaluate, or one is to be learned from and there is none.
+    """
+    least, most = options.min_output or 1, options.max_output
+    kept = workload.output_tokens >= least
+    if most is not None:
+        kept &= workload.output_tokens <= most
+    of = np.flatnonzero(kept)
+    if not len(of):
+        what = f"no request has {least} to {'any' if most is None else most} output tokens"
+        raise InputError(workload.name, what, "widen min_output and max_output")
+    first = int(options.train_share * len(of))
+    if options.train_share and not first:
+        what = f"{options.train_share} of {len(of)} requests leaves none to learn from"
+        raise InputError("train_share", what, "give more requests or a larger share")
+    return workload.part(of[:first]), workload.part(of[first:])
+
+
+def _points(evaluated: Workload, how: EvaluationOptions) -> Walk:
+    tokens = evaluated.total_output_tokens
+    count = tokens // how.every + len(evaluated)
+    remedy = "ask more rarely (every), or about fewer requests"
+    require_memory(_POINT_BYTES * count, "every", f"{count:,} points", remedy)
+    return walk(evaluated.output_tokens, how.every, how.max_age)
+
+
+def _answers(
+    asked: CheckedPredictor, evaluated: Workload, points: Walk, horizon: int, online: int
+) -> Estimates:
+    """Ask about all points, in turns of requests whose lengths are told after each."""
+    parts = []
+    for turn in _turns(len(evaluated), online):
+        first, last = np.searchsorted(points.requests, (turn[0], turn[-1] + 1))
+        for start in range(first, last, _AT_ONCE):
+            some = slice(start, min(start + _AT_ONCE, last))
+            parts.append(asked.estimate(points.requests[some], points.ages[some], horizon))
+        if online:
+            asked.finished(turn, evaluated.output_tokens[turn])
+    return Estimates(*(np.concatenate(stage) for stage in zip(*parts, strict=True)))
+
+
+def _turns(count: int, size: int) -> Iterator[IntArray]:
+    everything = np.arange(count)
+    for start in range(0, count, size or count):
+        yield everything[start : start + (size or count)]
+
+
+def _times(asked: CheckedPredictor, points: Walk, horizon: int) -> tuple[float, float]:
+    """Return median times of calls about one request and, per request, about many [µs]."""
+    count = len(points.requests)
+    chosen = np.linspace(0, count - 1, _CALLS).astype(np.int64)
+    # Spread over the points, as requests that are due at one step are of any age.
+    spread = (np.arange(_LARGE) * count) // _LARGE
+    large = [(spread + shift) % count for shift in chosen.tolist()]
+    small = [chosen[k : k + 1] for k in range(_CALLS)]
+    single, together = (
+        [_seconds(asked, points, which, horizon) for which in batches]
+        for batches in (small, large)
+    )
+    return median(single) * 1e6, median(together) / _LARGE * 1e6
+
+
+def _seconds(asked: CheckedPredictor, points: Walk, which: IntArray, horizon: int) -> float:
+    requests, ages = points.requests[which], points.ages[which]
+    began = perf_counter()
+    asked.estimate(requests, ages, horizon)
+    return perf_counter() - began
+
+
+def _stage_2_errors(found: Estimates, remaining: IntArray, horizon: int) -> FloatArray:
+    # A mean is not read where it cannot happen: such a point was said to outlive the window.
+    errors: FloatArray = np.abs(np.where(found.probability > 0, found.mean, horizon) - remaining)
+    return errors
+
+
+def _around_median(values: IntArray) -> FloatArray:
+    if not len(values):
+        return np.zeros(0)
+    distances: FloatArray = np.abs(values - np.median(values))
+    return distances
+
+
+def _mean(values: FloatArray) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
+def _root_mean_square(errors: FloatArray | IntArray) -> float:
+    return float(np.sqrt(np.mean(np.square(errors, dtype=np.float64))))
+
+
+def _by_age(
+    points: Walk, horizon: int, probability: FloatArray, stage_2: FloatArray, errors: FloatArray
+) -> Iterator[AgeBin]:
+    """Yield the numbers of ages 0..9, 10..19, 20..49, and so on, of those that occur."""
+    edges = _edges(int(points.ages.max()))
+    place = np.searchsorted(edges, points.ages, side="right") - 1
+    for k, lower in enumerate(edges[:-1].tolist()):
+        own = np.flatnonzero(place == k)
+        if not len(own):
+            continue
+        positive = points.remaining[own] <= horizon
+        yield AgeBin(
+            lower=lower,
+            upper=int(edges[k + 1]),
+            points=len(own),
+            base_rate=float(positive.mean()),
+            auc=roc_auc(probability[own], positive),
+            conditional_mae=_mean(stage_2[own][positive]),
+            composite_mae=float(errors[own].mean()),
+        )
+
+
+def _edges(oldest: int) -> IntArray:
+    edges, scale = [0], 10
+    while edges[-1] <= oldest:
+        edges += [mantissa * scale for mantissa in _MANTISSAS]
+        scale *= 10
+    return np.array(edges)

@@ -1,0 +1,85 @@
+"""How predictors are evaluated: which requests train, which are asked about, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from bfio.common.options import RATIONAL, WHOLE, option
+from bfio.decode.options import MAX_SEED
+from formulations.errors import InputError
+from formulations.keywords import known_fields
+from formulations.rationals import exact_rational
+from formulations.scalars import MAX_TOKENS, integer
+
+
+@known_fields
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """The options of an evaluation, checked.
+
+    Parameters
+    ----------
+    train_share : Fraction
+        The first requests of the trace, this share of them, are the history that predictors learn
+        from; the rest is evaluated. Their order is that of arrival, so no predictor is asked about
+        a request that arrived before one it has learned from.
+    every : int
+        ``K``: each evaluated request is asked about at ages 0, K, 2K, ... until it ends.
+    max_age : int, optional
+        No question beyond this age [tokens].
+    online : int
+        If positive, the evaluated requests are taken in turns of so many, and after each turn the
+        predictor is told their output lengths, so that it can learn on; 0 tells it nothing.
+    min_output, max_output : int, optional
+        Only requests with such output lengths, in history and evaluation alike [tokens].
+    seed : int
+        Seed of predictors that draw.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    train_share: Fraction = option(
+        Fraction(1, 2), RATIONAL, "SHARE", "first share of the requests, to learn from (1/2)"
+    )
+    every: int = option(10, WHOLE, "K", "ask at ages 0, K, 2K, ... of each request (10)")
+    max_age: int | None = option(
+        None, WHOLE, "TOKENS", "no question beyond this age (default: until the request ends)"
+    )
+    online: int = option(
+        0,
+        WHOLE,
+        "N",
+        "tell the lengths of each N evaluated requests once they are over (0: never)",
+    )
+    min_output: int | None = option(
+        None, WHOLE, "TOKENS", "only requests with so long an output, or longer"
+    )
+    max_output: int | None = option(
+        None, WHOLE, "TOKENS", "only requests with so long an output, or shorter"
+    )
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Validate, and turn the share into a fraction."""
+        object.__setattr__(self, "train_share", _share(self.train_share))
+        for name, least, most in (
+            ("every", 1, MAX_TOKENS), ("max_age", 0, MAX_TOKENS), ("online", 0, MAX_TOKENS),
+            ("min_output", 1, MAX_TOKENS), ("max_output", 1, MAX_TOKENS), ("seed", 0, MAX_SEED),
+        ):  # fmt: skip
+            if (value := getattr(self, name)) is not None:
+                integer(value, name, minimum=least, maximum=most)
+        if self.max_output is not None and self.max_output < (self.min_output or 1):
+            what = f"{self.max_output} is less than min_output, {self.min_output}"
+            raise InputError("max_output", what, "swap them")
+
+
+def _share(value: object) -> Fraction:
+    share = exact_rational(str(value) if isinstance(value, float) else value, "train_share")
+    if not 0 <= share < 1:
+        remedy = "use 0 <= share < 1, as something must be left to evaluate"
+        raise InputError("train_share", f"{share} is out of range", remedy)
+    return share
