@@ -7,6 +7,7 @@ or says what is wrong and where.
 
 import codecs
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -18,7 +19,7 @@ from pyarrow import csv
 from bfio.workloads.arrival_times import ArrivalTimes
 from bfio.workloads.decimals import MAX_SECONDS
 from bfio.workloads.read_requests import Columns
-from bfio.workloads.request_columns import RequestColumns, TimeColumn, TimeText
+from bfio.workloads.request_columns import WHITE_SPACE, RequestColumns, TimeColumn, TimeText
 from formulations.arrays import MAX_TOKENS, IntArray
 
 if TYPE_CHECKING:
@@ -71,21 +72,25 @@ def read_columns(
     """
     read = csv.ReadOptions(use_threads=False, column_names=list(header), block_size=2 * _BLOCK)
     cells = csv.ParseOptions(delimiter=delimiter, quote_char=False)
+    key = columns.key_name(header)
+    names = [*columns.names] if key is None else [*columns.names, key]
     texts = csv.ConvertOptions(
-        include_columns=list(columns.names), column_types=dict.fromkeys(header, pa.string())
+        include_columns=names, column_types=dict.fromkeys(header, pa.string())
     )
+    keys: list[pa.Array] = []
     parts, kept = [], 0
     for block in _blocks(content):
         try:
             table = csv.read_csv(pa.BufferReader(block), read, cells, texts)
         except pa.ArrowInvalid:
             raise Irregular from None
-        part = from_texts(table, columns)
+        part = _without_keys(table, columns)
         parts.append(part)
+        keys += [] if key is None else table[key].chunks
         kept += int(np.count_nonzero(part.output))
         if limit is not None and kept >= limit:
             break
-    return _joined(parts)
+    return replace(_joined(parts), keys=_keys(keys))
 
 
 def from_texts(table: pa.Table, columns: RequestColumns) -> Columns:
@@ -96,6 +101,12 @@ def from_texts(table: pa.Table, columns: RequestColumns) -> Columns:
     Irregular
         If some cell is not written in the plainest way.
     """
+    key = columns.key_name(table.column_names)
+    keys = None if key is None else _keys(table[key].chunks)
+    return replace(_without_keys(table, columns), keys=keys)
+
+
+def _without_keys(table: pa.Table, columns: RequestColumns) -> Columns:
     prompt = _lengths(table[columns.prompt])
     output = _lengths(table[columns.output])
     if np.any((prompt == 0) & (output > 0)):
@@ -147,6 +158,20 @@ def _lengths(texts: pa.ChunkedArray) -> IntArray:
     if lengths.max(initial=0) > MAX_TOKENS:
         raise Irregular
     return np.asarray(lengths)
+
+
+def _keys(parts: "Sequence[pa.Array]") -> IntArray | None:
+    """Return keys of prompts as integers, as `numbered` does."""
+    if not parts:
+        return None
+    cells = pc.ascii_trim(pa.chunked_array(parts), WHITE_SPACE).combine_chunks()
+    missing = pc.equal(cells, "").to_numpy(zero_copy_only=False)
+    if missing.all():
+        return None
+    numbers = np.array(cells.dictionary_encode().indices.to_numpy(), dtype=np.int64)
+    # Above those of the others, and each its own.
+    numbers[missing] = len(numbers) + np.arange(np.count_nonzero(missing))
+    return numbers
 
 
 def _times(table: pa.Table, column: TimeColumn) -> ArrivalTimes | None:

@@ -66,7 +66,8 @@ def resample(
     """Draw requests of ``workload`` with replacement, each prompt with its own output.
 
     Unlike two `Empirical` laws this keeps the dependence between prompt and output. Arrival times
-    are those of ``arrivals``; the ones of ``workload`` are not reused.
+    are those of ``arrivals``; the ones of ``workload`` are not reused. Nor are its prompt keys: of
+    a request that is drawn twice they would tell the very length to whoever has seen it before.
     """
     _check_count(num_requests)
     if len(workload) == 0:

@@ -1,6 +1,6 @@
 """Requests as they are read, and how they become a workload: cleaned, ordered, counted."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -25,11 +25,14 @@ class Columns:
         Shape (n,), lengths [tokens].
     times : ArrivalTimes or None
         Arrival times.
+    keys : IntArray or None
+        Shape (n,): equal for equal prompts.
     """
 
     prompt: IntArray
     output: IntArray
     times: ArrivalTimes | None
+    keys: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class ReadRequests:
     num_dropped: int
     num_skipped: int = 0
     first_bad_row: str | None = None
+    keys: IntArray | None = None
 
 
 def with_output(found: Columns, limit: int | None = None) -> ReadRequests:
@@ -58,7 +62,29 @@ def with_output(found: Columns, limit: int | None = None) -> ReadRequests:
         earliest = times[int(np.argmin(times.ticks[:num_rows]))]
         times = times.at(kept)
     lengths = found.prompt[kept], found.output[kept]
-    return ReadRequests(*lengths, times, earliest, num_rows, num_rows - len(kept))
+    keys = None if found.keys is None else found.keys[kept]
+    return ReadRequests(*lengths, times, earliest, num_rows, num_rows - len(kept), keys=keys)
+
+
+def numbered(keys: Sequence[Hashable]) -> IntArray | None:
+    """Return integers, shape (n,), equal for equal keys and for nothing else.
+
+    A prompt without a key, None, is not known to equal any. None if no prompt has a key.
+    """
+    if all(key is None for key in keys):
+        return None
+    numbers: dict[Hashable, int] = {}
+    # An object of its own stands for a missing key.
+    found = [numbers.setdefault(object() if k is None else k, len(numbers)) for k in keys]
+    return np.array(found, dtype=np.int64)
+
+
+def _renumbered(keys: IntArray) -> IntArray:
+    """Return keys as numbers 0, 1, ... in the order in which they first occur."""
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[place]
 
 
 @dataclass
@@ -106,6 +132,7 @@ class RowReader:
             self.num_dropped,
             self.num_skipped,
             self.first_bad_row,
+            numbered([request.prompt_key for request in self.requests]),
         )
 
     def _accept(self, line: int, request: RequestRow) -> None:
@@ -167,7 +194,7 @@ def workload_fields(
         "out_of_order_rows": 0,
         "time_origin_s": None,
     }
-    prompt, output, times = found.prompt, found.output, found.times
+    prompt, output, times, keys = found.prompt, found.output, found.times, found.keys
     if times is not None and found.earliest is not None:
         origin = Fraction(0) if trace_format.keeps_times else found.earliest
         provenance["time_origin_s"] = format_decimal(origin, "time")
@@ -176,6 +203,7 @@ def workload_fields(
         if num_late:
             order = np.argsort(times.ticks, kind="stable")
             prompt, output, times = prompt[order], output[order], times.at(order)
+            keys = None if keys is None else keys[order]
         times = times.plus(-origin)
     return {
         "prompt_tokens": prompt,
@@ -183,4 +211,5 @@ def workload_fields(
         "arrival_times": times,
         "name": name,
         "provenance": provenance,
+        "prompt_keys": None if keys is None else _renumbered(keys),
     }

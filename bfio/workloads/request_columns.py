@@ -5,6 +5,7 @@ The reader of rows parses with it cell by cell and says what is wrong where
 that have nothing wrong in them.
 """
 
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -59,6 +60,28 @@ class TimeColumn:
 
 
 @dataclass(frozen=True)
+class KeyColumn:
+    """A column of texts that tell prompts apart; it may be missing, as may cells of it.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    """
+
+    name: str
+
+    def __call__(self, row: Row) -> str | None:
+        """Return the text of a row without white space around, None if there is none."""
+        cell = row.get(self.name)
+        return str(cell).strip(WHITE_SPACE) or None if cell is not None else None
+
+
+#: What both readers take off keys.
+WHITE_SPACE = " \t\n\v\f\r"
+
+
+@dataclass(frozen=True)
 class RequestColumns:
     """The columns of a request.
 
@@ -68,11 +91,15 @@ class RequestColumns:
         Columns of lengths [tokens].
     arrival : TimeColumn, optional
         Column of arrival times.
+    key : callable, optional
+        Returns what tells the prompt of a row from others, or None; a `KeyColumn` where columns
+        are to be read as a whole.
     """
 
     prompt: str
     output: str
     arrival: TimeColumn | None = None
+    key: Callable[[Row], Hashable] | None = None
 
     def __call__(self, row: Row) -> RequestRow:
         """Turn one row into a request.
@@ -83,10 +110,17 @@ class RequestColumns:
             Naming the column.
         """
         lengths = token_lengths(row, self.prompt, self.output)
-        return RequestRow(self.arrival(row) if self.arrival else None, *lengths)
+        arrival = self.arrival(row) if self.arrival else None
+        return RequestRow(arrival, *lengths, self.key(row) if self.key else None)
 
     @property
     def names(self) -> tuple[str, ...]:
         """All columns, the arrival time first."""
         arrival = () if self.arrival is None else (self.arrival.name,)
         return (*arrival, self.prompt, self.output)
+
+    def key_name(self, header: Sequence[str]) -> str | None:
+        """Return the column of keys if a table has it."""
+        if isinstance(self.key, KeyColumn) and self.key.name in header:
+            return self.key.name
+        return None

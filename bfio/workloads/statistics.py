@@ -27,16 +27,18 @@ def describe(workload: Workload) -> dict[str, object]:
     dict
         ``name``, ``requests``; ``prompt_tokens`` and ``output_tokens`` with total, mean, median,
         std (over n), p95, p99 (linear interpolation), min, max, cv and ``ks_to_geometric``;
-        ``correlation`` (Pearson); ``arrivals`` (see `describe_arrivals`) or None; ``provenance``.
+        ``correlation`` (Pearson); ``distinct_prompts``, None if the source does not tell prompts
+        apart; ``arrivals`` (see `describe_arrivals`) or None; ``provenance``.
         What is undefined, such as the correlation of a constant, is None.
     """
-    times = workload.arrival_times
+    times, keys = workload.arrival_times, workload.prompt_keys
     return {
         "name": workload.name,
         "requests": len(workload),
         "prompt_tokens": describe_lengths(workload.prompt_tokens),
         "output_tokens": describe_lengths(workload.output_tokens),
         "correlation": correlation(workload.prompt_tokens, workload.output_tokens),
+        "distinct_prompts": None if keys is None else len(np.unique(keys)),
         "arrivals": None if times is None else describe_arrivals(times),
         "provenance": dict(workload.provenance),
     }

@@ -1,6 +1,6 @@
 """What a trace format is: the columns it needs and how one row becomes a request."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -18,11 +18,16 @@ class Layout(StrEnum):
 
 
 class RequestRow(NamedTuple):
-    """One row of a trace: arrival time [s] or None, prompt and output length [tokens]."""
+    """One row of a trace.
+
+    Arrival time [s] or None, prompt and output length [tokens], and what tells its prompt from
+    others, None if nothing does.
+    """
 
     arrival: Fraction | None
     prompt_tokens: int
     output_tokens: int
+    prompt_key: Hashable = None
 
 
 def _any_row(row: Row) -> bool:

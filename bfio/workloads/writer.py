@@ -16,6 +16,8 @@ _ROWS_PER_CHUNK = 10_000
 def write_trace(workload: Workload, path: str | Path, *, overwrite: bool = False) -> None:
     """Write ``arrival_time_s,prompt_tokens,output_tokens``; `read_trace` gives it back exactly.
 
+    A fourth column, ``prompt_key``, is there if the workload has such keys; read back they are
+    numbered by first occurrence, equal ones staying equal.
     Times are exact decimals; the column is blank if there are none. A path that ends in ``.gz``
     is compressed, with the same bytes every time. The file appears whole or not at all.
 
@@ -41,11 +43,15 @@ def write_trace(workload: Workload, path: str | Path, *, overwrite: bool = False
 
 
 def _rows(workload: Workload) -> Iterator[str]:
-    yield ",".join(own.FORMAT.columns) + "\n"
-    prompts = workload.prompt_tokens.tolist()
-    outputs = workload.output_tokens.tolist()
-    for time, prompt, output in zip(_times(workload), prompts, outputs, strict=True):
-        yield f"{time},{prompt},{output}\n"
+    columns = [workload.prompt_tokens, workload.output_tokens]
+    names = [*own.FORMAT.columns]
+    if workload.prompt_keys is not None:
+        columns.append(workload.prompt_keys)
+        names.append(own.KEYS.name)
+    yield ",".join(names) + "\n"
+    lines = zip(_times(workload), *(column.tolist() for column in columns), strict=True)
+    for cells in lines:
+        yield ",".join(map(str, cells)) + "\n"
 
 
 def _times(workload: Workload) -> Iterator[str]:

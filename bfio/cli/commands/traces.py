@@ -106,6 +106,8 @@ def _inspect(args: argparse.Namespace) -> None:
         [[name, *(number(column[name]) for column in lengths)] for name in lengths[0]],
     )
     print("correlation of prompt and output:", number(document["correlation"]))  # type: ignore[arg-type]
+    if document["distinct_prompts"] is not None:
+        print(f"distinct prompts: {document['distinct_prompts']:,} of {document['requests']:,}")
     for title in ("arrivals", "provenance"):
         part = document[title]
         if isinstance(part, Mapping):

@@ -239,6 +239,8 @@ def request_facts(choice: WorkloadChoice) -> RequestFacts:
     digest = lengths_digest(drawn.prompt_tokens, drawn.output_tokens)
     if drawn.arrival_times is not None:
         digest.update(" ".join(map(str, drawn.arrival_times)).encode())
+    if drawn.prompt_keys is not None:
+        digest.update(drawn.prompt_keys.astype("<i8").tobytes())
     has_times = drawn.arrival_times is not None
     return RequestFacts(digest.hexdigest()[:16], has_times, requests_used(drawn))
 

@@ -3,16 +3,21 @@
 Times are kept as they are, so that a window cut out of a longer trace keeps its place in it.
 """
 
-from bfio.workloads.request_columns import RequestColumns, TimeColumn
+from bfio.workloads.request_columns import KeyColumn, RequestColumns, TimeColumn
 from bfio.workloads.trace_format import TraceFormat
 
+#: May be left out: equal prompts have equal cells.
+KEYS = KeyColumn("prompt_key")
 FORMAT = TraceFormat(
     name="bfio",
     description="this project's own format (what `bfio traces convert` writes)",
     source="bfio",
     columns=("arrival_time_s", "prompt_tokens", "output_tokens"),
     parse=RequestColumns(
-        "prompt_tokens", "output_tokens", TimeColumn("arrival_time_s", may_be_blank=True)
+        "prompt_tokens",
+        "output_tokens",
+        TimeColumn("arrival_time_s", may_be_blank=True),
+        KEYS,
     ),
     keeps_times=True,
 )
