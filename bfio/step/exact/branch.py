@@ -67,6 +67,8 @@ class BranchSearch:
         Subsets to begin with, and their workers (`ColumnGeneration.found`).
     effort : Effort
         Limits.
+    prices : IntArray, optional
+        Shape (N,), in the order of the problem's requests: near the best ones.
 
     Attributes
     ----------
@@ -89,11 +91,13 @@ class BranchSearch:
         best: int,
         found: tuple[IntArray, IntArray],
         effort: Effort,
+        prices: IntArray | None = None,
     ) -> None:
         self._core = core
         self._first = first
         self._effort = effort
-        self._waiting = [_Case(core, bounds.copy(), found[0], core.workers[found[1]])]
+        workers = core.workers[found[1]]
+        self._waiting = [_Case(core, bounds.copy(), found[0], workers, prices=prices)]
         self._behind: IntArray | None = None
         self.best = best
         self.owner: IntArray | None = None

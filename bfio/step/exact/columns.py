@@ -25,6 +25,7 @@ from bfio.step.exact.subsets import (
     collect_subsets,
     fill_table,
     prefix_values,
+    with_parts,
 )
 from bfio.step.exact.sums import UNREACHABLE
 from formulations.arrays import FloatArray, IntArray
@@ -36,6 +37,8 @@ _NO_BOUND = 1 << 62
 #: Rounds of column generation, and pivots in each.
 _ROUNDS = 60
 _PIVOTS = 2000
+#: Part of the best prices so far in those tried, while these are much worse: one of so many.
+_PARTS = 3
 #: Requests looked at for the best subset of a worker.
 _SCANS = 20_000
 #: Operations of a hundred cells of a table.
@@ -101,9 +104,6 @@ class PricedSubsets:
         if self._is_filled(prices, reach):
             return
         self._prices = prices.copy()
-        cells = int(reach.sum()) * len(self.sizes)
-        self.cells += cells
-        self._effort.spend(CALL + _CELL * cells // 100)
         if self._most * int(np.abs(values).max(initial=0)) < SMALL_VALUE:
             self._fill(values.astype(np.int32), reach)
         else:
@@ -118,9 +118,11 @@ class PricedSubsets:
 
     def _fill(self, values: Table, reach: IntArray) -> None:
         """Fill the buffer, or a larger one, with sums of the type of ``values``."""
-        if self._buffer.shape[1] <= reach[0] or self._buffer.dtype != values.dtype:
-            self._buffer = np.empty((self._most + 1, int(reach[0]) + 1), dtype=values.dtype)
-        fill_table(self.sizes, values, reach, self._buffer)
+        if self._buffer.shape[1] <= reach.max() or self._buffer.dtype != values.dtype:
+            self._buffer = np.empty((self._most + 1, int(reach.max()) + 1), dtype=values.dtype)
+        cells = fill_table(self.sizes, values, reach, self._buffer)
+        self.cells += cells
+        self._effort.spend(CALL + _CELL * cells // 100)
 
     def within(
         self, count: int, limit: int, threshold: int, most: int, scans: int
@@ -146,8 +148,7 @@ class PricedSubsets:
         tight = margins - spread < loose
         reach = np.zeros(self._most + 1, dtype=np.int64)
         np.maximum.at(reach, capacity[tight], np.minimum(margins, loose)[tight])
-        suffix: IntArray = np.maximum.accumulate(reach[::-1])[::-1]
-        return suffix
+        return with_parts(reach)
 
 
 class _Part(NamedTuple):
@@ -196,6 +197,7 @@ class ColumnGeneration:
         self._available: IntArray = available
         self._basis = empty_basis(self._num_workers + len(self._available))
         self._count = 0
+        self._behind: IntArray | None = None
         room = 256
         self._pool = Pool(
             np.empty((room, self._most), np.int64), np.empty(room, np.int64), np.empty(room)
@@ -274,6 +276,7 @@ class ColumnGeneration:
             Bound at which to stop.
         prices : IntArray, optional
             Those to begin with, near the best ones: they are averaged with the duals, not tried.
+            By default those behind the bound before.
 
         Returns
         -------
@@ -282,25 +285,31 @@ class ColumnGeneration:
         """
         margins = peak - self._core.base
         least = _NO_BOUND
-        behind = prices
+        behind = self._behind if prices is None else prices
         if behind is None:
             behind = self._first_prices()
             least, _ = self._try(behind, margins)
-        if least <= enough:
-            return least, behind
+        kept = 1
         for _ in range(_ROUNDS):
-            if self._effort.is_over:
+            if least <= enough or self._effort.is_over:
                 break
             self._improve_basis()
-            added = False
+            worth = self._worth()
+            if least <= worth:
+                break
+            duals, added = self.prices, False
             # Averaged with the best so far, prices jump less; if that adds nothing, the duals do.
-            for prices in ((2 * self.prices + behind) // 3, self.prices):
+            for part in dict.fromkeys((kept, 0)):
                 if not added and least > enough:
+                    prices = ((_PARTS - part) * duals + part * behind) // _PARTS
                     total, added = self._try(prices, margins)
+                    # What falls so fast falls on towards the duals.
+                    kept = 0 if 2 * (total - worth) <= least - worth else 1
                     if total < least:
                         least, behind = total, prices
-            if least <= enough or not added:
+            if not added:
                 break
+        self._behind = behind
         return least, behind
 
     def _improve_basis(self) -> None:
@@ -311,11 +320,12 @@ class ColumnGeneration:
     def attains(self, total: int) -> bool:
         """Whether the subsets in hand make up such a total, in parts: then no prices bound it."""
         self._improve_basis()
-        used = self._basis.column >= 0
-        if int(used.sum()) < self._num_workers:
-            return False
-        worth = self._pool.worth[self._basis.column[used]]
-        return bool((worth * self._basis.primal[used]).sum() >= total)
+        return self._worth() >= total
+
+    def _worth(self) -> float:
+        """Return the total that the subsets in hand make up, in parts; low if they are too few."""
+        dual, W = self._basis.dual, self._num_workers
+        return float(dual[:W].sum() + dual[W:] @ self._available)
 
     def _first_prices(self) -> IntArray:
         """Return prices that make all requests alike that are larger than the last admitted.

@@ -16,6 +16,7 @@ def dive(
     needed: int,
     effort: Effort,
     found: tuple[IntArray, IntArray] | None = None,
+    prices: IntArray | None = None,
 ) -> IntArray | None:
     """Look for a placement under ``peak`` whose total is at least ``needed``.
 
@@ -29,6 +30,8 @@ def dive(
         Limits.
     found : tuple of IntArray, optional
         Subsets to begin with (`ColumnGeneration.found`).
+    prices : IntArray, optional
+        Those to begin with, of the requests that fit or of all.
 
     Returns
     -------
@@ -43,7 +46,9 @@ def dive(
     if found is not None:
         generation.adopt(*found)
     generation.start(peak, np.full(len(core.sizes), -1, dtype=np.int64))
-    total, prices = generation.bound_total(peak, needed - 1)
+    if prices is not None:
+        prices = prices[: generation.num_fitting]
+    total, prices = generation.bound_total(peak, needed - 1, prices)
     if total < needed:
         return None
     placement, exhausted = generation.search(peak, prices, needed)
@@ -66,7 +71,8 @@ def dive(
     sizes, workers = generation.found()
     of_left = ~settled[workers]
     found = sizes[of_left], np.searchsorted(left, workers[of_left])
-    below = dive(rest, peak, needed - int(core.sizes[~free].sum()), effort, found)
+    missing = needed - int(core.sizes[~free].sum())
+    below = dive(rest, peak, missing, effort, found, prices[free[: len(prices)]])
     if below is None:
         return None
     owner[free] = np.where(below >= 0, left[below], -1)

@@ -318,6 +318,7 @@ class FillSearch:
                     self._best,
                     self._generation.found(),
                     self._effort,
+                    np.array(self._core.by_request(self._prices[-1])),
                 )
             branches = self._branches
             branches.best = self._best
@@ -357,7 +358,7 @@ class FillSearch:
             return
         peak = self._first + k
         needed = self._core.value(peak, 0) - target
-        owner = dive(self._core, peak, needed, self._effort, generation.found())
+        owner = dive(self._core, peak, needed, self._effort, generation.found(), self._priced[k])
         if owner is not None:
             self._accept(owner)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.kernels import entry_point, in_place, kernel
 from bfio.step.exact.sums import UNREACHABLE
 from formulations.arrays import IntArray
 
@@ -29,9 +29,9 @@ class PricedTable(NamedTuple):
     Parameters
     ----------
     cells : array of int32 or int64
-        Shape (C + 1, at least reach[0] + 1), from `fill_table`.
+        Shape (C + 1, at least the largest reach + 1), from `fill_table`.
     reach : IntArray
-        Shape (C + 1,): last sum of interest of each cardinality, not increasing.
+        Shape (C + 1,): last sum of interest of each cardinality, `with_parts`.
     top_sum, top_value : IntArray
         Shape (C + 1,): sum and value of the most valuable requests of each cardinality.
     """
@@ -74,27 +74,93 @@ def add_request(row: Table, below: Table, value: np.signedinteger[Any]) -> None:
 
 
 @entry_point
-def fill_table(sizes: IntArray, values: Table, reach: IntArray, table: Table) -> None:
+def with_parts(reach: IntArray) -> IntArray:
+    """Raise last sums of interest to what the smaller parts of the larger sets come to.
+
+    The c smallest of a set of d requests have c/d of its sum at most.
+
+    Parameters
+    ----------
+    reach : IntArray
+        Shape (C + 1,): of the sets of each cardinality that are of interest themselves.
+    """
+    raised = reach.copy()
+    for c in range(1, len(reach)):
+        for d in range(c + 1, len(reach)):
+            raised[c] = max(raised[c], reach[d] * c // d)
+    return raised
+
+
+@kernel
+def fill_sums(sizes: IntArray, values: Table, reach: IntArray, table: Table, none: int) -> int:
+    """Write the largest value of c requests of sum exactly x for x = 0..reach[c].
+
+    Parameters
+    ----------
+    sizes, values, reach, table
+        As in `fill_table`.
+    none : int
+        Written where there is no such subset, or less than half of it.
+
+    Returns
+    -------
+    int
+        Cells visited.
+    """
+    below = np.zeros(len(sizes) + 1, np.int64)
+    copy_to(below[1:], np.cumsum(sizes))
+    cells = 0
+    for c in range(len(reach)):
+        table[c, : reach[c] + 1] = none
+        cells += reach[c] + 1
+    table[0, 0] = 0
+    for i in range(len(sizes)):
+        for c in range(min(i + 1, len(reach) - 1), 0, -1):
+            # Request i is the largest of these c.
+            first = sizes[i] + below[c - 1]
+            last = min(reach[c], below[i + 1] - below[i + 1 - c])
+            if first <= last:
+                row = table[c, first : last + 1]
+                start = first - sizes[i]
+                add_request(row, table[c - 1, start : start + len(row)], values[i])
+                cells += len(row)
+    return cells
+
+
+@entry_point
+def fill_table(sizes: IntArray, values: Table, reach: IntArray, table: Table) -> int:
     """Fill ``table[c, x]`` for x = 0..reach[c]; hugely negative where no subset exists.
 
     Parameters
     ----------
     sizes, values : IntArray
-        Shape (N,): size [tokens] and value of each request, of the table's type.
+        Shape (N,): size [tokens], ascending, and value of each request, of the table's type.
     reach : IntArray
-        Shape (C + 1,): last sum of interest of each cardinality, not increasing.
+        Shape (C + 1,): last sum of interest of each cardinality, `with_parts`.
     table : array of int32 or int64
-        Shape (C + 1, at least reach[0] + 1); if of int32, no sum of C values reaches
+        Shape (C + 1, at least the largest reach + 1); if of int32, no sum of C values reaches
         `SMALL_VALUE`.
+
+    Returns
+    -------
+    int
+        Cells visited.
     """
-    table[0, : reach[0] + 1] = 0
-    for c in range(1, len(reach)):
-        table[c, : reach[c] + 1] = -2 * SMALL_VALUE if table.itemsize == 4 else UNREACHABLE
-    for i in range(len(sizes)):
-        for c in range(min(i + 1, len(reach) - 1), 0, -1):
-            if sizes[i] <= reach[c]:
-                row = table[c, sizes[i] : reach[c] + 1]
-                add_request(row, table[c - 1, : len(row)], values[i])
+    none = -2 * SMALL_VALUE if table.itemsize == 4 else UNREACHABLE
+    cells = fill_sums(sizes, values, reach, table, none)
+    for c in range(len(reach)):
+        _accumulate(table[c, : reach[c] + 1])
+        cells += reach[c] + 1
+    return cells
+
+
+@in_place
+def _accumulate(row: Table) -> None:
+    """Replace each value by the largest up to it."""
+    largest = row[0]
+    for x in range(len(row)):
+        largest = max(largest, row[x])
+        row[x] = largest
 
 
 @entry_point
@@ -195,7 +261,8 @@ def collect_subsets(
         rest = count - depth - 1
         if left < 0 or value + prefix[i, rest] < threshold:
             continue
-        if value + largest_value(requests.table, rest, left) < threshold:
+        # The others are no larger.
+        if value + largest_value(requests.table, rest, min(left, rest * sizes[i])) < threshold:
             continue
         if rest == 0:
             if total == len(found):

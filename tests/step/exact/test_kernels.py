@@ -18,6 +18,7 @@ from bfio.step.exact.subsets import (
     fill_table,
     largest_value,
     prefix_values,
+    with_parts,
 )
 from bfio.step.exact.sums import UNREACHABLE, floors
 from bfio.step.exact.swap import spread_largest, swap_requests
@@ -42,10 +43,11 @@ def test_floors(sizes: list[int], cardinality: int, limit: int) -> None:
 
 
 def _priced(
-    sizes: list[int], values: list[int], most: int, limit: int, kind: type
+    sizes: list[int], values: list[int], most: int, limit: int, kind: type, lowest: int = 0
 ) -> PricedRequests:
-    """Fill a table of these requests up to ``limit``; the tops beyond it."""
-    reach = np.full(most + 1, limit)
+    """Fill a table up to ``limit`` for sets of ``lowest`` requests on; the tops beyond it."""
+    own = np.where(np.arange(most + 1) < lowest, 0, limit)
+    reach = with_parts(own)
     cells: Table = np.empty((most + 1, limit + 1), kind)
     fill_table(np.array(sizes), np.array(values, kind), reach, cells)
     order = sorted(range(len(sizes)), key=lambda i: (-values[i], sizes[i]))[:most]
@@ -67,9 +69,10 @@ def test_priced_subsets(sizes: list[int], data: st.DataObject, kind: type) -> No
     values = data.draw(st.lists(worth, min_size=len(sizes), max_size=len(sizes)))
     most = data.draw(st.integers(1, 4))
     limit = data.draw(st.integers(0, 150))
-    requests = _priced(sizes, values, most, limit, kind)
+    lowest = data.draw(st.integers(1, most))
+    requests = _priced(sizes, values, most, limit, kind, lowest)
     distance = data.draw(st.integers(0, 60))
-    for c in range(1, most + 1):
+    for c in range(lowest, most + 1):
         fitting = {
             s: sum(values[i] for i in s)
             for s in combinations(range(len(sizes)), c)

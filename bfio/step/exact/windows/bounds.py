@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.subsets import with_parts
 from bfio.step.exact.windows.boxes import Boxes
 from bfio.step.exact.windows.costs import NEVER, Costs, price_workers, shrink_modes
 from bfio.step.exact.windows.model import WindowModel
@@ -191,16 +192,17 @@ class Bounds:
         most = int(modes.number.max(initial=0))
         reach = np.zeros(most + 1, dtype=np.int64)
         np.maximum.at(reach, modes.number, modes.high)
-        reach = np.maximum.accumulate(reach[::-1])[::-1]
+        reach = with_parts(reach)
+        last = int(reach.max())
         width = np.dtype(np.int64 if self.fine else np.int32)
         largest = most * int(np.abs(values).max(initial=0))
         shift = (largest // MOST_UNITS[width.itemsize]).bit_length()
         self.lost = len(model.open) * most << shift if shift else 0
         units = (-(-values >> shift)).astype(width)
         shape = (len(times), most + 1)
-        tables = np.empty((*shape, int(reach[0]) + 1), dtype=width)
-        highest = np.empty((*shape, int(reach[0]) // BLOCK + 1), dtype=width)
-        higher = np.empty((*shape, int(reach[0]) // (BLOCK * LARGE) + 1), dtype=width)
+        tables = np.empty((*shape, last + 1), dtype=width)
+        highest = np.empty((*shape, last // BLOCK + 1), dtype=width)
+        higher = np.empty((*shape, last // (BLOCK * LARGE) + 1), dtype=width)
         priced = Priced(sizes, values, units, shift, tables, highest, higher, self._speed)
         self._effort.spend(CALL)
         fill_tables(priced, reach, self._effort.spent)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, in_place
-from bfio.step.exact.subsets import SMALL_VALUE, add_request
+from bfio.step.exact.subsets import SMALL_VALUE, fill_sums
 from formulations.arrays import IntArray
 
 #: Values in units of ``2^shift``, rounded up: sums of 32 bits are three times as fast.
@@ -74,29 +74,20 @@ def best_value(priced: Priced, speed: int, count: int, total: int) -> int:
 
 @entry_point
 def fill_tables(priced: Priced, reach: IntArray, spent: IntArray) -> None:
-    """Fill the tables: each row c for sums up to ``reach[c]``, which do not increase.
+    """Fill the tables: each row c for sums up to ``reach[c]``.
 
     Parameters
     ----------
     priced : Priced
         Its tables are filled.
     reach : IntArray
-        Shape (C + 1,).
+        Shape (C + 1,), as in `bfio.step.exact.subsets.fill_table`.
     spent : IntArray
         Shape (1,): operations, counted on (`bfio.step.exact.effort`).
     """
     for t in range(len(priced.tables)):
         table = priced.tables[t]
-        for c in range(len(reach)):
-            table[c, : reach[c] + 1] = no_units(priced)
-        table[0, 0] = 0
-        for i in range(len(priced.sizes)):
-            size = priced.sizes[i]
-            for c in range(min(i + 1, len(reach) - 1), 0, -1):
-                if size <= reach[c]:
-                    row = table[c, size : reach[c] + 1]
-                    add_request(row, table[c - 1, : len(row)], priced.units[t, i])
-                    spent[0] += len(row)
+        spent[0] += fill_sums(priced.sizes, priced.units[t], reach, table, no_units(priced))
         for c in range(len(reach)):
             for x in range(0, reach[c] + 1, BLOCK):
                 block = table[c, x : min(x + BLOCK, reach[c] + 1)]
@@ -205,7 +196,8 @@ def collect_exact(
         value = worth[depth] + values[i]
         if left < 0 or value + bests[i, rest] < least:
             continue
-        if value + best_value(priced, speed, rest, left) < least:
+        # The others are no larger, which tables rely on.
+        if left > rest * sizes[i] or value + best_value(priced, speed, rest, left) < least:
             continue
         if rest > 0:
             depth += 1
