@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 #: Width of tables where there is no terminal to ask.
 _PLAIN_WIDTH = 150
+_PICTURES = (".png", ".pdf", ".svg")
 
 
 def print_json(document: Any) -> None:
@@ -131,6 +132,25 @@ def plot_folder(args: argparse.Namespace) -> Path | None:
         If it cannot be made.
     """
     return None if args.no_plots else output_folder(args)
+
+
+def picture_place(file: str | None) -> Path | None:
+    """Return where ``--plot`` writes, checked before any long work; None without it.
+
+    Raises
+    ------
+    InputError
+        If it is no picture, or its folder does not exist.
+    """
+    if file is None:
+        return None
+    place = Path(file)
+    if place.suffix not in _PICTURES:
+        remedy = f"use a name that ends in {' or '.join(_PICTURES)}"
+        raise InputError("--plot", f"{file} is no picture", remedy)
+    if not place.parent.is_dir():
+        raise InputError("--plot", f"no folder {place.parent}", "make it, or use another")
+    return place
 
 
 def output_folder(args: argparse.Namespace) -> Path:

@@ -97,9 +97,10 @@ def heading(computes: str, name: str) -> str:
 def tables() -> dict[str, str]:
     """Return tables in Markdown by name: values of each built-in kind, and some of arguments.
 
-    ``requests`` are those that choose the requests of a row; ``classes``, ``stages`` and
-    ``stage-trace`` those of rows about one engine in stages.
+    ``requests`` are those that choose the requests of a row; ``evaluation`` those of predictors;
+    ``classes``, ``stages`` and ``stage-trace`` those of rows about one engine in stages.
     """
+    from bfio.prediction.options import EvaluationOptions
     from bfio.studies.row_parts.wait_classes import ClassOptions, WantedRate
     from bfio.studies.row_parts.wait_offer import OfferOptions
     from bfio.studies.row_parts.wait_policy import StagePolicyOptions
@@ -110,6 +111,7 @@ def tables() -> dict[str, str]:
     return {
         **{name: find(name).table() for name in names()},
         "requests": options_table(RequestOptions),
+        "evaluation": options_table(EvaluationOptions),
         "classes": options_table(ClassOptions, WantedRate),
         "stages": options_table(StagePolicyOptions, OfferOptions, ServeOptions),
         "stage-trace": options_table(TraceSplit),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options, so_far
 from bfio.cli.command import DONE, Command
-from bfio.cli.output import interruption, print_json, print_table, progress_bar
+from bfio.cli.output import interruption, picture_place, print_json, print_table, progress_bar
 from bfio.common.options import add_options, from_namespace
 from bfio.prediction.options import EvaluationOptions
 
@@ -65,7 +65,7 @@ def _run(args: argparse.Namespace) -> int:
 
     how = from_namespace(EvaluationOptions, args, seed=args.seed)
     predictors = _predictors(args)
-    place = _plot_place(args.plot)
+    place = picture_place(args.plot)
     workload = options.workload_from(args)
     provenance = dict(workload.provenance)
     reports: list[PredictorReport] = []
@@ -95,19 +95,6 @@ def _predictors(args: argparse.Namespace) -> "Sequence[str]":
     for name in predictors:
         check(name)
     return predictors
-
-
-def _plot_place(file: str | None) -> Path | None:
-    from formulations.errors import InputError
-
-    if file is None:
-        return None
-    place = Path(file)
-    if place.suffix not in (".png", ".pdf", ".svg"):
-        raise InputError("--plot", f"{file} is no picture", "use a name that ends in .png or .pdf")
-    if not place.parent.is_dir():
-        raise InputError("--plot", f"no folder {place.parent}", "make it, or use another")
-    return place
 
 
 def _draw(reports: "Sequence[PredictorReport]", place: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from bfio.cli import options
 from bfio.cli.command import DONE, Command
-from bfio.cli.output import print_json, print_table
+from bfio.cli.output import picture_place, print_json, print_table
 from bfio.common.number_text import number
 
 _DESCRIPTION = """\
@@ -14,11 +14,23 @@ Work with traces of requests.
 
   bfio traces list                         formats, synthetic workloads, fetchable traces
   bfio traces inspect FILE                 lengths, correlation, arrivals, rows left out
+  bfio traces geometric FILE... --plot P   are output lengths geometric? what does age tell?
   bfio traces convert FILE OUT.csv.gz      write a trace in bfio's own format
   bfio traces fetch azure-conv-2023 DIR    fetch a published trace
 
 The format of FILE (CSV or JSONL, .gz or not) is detected from its header; of any other table
 say which columns to read: --columns arrival=ts,prompt=input,output=generated
+"""
+_GEOMETRIC = """\
+Fit the geometric law on 1, 2, ... to the output lengths of traces (p = 1/mean) and test it, as
+figure 5 of BF-IO does by eye. The critical value of the Kolmogorov-Smirnov distance is simulated:
+samples of the fitted law, each fitted anew.
+
+  bfio traces geometric azure.csv.gz
+  bfio traces geometric azure.csv.gz mooncake.jsonl --plot lengths.png
+
+Geometric lengths have no memory: at every age the hazard is 1/mean and the mean residual life the
+mean. By age the table has both, in those units, with 95 % intervals; ages are tokens emitted.
 """
 
 
@@ -30,6 +42,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     inspect.add_argument("trace", nargs="?", metavar="FILE", help="a trace file")
     inspect.add_argument("--synthetic", metavar="NAME", help="a synthetic workload instead")
     inspect.set_defaults(action=_inspect)
+    _add_geometric(actions)
     convert = actions.add_parser("convert", help="write a trace in bfio's own format")
     convert.add_argument("trace", metavar="FILE", help="a trace file")
     convert.add_argument("out", metavar="OUT", help="file to write (.csv or .csv.gz)")
@@ -48,6 +61,22 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         sub.add_argument("--overwrite", action="store_true", help="replace an existing file")
     for sub in (listing, inspect, convert, fetch):
         options.add_common(sub)
+
+
+def _add_geometric(actions: Any) -> None:
+    geometric = actions.add_parser(
+        "geometric",
+        help="test whether output lengths are geometric; hazard and mean residual life by age",
+        description=_GEOMETRIC,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    geometric.add_argument("traces", nargs="*", metavar="FILE", help="trace files")
+    geometric.add_argument("--synthetic", metavar="NAME", help="a synthetic workload instead")
+    geometric.add_argument("--requests", type=int, metavar="N", help="only the first N of each")
+    geometric.add_argument("--plot", metavar="FILE", help="draw a row of panels for each trace")
+    options.add_reading(geometric)
+    options.add_common(geometric)
+    geometric.set_defaults(action=_geometric)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -114,6 +143,38 @@ def _inspect(args: argparse.Namespace) -> None:
             print_table(title, ("", ""), [[str(k), _shown(v)] for k, v in part.items()])
         else:
             print(f"{title}: none")
+
+
+def _geometric(args: argparse.Namespace) -> None:
+    from bfio.cli.tables import print_sentences
+    from bfio.prediction.geometric import geometric_fit
+
+    place = picture_place(args.plot)
+    found = {}
+    for file in args.traces or [None]:
+        workload = options.workload_from(argparse.Namespace(**{**vars(args), "trace": file}))
+        found[workload.name] = (
+            workload.output_tokens,
+            geometric_fit(workload.output_tokens, f"{workload.name}: outputs"),
+        )
+    if place is not None:
+        from bfio.decode.plots import save
+        from bfio.prediction.geometric_plots import geometric_figure
+
+        save(geometric_figure(found), place)
+    if args.json:
+        documents = [{"name": name} | fit.to_mapping() for name, (_, fit) in found.items()]
+        print_json({"traces": documents, "plots": [str(place)] if place else []})
+        return
+    for name, (_, fit) in found.items():
+        print_table(
+            f"{name}: {fit.count:,} outputs, mean {number(1 / fit.p)} tokens",
+            ("ages", "alive", "ends", "hazard · mean (95 %)", "residual / mean (95 %)"),
+            fit.cells(),
+        )
+        print_sentences(f"{name}: {fit.verdict}.")
+    if place is not None:
+        print(f"plot: {place}")
 
 
 def _convert(args: argparse.Namespace) -> None:

@@ -1,0 +1,76 @@
+"""Rows that test whether the outputs of requests are geometric."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from bfio.prediction.geometric import GeometricFit, geometric_fit
+from bfio.studies.row import RowContext, RowResult
+from bfio.studies.row_kind import Planned, descriptions, planned_kind
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.workload_arguments import (
+    WORKLOAD_ARGUMENTS,
+    WorkloadChoice,
+    chosen_workload,
+    request_facts,
+    workload_choice,
+)
+
+#: Arguments of a row: those of requests, but for a multiple of slots.
+ARGUMENTS = tuple(name for name in WORKLOAD_ARGUMENTS if name != "requests_per_slot")
+VALUES = descriptions(
+    """
+    lengths | | outputs fitted
+    output_mean | tokens | their mean, 1/p of the fit
+    distance | share | Kolmogorov-Smirnov distance to the geometric law of that mean
+    critical | share | what 5 % of geometric samples of that size exceed, fitted likewise
+    p_value | share | probability that such a sample is as far off, 1/400 at least
+    rejected | | whether the distance exceeds the critical value
+    trend | | how the hazard moves with age: rises, falls, mostly so, rises and falls, flat
+    verdict | | all of it in one sentence
+    least_hazard | 1 | least hazard of a bin of ages times the mean; 1 at all ages if geometric
+    most_hazard | 1 | greatest such
+    residual_half | 1 | mean residual life at half the mean length over the mean; 1 if geometric
+    residual_mean | 1 | the same at the mean length
+    residual_twice | 1 | the same at twice the mean length
+    """
+)
+
+
+def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
+    """Read the arguments; see ``docs/row-kinds.md``."""
+    choice = workload_choice(Arguments(arguments, ARGUMENTS), 1, context)
+    facts = request_facts(choice)
+    setting = {"requests": facts.used}
+    return Planned(facts.digest, partial(_compute, choice), draws=False, setting=setting)
+
+
+def _compute(choice: WorkloadChoice) -> RowResult:
+    fit = geometric_fit(chosen_workload(choice).output_tokens, "outputs")
+    return RowResult(_values(fit))
+
+
+def _values(fit: GeometricFit) -> dict[str, Any]:
+    hazards = [entry.hazard / fit.p for entry in fit.ages]
+    residuals = dict(zip(("half", "mean", "twice"), fit.residuals, strict=True))
+    return {
+        "lengths": fit.count,
+        "output_mean": 1 / fit.p,
+        "distance": fit.distance,
+        "critical": fit.critical,
+        "p_value": fit.p_value,
+        "rejected": fit.is_rejected,
+        "trend": fit.trend,
+        "verdict": fit.verdict,
+        "least_hazard": min(hazards),
+        "most_hazard": max(hazards),
+        **{f"residual_{name}": value for name, value in residuals.items()},
+    }
+
+
+KIND = planned_kind(
+    "geometric-outputs",
+    "whether the outputs of requests are geometric, and what age tells of them",
+    plan,
+    VALUES,
+)

@@ -1,0 +1,113 @@
+"""Rows that measure a predictor of output lengths on a trace: BalanceRoute, Table 3."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from bfio.common.options import from_mapping, names_of
+from bfio.common.users_digest import users_digest
+from bfio.decode import predictor_registry as predictors
+from bfio.decode.options import MAX_HORIZON
+from bfio.prediction.evaluation import evaluate_predictor
+from bfio.prediction.options import EvaluationOptions
+from bfio.prediction.report import PredictorReport
+from bfio.studies.row import RowContext, RowResult
+from bfio.studies.row_kind import Described, Planned, descriptions, planned_kind
+from bfio.studies.row_parts.arguments import Arguments, digest_of
+from bfio.studies.row_parts.workload_arguments import (
+    WORKLOAD_ARGUMENTS,
+    WorkloadChoice,
+    chosen_workload,
+    request_facts,
+    workload_choice,
+)
+
+#: Arguments of a row: requests, but for a multiple of slots, and what is asked about them.
+ARGUMENTS = (
+    *(name for name in WORKLOAD_ARGUMENTS if name != "requests_per_slot"),
+    *names_of(EvaluationOptions),
+    "predictor",
+    "horizon",
+)
+#: Values that a report has under the same name.
+VALUES = descriptions(
+    """
+    trained_on | requests | requests of the history
+    evaluated_on | requests | requests of the evaluation
+    points | | requests at ages that were asked about
+    base_rate | share | share of the points that end within the window
+    auc | share | area under the ROC curve of the probability; None if there is one class only
+    brier | share | mean squared error of the probability
+    brier_base_rate | share | that of the base rate for all
+    calibration_error | share | mean distance of stated and true frequencies over ten bins
+    conditional_mae | steps | mean error of the conditional mean over points that end; None: none
+    conditional_mae_constant | steps | the least that one constant for all of them has
+    composite_mae | steps | mean error of the composite, against min(remaining, H)
+    composite_mae_none | steps | that of H for all
+    composite_rmse | steps | root of the mean squared error of the composite
+    composite_rmse_none | steps | that of H for all
+    gated_mae | steps | mean error of what the engine takes: gated, rounded up
+    gate_open_share | share | share of the points whose probability is 1/2 or more
+    """
+)
+_SERIES = descriptions(
+    """
+    stated | share | mean probability of each bin of the calibration curve, a series
+    true | share | share of its points that end within the window, a series
+    mae_by_age | steps | conditional_mae by age where some end: 0 to 9, 10 to 19, ..., a series
+    """
+)
+_TIMINGS = [
+    Described("call_s", "s", "median time of a call about one request, a timing"),
+    Described("request_s", "s", "median time per request of calls about 64, a timing"),
+]
+
+
+def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
+    """Read the arguments; see ``docs/row-kinds.md``."""
+    given = Arguments(arguments, ARGUMENTS)
+    choice = workload_choice(given, 1, context)
+    how = from_mapping(EvaluationOptions, given.given, seed=given.whole("seed", 0))
+    predictor = given.text("predictor", "none")
+    predictors.check(predictor)
+    horizon = given.whole("horizon", 20, minimum=1, maximum=MAX_HORIZON)
+    facts = request_facts(choice)
+    own = users_digest(predictor) if predictors.is_own(predictor) else ""
+    return Planned(
+        digest_of(facts.digest, own) if own else facts.digest,
+        partial(_compute, choice, predictor, horizon, how),
+        setting={"requests": facts.used, "predictor": f"predictor {predictor}"}
+        | {name: f"{name} {value}" for name, value in _told(how, horizon).items()},
+    )
+
+
+def _told(how: EvaluationOptions, horizon: int) -> dict[str, Any]:
+    told = {name: getattr(how, name) for name in names_of(EvaluationOptions)}
+    return {"horizon": horizon} | {name: value for name, value in told.items() if value}
+
+
+def _compute(
+    choice: WorkloadChoice, predictor: str, horizon: int, how: EvaluationOptions
+) -> RowResult:
+    report = evaluate_predictor(chosen_workload(choice), predictor, horizon, options=how)
+    return RowResult(
+        {entry.name: getattr(report, entry.name) for entry in VALUES},
+        _series(report),
+        {"call_s": report.call_us * 1e-6, "request_s": report.request_us * 1e-6},
+    )
+
+
+def _series(report: PredictorReport) -> dict[str, list[float]]:
+    return {
+        "stated": [entry.mean_probability for entry in report.calibration],
+        "true": [entry.share_positive for entry in report.calibration],
+        "mae_by_age": [e.conditional_mae for e in report.by_age if e.conditional_mae is not None],
+    }
+
+
+KIND = planned_kind(
+    "predictor",
+    "how good a predictor of output lengths is on a trace, in both stages",
+    plan,
+    [*VALUES, *_SERIES, *_TIMINGS],
+)
