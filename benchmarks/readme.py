@@ -26,6 +26,7 @@ PAGES = (
     "README.md",
     "docs/commands.md",
     "docs/findings.md",
+    "docs/geometric-outputs.md",
     "docs/library.md",
     "docs/performance.md",
 )

@@ -48,8 +48,9 @@ def _draw_survival(axes: "Axes", name: str, lengths: "IntArray", fit: GeometricF
     axes.plot(ages, np.exp(ages * np.log1p(-fit.p)), color=_LAW, linestyle="--")
     axes.set_yscale("log")
     axes.set_ylim(max(0.5 / len(lengths), 1e-4), 1.5)
+    axes.set_title(name, loc="left")
     word = "not geometric" if fit.is_rejected else "geometric not rejected"
-    axes.set_title(f"{name}: {word}", loc="left")
+    axes.text(0.98, 0.95, word, transform=axes.transAxes, ha="right", va="top")
     axes.set_ylabel("share longer")
 
 
@@ -60,6 +61,7 @@ def _draw_hazard(axes: "Axes", fit: GeometricFit) -> None:
     axes.fill_between(edges, _ends(found[:, 1]), _ends(found[:, 2]), step="post", alpha=0.25)
     axes.axhline(1, color=_LAW, linestyle="--")
     axes.set_xscale("symlog", linthresh=10)
+    axes.set_xlim(0, edges[-1])
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(_PLAIN)
     axes.yaxis.set_minor_formatter(NullFormatter())
