@@ -18,6 +18,8 @@ _UNIT = 256.0
 LEAST_WEIGHT = 1e-9
 #: Reduced cost in the program from which on a column is worth adding.
 _LEAST_GAIN = 1e-7
+#: How many times as many pivots the primal simplex may take as the dual one before it.
+_LONG = 10
 #: Solutions in turn after which a cut without weight is dropped.
 _PATIENCE = 12
 
@@ -162,11 +164,9 @@ class ShareProgram:
     def solve(self) -> Solution | None:
         """Solve the program; None if the simplex does not come to its end."""
         most = 400 + 2 * (self._fixed_rows + len(self.cuts.step))
-        if not self._simplex.run(most):
-            # From a basis of slacks, where the simplex cycled from the last one.
-            self._highs.clearSolver()
-            if not self._simplex.run(most):
-                return None
+        # Where the dual simplex cycles, the primal one goes on; alone it would cycle more often.
+        if not self._simplex.run(most) and not self._simplex.run(_LONG * most, primal=True):
+            return None
         solution = self._highs.getSolution()
         primal = np.array(solution.col_value)
         duals = np.array(solution.row_dual) * self._scale * _UNIT

@@ -18,8 +18,7 @@ from formulations.arrays import FloatArray
 from formulations.step.bound import lower_bound
 from formulations.step.share_bound import ShareRound
 
-#: Rounds of cuts between two rounds of prices, and between two placements.
-_PRICE_EVERY = 3
+#: Rounds of prices and cuts between two placements.
 _PLACE_EVERY = 4
 #: Placements where the program has come to its end: of the whole problem, and of a case.
 _LAST_PLACEMENTS = 8
@@ -178,9 +177,12 @@ class WindowSearch:
 
     def _bound_by_sums(self, program: ShareProgram, sums: Aggregate) -> None:
         """Bound by shares and prices of sums per worker, from which all others start."""
+        before = np.zeros(len(program.cuts.step))
         program.add_cuts(sums.cuts, self._boxes.floors)
         found = self.bounds.of(self._boxes, sums.duals, sums.cuts, _FIRST_SUMS)
-        self._behind = sums.duals
+        # Their cuts come after those that the program has already.
+        weights = np.concatenate([before, sums.duals.cut_weights])
+        self._behind = sums.duals._replace(cut_weights=weights)
         self._keep(found)
         program.add_columns(found.sets)
 
@@ -227,7 +229,7 @@ class WindowSearch:
 
     def _converge(self, program: ShareProgram) -> Solution | None:
         """Add cuts and columns until the bound meets the placement or nothing moves."""
-        priced, placed, turn = -1, -1, 0
+        placed, turn = -1, 0
         solution = None
         while not self.proven and not self._effort.is_over:
             solution = program.solve()
@@ -240,10 +242,7 @@ class WindowSearch:
                 self.placements.improve(self.placements.rounded(solution))
                 fresh = program.add_columns(self.placements.met(), solution)
             cuts = self._broken(program, solution.weights, solution.peaks)
-            added = 0
-            if (cuts is None and not fresh) or turn - priced >= _PRICE_EVERY:
-                priced = turn
-                added = self._price(program, solution)
+            added = self._price(program, solution)
             if self.proven or (cuts is None and not added and not fresh):
                 break
             self._drop_cuts(program)

@@ -6,6 +6,9 @@ from bfio.step.exact.effort import CALL, Effort
 
 #: Operations of a pivot per row.
 _PIVOT = 100
+#: HiGHS's ``simplex_strategy``: serial dual simplex, and primal simplex.
+_DUAL = 1
+_PRIMAL = 4
 
 
 class Simplex:
@@ -34,13 +37,22 @@ class Simplex:
         self.highs.setOptionValue("output_flag", False)
         self.highs.setOptionValue("presolve", "off")
         self.highs.setOptionValue("threads", 1)
-        # The dual simplex, after new columns too: the primal one cycles at times.
-        self.highs.setOptionValue("simplex_strategy", 1)
 
-    def run(self, most: int | None = None) -> bool:
-        """Run it for ``most`` pivots at most; whether it came to its end."""
+    def run(self, most: int | None = None, *, primal: bool = False) -> bool:
+        """Run it for ``most`` pivots at most; whether it came to its end.
+
+        Parameters
+        ----------
+        most : int, optional
+            Pivots.
+        primal : bool, optional
+            Whether by the primal simplex.
+        """
         if most is not None:
             self.highs.setOptionValue("simplex_iteration_limit", most)
+        self.highs.setOptionValue("simplex_strategy", _PRIMAL if primal else _DUAL)
+        # Its own clock has all runs so far.
+        self.highs.setOptionValue("time_limit", self.highs.getRunTime() + self._effort.clock.left)
         self.highs.run()
         pivots = max(0, int(self.highs.getInfo().simplex_iteration_count))
         self._effort.spend(CALL + pivots * _PIVOT * self.highs.getNumRow())

@@ -157,7 +157,7 @@ class StopsAt(Effort):
 def test_wherever_a_search_stops_its_bound_is_certified() -> None:
     """Also with cases of which some are closed, one is begun and others were never reached."""
     trees = 0
-    problem = crowded_window(10)
+    problem = crowded_window(53, 6, 30, 8, 60)
     for k in range(1, 61, 4):
         result = solve_window(problem, None, StopsAt(k))
         assert result is not None

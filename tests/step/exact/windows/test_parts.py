@@ -3,19 +3,23 @@
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
 
 from bfio.step.exact.effort import Effort
+from bfio.step.exact.windows import search
 from bfio.step.exact.windows.aggregate import aggregate
-from bfio.step.exact.windows.bounds import Bounds
+from bfio.step.exact.windows.bounds import Bounded, Bounds
 from bfio.step.exact.windows.boxes import Boxes
 from bfio.step.exact.windows.model import WindowModel, build_model
 from bfio.step.exact.windows.prepare import prepare_windows
 from bfio.step.exact.windows.program import ShareProgram
 from bfio.step.exact.windows.refit import refit
 from bfio.step.exact.windows.shares import Cuts, rounded_weights
+from bfio.step.exact.windows.simplex import Simplex
+from bfio.step.exact.windows.solve import solve_window
 from bfio.step.interval_bound import interval_bound
 from formulations.arrays import IntArray
 from formulations.step import StepProblem
@@ -72,6 +76,44 @@ def test_sums_per_worker_bound_every_problem() -> None:
         bounds.fine = True
         total = bounds.of(boxes, sums.duals, sums.cuts).total
         assert -(-total // bounds.scale) >= interval_bound(problem)
+
+
+def test_duals_of_the_sums_stand_at_their_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among all cuts of the program they prove what they prove alone."""
+    totals: list[int] = []
+    bounded = Bounds.of
+
+    def recorded(*args: Any) -> Bounded:
+        found = bounded(*args)
+        totals.append(found.total)
+        return found
+
+    monkeypatch.setattr(Bounds, "of", recorded)
+    # The second bound is at the duals of the first, then.
+    monkeypatch.setattr(search, "_SMOOTHING", 1.0)
+    assert solve_window(crowded_window(0), None, Effort()) is not None
+    assert totals[1] >= totals[0]
+
+
+def test_the_primal_simplex_goes_on_where_the_dual_one_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the dual simplex makes but one pivot, the optimum is proven all the same."""
+    problem = crowded_window(0)
+    usual = solve_window(problem, None, Effort())
+    whole, used = Simplex.run, []
+
+    def run(simplex: Simplex, most: int | None = None, *, primal: bool = False) -> bool:
+        used.append(primal)
+        return whole(simplex, most if primal or most is None else 1, primal=primal)
+
+    monkeypatch.setattr(Simplex, "run", run)
+    found = solve_window(problem, None, Effort())
+    assert any(used)
+    assert usual is not None
+    assert found is not None
+    assert found.proven
+    assert found.objective == usual.objective
 
 
 def test_tables_of_32_bits_lose_what_they_say() -> None:
