@@ -46,10 +46,12 @@ from bfio.decode.machine.window import (
     note_predicted,
     project_contributions,
     project_loads,
-    remaining_of,
+    remaining_running,
+    remaining_waiting,
 )
 from bfio.decode.policy import policy_name
 from bfio.decode.predictor import LengthSource
+from bfio.decode.refresh import Refresh
 from bfio.decode.state import DecodeState
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
@@ -142,7 +144,11 @@ class _Interpreted:
     ) -> None:
         G, H = cluster.workers, options.horizon
         self.policy, self.name = policy, policy_name(policy)
-        self.predictor = predictor if lengths is LengthSource.ASKED else None
+        self.predictor: CheckedPredictor | None = None
+        self.refresh: Refresh | None = None
+        if lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
+            self.predictor = predictor
+            self.refresh = Refresh(predictor, len(workload), H) if H else None
         self.slots, self.horizon, self.rng = cluster.slots, H, options.generator()
         known = lengths is LengthSource.KNOWN
         self.state = new_state(workload, cluster, options, horizon=H, known=known)
@@ -164,6 +170,8 @@ class _Interpreted:
         """Do all phases of a step; False if nothing runs and the clock jumped instead."""
         state, counters = self.state, self.state.counters
         reveal(state)
+        if self.refresh is not None:
+            self.refresh.begin_step(state)
         self.seen = self.decision = None
         if state.settings.immediate:
             if counters[REVEALED] > counters[FIRST]:
@@ -171,6 +179,8 @@ class _Interpreted:
             start_queued(state)
         elif counters[WAITING] > 0:
             self.decide()
+        if self.refresh is not None:
+            self.refresh.admitted(state)
         if counters[ACTIVE] == 0:
             self.wait()
             return False
@@ -254,11 +264,11 @@ class _Interpreted:
         state = self.state
         active = state.lists.running[: state.counters[ACTIVE]]
         remaining = active
-        if self.horizon > 0 and (self.predictor is not None or state.settings.by_age):
-            ages = self.step - state.marks.start[active]
-            remaining = self.remaining(active, ages, state.requests.output[active] - ages, True)
-            if self.predictor is not None:
-                note_predicted(state, remaining)
+        if self.refresh is not None:
+            remaining = self.refresh.remaining(state)
+            note_predicted(state, remaining)
+        elif self.horizon > 0 and state.settings.by_age:
+            remaining = remaining_running(state, active)
         project_loads(state, self.window, remaining)
 
     def contributions(self, requests: IntArray, sizes: IntArray) -> IntArray:
@@ -266,20 +276,14 @@ class _Interpreted:
         if self.horizon == 0:
             return sizes[:, None].copy()
         loads = np.empty((len(requests), self.horizon + 1), dtype=np.int64)
-        ages, true = np.zeros_like(requests), self.state.requests.output[requests]
-        remaining = self.remaining(requests, ages, true, self.state.settings.waiting_ends)
+        remaining = remaining_waiting(self.state, requests)
+        if self.predictor is not None and self.state.settings.waiting_ends:
+            ages = np.zeros_like(requests)
+            remaining = self.predictor.remaining(requests, ages, self.horizon)
         project_contributions(
             self.state, self.window._replace(contribution=loads), requests, remaining
         )
         return loads
-
-    def remaining(
-        self, requests: IntArray, ages: IntArray, true: IntArray, may_ask: bool
-    ) -> IntArray:
-        """Return how many steps requests have left, as far as known or predicted, and if asked."""
-        if self.predictor is not None and may_ask:
-            return self.predictor.remaining(requests, ages, self.horizon)
-        return remaining_of(self.state, true, may_ask)
 
     def wait(self) -> None:
         """Let the clock jump to the next arrival; without one the run is stalled."""

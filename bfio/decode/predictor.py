@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bfio.decode.estimates import Estimates, Estimator, checked_estimates, composite
+from bfio.decode.estimates import Estimates, checked_estimates, composite
+from bfio.decode.machine.prediction import Prediction
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
@@ -104,7 +105,10 @@ class LengthSource(StrEnum):
     UNKNOWN = "unknown"
     #: The true ones.
     KNOWN = "known"
-    #: The predictor is asked at each step, in Python.
+    #: The predictor is asked, in Python or as machine code: it has a method ``compiled`` from the
+    #: horizon to a `bfio.decode.machine.prediction.Prediction`, or to None where that cannot be.
+    COMPILED = "compiled"
+    #: The predictor is asked, in Python.
     ASKED = "asked"
 
 
@@ -117,7 +121,7 @@ class PredictorSpec:
     name : str
         Name on the command line.
     build : callable
-        Makes a fresh predictor, for one run.
+        Makes a fresh `Predictor` or `bfio.decode.estimates.Estimator`, for one run.
     knows_future : bool
         Whether it is told the true lengths beforehand, as an oracle is.
     lengths : LengthSource
@@ -129,15 +133,18 @@ class PredictorSpec:
         nothing does (`bfio.common.options.option`).
     needs : str
         A module without which it cannot be built, of a package that is an extra.
+    shorthand : str
+        The option that a value without ``key=`` is for, if there is one.
     """
 
     name: str
-    build: Callable[[PredictionTask], Predictor | Estimator]
+    build: Callable[[PredictionTask], object]
     knows_future: bool = False
     lengths: LengthSource = LengthSource.ASKED
     check: Callable[[str], object] | None = None
     options: object = None
     needs: str = ""
+    shorthand: str = ""
 
 
 class CheckedPredictor:
@@ -156,7 +163,7 @@ class CheckedPredictor:
         If it is no predictor.
     """
 
-    def __init__(self, predictor: Predictor | Estimator, name: str = "") -> None:
+    def __init__(self, predictor: object, name: str = "") -> None:
         self.name = str(getattr(predictor, "name", name or type(predictor).__name__))
         self.where = f"predictor {self.name}"
         for method in _FORMS:
@@ -170,6 +177,8 @@ class CheckedPredictor:
         self.refresh = integer(
             getattr(predictor, "refresh", 1), f"{self.where}: refresh", minimum=1
         )
+        #: Whether "beyond the window" comes closer with each token as well, see `Refresh`.
+        self.counts_down = bool(getattr(predictor, "counts_down", False))
         self._predictor: Any = predictor
 
     def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
@@ -212,6 +221,11 @@ class CheckedPredictor:
         with users_code(self.where, remedy="mend the predictor"):
             answer = self._predictor.estimate(requests, ages, horizon)
         return checked_estimates(answer, len(requests), self.where)
+
+    def compiled(self, horizon: int) -> Prediction | None:
+        """Return the same predictor for compiled runs, if there is one for this horizon."""
+        prediction: Prediction | None = self._predictor.compiled(horizon)
+        return prediction
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
         """Let it learn, if it does.

@@ -70,7 +70,10 @@ def read_options(spec: PredictorSpec, name: str) -> Any:
     """
     if spec.options is None:
         return None
-    return from_texts(spec.options, split_options(name, (spec.name,))[1], f"predictor {name}")
+    text, value = name, name.partition(":")[2]
+    if spec.shorthand and value and "=" not in value:
+        text = f"{spec.name}:{spec.shorthand}={value}"
+    return from_texts(spec.options, split_options(text, (spec.name,))[1], f"predictor {name}")
 
 
 def is_own(name: str) -> bool:

@@ -105,7 +105,7 @@ def simulate(
     asked = _asked_options(name, spec, chosen, asked)
     run = None
     if engine != "reference" and can_compile(spec, asked.predictor, observers):
-        run = _run_compiled(workload, spec, chosen, machine, asked, watching, engine)
+        run = _run_compiled(workload, spec, chosen, machine, asked, watching, engine, history)
     if run is not None:
         return run
     if engine == "compiled":
@@ -183,6 +183,7 @@ def _run_compiled(
     options: RunOptions,
     watching: Watching,
     engine: str,
+    history: Workload | None,
 ) -> Run | None:
     """Run the compiled engine, or return None if that does not pay or would not be exact."""
     from bfio.decode.machine.whole_run import pays, run_compiled
@@ -193,7 +194,7 @@ def _run_compiled(
         return None
     if engine == "auto" and not pays(spec, workload, cluster, checked):
         return None
-    return run_compiled(workload, spec, policy_options, cluster, checked, watching)
+    return run_compiled(workload, spec, policy_options, cluster, checked, watching, history)
 
 
 def check_dispatch(name: str, spec: PolicySpec, options: RunOptions) -> None:

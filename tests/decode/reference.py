@@ -26,6 +26,7 @@ class Job:
     start: int = -1
     finish: int = -1
     worker: int = -1
+    told: int | None = None
     reveal_s: float = float("nan")
 
 
@@ -46,6 +47,10 @@ class Reference:
     steps: int | None
     seed: int
     arrival_s: list[float] = field(default_factory=list)
+    #: Predicted remaining steps by request and age, asked after every ``refresh`` tokens.
+    ask: Callable[[int, int], int] | None = None
+    refresh: int = 1
+    counts_down: bool = False
 
     def __post_init__(self) -> None:
         """Start with every request undiscovered and every worker empty."""
@@ -63,8 +68,10 @@ class Reference:
     def simulate(self) -> "Reference":
         """Run until the steps are used up or every request has finished."""
         while self.step != self.steps and any(job.finish < 0 for job in self.jobs):
+            self.predict(self.active)
             self.reveal()
             admitted = self.admit()
+            self.predict(admitted)
             if self.active:
                 self.run(admitted)
             else:
@@ -145,6 +152,7 @@ class Reference:
         for job in list(self.active):
             job.load += self.increment(job.emitted, self.step)
             job.emitted += 1
+            job.told = None if job.told is None else job.told - 1
             if job.emitted == job.output:
                 job.finish = self.step
                 self.active.remove(job)
@@ -160,12 +168,27 @@ class Reference:
         """Predicted load of a request at each step of the window, from now on."""
         loads, load = [], job.load
         for h in range(self.horizon + 1):
-            known = self.predictor == "oracle" and (job.start >= 0 or self.window_knows == "all")
-            ended = known and job.emitted + h >= job.output
-            loads.append(0 if ended else load)
+            left = self.left(job)
+            loads.append(0 if left is not None and h >= left else load)
             if self.projection == "growing":
                 load += self.increment(job.emitted + h, self.step + h)
         return loads
+
+    def predict(self, jobs: list[Job]) -> None:
+        """Ask about requests whose turn it is; ``told`` is what is left of the last answer."""
+        for job in jobs:
+            if self.ask is not None and (job.emitted % self.refresh == 0 or job.told == 0):
+                job.told = self.ask(job.index, job.emitted)
+                if job.told > self.horizon and not self.counts_down:
+                    job.told = None
+
+    def left(self, job: Job) -> int | None:
+        """Return the steps that a request has left as far as the policy may know, or None."""
+        if job.start < 0 and self.window_knows == "active":
+            return None
+        if self.ask is None:
+            return job.output - job.emitted if self.predictor == "oracle" else None
+        return self.ask(job.index, 0) if job.start < 0 else job.told
 
     def state(self, shown: list[Job], free: list[int]) -> DecodeState:
         """Show the policy what the engine shows it."""

@@ -81,11 +81,11 @@ def test_where_they_leak_decisions_change(kind: str) -> None:
             _is_told(_drawn(seed), _POLICY, 12, seed, engine=kind, **options) for seed in range(10)
         )
 
-    def leaky(state: Any, true: IntArray, may_ask: bool) -> IntArray:
-        return remaining_of(state, true, True)
+    def leaky(state: Any, waiting: IntArray) -> IntArray:
+        return remaining_of(state, state.requests.output[waiting], True)
 
     assert told() == 0
     assert told(window_knows="all") > 0
     if kind == "reference":
-        with patch.object(engine, "remaining_of", leaky):
+        with patch.object(engine, "remaining_waiting", leaky):
             assert told() > 0

@@ -34,6 +34,8 @@ class KernelTask(NamedTuple):
     ----------
     workload, cluster, options, policy_options, policy
         What is simulated, and how.
+    history : Workload, optional
+        Requests of the past, for predictors that learn.
     rule : int
         Which of the greedy choices that are compiled together is this policy's.
     """
@@ -43,6 +45,7 @@ class KernelTask(NamedTuple):
     options: RunOptions
     policy_options: PolicyOptions
     policy: Policy
+    history: Workload | None = None
     rule: int = 0
 
 

@@ -8,6 +8,14 @@ form a linked list, so that a step costs its events and O(G).
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import step_time
 from bfio.decode.machine.arrays import add_each, add_times, copy_to, extent, move_waiting
+from bfio.decode.machine.refresh import (
+    forget,
+    learn_lengths,
+    predict,
+    predict_due,
+    predicts,
+)
+from bfio.decode.machine.ring import add_ending, enter_window, gained, gained_each, leave_window
 from bfio.decode.machine.state import (
     ACTIVE,
     ADMITTED,
@@ -47,6 +55,8 @@ def reveal(state: State) -> None:
     counters[ADMITTED] = 0
     if state.settings.known:
         enter_window(state)
+    if predicts(state):
+        predict_due(state)
 
 
 @compilable
@@ -128,8 +138,10 @@ def start(state: State, request: int, worker: int) -> None:
     slot = last & (len(state.wheel) - 1)
     state.requests.next[request] = state.wheel[slot]
     state.wheel[slot] = request
-    if state.settings.known and last < step + state.settings.horizon:
-        note_ending(state, request)
+    if state.settings.known and last <= step + state.settings.horizon:
+        add_ending(state, request, last, 1)
+    if predicts(state):
+        predict(state, request, 0)
 
 
 @compilable
@@ -223,13 +235,17 @@ def complete(state: State) -> None:
             state.requests.next[request] = state.wheel[slot]
             state.wheel[slot] = request
         request = following
-    if state.settings.known:
+    if state.settings.known or predicts(state):
         leave_window(state)
+    if state.prediction.learns and state.counters[FINISHED] > 0:
+        learn_lengths(state)
 
 
 @compilable
 def leave(state: State, request: int) -> None:
     """Take a request from its worker."""
+    if predicts(state):
+        forget(state, request)
     counters = state.counters
     worker = state.marks.worker[request]
     state.workers.load[worker] -= state.requests.prompt[request] + growth(state, request)
@@ -271,49 +287,3 @@ def grow_by_age(state: State) -> None:
     ages = state.counters[STEP] - state.marks.start[active]
     gains = gained_each(state.gains, ages + 1) - gained_each(state.gains, ages)
     add_each(state.workers.load, state.marks.worker[active], gains)
-
-
-@compilable
-def gained(gains: IntArray, steps: int) -> int:
-    """Return ``D(steps)``, the drift of the first ``steps`` steps [tokens]."""
-    period = len(gains) - 1
-    if period == 1:
-        return int(steps * gains[1])
-    return int((steps // period) * gains[period] + gains[steps % period])
-
-
-@compilable(allocates=True)
-def gained_each(gains: IntArray, steps: IntArray) -> IntArray:
-    """Return ``D`` of each entry of ``steps``, shape (n,) [tokens]."""
-    period = len(gains) - 1
-    gained: IntArray = (steps // period) * gains[period] + gains[steps % period]
-    return gained
-
-
-@compilable
-def enter_window(state: State) -> None:
-    """Note the running requests whose last step has just come into the window."""
-    last = int(state.counters[STEP] + state.settings.horizon) - 1
-    request = int(state.wheel[last & (len(state.wheel) - 1)])
-    while request >= 0:
-        if state.marks.last[request] == last:
-            note_ending(state, request)
-        request = int(state.requests.next[request])
-
-
-@compilable
-def note_ending(state: State, request: int) -> None:
-    """Add a request to the column of its last step."""
-    column = state.marks.last[request] % state.settings.horizon
-    worker = state.marks.worker[request]
-    drift = gained(state.gains, int(state.marks.start[request]))
-    state.ending_load[worker, column] += state.requests.prompt[request] - drift
-    state.ending_count[worker, column] += 1
-
-
-@compilable
-def leave_window(state: State) -> None:
-    """Clear the column of the step that is about to end."""
-    column = state.counters[STEP] % state.settings.horizon
-    state.ending_load[:, column] = 0
-    state.ending_count[:, column] = 0

@@ -6,6 +6,7 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.machine.prediction import Prediction, no_prediction
 from bfio.decode.options import ArrivalMode, Dispatch, Projection, RunOptions, WindowKnows
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
@@ -43,7 +44,7 @@ class Settings(NamedTuple):
     growing : bool
         Whether projected loads grow.
     known : bool
-        Whether the ring is kept, from the true lengths.
+        Whether the ring is kept from the true lengths.
     waiting_ends : bool
         Whether waiting requests end within the window where they are known or predicted to.
     step_overhead_s, token_time_s, mean_time_s : float
@@ -156,8 +157,11 @@ class State(NamedTuple):
     wheel : IntArray
         Shape (2^k,): first request of the list of those whose last step is this slot modulo 2^k.
     ending_load, ending_count : IntArray
-        Shape (G, H): requests whose last step is k = column modulo H, if that lies in the
-        window: their prompts less the drift before they started [tokens], and their number.
+        Shape (G, H+1): requests whose last step, known or predicted, is k = column modulo H+1, if
+        that lies in the window: their prompts less the drift before they started [tokens], and
+        their number.
+    prediction : Prediction
+        See there.
     """
 
     settings: Settings
@@ -174,6 +178,7 @@ class State(NamedTuple):
     workers: WorkerRows
     ending_load: IntArray
     ending_count: IntArray
+    prediction: Prediction
 
 
 class Record(NamedTuple):
@@ -209,6 +214,7 @@ def new_state(
     *,
     horizon: int = 0,
     known: bool = False,
+    prediction: Prediction | None = None,
 ) -> State:
     """Return the state before the first step.
 
@@ -220,6 +226,8 @@ def new_state(
         ``H`` of the projections that will be asked for.
     known : bool
         Whether these know the true lengths.
+    prediction : Prediction, optional
+        What predicts lengths, if a compiled run does.
     """
     n, G = len(workload), cluster.workers
     counters = np.zeros(9, dtype=np.int64)
@@ -240,8 +248,9 @@ def new_state(
         lists=Lists(*_filled(3, min(n, cluster.total_slots), -1)),
         wheel=np.full(_wheel_size(longest, horizon), -1, dtype=np.int64),
         workers=WorkerRows(*_filled(6, G, 0)),
-        ending_load=np.zeros((G, horizon), dtype=np.int64),
-        ending_count=np.zeros((G, horizon), dtype=np.int64),
+        ending_load=np.zeros((G, horizon + 1), dtype=np.int64),
+        ending_count=np.zeros((G, horizon + 1), dtype=np.int64),
+        prediction=prediction or no_prediction(),
     )
 
 

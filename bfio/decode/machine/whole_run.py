@@ -1,7 +1,7 @@
 """Whole runs of policies that have a kernel, as machine code."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from time import perf_counter
@@ -25,7 +25,7 @@ from bfio.decode.options import ArrivalMode, RunOptions
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.predictor import LengthSource
-from bfio.decode.predictor_registry import lengths_of
+from bfio.decode.predictor_registry import lengths_of, made
 from bfio.decode.run import Run
 from bfio.workloads.workload import Workload
 from formulations.named_objects import load_object
@@ -142,8 +142,9 @@ def _warm_up(loop: Loop) -> None:
 
 
 class _Prepared(NamedTuple):
-    """A run about to begin: its state, and what brings it forward by a chunk of steps."""
+    """A run about to begin: its options and state, and what brings it forward by a chunk."""
 
+    options: RunOptions
     state: State
     step: Callable[[Record], int]
 
@@ -156,14 +157,25 @@ def _prepared(spec: PolicySpec, task: KernelTask) -> _Prepared | None:
         return None
     workload, cluster, options = task.workload, task.cluster, task.options
     horizon = getattr(task.policy, "horizon", 0) if kernel.reads_window else 0
-    known = lengths_of(options.predictor) is LengthSource.KNOWN
-    state = new_state(workload, cluster, options, horizon=horizon, known=known)
+    source = lengths_of(options.predictor)
+    prediction = None
+    if source is LengthSource.COMPILED and horizon > 0:
+        # A prediction is about the window of the run, which may be longer than the policy's.
+        predictor = made(options.predictor, workload, options.seed, task.history)
+        options = replace(options, predictor=predictor.name)
+        prediction = predictor.compiled(horizon) if horizon == options.horizon else None
+        if prediction is None:
+            return None
+    known = source is LengthSource.KNOWN
+    state = new_state(
+        workload, cluster, options, horizon=horizon, known=known, prediction=prediction
+    )
     most = len(workload)
     if options.arrivals is ArrivalMode.POOL:
         most = min(most, options.pool)
     window = new_window(cluster.workers, horizon, most if kernel.reads_window else 0)
     code = machine_code_of(loop)
-    return _Prepared(state, lambda record: code(state, window, memory, record))
+    return _Prepared(options, state, lambda record: code(state, window, memory, record))
 
 
 def run_compiled(
@@ -173,6 +185,7 @@ def run_compiled(
     cluster: Cluster,
     options: RunOptions,
     watching: Watching,
+    history: Workload | None = None,
 ) -> Run | None:
     """Simulate a policy with a kernel, or return None if that is not exact.
 
@@ -187,6 +200,8 @@ def run_compiled(
     watching : Watching
         Observers, `ProgressObserver` only, see the last step of each chunk; whether to stop is
         asked before each.
+    history : Workload, optional
+        Requests of the past, for predictors that learn.
 
     Returns
     -------
@@ -198,7 +213,7 @@ def run_compiled(
     # From here on nothing is imported or compiled any more.
     began = perf_counter()
     policy = spec.factory(policy_options)
-    task = KernelTask(workload, cluster, options, policy_options, policy)
+    task = KernelTask(workload, cluster, options, policy_options, policy, history)
     prepared = _prepared(spec, task)
     if prepared is None:
         return None
@@ -209,7 +224,7 @@ def run_compiled(
         policy=spec.name,
         engine=Engine.COMPILED,
         cluster=cluster,
-        options=options,
+        options=prepared.options,
         state=prepared.state,
         chunks=chunks,
         wall_s=perf_counter() - began,

@@ -3,8 +3,8 @@
 Two independent choices make a projection: how a request's load moves (it grows by the drift, or is
 held at its load now), and when it ends (then it adds 0); when a waiting one ends may be kept from
 the policy (`bfio.decode.options.WindowKnows`). With known lengths what ends at each
-step of the window is kept up to date in a ring of H columns per worker, so that the projection of
-a step costs O(G·H) however many requests run. A predictor fills the ring anew at each step.
+step of the window is kept up to date in a ring of H + 1 columns per worker, so that the projection
+of a step costs O(G·H) however many requests run.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,9 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.arrays import add_each, copy_to, gather, take_in_turn, while_active
-from bfio.decode.machine.phases import first_waiting, gained, gained_each
+from bfio.decode.machine.phases import first_waiting
+from bfio.decode.machine.refresh import predicted_steps, predicts
+from bfio.decode.machine.ring import gained, gained_each
 from bfio.decode.machine.state import ACTIVE, REVEALED, STEP, State
 from formulations.arrays import IntArray
 
@@ -55,16 +57,13 @@ def project(state: State, window: Window) -> None:
     if len(window.level) == 1:
         project_now(state, window)
         return
-    step = state.counters[STEP]
     active = state.lists.running[: state.counters[ACTIVE]]
     waiting = state.pool[first_waiting(state) : state.counters[REVEALED]]
     remaining = active
     if state.settings.by_age:
-        remaining = remaining_of(state, state.marks.last[active] - step + 1, True)
+        remaining = remaining_running(state, active)
     project_loads(state, window, remaining)
-    settings = state.settings
-    remaining = remaining_of(state, state.requests.output[waiting], settings.waiting_ends)
-    project_contributions(state, window, waiting, remaining)
+    project_contributions(state, window, waiting, remaining_waiting(state, waiting))
 
 
 @compilable
@@ -74,6 +73,26 @@ def project_now(state: State, window: Window) -> None:
     copy_to(window.base[:, 0], state.workers.load)
     copy_to(window.running[:, 0], state.workers.running)
     gather(window.contribution[: len(waiting), 0], state.requests.prompt, waiting)
+
+
+@compilable(allocates=True)
+def remaining_running(state: State, active: IntArray) -> IntArray:
+    """Return the steps that running requests have left as far as known or predicted."""
+    if predicts(state):
+        left: IntArray = state.prediction.last[active] - state.counters[STEP] + 1
+        return left
+    return remaining_of(state, state.marks.last[active] - state.counters[STEP] + 1, True)
+
+
+@compilable(allocates=True)
+def remaining_waiting(state: State, waiting: IntArray) -> IntArray:
+    """Return the steps that waiting requests will run as far as known or predicted, if told."""
+    if predicts(state) and state.settings.waiting_ends:
+        steps = np.empty_like(waiting)
+        for i in range(len(waiting)):
+            steps[i] = predicted_steps(state.prediction, waiting[i], 0)
+        return steps
+    return remaining_of(state, state.requests.output[waiting], state.settings.waiting_ends)
 
 
 @compilable(allocates=True)
@@ -108,9 +127,9 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
     else:
         # Loads less the drift since step 0: these do not move while a request runs.
         take_in_turn(
-            window.base, loads - running * window.level[0], state.ending_load, step % horizon
+            window.base, loads - running * window.level[0], state.ending_load, step % (horizon + 1)
         )
-        take_in_turn(window.running, running, state.ending_count, step % horizon)
+        take_in_turn(window.running, running, state.ending_count, step % (horizon + 1))
         base = window.base
         base += window.running * window.level
 
@@ -161,11 +180,11 @@ def note_predicted(state: State, remaining: IntArray) -> None:
     remaining : IntArray
         Shape (n,): steps that each of those that run has left, in ``1..H+1``.
     """
-    horizon = int(state.settings.horizon)
+    horizon, width = int(state.settings.horizon), state.ending_load.shape[1]
     within = remaining <= horizon
     ending = state.lists.running[: state.counters[ACTIVE]][within]
-    columns = (state.counters[STEP] + remaining[within] - 1) % horizon
-    cells = state.marks.worker[ending] * horizon + columns
+    columns = (state.counters[STEP] + remaining[within] - 1) % width
+    cells = state.marks.worker[ending] * width + columns
     drift = gained_each(state.gains, state.marks.start[ending])
     state.ending_load[:] = 0
     state.ending_count[:] = 0

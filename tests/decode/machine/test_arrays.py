@@ -53,16 +53,16 @@ def test_add_each(entries: list[tuple[int, int]]) -> None:
 
 @given(st.integers(1, 3), st.integers(1, 4), st.data())
 def test_take_in_turn(workers: int, turns: int, data: st.DataObject) -> None:
-    """Column h is the start less the first h columns of the ring."""
+    """Column h is the start less the first h of the ring; the last is not read."""
     cells = st.lists(st.integers(0, 99), min_size=turns, max_size=turns)
     taken = [data.draw(cells) for _ in range(workers)]
     first = data.draw(st.integers(0, turns - 1))
     expected = [
-        [500 - sum(row[(first + k) % turns] for k in range(h)) for h in range(turns + 1)]
+        [500 - sum(row[(first + k) % turns] for k in range(h)) for h in range(turns)]
         for row in taken
     ]
     for body in (arrays.take_in_turn, compiled_body(arrays.take_in_turn)):
-        left = np.empty((workers, turns + 1), dtype=np.int64)
+        left = np.empty((workers, turns), dtype=np.int64)
         body(left, np.full(workers, 500), np.array(taken), first)
         assert left.tolist() == expected
 

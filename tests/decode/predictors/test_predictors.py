@@ -66,7 +66,7 @@ def test_names_are_those_of_the_registry(name: str) -> None:
 
 def test_unknown_names_list_the_known_ones() -> None:
     """The error names the close match and all predictors."""
-    with pytest.raises(InputError, match=r"did you mean oracle.*learned, noisy-oracle, none"):
+    with pytest.raises(InputError, match=r"did you mean oracle.*learned, noisy-classifier"):
         registry.build("oracl", LOAD)
     with pytest.raises(
         InputError, match=f"'xyz' is unknown; use one of {', '.join(registry.names())}"
@@ -143,13 +143,17 @@ def test_the_factors_are_uniform_and_independent_of_the_policy() -> None:
 
 def test_the_compiled_engine_leaves_it_to_the_reference() -> None:
     """There is no kernel: asked for one, it is refused; otherwise the run is the reference's."""
-    assert not can_compile(find("br-h"), "noisy-oracle:0.5")
+    assert not can_compile(find("br-h"), "noisy-classifier")
     load = Workload(np.arange(1, 41), np.arange(1, 41))
-    run = simulate(load, "br-h", Cluster(2, 4), pool=8, predictor="noisy-oracle:0.5", seed=2)
-    assert run.options.predictor == "noisy-oracle:0.5"
-    assert run.is_drained
-    with pytest.raises(InputError, match="compiled engine cannot run"):
-        simulate(load, "br-h", engine="compiled", predictor="noisy-oracle")
+    for name in (
+        "noisy-classifier:auc=0.8:refresh=3",
+        "noisy-oracle:model=bias:error=1:of=remaining",
+    ):
+        run = simulate(load, "br-h", Cluster(2, 4), pool=8, predictor=name, seed=2)
+        assert run.options.predictor == name
+        assert run.is_drained
+        with pytest.raises(InputError, match="compiled engine cannot run"):
+            simulate(load, "br-h", engine="compiled", predictor=name)
 
 
 MODULE = '''

@@ -1,0 +1,155 @@
+"""What past outputs tell: the empirical-survival predictor (BalanceRoute, appendix C.2.1)."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from bfio.common.options import RATIONAL, TEXT, WHOLE, option
+from bfio.decode.estimates import Estimates
+from bfio.decode.length_history import FRESH, LONGEST, fit, keep, new_history, new_table, stages
+from bfio.decode.machine.prediction import Prediction, predicted_by_tables
+from bfio.decode.predictor import LengthSource, PredictionTask, PredictorSpec
+from formulations.arrays import IntArray
+from formulations.errors import InputError
+from formulations.keywords import known_fields
+from formulations.rationals import exact_rational
+from formulations.scalars import integer
+
+_MOST = 10**7
+_ANCHORS = ("hold", "decrement")
+
+
+@known_fields
+@dataclass(frozen=True)
+class SurvivalOptions:
+    """Options of predictors that learn from the lengths of finished requests.
+
+    Parameters
+    ----------
+    refresh : int
+        ``q``: tokens after which a request is asked about again.
+    window : int
+        Past outputs that count: the latest ones.
+    refit : int
+        Requests that finish before predictions are made anew.
+    gate : Fraction
+        Least probability of ending within the window at which an estimate is taken.
+    anchor : str
+        What holds between two predictions of a request of which none is taken: ``hold``, that it
+        outlives the window, or ``decrement``, that it ends H tokens after the earlier one, as
+        BalanceRoute has it (appendix C.2.3).
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, naming it.
+    """
+
+    refresh: int = option(10, WHOLE, "Q", "tokens between two predictions of a request (10)")
+    window: int = option(10_000, WHOLE, "N", "past outputs that count, the latest (10000)")
+    refit: int = option(100, WHOLE, "N", "requests that finish between two fits (100)")
+    gate: Fraction = option(Fraction(1, 2), RATIONAL, "P", "least probability taken (1/2)")
+    anchor: str = option(_ANCHORS[0], TEXT, "A", "without estimate: hold (default), decrement")
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name in ("refresh", "window", "refit"):
+            integer(getattr(self, name), name, minimum=1, maximum=_MOST)
+        gate = exact_rational(self.gate, "gate")
+        if not 0 <= gate <= 1 or gate.denominator > _MOST:
+            raise InputError("gate", f"{self.gate} is out of range", "use 0 to 1, e.g. 1/2")
+        object.__setattr__(self, "gate", gate)
+        if self.anchor not in _ANCHORS:
+            raise InputError(
+                "anchor", f"{self.anchor!r} is unknown", f"use {' or '.join(_ANCHORS)}"
+            )
+
+
+class SurvivalPredictor:
+    """Predicts from the outputs of requests that have finished, whatever the request.
+
+    Those of the history come first, those of the run follow as requests finish. Without any a
+    request is predicted to outlive the window. A prediction depends on the age alone; a request
+    older than the longest output seen outlives the window, too.
+
+    Parameters
+    ----------
+    task : PredictionTask
+        What is known; with ``options``.
+    classes : tuple of IntArray, optional
+        Classes of the requests of the run, shape (n,), and of the history: each is predicted from
+        its own past, if there is enough of it.
+    least : int
+        How much is enough.
+    """
+
+    def __init__(
+        self,
+        task: PredictionTask,
+        classes: tuple[IntArray, IntArray] | None = None,
+        least: int = 1,
+    ) -> None:
+        options: SurvivalOptions = task.options
+        self.refresh, self.counts_down = options.refresh, options.anchor == "decrement"
+        none = np.zeros(0, dtype=np.int64)
+        past = none if task.history is None else task.history.output_tokens
+        #: Shape (n,): the class of each request.
+        self.kinds = np.zeros_like(task.prompt_tokens)
+        past_kinds = np.zeros_like(past)
+        if classes is not None:
+            self.kinds, past_kinds = classes
+        count = 1 + int(max(self.kinds.max(initial=0), past_kinds.max(initial=0)))
+        gate = options.gate.numerator, options.gate.denominator
+        self.history = new_history(count, options.window, options.refit, least, gate)
+        self._tables: dict[int, IntArray] = {}
+        for length, kind in zip(past, past_kinds, strict=True):
+            keep(self.history, length, kind)
+        self.history.counters[FRESH] = 0
+
+    def table(self, horizon: int) -> IntArray:
+        """Return predicted remaining steps, shape (classes, ages); fitted again as it is used."""
+        if horizon not in self._tables:
+            self._tables[horizon] = new_table(self.history, horizon)
+        return self._tables[horizon]
+
+    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+        """Return the composite estimate, rounded up, in ``1..H+1``; shape (n,)."""
+        table = self.table(horizon)
+        left: IntArray = table[self.kinds[requests], np.minimum(ages, LONGEST - 1)]
+        return left
+
+    def estimate(self, requests: IntArray, ages: IntArray, horizon: int) -> Estimates:
+        """Return both stages; beyond the longest output seen ``p̂`` is 0."""
+        probability, mean = np.zeros(len(requests)), np.zeros(len(requests))
+        kinds = self.kinds[requests]
+        for kind in np.unique(kinds):
+            counts = self.history.counts[kind]
+            enough = counts.sum() >= self.history.least
+            longer, ended, left = stages(counts if enough else self.history.counts[-1], horizon)
+            of_kind = (kinds == kind) & (ages < LONGEST)
+            n, c, s = (part[ages[of_kind]] for part in (longer, ended, left))
+            probability[of_kind] = c / np.maximum(n, 1)
+            mean[of_kind] = s / np.maximum(c, 1)
+        return Estimates(probability, mean)
+
+    def compiled(self, horizon: int) -> Prediction:
+        """Return what compiled runs predict from; it learns as they go."""
+        table = self.table(horizon)
+        return predicted_by_tables(
+            self.history, table, self.kinds, self.refresh, self.counts_down, horizon
+        )
+
+    def finished(self, requests: IntArray, outputs: IntArray) -> None:
+        """Keep the outputs, in the order of the requests; fit again when enough have come."""
+        for request, length in zip(requests, outputs, strict=True):
+            keep(self.history, length, self.kinds[request])
+            if self.history.counters[FRESH] >= self.history.refit:
+                self.history.counters[FRESH] = 0
+                for horizon, table in self._tables.items():
+                    fit(self.history, table, horizon)
+
+
+PREDICTOR = PredictorSpec(
+    "survival", SurvivalPredictor, lengths=LengthSource.COMPILED, options=SurvivalOptions()
+)

@@ -1,0 +1,65 @@
+"""When a predictor is asked, and what holds in between (BalanceRoute, appendix C.2.3)."""
+
+import numpy as np
+
+from bfio.decode.machine.prediction import FAR
+from bfio.decode.machine.state import ACTIVE, ADMITTED, STEP, State
+from bfio.decode.predictor import CheckedPredictor
+from formulations.arrays import IntArray
+
+
+class Refresh:
+    """The step with which each running request is predicted to end.
+
+    A request is predicted when it starts, after every q tokens (``refresh`` of the predictor) and
+    when it outlives its prediction; in between each token takes one step off. One that is
+    predicted to outlive the window does so until it is predicted again.
+
+    Parameters
+    ----------
+    predictor : CheckedPredictor
+        Who is asked.
+    num_requests : int
+        Requests of the run.
+    horizon : int
+        ``H >= 1``.
+    """
+
+    def __init__(self, predictor: CheckedPredictor, num_requests: int, horizon: int) -> None:
+        self._predictor, self._horizon = predictor, horizon
+        # With q = 1 nothing holds for longer than a step: it is enough to ask when one decides.
+        self._holds = predictor.refresh > 1
+        self._last = np.full(num_requests, -1, dtype=np.int64)
+
+    def begin_step(self, state: State) -> None:
+        """Ask about running requests whose turn it is."""
+        if not self._holds:
+            return
+        step, active = state.counters[STEP], _running(state)
+        ages = step - state.marks.start[active]
+        due = (ages % self._predictor.refresh == 0) | (self._last[active] < step)
+        self._ask(active[due], ages[due], step)
+
+    def admitted(self, state: State) -> None:
+        """Ask about requests that start with this step."""
+        if self._holds:
+            started = state.lists.started[: state.counters[ADMITTED]]
+            self._ask(started, np.zeros_like(started), state.counters[STEP])
+
+    def remaining(self, state: State) -> IntArray:
+        """Return the predicted remaining steps of the running requests, in their order."""
+        step, active = state.counters[STEP], _running(state)
+        if not self._holds:
+            self._ask(active, step - state.marks.start[active], step)
+        left: IntArray = self._last[active] - step + 1
+        return left
+
+    def _ask(self, requests: IntArray, ages: IntArray, step: int) -> None:
+        steps = self._predictor.remaining(requests, ages, self._horizon)
+        if not self._predictor.counts_down:
+            steps = np.where(steps > self._horizon, FAR, steps)
+        self._last[requests] = step + steps - 1
+
+
+def _running(state: State) -> IntArray:
+    return state.lists.running[: state.counters[ACTIVE]]

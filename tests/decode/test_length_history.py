@@ -1,0 +1,150 @@
+"""The empirical-survival estimates against their definition, in fractions."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfio.decode import predictor_registry as registry
+from bfio.decode.estimates import Estimates, checked_estimates, composite
+from bfio.workloads.workload import Workload
+from formulations.errors import InputError
+
+LENGTHS = st.lists(st.integers(1, 30), min_size=1, max_size=25)
+
+
+def defined(past: Sequence[int], age: int, horizon: int) -> tuple[Fraction, Fraction] | None:
+    """Return p̂ and μ̂ by appendix C.2.1; None if nothing is known, or μ̂ of nobody."""
+    longer = [length for length in past if length > age]
+    within = [length - age for length in longer if length - age <= horizon]
+    if not within:
+        return None
+    return Fraction(len(within), len(longer)), Fraction(sum(within), len(within))
+
+
+def predicted(past: Sequence[int], age: int, horizon: int, gate: Fraction) -> int:
+    """Return ŷ by eq. 6 and the gate, rounded up."""
+    found = defined(past, age, horizon)
+    if found is None:
+        probability = Fraction(0)
+        closed = not any(length > age for length in past) or gate > 0
+        return horizon + 1 if closed else horizon
+    probability, mean = found
+    if probability < gate:
+        return horizon + 1
+    return max(1, min(ceil(probability * mean + (1 - probability) * horizon), horizon))
+
+
+def _history(past: Sequence[int], prompts: Sequence[int] | None = None) -> Workload:
+    return Workload(np.array(prompts or [1] * len(past)), np.array(past))
+
+
+@given(LENGTHS, st.integers(1, 40), st.sampled_from(["0", "1/3", "1/2", "1"]))
+def test_survival_is_the_definition(past: list[int], horizon: int, gate: str) -> None:
+    """At every age, from a history."""
+    one = Workload(np.array([4]), np.array([7]))
+    told = registry.build(f"survival:gate={gate}", one, history=_history(past))
+    for age in range(35):
+        asked = np.array([0]), np.array([age]), horizon
+        expected = predicted(past, age, horizon, Fraction(gate))
+        assert told.remaining(*asked).tolist() == [expected]
+        both = defined(past, age, horizon)
+        stages = told.estimate(*asked)
+        if both is None:
+            assert stages.probability[0] == 0
+        else:
+            assert stages.probability[0] == pytest.approx(float(both[0]))
+            assert stages.mean[0] == pytest.approx(float(both[1]))
+        if gate == "1/2":
+            assert composite(stages, horizon).tolist() == [expected]
+
+
+@given(LENGTHS, st.integers(1, 9), st.integers(1, 9), st.integers(1, 20), st.booleans())
+def test_survival_learns_the_latest(
+    past: list[int], refit: int, window: int, horizon: int, has_history: bool
+) -> None:
+    """Only outputs up to the last fit count, the latest of them, history first."""
+    known = past[: len(past) // 2] if has_history else []
+    run = past[len(known) :]
+    load = Workload(np.ones(len(run), dtype=np.int64), np.array(run))
+    history = _history(known) if has_history else None
+    told = registry.build(f"survival:refit={refit}:window={window}", load, history=history)
+    told.remaining(np.array([0]), np.array([0]), horizon)
+    for done, length in enumerate(run, start=1):
+        told.finished(np.array([done - 1]), np.array([length]))
+        fitted = (known + run[: done - done % refit])[-window:]
+        for age in (0, 3, 11):
+            found = told.remaining(np.array([0]), np.array([age]), horizon).tolist()
+            assert found == [predicted(fitted, age, horizon, Fraction(1, 2))]
+
+
+def test_without_any_past_requests_outlive_the_window() -> None:
+    """No history and nobody finished: the gate is closed."""
+    load = Workload(np.array([3, 5]), np.array([1, 9]))
+    for name in ("survival", "exact-match"):
+        told = registry.build(name, load)
+        assert told.remaining(np.array([0, 1]), np.array([0, 5]), 8).tolist() == [9, 9]
+        assert told.estimate(np.array([1]), np.array([2]), 8).probability.tolist() == [0]
+
+
+def test_exact_match_looks_at_its_class() -> None:
+    """Short prompts answered in 2 tokens and long ones in 50; too few of a class count for all."""
+    past = _history([2] * 30 + [50] * 30, [10] * 30 + [900] * 30)
+    load = Workload(np.array([9, 1000]), np.array([1, 1]))
+    asked = np.array([0, 1]), np.array([0, 0]), 20
+    told = registry.build("exact-match:buckets=2", load, history=past)
+    assert told.remaining(*asked).tolist() == [2, 21]
+    few = registry.build("exact-match:buckets=2:least=31", load, history=past)
+    everyone = registry.build("survival", load, history=past)
+    assert few.remaining(*asked).tolist() == everyone.remaining(*asked).tolist() == [11, 11]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "no pair of arrays"),
+        (([0.5],), "no pair of arrays"),
+        (([0.5, 0.5], [1.0, 1.0]), r"shape \(2,\)"),
+        (([np.nan], [1.0]), "probability of nan"),
+        (([-0.1], [1.0]), "probability of -0.1"),
+        (([1.5], [1.0]), "probability of 1.5"),
+        (([0.5], [np.nan]), "mean of nan"),
+        (([0.5], [-3.0]), "mean of -3"),
+        ((["x"], [1.0]), "no pair of arrays"),
+    ],
+)
+def test_wrong_estimates_are_named(answer: object, message: str) -> None:
+    """One line: who, what, remedy."""
+    with pytest.raises(InputError, match=f"(?s)^mine: .*{message}.*return two arrays"):
+        checked_estimates(answer, 1, "mine")
+
+
+def test_a_mean_of_nobody_is_not_read() -> None:
+    """Where p̂ is 0, μ̂ may be anything; the gate is at 1/2 exactly."""
+    estimates = Estimates(np.array([0.0, 0.5, 0.49]), np.array([np.nan, 1.0, 1.0]))
+    assert checked_estimates(estimates, 3, "mine").probability.tolist() == [0, 0.5, 0.49]
+    assert composite(estimates, 9).tolist() == [10, 5, 10]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("survival:refresh=0", "refresh"),
+        ("survival:window=0", "window"),
+        ("survival:gate=2", "gate"),
+        ("survival:gate=x", "gate"),
+        ("survival:anchor=never", "anchor"),
+        ("survival:keep=3", "unknown option 'keep'"),
+        ("survival:3", "no option"),
+        ("exact-match:buckets=0", "buckets"),
+        ("exact-match:least=0", "least"),
+    ],
+)
+def test_options_out_of_domain(text: str, message: str) -> None:
+    """Refused when they are read."""
+    with pytest.raises(InputError, match=message):
+        registry.check(text)

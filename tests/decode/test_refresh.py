@@ -1,0 +1,160 @@
+"""When predictors are asked, and what holds in between, in both engines."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfio.decode.policy_options import PolicyOptions
+from formulations.arrays import IntArray
+from tests.decode.cases import Scenario, least_projected, scenarios
+from tests.decode.machine.equality import both_engines, differences
+from tests.decode.reference import Reference
+from tests.decode.test_reference import Recorder, assert_same_states
+
+
+class Erratic:
+    """Says anything in 1..H+1, by request and age alone, and notes what it is asked."""
+
+    name = "erratic"
+
+    def __init__(self, seed: int, refresh: int, counts_down: bool) -> None:
+        self.seed, self.refresh, self.counts_down = seed, refresh, counts_down
+        self.asked: list[tuple[int, int]] = []
+
+    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+        """Note the question and answer."""
+        self.asked += zip(requests.tolist(), ages.tolist(), strict=True)
+        pairs = zip(requests.tolist(), ages.tolist(), strict=True)
+        return np.array([self.answer(i, age, horizon) for i, age in pairs], dtype=np.int64)
+
+    def answer(self, request: int, age: int, horizon: int) -> int:
+        """Return the predicted remaining steps of one request."""
+        rng = np.random.default_rng([self.seed, request, age])
+        return int(rng.integers(1, horizon + 2))
+
+
+def _naive(scenario: Scenario, policy: Recorder, predictor: Erratic) -> Reference:
+    options = dict(scenario.options)
+    timed, rate = options.pop("arrivals") == "timed", options.pop("rate_scale")
+    horizon = options["horizon"]
+    return Reference(
+        scenario.workload,
+        policy,
+        scenario.cluster,
+        **{**options, "pool": None if timed else options["pool"]},
+        arrival_s=[float(t / rate) for t in scenario.workload.arrival_times or ()],
+        ask=lambda request, age: predictor.answer(request, age, horizon),
+        refresh=predictor.refresh,
+        counts_down=predictor.counts_down,
+    ).simulate()
+
+
+@given(scenarios(), st.integers(0, 99), st.integers(1, 6), st.booleans())
+def test_what_policies_see_is_what_was_predicted(
+    scenario: Scenario, seed: int, refresh: int, counts_down: bool
+) -> None:
+    """Against a naive engine: after q tokens and at the floor, one step less with each token."""
+    scenario = replace(
+        scenario, options={**scenario.options, "horizon": max(1, scenario.options["horizon"])}
+    )
+    seen, expected = Recorder(least_projected), Recorder(least_projected)
+    predictor = Erratic(seed, refresh, counts_down)
+    run = scenario.simulate(seen, predictor=predictor)
+    naive = _naive(scenario, expected, predictor)
+    assert run.finish_step.tolist() == [job.finish for job in naive.jobs]
+    assert_same_states(seen.states, expected.states)
+
+
+@given(st.integers(1, 9), st.integers(0, 99))
+def test_requests_are_asked_about_at_multiples_of_q_and_at_the_floor(q: int, seed: int) -> None:
+    """One request that runs 40 steps while another waits for the only slot."""
+    from bfio.decode.cluster import Cluster
+    from bfio.decode.simulation import simulate
+    from tests.decode.cases import first_come, workload
+
+    predictor = Erratic(seed, q, False)
+    simulate(
+        workload([5, 5], [40, 1]),
+        first_come,
+        Cluster(1, 1),
+        horizon=4,
+        predictor=predictor,
+    )
+    ages = [age for request, age in predictor.asked if request == 0]
+    if q == 1:
+        # No slot is free before it ends, so that nobody has to decide.
+        assert ages == []
+        return
+    expected, floor = [], None
+    for age in range(40):
+        if age % q == 0 or age == floor:
+            expected.append(age)
+            steps = predictor.answer(0, age, 4)
+            floor = age + steps if steps <= 4 else None
+    assert ages == expected
+
+
+PREDICTORS = st.one_of(
+    st.builds(
+        "survival:refresh={}:refit={}:window={}:gate={}:anchor={}".format,
+        st.integers(1, 9),
+        st.integers(1, 7),
+        st.integers(1, 20),
+        st.sampled_from(["0", "1/3", "1/2", "1"]),
+        st.sampled_from(["hold", "decrement"]),
+    ),
+    st.builds(
+        "exact-match:refresh={}:refit={}:least={}:buckets={}".format,
+        st.integers(1, 9),
+        st.integers(1, 7),
+        st.integers(1, 4),
+        st.integers(1, 4),
+    ),
+    st.sampled_from(
+        [
+            "noisy-oracle:0.7",
+            "noisy-oracle:model=lognormal:error=1.5",
+            "noisy-oracle:model=bias:error=1/2",
+            "noisy-oracle:model=quantile:buckets=3",
+            "noisy-oracle:model=shuffled",
+        ]
+    ),
+)
+
+
+def _assert_same(scenario: Scenario, predictor: str, horizon: int, past: int) -> None:
+    options = scenario.options | {"dispatch": "pooled", "horizon": 0, "predictor": predictor}
+    history = scenario.workload.head(past) if past else None
+    compiled, reference = both_engines(
+        scenario.workload,
+        "br-h",
+        scenario.cluster,
+        PolicyOptions(horizon=horizon),
+        history=history,
+        **options,
+    )
+    # Prompts of 10^12 tokens can overflow a score in 64 bits.
+    if compiled is None:
+        assert scenario.workload.prompt_tokens.max() > 10**6
+    else:
+        assert differences(compiled, reference) == []
+
+
+@given(scenarios(), PREDICTORS, st.integers(1, 12), st.integers(0, 9))
+def test_both_engines_predict_alike(
+    scenario: Scenario, predictor: str, horizon: int, past: int
+) -> None:
+    """Calendar and ring of compiled runs give what whole arrays give, bit by bit."""
+    _assert_same(scenario, predictor, horizon, past)
+
+
+@pytest.mark.deep
+@given(scenarios(), PREDICTORS, st.integers(1, 12), st.integers(0, 9))
+def test_both_engines_predict_alike_in_thousands_of_runs(
+    scenario: Scenario, predictor: str, horizon: int, past: int
+) -> None:
+    """The same, deeply."""
+    _assert_same(scenario, predictor, horizon, past)
