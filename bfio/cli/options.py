@@ -61,8 +61,8 @@ def add_work_limit(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_workload(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that choose the requests."""
+def add_workload(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the arguments that choose the requests, and return their group."""
     group = parser.add_argument_group("requests")
     source = group.add_mutually_exclusive_group()
     source.add_argument(
@@ -75,6 +75,7 @@ def add_workload(parser: argparse.ArgumentParser) -> None:
         "--requests", type=int, metavar="N", help="only the first N (synthetic: 4000)"
     )
     add_reading(group)
+    return group
 
 
 def add_reading(parser: argparse._ActionsContainer) -> None:
@@ -92,7 +93,13 @@ def add_reading(parser: argparse._ActionsContainer) -> None:
 
 def add_simulation(parser: argparse.ArgumentParser) -> None:
     """Add everything a simulation takes: requests, machine, run, policy parameters."""
-    add_workload(parser)
+    requests = add_workload(parser)
+    requests.add_argument(
+        "--train-share",
+        metavar="SHARE",
+        help="do not run the first share of the requests: predictors that learn have it as their "
+        "past (default: they begin with nothing)",
+    )
     machine = parser.add_argument_group("machine")
     add_options(machine, Cluster)
     add_options(machine, EnergyModel)
@@ -109,7 +116,14 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
 
 
 def workload_from(args: argparse.Namespace) -> "Workload":
-    """Read or draw the requests."""
+    """Read or draw the requests; with ``--train-share`` those after the first, their history."""
+    from formulations.rationals import exact_rational
+
+    requests, share = _requests(args), getattr(args, "train_share", None)
+    return requests if share is None else requests.after(exact_rational(share, "--train-share"))
+
+
+def _requests(args: argparse.Namespace) -> "Workload":
     from bfio.workloads import read_trace, synthetic
     from formulations.arrays import integer
     from formulations.errors import InputError

@@ -129,7 +129,8 @@ class RunOptions:
         "none",
         TEXT,
         "P",
-        "output lengths: none (default), oracle, or noisy-oracle:0.5 (off by up to 50 %%)",
+        "output lengths: none (default), survival, exact-match or learned (from requests that "
+        "have finished), oracle, noisy-oracle:0.5 or noisy-classifier (docs/predictors.md)",
     )
     window_knows: WindowKnows = option(
         WindowKnows.ACTIVE,

@@ -5,7 +5,8 @@ from a `PredictionTask`: what may be known of the requests before any has finish
 told as requests finish.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bfio.common.patience import patience
 from bfio.decode.estimates import Estimates, checked_estimates, composite
 from bfio.decode.machine.prediction import Prediction
 from bfio.workloads.workload import Workload
@@ -20,6 +22,9 @@ from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.named_objects import users_code
 from formulations.scalars import integer
+
+#: Longest call of a predictor [s]; a run makes thousands.
+PATIENCE_S = 60.0
 
 
 class Predictor(Protocol):
@@ -126,6 +131,8 @@ class PredictorSpec:
         Whether it is told the true lengths beforehand, as an oracle is.
     lengths : LengthSource
         How the engine may project without asking it.
+    draws : bool
+        Whether it may draw from the seed of the run.
     check : callable
         Refuses what follows the name after a colon; by default anything.
     options : object
@@ -141,6 +148,7 @@ class PredictorSpec:
     build: Callable[[PredictionTask], object]
     knows_future: bool = False
     lengths: LengthSource = LengthSource.ASKED
+    draws: bool = True
     check: Callable[[str], object] | None = None
     options: object = None
     needs: str = ""
@@ -193,7 +201,7 @@ class CheckedPredictor:
             return requests
         if not hasattr(self._predictor, "remaining"):
             return composite(self.estimate(requests, ages, horizon), horizon)
-        with users_code(self.where, remedy="mend the predictor"):
+        with self._asked(len(requests)):
             answer = self._predictor.remaining(requests, ages, horizon)
             predicted = np.asarray(answer)
         if predicted.shape != requests.shape or not np.issubdtype(predicted.dtype, np.integer):
@@ -218,7 +226,7 @@ class CheckedPredictor:
         if not hasattr(self._predictor, "estimate"):
             steps = self.remaining(requests, ages, horizon).astype(np.float64)
             return Estimates((steps <= horizon).astype(np.float64), steps)
-        with users_code(self.where, remedy="mend the predictor"):
+        with self._asked(len(requests)):
             answer = self._predictor.estimate(requests, ages, horizon)
         return checked_estimates(answer, len(requests), self.where)
 
@@ -236,8 +244,17 @@ class CheckedPredictor:
             If it raises anything.
         """
         if (learn := getattr(self._predictor, "finished", None)) is not None:
-            with users_code(self.where, remedy="mend the predictor"):
+            with self._asked(len(requests)):
                 learn(requests, outputs)
+
+    @contextmanager
+    def _asked(self, count: int) -> Iterator[None]:
+        remedy, what = "mend the predictor", f"a call for {count} requests"
+        with (
+            users_code(self.where, remedy=remedy),
+            patience(PATIENCE_S, self.where, what, remedy),
+        ):
+            yield
 
 
 def _described(answer: object, array: NDArray[Any]) -> str:

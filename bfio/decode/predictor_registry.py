@@ -147,6 +147,11 @@ def lengths_of(predictor: str | Predictor) -> LengthSource:
     return find(predictor)[0].lengths if isinstance(predictor, str) else LengthSource.ASKED
 
 
+def draws(predictor: str | Predictor) -> bool:
+    """Return whether a predictor may draw from the seed of a run."""
+    return find(predictor)[0].draws if isinstance(predictor, str) else True
+
+
 @cache
 def _built_in() -> dict[str, PredictorSpec]:
     package = bfio.decode.predictors

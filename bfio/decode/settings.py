@@ -139,6 +139,16 @@ def unused_window_knows(options: RunOptions, use: str = "--predictor oracle") ->
         )
 
 
+def unused_history(workload: Workload, options: RunOptions) -> Iterator[str]:
+    """Yield that nothing learns from the requests that were set apart, if that is so."""
+    past, source = workload.history, _source(options.predictor)
+    if past is not None and source in (LengthSource.UNKNOWN, LengthSource.KNOWN):
+        yield (
+            f"Predictor {_name(options.predictor)} learns nothing: the first {len(past):,} "
+            "requests are left out of the run all the same."
+        )
+
+
 def disordered_arrivals(workload: Workload) -> Iterator[str]:
     """Yield that many rows of the trace were out of order, if that is so."""
     out_of_order = workload.provenance.get("out_of_order_rows")
@@ -153,6 +163,7 @@ def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
     """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
     yield from unused_arrivals(workload.arrival_times is not None, runs[0].options)
     yield from disordered_arrivals(workload)
+    yield from unused_history(workload, runs[0].options)
     yield from unused_window_knows(runs[0].options)
     if nobody_asks([run.options for run in runs]):
         yield (

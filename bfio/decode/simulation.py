@@ -71,7 +71,7 @@ def simulate(
     stop : callable, optional
         Asked before each step; True ends the run there, as ``steps`` would.
     history : Workload, optional
-        Requests of the past, for named predictors that learn.
+        Requests of the past, for named predictors that learn; by default the workload's own.
     options : RunOptions, optional
         How the run is made. Each field may be given as a keyword of its own instead.
 
@@ -95,6 +95,7 @@ def simulate(
         policy_options, PolicyOptions, "policy_options", "policy_options=PolicyOptions(...)"
     )
     watching = Watching(observers, keep_trajectory, stop)
+    history = workload.history if history is None else history
     if not isinstance(policy, str):
         if engine == "compiled":
             raise _not_compiled("a policy of your own")

@@ -68,6 +68,7 @@ def resample(
     Unlike two `Empirical` laws this keeps the dependence between prompt and output. Arrival times
     are those of ``arrivals``; the ones of ``workload`` are not reused. Nor are its prompt keys: of
     a request that is drawn twice they would tell the very length to whoever has seen it before.
+    Its history stays.
     """
     _check_count(num_requests)
     if len(workload) == 0:
@@ -83,6 +84,7 @@ def resample(
             "arrivals": None if arrivals is None else arrivals.label,
             "source": dict(workload.provenance),
         },
+        history=workload.history,
     )
 
 

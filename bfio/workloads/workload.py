@@ -33,6 +33,8 @@ class Workload:
         were dropped and why.
     prompt_keys : IntArray, optional
         Shape (n,): equal prompts have equal keys; None if the source does not tell.
+    history : Workload, optional
+        Requests of the past, with their outputs, for predictors that learn.
 
     Raises
     ------
@@ -46,6 +48,7 @@ class Workload:
     name: str = "workload"
     provenance: Mapping[str, object] = field(default_factory=dict)
     prompt_keys: IntArray | None = None
+    history: "Workload | None" = None
 
     def __post_init__(self) -> None:
         """Validate and freeze the arrays."""
@@ -160,6 +163,23 @@ class Workload:
             arrival_times=times,
             prompt_keys=None if self.prompt_keys is None else self.prompt_keys[which],
         )
+
+    def after(self, share: Fraction) -> "Workload":
+        """Return the requests after the first ``share`` of them, which become its `history`.
+
+        Raises
+        ------
+        InputError
+            If the share is not within (0, 1), or leaves no request on either side.
+        """
+        if not 0 < share < 1:
+            raise InputError("train_share", f"{share} is out of range", "use 0 < share < 1")
+        first = int(share * len(self))
+        if first == 0:
+            what = f"{share} of {len(self)} requests leaves none to learn from"
+            raise InputError("train_share", what, "give more requests or a larger share")
+        order = np.arange(len(self))
+        return replace(self.part(order[first:]), history=self.part(order[:first]))
 
     def _check_arrivals(self, times: ArrivalTimes) -> None:
         if len(times) != len(self.prompt_tokens):

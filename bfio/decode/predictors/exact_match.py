@@ -62,5 +62,9 @@ def _classes(task: PredictionTask, buckets: int) -> tuple[IntArray, IntArray]:
 
 
 PREDICTOR = PredictorSpec(
-    "exact-match", exact_match, lengths=LengthSource.COMPILED, options=ExactMatchOptions()
+    "exact-match",
+    exact_match,
+    lengths=LengthSource.COMPILED,
+    draws=False,
+    options=ExactMatchOptions(),
 )

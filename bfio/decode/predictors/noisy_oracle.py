@@ -114,7 +114,7 @@ def _predicted(
     options: NoisyOracleOptions, outputs: IntArray, rng: np.random.Generator
 ) -> IntArray:
     if options.model == "shuffled":
-        return rng.permutation(outputs)
+        return outputs[rng.permutation(len(outputs))]
     if options.model == "quantile":
         return _means_of_parts(outputs, options.buckets)
     factors = _FACTORS[options.model](len(outputs), float(options.error), rng)

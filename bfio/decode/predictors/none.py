@@ -19,4 +19,6 @@ class NoPredictor:
         """Learn nothing: this predictor keeps no history."""
 
 
-PREDICTOR = PredictorSpec("none", lambda task: NoPredictor(), lengths=LengthSource.UNKNOWN)
+PREDICTOR = PredictorSpec(
+    "none", lambda task: NoPredictor(), lengths=LengthSource.UNKNOWN, draws=False
+)

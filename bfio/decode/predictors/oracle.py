@@ -24,4 +24,6 @@ class OraclePredictor:
         """Learn nothing: the oracle knew."""
 
 
-PREDICTOR = PredictorSpec("oracle", OraclePredictor, knows_future=True, lengths=LengthSource.KNOWN)
+PREDICTOR = PredictorSpec(
+    "oracle", OraclePredictor, knows_future=True, lengths=LengthSource.KNOWN, draws=False
+)

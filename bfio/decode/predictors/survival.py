@@ -151,5 +151,9 @@ class SurvivalPredictor:
 
 
 PREDICTOR = PredictorSpec(
-    "survival", SurvivalPredictor, lengths=LengthSource.COMPILED, options=SurvivalOptions()
+    "survival",
+    SurvivalPredictor,
+    lengths=LengthSource.COMPILED,
+    draws=False,
+    options=SurvivalOptions(),
 )

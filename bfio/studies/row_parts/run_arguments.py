@@ -16,7 +16,6 @@ from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import NAMED_SOLVER, PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
-from bfio.decode.predictor import LengthSource
 from bfio.decode.run import Run
 from bfio.decode.settings import setting_parts, unused_arrivals, unused_window_knows
 from bfio.decode.simulation import check_dispatch, planned_horizon, simulate
@@ -151,7 +150,7 @@ class RunPlan:
         name, _ = parse_policy(self.policy, self.policy_options)
         spec = find(name)
         # Nobody asks a predictor for a policy that does not look ahead.
-        predicts = predictors.lengths_of(self.options.predictor) is LengthSource.ASKED
+        predicts = predictors.draws(self.options.predictor)
         return spec.draws or (predicts and spec.uses_horizon)
 
     def run(

@@ -2,12 +2,13 @@
 
 import hashlib
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from bfio.common.options import FLAG, TEXT, WHOLE, from_mapping, names_of, option
+from bfio.common.options import FLAG, RATIONAL, TEXT, WHOLE, from_mapping, names_of, option
 from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments
 from bfio.workloads.generators import generate, resample
@@ -20,6 +21,7 @@ from bfio.workloads.windows import window
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray, integer
 from formulations.errors import InputError
+from formulations.rationals import exact_rational
 
 #: Requests that are drawn unless the arguments say otherwise.
 DEFAULT_REQUESTS = 4000
@@ -60,6 +62,12 @@ class RequestOptions:
         "the part of the trace to take, from 0 on; times count from its first request",
     )
     windows: int | None = option(None, WHOLE, "N", "how many contiguous parts there are")
+    train_share: Fraction | None = option(
+        None,
+        RATIONAL,
+        "SHARE",
+        "the first share of these is not run: predictors that learn have it as their past",
+    )
     resample: bool = option(
         False,
         FLAG,
@@ -105,6 +113,11 @@ class RequestOptions:
         ):  # fmt: skip
             if (value := getattr(self, name)) is not None:
                 integer(value, name, minimum=least, maximum=_MOST.get(name, MAX_WHOLE))
+        if self.train_share is not None:
+            share = exact_rational(self.train_share, "train_share")
+            if not 0 < share < 1:
+                raise InputError("train_share", f"{share} is out of range", "use 0 < share < 1")
+            object.__setattr__(self, "train_share", share)
         self._check_source()
 
     def _check_source(self) -> None:
@@ -121,7 +134,7 @@ class RequestOptions:
         for one, other in (("prompts", "outputs"), ("window", "windows")):
             if self._has(one) != self._has(other):
                 raise InputError(one, f"only with {other}", "give both or neither")
-        for name in ("columns", "skip_bad_rows", "window", "windows", "resample"):
+        for name in ("columns", "skip_bad_rows", "window", "windows", "train_share", "resample"):
             if self._has(name) and not self._has("trace"):
                 raise InputError(name, "it needs a trace", "remove it, or give a trace")
 
@@ -241,6 +254,8 @@ def request_facts(choice: WorkloadChoice) -> RequestFacts:
         digest.update(" ".join(map(str, drawn.arrival_times)).encode())
     if drawn.prompt_keys is not None:
         digest.update(drawn.prompt_keys.astype("<i8").tobytes())
+    if (past := drawn.history) is not None:
+        digest.update(lengths_digest(past.prompt_tokens, past.output_tokens).digest())
     has_times = drawn.arrival_times is not None
     return RequestFacts(digest.hexdigest()[:16], has_times, requests_used(drawn))
 
@@ -266,6 +281,8 @@ def _from_trace(given: RequestOptions, file: Path, stamp: tuple[int, int]) -> Wo
     requests = _trace(file, stamp, given.columns, given.skip_bad_rows, given.output_mean)
     if given.window is not None and given.windows is not None:
         requests = window(requests, given.window, given.windows)
+    if given.train_share is not None:
+        requests = requests.after(given.train_share)
     if given.resample:
         count = given.requests or len(requests)
         return resample(requests, count, rng=_generator(given.seed))

@@ -5,18 +5,22 @@ from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.decode import predictor as predictor_module
 from bfio.decode import predictor_registry as registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.policy_registry import find
 from bfio.decode.predictor import Predictor
 from bfio.decode.simulation import can_compile, simulate
 from bfio.workloads.workload import Workload
+from formulations.arrays import IntArray
 from formulations.errors import InputError
 
 LOAD = Workload(np.array([5, 6, 7]), np.array([1, 4, 100]))
@@ -235,3 +239,34 @@ def test_the_oracle_as_an_object_is_the_oracle() -> None:
         )
         assert known.worker.tolist() == asked.worker.tolist()
         assert known.start_step.tolist() == asked.start_step.tolist()
+
+
+class Endless:
+    """Thinks for ever."""
+
+    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+        """Never answer."""
+        while True:
+            pass
+
+
+class Negative:
+    """Takes ages off a length without looking."""
+
+    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+        """Return less than nothing."""
+        return 1 - ages
+
+
+@pytest.mark.parametrize(
+    ("predictor", "message"),
+    [(Endless(), "a call for . requests takes more than 0.1 s"), (Negative(), "-1 remaining")],
+)
+def test_what_no_run_can_use_is_one_line(predictor: Any, message: str) -> None:
+    """A predictor that does not come back, and steps below 0."""
+    load = Workload(np.full(9, 5), np.array([3, 2] * 4 + [9]))
+    with (
+        patch.object(predictor_module, "PATIENCE_S", 0.1),
+        pytest.raises(InputError, match=f"^predictor {type(predictor).__name__}: {message}"),
+    ):
+        simulate(load, "br-0", Cluster(1, 2), horizon=2, predictor=predictor)
