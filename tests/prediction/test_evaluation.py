@@ -219,7 +219,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(command.split()) == 0
     assert "Does a request end within H steps" in capsys.readouterr().out
     assert main([*command.split(), "--table", "csv"]) == 0
-    assert capsys.readouterr().out.startswith("table,predictor,H,points,base rate,AUC")
+    assert capsys.readouterr().out.startswith("table,predictor,points,base rate,AUC")
 
 
 @pytest.mark.parametrize(

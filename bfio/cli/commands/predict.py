@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options, so_far
 from bfio.cli.command import DONE, Command
-from bfio.cli.output import interruption, picture_place, print_json, print_table, progress_bar
+from bfio.cli.output import interruption, picture_place, print_json, progress_bar
 from bfio.common.options import add_options, from_namespace
 from bfio.prediction.options import EvaluationOptions
 
@@ -112,7 +112,7 @@ def _show(
     *,
     interrupted: bool = False,
 ) -> None:
-    from bfio.cli.tables import print_for_papers, print_sentences
+    from bfio.cli.tables import print_fitting, print_for_papers, print_sentences
     from bfio.common.table_text import TableForm
 
     documents = [report.to_mapping() for report in reports]
@@ -132,7 +132,9 @@ def _show(
         print_for_papers([table], TableForm(args.table), remarks)
         return
     print_sentences(table.settings)
-    print_table(table.title, table.heading, table.lines)
+    print_fitting(
+        table.title, list(zip(table.heading, zip(*table.lines, strict=True), strict=True))
+    )
     for remark in remarks:
         print_sentences(remark)
     if place is not None:
@@ -146,10 +148,10 @@ def _table(
     from bfio.prediction.report import COLUMNS, cells
 
     lines = [
-        [report.predictor, str(report.horizon), *cells(document)]
+        [f"{report.predictor}, H = {report.horizon}", *cells(document)]
         for report, document in zip(reports, documents, strict=True)
     ]
-    heading = ["predictor", "H", *COLUMNS.values()]
+    heading = ["predictor", *COLUMNS.values()]
     title = "Does a request end within H steps, and how soon?"
     return TextTable(title, heading, lines, reports[0].settings)
 

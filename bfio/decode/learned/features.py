@@ -32,7 +32,7 @@ class RecentLengths:
         self._outputs: list[int] = []
         self._prompts: list[int] = []
         self._averages: FloatArray | None = None
-        self._features = np.full(NUM_RECENT, np.nan)
+        self._features = np.zeros(NUM_RECENT)
 
     def add(self, prompts: IntArray, outputs: IntArray) -> None:
         """Take in requests that have finished, shape (n,) each [tokens]."""
@@ -47,7 +47,7 @@ class RecentLengths:
             self._features = np.append(self._averages, rolling)
 
     def features(self) -> FloatArray:
-        """Return the statistics, shape (NUM_RECENT,); NaN before anything has finished."""
+        """Return the statistics, shape (NUM_RECENT,); 0 before anything has finished."""
         return self._features
 
     def _average(self, output: int) -> None:

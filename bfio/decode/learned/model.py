@@ -18,6 +18,8 @@ from formulations.errors import InputError
 EVERY = 10
 #: Training points at most; of more, evenly spaced ones.
 MOST_POINTS = 200_000
+#: Requests whose points a leaf of a tree has at least, on average.
+LEAF_REQUESTS = 30
 
 
 def require_library() -> None:
@@ -68,7 +70,7 @@ class TwoStages:
             "random_state": seed % 2**32,
         }
         self._one_thread = _one_thread()
-        inputs, remaining = _training_points(prompts, outputs)
+        inputs, remaining, requests = _training_points(prompts, outputs)
         positive = remaining <= horizon
         self._horizon = horizon
         self._share = float(positive.mean())
@@ -76,10 +78,14 @@ class TwoStages:
         self._regressor: Any = None
         with self._one_thread():
             if 0 < self._share < 1:
-                self._classifier = HistGradientBoostingClassifier(**settings)
+                leaf = _points_of_a_leaf(requests)
+                self._classifier = HistGradientBoostingClassifier(
+                    min_samples_leaf=leaf, **settings
+                )
                 self._classifier.fit(inputs, positive)
             if self._share > 0:
-                self._regressor = HistGradientBoostingRegressor(**settings)
+                leaf = _points_of_a_leaf(requests[positive])
+                self._regressor = HistGradientBoostingRegressor(min_samples_leaf=leaf, **settings)
                 self._regressor.fit(inputs[positive], remaining[positive])
 
     def estimate(self, inputs: FloatArray) -> Estimates:
@@ -111,15 +117,27 @@ def _one_thread() -> Callable[[], AbstractContextManager[Any]]:
     return lambda: controller.limit(limits=1, user_api="openmp")
 
 
-def _training_points(prompts: IntArray, outputs: IntArray) -> tuple[FloatArray, IntArray]:
-    """Return features and remaining steps of requests walked at ages 0, K, 2K, ..."""
+def _points_of_a_leaf(requests: IntArray) -> int:
+    """Return how many points a leaf has at least: those of `LEAF_REQUESTS` requests on average.
+
+    All points of a request have the same prompt and statistics of others, by which trees could
+    tell it from all others: a leaf that holds few requests learns their lengths by heart.
+    """
+    return LEAF_REQUESTS * len(requests) // len(np.unique(requests))
+
+
+def _training_points(
+    prompts: IntArray, outputs: IntArray
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """Return features and remaining steps of requests walked at ages 0, K, ..., and which."""
     points = walk(outputs, EVERY)
     chosen: IntArray | BoolArray = np.arange(len(points.ages))
     if len(chosen) > MOST_POINTS:
         chosen = np.linspace(0, len(chosen) - 1, MOST_POINTS).astype(np.int64)
     requests = points.requests[chosen]
     recent = walked_features(prompts, outputs)[requests]
-    return inputs_of(prompts[requests], points.ages[chosen], recent), points.remaining[chosen]
+    inputs = inputs_of(prompts[requests], points.ages[chosen], recent)
+    return inputs, points.remaining[chosen], requests
 
 
 def inputs_of(prompts: IntArray, ages: IntArray, recent: FloatArray) -> FloatArray:

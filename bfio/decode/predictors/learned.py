@@ -18,7 +18,7 @@ class LearnedPredictor:
     """A classifier and a regressor on prompt, age and statistics of finished requests.
 
     They are trained when first asked, on the history; with ``refit=N``, anew after each N requests
-    that finish, on the latest of all. Requests that are due together are one pass through the
+    that finish, on the latest of all, and for the first time then if there is no history. Requests that are due together are one pass through the
     trees.
 
     Raises
@@ -38,10 +38,11 @@ class LearnedPredictor:
         self._recent = RecentLengths()
         self._recent.add(self._prompts, self._outputs)
         self._since_fit = 0
+        self._can_train = len(self._outputs) > 0
 
     def estimate(self, requests: IntArray, ages: IntArray, horizon: int) -> Estimates:
-        """Return both stages; before anything has finished, that nothing ends."""
-        if not len(self._outputs):
+        """Return both stages; without a history, that nothing ends before ``refit`` have."""
+        if not self._can_train:
             return Estimates(np.zeros(len(requests)), np.ones(len(requests)))
         if horizon not in self._models:
             self._models[horizon] = TwoStages(
@@ -60,6 +61,7 @@ class LearnedPredictor:
         self._outputs = np.append(self._outputs, outputs)[-_MOST_REQUESTS:]
         self._since_fit += len(outputs)
         if self._since_fit >= self._options.refit:
+            self._can_train = True
             self._models.clear()
             self._since_fit = 0
 

@@ -20,7 +20,7 @@ from formulations.errors import InputError
 
 NEEDS = pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
 #: Output is ten times the prompt: what a request is like decides when it ends.
-PROMPTS = np.tile([1, 2, 3, 30], 60)
+PROMPTS = np.tile([1, 2, 3, 30], 150)
 LOAD = Workload(PROMPTS, 10 * PROMPTS)
 
 
@@ -37,15 +37,15 @@ def test_features_are_of_what_came_before(
     other = outputs.copy()
     other[i:] = data.draw(st.integers(1, 99))
     found, changed = walked_features(prompts, outputs), walked_features(prompts, other)
-    assert np.array_equal(found[: i + 1], changed[: i + 1], equal_nan=True)
-    assert np.isnan(found[0]).all()
-    assert not np.isnan(found[1:]).any()
+    assert np.array_equal(found[: i + 1], changed[: i + 1])
+    assert not found[0].any()
+    assert found[1:].all()
 
 
 def test_statistics_by_hand() -> None:
     """Averages start at the first output; rolling ones forget what is older than their window."""
     recent = RecentLengths(window=2)
-    assert np.isnan(recent.features()).all()
+    assert not recent.features().any()
     recent.add(np.array([5]), np.array([100]))
     assert recent.features() == pytest.approx([100, 100, 100, 100, 100, 5])
     recent.add(np.array([7, 9]), np.array([200, 300]))
@@ -59,7 +59,7 @@ def test_it_learns_what_a_request_is_like() -> None:
     """Where the prompt decides the length it is right, and better than a coin by far."""
     report = bfio.evaluate_predictor(LOAD, "learned:trees=40", 20)
     assert report.auc is not None
-    assert report.auc > 0.99
+    assert report.auc > 0.97
     assert report.conditional_mae is not None
     assert report.conditional_mae < 1
     again = bfio.evaluate_predictor(LOAD, "learned:trees=40", 20)
@@ -80,17 +80,39 @@ def test_one_class_needs_no_classifier() -> None:
 
 
 @NEEDS
+def test_it_learns_no_request_by_heart() -> None:
+    """Where nothing can be learned it is hardly worse than the base rate, which is the best."""
+    reports = [
+        bfio.evaluate_predictor(bfio.synthetic("geometric", 600, seed=seed), "learned", 20)
+        for seed in (1, 2, 3)
+    ]
+    excess = [report.brier / report.brier_base_rate for report in reports]
+    assert np.mean(excess) < 1.08
+
+
+@NEEDS
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_little_is_enough_to_learn_from(count: int) -> None:
+    """One request of the past, or two: no model of scikit-learn is asked for the impossible."""
+    for output in (1, 5, 300):
+        past = Workload(np.arange(1, count + 1), np.full(count, output))
+        found = registry.build("learned", LOAD, history=past)
+        assert found.remaining(np.array([0]), np.array([0]), 20).tolist() == [min(output, 21)]
+
+
+@NEEDS
 def test_without_a_past_it_says_what_to_give() -> None:
     """One line; with a period of fits it starts from nothing, and learns."""
     message = "predictor learned: there is nothing to learn from; give a history of finished"
     for nothing in (None, LOAD.head(0)):
         with pytest.raises(InputError, match=re.escape(message)):
             registry.build("learned", LOAD, history=nothing)
-    predictor = registry.build("learned:refit=100:trees=10", LOAD)
+    predictor = registry.build("learned:refit=500:trees=50", LOAD)
     asked = np.array([0, 3]), np.array([0, 0])
     assert predictor.remaining(*asked, 20).tolist() == [21, 21]
-    predictor.finished(np.arange(99), LOAD.output_tokens[:99])
-    predictor.finished(np.arange(99, 120), LOAD.output_tokens[99:120])
+    predictor.finished(np.arange(499), LOAD.output_tokens[:499])
+    assert predictor.remaining(*asked, 20).tolist() == [21, 21]
+    predictor.finished(np.arange(499, 600), LOAD.output_tokens[499:600])
     short, long = predictor.remaining(*asked, 20).tolist()
     assert short <= 15
     assert long == 21
@@ -101,10 +123,11 @@ def test_it_is_trained_anew_after_each_period() -> None:
     """Lengths that change under it: with a period it follows, without one it does not."""
     slow = Workload(PROMPTS, np.full(len(PROMPTS), 200))
     asked = np.array([0]), np.array([0])
-    for name, expected in (("learned:trees=10:refit=200", 15), ("learned:trees=10", 21)):
+    for name, expected in (("learned:trees=20:refit=600", 15), ("learned:trees=20", 21)):
         predictor = registry.build(name, LOAD, history=slow)
         assert predictor.remaining(*asked, 20).tolist() == [21]
-        predictor.finished(np.arange(240), np.full(240, 8))
+        for _ in range(2):
+            predictor.finished(np.arange(600), np.full(600, 8))
         assert predictor.remaining(*asked, 20)[0] <= expected
         assert (predictor.remaining(*asked, 20)[0] == 21) == (expected == 21)
 
