@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from statistics import median
 from time import perf_counter
@@ -54,7 +55,7 @@ def evaluate_predictor(
     Parameters
     ----------
     workload : Workload
-        The trace, in order of arrival.
+        The trace, in order of arrival; if it has a history, that trains, not its first part.
     predictor : str or Predictor
         Name of a registered one, ``module:object``, or an object of one's own; requests are named
         to it by their index among the evaluated ones.
@@ -131,26 +132,37 @@ def default_predictors() -> list[str]:
 
 
 def split(workload: Workload, options: EvaluationOptions) -> tuple[Workload, Workload]:
-    """Return what a predictor may learn from, and what it is judged by: first and last requests.
+    """Return what a predictor may learn from, and what it is judged by.
+
+    The history of the workload and the workload, if it has one; otherwise its first requests and
+    the others.
 
     Raises
     ------
     InputError
         If no request is left to evaluate, or one is to be learned from and there is none.
     """
+    kept = _of_outputs(workload, options)
+    if workload.history is not None:
+        past = workload.history
+        return past.part(_of_outputs(past, options)), replace(workload.part(kept), history=None)
+    first = int(options.train_share * len(kept))
+    if options.train_share and not first:
+        what = f"{options.train_share} of {len(kept)} requests leaves none to learn from"
+        raise InputError("train_share", what, "give more requests or a larger share")
+    return workload.part(kept[:first]), workload.part(kept[first:])
+
+
+def _of_outputs(workload: Workload, options: EvaluationOptions) -> IntArray:
+    """Return the requests whose outputs are asked for, in order; one at least."""
     least, most = options.min_output or 1, options.max_output
     kept = workload.output_tokens >= least
     if most is not None:
         kept &= workload.output_tokens <= most
-    of = np.flatnonzero(kept)
-    if not len(of):
+    if not kept.any():
         what = f"no request has {least} to {'any' if most is None else most} output tokens"
         raise InputError(workload.name, what, "widen min_output and max_output")
-    first = int(options.train_share * len(of))
-    if options.train_share and not first:
-        what = f"{options.train_share} of {len(of)} requests leaves none to learn from"
-        raise InputError("train_share", what, "give more requests or a larger share")
-    return workload.part(of[:first]), workload.part(of[first:])
+    return np.flatnonzero(kept)
 
 
 def _points(evaluated: Workload, how: EvaluationOptions) -> Walk:
@@ -200,7 +212,8 @@ def _times(asked: CheckedPredictor, points: Walk, horizon: int) -> tuple[float, 
 def _seconds(asked: CheckedPredictor, points: Walk, which: IntArray, horizon: int) -> float:
     requests, ages = points.requests[which], points.ages[which]
     began = perf_counter()
-    asked.estimate(requests, ages, horizon)
+    # What the engine calls: some predictors look it up.
+    asked.remaining(requests, ages, horizon)
     return perf_counter() - began
 
 

@@ -23,7 +23,8 @@ class EvaluationOptions:
     train_share : Fraction
         The first requests of the trace, this share of them, are the history that predictors learn
         from; the rest is evaluated. Their order is that of arrival, so no predictor is asked about
-        a request that arrived before one it has learned from.
+        a request that arrived before one it has learned from. (A workload that has a history is
+        evaluated as a whole.)
     every : int
         ``K``: each evaluated request is asked about at ages 0, K, 2K, ... until it ends.
     max_age : int, optional

@@ -181,7 +181,7 @@ class PredictorReport:
         told = self.options
         parts = [
             self.requests,
-            f"first {self.trained_on:,} to learn from, {self.evaluated_on:,} evaluated",
+            f"{self.trained_on:,} learned from, {self.evaluated_on:,} evaluated",
             f"outputs {_range(told)}" if told.min_output or told.max_output else "",
             f"asked every {told.every} tokens",
             "" if told.max_age is None else f"up to age {told.max_age:,}",

@@ -2,6 +2,7 @@
 
 import json
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,23 @@ def test_the_split_is_one_in_time(share: Any, count: int) -> None:
     joined = [*history.output_tokens.tolist(), *rest.output_tokens.tolist()]
     assert joined == list(range(1, count + 1))
     assert len(history) == int(share * count)
+
+
+def test_a_history_is_learned_from_as_it_is() -> None:
+    """A workload that has its past is split already; both parts are filtered."""
+    load = _load(*range(1, 9)).after(Fraction(1, 4))
+    history, rest = split(load, EvaluationOptions(min_output=2, max_output=7))
+    assert history.output_tokens.tolist() == [2]
+    assert rest.output_tokens.tolist() == [3, 4, 5, 6, 7]
+    assert rest.history is None
+
+
+def test_the_command_splits_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """In time, a quarter to learn from."""
+    command = "predict evaluate --requests 80 --predictor none --train-share 1/4 --json"
+    assert main(command.split()) == 0
+    (report,) = json.loads(capsys.readouterr().out)["reports"]
+    assert (report["trained_on"], report["evaluated_on"]) == (20, 60)
 
 
 def test_the_filter_is_on_outputs_of_both_parts() -> None:

@@ -66,7 +66,8 @@ def _run(args: argparse.Namespace) -> int:
     how = from_namespace(EvaluationOptions, args, seed=args.seed)
     predictors = _predictors(args)
     place = picture_place(args.plot)
-    workload = options.workload_from(args)
+    # The evaluation splits the trace itself, after it has left out what is not asked for.
+    workload = options.workload_from(argparse.Namespace(**{**vars(args), "train_share": None}))
     provenance = dict(workload.provenance)
     reports: list[PredictorReport] = []
     pairs = [(horizon, name) for horizon in args.horizon for name in predictors]

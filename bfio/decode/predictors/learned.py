@@ -18,8 +18,8 @@ class LearnedPredictor:
     """A classifier and a regressor on prompt, age and statistics of finished requests.
 
     They are trained when first asked, on the history; with ``refit=N``, anew after each N requests
-    that finish, on the latest of all, and for the first time then if there is no history. Requests that are due together are one pass through the
-    trees.
+    that finish, on the latest of all, and for the first time then if there is no history. Requests
+    that are due together are one pass through the trees.
 
     Raises
     ------

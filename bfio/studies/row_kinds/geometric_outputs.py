@@ -17,7 +17,9 @@ from bfio.studies.row_parts.workload_arguments import (
 )
 
 #: Arguments of a row: those of requests, but for a multiple of slots.
-ARGUMENTS = tuple(name for name in WORKLOAD_ARGUMENTS if name != "requests_per_slot")
+ARGUMENTS = tuple(
+    name for name in WORKLOAD_ARGUMENTS if name not in ("requests_per_slot", "train_share")
+)
 VALUES = descriptions(
     """
     lengths | | outputs fitted

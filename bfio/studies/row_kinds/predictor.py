@@ -1,6 +1,7 @@
 """Rows that measure a predictor of output lengths on a trace: BalanceRoute, Table 3."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,7 @@ from bfio.studies.row_parts.workload_arguments import (
 
 #: Arguments of a row: requests, but for a multiple of slots, and what is asked about them.
 ARGUMENTS = (
-    *(name for name in WORKLOAD_ARGUMENTS if name != "requests_per_slot"),
+    *(name for name in WORKLOAD_ARGUMENTS if name not in ("requests_per_slot", "train_share")),
     *names_of(EvaluationOptions),
     "predictor",
     "horizon",
@@ -66,7 +67,9 @@ _TIMINGS = [
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
-    choice = workload_choice(given, 1, context)
+    # The evaluation splits the trace itself, after it has left out what is not asked for.
+    whole = {name: value for name, value in given.given.items() if name != "train_share"}
+    choice = workload_choice(replace(given, given=whole), 1, context)
     how = from_mapping(EvaluationOptions, given.given, seed=given.whole("seed", 0))
     predictor = given.text("predictor", "none")
     predictors.check(predictor)
@@ -76,6 +79,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     return Planned(
         digest_of(facts.digest, own) if own else facts.digest,
         partial(_compute, choice, predictor, horizon, how),
+        draws=predictors.draws(predictor),
         setting={"requests": facts.used, "predictor": f"predictor {predictor}"}
         | {name: f"{name} {value}" for name, value in _told(how, horizon).items()},
     )
