@@ -136,6 +136,14 @@ def steps_left(counts: IntArray, horizon: int, gate: IntArray) -> IntArray:
         ``H``; see `LengthHistory`.
     """
     longer, ended, left = stages(counts, horizon)
+    return gated_steps(longer, ended, left, horizon, gate)
+
+
+@compilable(allocates=True)
+def gated_steps(
+    longer: IntArray, ended: IntArray, left: IntArray, horizon: int, gate: IntArray
+) -> IntArray:
+    """Return ŷ of n, c and s, shape (k,): rounded up, and ``H + 1`` where the gate is closed."""
     steps = (left + (longer - ended) * horizon + longer - 1) // np.maximum(longer, 1)
     closed = (longer == 0) | (ended * gate[1] < longer * gate[0])
     predicted: IntArray = np.where(closed, horizon + 1, np.maximum(steps, 1))

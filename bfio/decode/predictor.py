@@ -91,7 +91,8 @@ class PredictionTask:
     output_tokens : IntArray, optional
         Shape (n,): the true lengths; None for all but the oracles.
     prompt_keys : IntArray, optional
-        Shape (n,): equal prompts have equal keys; None if the trace does not tell.
+        Shape (n,): equal prompts have equal keys, those of the history's included; None if the
+        trace does not tell, or the history is of another.
     """
 
     prompt_tokens: IntArray

@@ -117,7 +117,8 @@ def build(
         option,
         read_options(spec, name),
         outputs,
-        workload.prompt_keys,
+        # Keys of another file are other keys.
+        workload.prompt_keys if history is None or history is workload.history else None,
     )
     with users_code(f"predictor {name}", "making it ", remedy="mend the predictor"):
         built = spec.build(task)

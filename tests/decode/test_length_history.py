@@ -103,6 +103,40 @@ def test_exact_match_looks_at_its_class() -> None:
     assert few.remaining(*asked).tolist() == everyone.remaining(*asked).tolist() == [11, 11]
 
 
+KEYED = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 30)), min_size=2, max_size=20)
+
+
+@given(KEYED, st.integers(1, 3), st.integers(1, 25), st.integers(0, 30))
+def test_equal_prompts_are_remembered(
+    requests: list[tuple[int, int]], least: int, horizon: int, age: int
+) -> None:
+    """Half are history, the rest finish one by one; unknown prompts are predicted from all."""
+    keys, outputs = (np.array(part) for part in zip(*requests, strict=True))
+    whole = Workload(np.ones_like(outputs), outputs, prompt_keys=keys)
+    load = whole.after(Fraction(1, 2))
+    assert load.history is not None
+    told = registry.build(f"exact-match:least={least}:refit=1", load, history=load.history)
+    done = len(load.history)
+    for index, key in enumerate(keys[done:]):
+        past = outputs[: done + index]
+        own = past[keys[: done + index] == key]
+        enough = len(own) >= least and bool(np.any(own > age))
+        asked = np.array([index]), np.array([age]), horizon
+        expected = predicted(list(own if enough else past), age, horizon, Fraction(1, 2))
+        assert told.remaining(*asked).tolist() == [expected]
+        assert composite(told.estimate(*asked), horizon).tolist() == [expected]
+        told.finished(np.array([index]), outputs[done + index : done + index + 1])
+
+
+def test_keys_of_another_file_say_nothing() -> None:
+    """They count prompts of their own file: a history from elsewhere is looked at by length."""
+    one = Workload(np.array([5]), np.array([7]), prompt_keys=np.array([0]))
+    past = Workload(np.full(30, 5), np.full(30, 3), prompt_keys=np.zeros(30, dtype=np.int64))
+    told = registry.build("exact-match:least=31", one, history=past)
+    assert told.compiled(4) is not None
+    assert registry.build("exact-match", one).compiled(4) is None
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
