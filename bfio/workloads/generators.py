@@ -1,5 +1,7 @@
 """Workloads drawn from laws of lengths and arrivals, or redrawn from another workload."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from bfio.common.memory import require_memory
@@ -85,6 +87,15 @@ def resample(
             "source": dict(workload.provenance),
         },
         history=workload.history,
+    )
+
+
+def with_shuffled_outputs(workload: Workload, rng: np.random.Generator) -> Workload:
+    """Return the requests with permuted outputs: prompts and times tell nothing of them."""
+    return replace(
+        workload,
+        output_tokens=rng.permutation(workload.output_tokens),
+        name=f"{workload.name} (outputs shuffled)",
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from bfio.common.options import FLAG, RATIONAL, TEXT, WHOLE, from_mapping, names_of, option
 from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments
-from bfio.workloads.generators import generate, resample
+from bfio.workloads.generators import generate, resample, with_shuffled_outputs
 from bfio.workloads.law_text import parse_law
 from bfio.workloads.reader import read_trace
 from bfio.workloads.requests_used import requests_used
@@ -28,6 +28,8 @@ DEFAULT_REQUESTS = 4000
 #: Sets the stream that draws requests apart from the one a policy draws from: with one seed for
 #: both, a random policy would place each request by the very number that chose it.
 _STREAM = 0x7265717565737473
+#: Sets the permutation of outputs apart from both.
+_SHUFFLE_STREAM = 0x73687566666C65
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,13 @@ class RequestOptions:
         "the part of the trace to take, from 0 on; times count from its first request",
     )
     windows: int | None = option(None, WHOLE, "N", "how many contiguous parts there are")
+    shuffle_outputs: bool = option(
+        False,
+        FLAG,
+        "",
+        "`true`: permute the outputs of the whole trace, so that prompt and time tell nothing of "
+        "them",
+    )
     train_share: Fraction | None = option(
         None,
         RATIONAL,
@@ -134,7 +143,10 @@ class RequestOptions:
         for one, other in (("prompts", "outputs"), ("window", "windows")):
             if self._has(one) != self._has(other):
                 raise InputError(one, f"only with {other}", "give both or neither")
-        for name in ("columns", "skip_bad_rows", "window", "windows", "train_share", "resample"):
+        for name in (
+            "columns", "skip_bad_rows", "window", "windows", "shuffle_outputs", "train_share",
+            "resample",
+        ):  # fmt: skip
             if self._has(name) and not self._has("trace"):
                 raise InputError(name, "it needs a trace", "remove it, or give a trace")
 
@@ -189,7 +201,7 @@ def workload_choice(arguments: Arguments, total_slots: int, context: RowContext)
     if given.requests_per_slot is not None:
         total = given.requests_per_slot * total_slots
         changes = {"requests": total, "requests_per_slot": None}
-    if given.seed and file is not None and not given.resample:
+    if given.seed and file is not None and not (given.resample or given.shuffle_outputs):
         # Rows that differ in a seed that draws nothing share what is cached.
         changes["seed"] = 0
     options = replace(given, **changes) if changes else given  # type: ignore[arg-type]
@@ -279,6 +291,8 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 def _from_trace(given: RequestOptions, file: Path, stamp: tuple[int, int]) -> Workload:
     requests = _trace(file, stamp, given.columns, given.skip_bad_rows, given.output_mean)
+    if given.shuffle_outputs:
+        requests = with_shuffled_outputs(requests, _generator(given.seed, _SHUFFLE_STREAM))
     if given.window is not None and given.windows is not None:
         requests = window(requests, given.window, given.windows)
     if given.train_share is not None:
@@ -302,5 +316,5 @@ def _trace(
     return found if output_mean is None else with_output_mean(found, output_mean)
 
 
-def _generator(seed: int) -> np.random.Generator:
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
+def _generator(seed: int, stream: int = _STREAM) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream,)))

@@ -75,6 +75,18 @@ def test_resampling_keeps_each_prompt_with_its_output(requests: Requests) -> Non
     assert found.prompt_tokens.tolist() != other.prompt_tokens.tolist()
 
 
+def test_shuffled_outputs_are_those_of_the_trace(requests: Requests) -> None:
+    """Prompts and times stay, outputs are permuted by the seed, past and run together."""
+    found = requests(trace="ten.csv", shuffle_outputs=True, train_share="1/2", seed=3)
+    assert found.history is not None
+    assert found.prompt_tokens.tolist() == [15, 16, 17, 18, 19]
+    outputs = [*found.history.output_tokens.tolist(), *found.output_tokens.tolist()]
+    assert sorted(outputs) == list(range(1, 11))
+    assert outputs != list(range(1, 11))
+    other = requests(trace="ten.csv", shuffle_outputs=True, train_share="1/2", seed=4)
+    assert found.output_tokens.tolist() != other.output_tokens.tolist()
+
+
 def test_resampling_without_a_number_draws_as_many_as_there_are(requests: Requests) -> None:
     """A window of 3 gives 3, all of that window."""
     found = requests(trace="ten.csv", window=0, windows=3, resample=True)
