@@ -102,7 +102,7 @@ def keep(history: LengthHistory, length: int, kind: int) -> None:
     counters[TOP] = max(counters[TOP], known)
 
 
-@compilable(allocates=True)
+@compilable
 def learn(history: LengthHistory, table: IntArray, horizon: int, length: int, kind: int) -> None:
     """Keep an output, and make the tables again if it is time."""
     keep(history, length, kind)
@@ -111,22 +111,52 @@ def learn(history: LengthHistory, table: IntArray, horizon: int, length: int, ki
         fit(history, table, horizon)
 
 
-@compilable(allocates=True)
+@compilable
 def fit(history: LengthHistory, table: IntArray, horizon: int) -> None:
     """Make the tables of all classes; beyond the longest output seen nothing is known."""
     top = history.counters[TOP]
-    everyone = steps_left(history.counts[-1, : top + 1], horizon, history.gate)
     for kind in range(len(table)):
-        own = history.counts[kind, : top + 1]
-        if own.sum() < history.least:
-            table[kind, :top] = everyone
+        counts = history.counts[kind, : top + 1]
+        if total(counts) < history.least:
+            counts = history.counts[-1, : top + 1]
+        steps_left(counts, horizon, history.gate, table[kind, :top])
+
+
+def _total(counts: IntArray) -> int:
+    found = 0
+    for count in counts:
+        found += count
+    return found
+
+
+@compilable(compiled_as=_total)
+def total(counts: IntArray) -> int:
+    """Return the sum of some integers."""
+    return int(counts.sum())
+
+
+def _steps_left(counts: IntArray, horizon: int, gate: IntArray, steps: IntArray) -> None:
+    # From the oldest age down: n, c and s change by the lengths that come in and drop out.
+    longer = ended = left = 0
+    for age in range(len(steps) - 1, -1, -1):
+        left += ended
+        came = counts[age + 1]
+        longer += came
+        ended += came
+        left += came
+        if age + horizon + 1 < len(counts):
+            dropped = counts[age + horizon + 1]
+            ended -= dropped
+            left -= dropped * (horizon + 1)
+        if longer == 0 or ended * gate[1] < longer * gate[0]:
+            steps[age] = horizon + 1
         else:
-            table[kind, :top] = steps_left(own, horizon, history.gate)
+            steps[age] = max(1, (left + (longer - ended) * horizon + longer - 1) // longer)
 
 
-@compilable(allocates=True)
-def steps_left(counts: IntArray, horizon: int, gate: IntArray) -> IntArray:
-    """Return predicted remaining steps at the ages 0..L-1, shape (L,), in ``1..H+1``.
+@compilable(compiled_as=_steps_left)
+def steps_left(counts: IntArray, horizon: int, gate: IntArray, steps: IntArray) -> None:
+    """Write predicted remaining steps at the ages 0..L-1, in ``1..H+1``.
 
     Parameters
     ----------
@@ -134,12 +164,12 @@ def steps_left(counts: IntArray, horizon: int, gate: IntArray) -> IntArray:
         Shape (L + 1,): outputs of each length.
     horizon, gate
         ``H``; see `LengthHistory`.
+    steps : IntArray
+        Shape (L,), overwritten.
     """
-    longer, ended, left = stages(counts, horizon)
-    return gated_steps(longer, ended, left, horizon, gate)
+    steps[:] = gated_steps(*stages(counts, horizon), horizon, gate)
 
 
-@compilable(allocates=True)
 def gated_steps(
     longer: IntArray, ended: IntArray, left: IntArray, horizon: int, gate: IntArray
 ) -> IntArray:
@@ -150,7 +180,6 @@ def gated_steps(
     return predicted
 
 
-@compilable(allocates=True)
 def stages(counts: IntArray, horizon: int) -> tuple[IntArray, IntArray, IntArray]:
     """Return n, c and s at the ages 0..L-1, each of shape (L,); see the module."""
     size = len(counts)

@@ -135,3 +135,18 @@ def while_active(loads: IntArray, sizes: IntArray, growth: IntArray, remaining: 
     """
     ahead = np.arange(len(growth))
     loads[:] = np.where(ahead < remaining[:, None], sizes[:, None] + growth, 0)
+
+
+def _sort_few(values: IntArray) -> None:
+    for k in range(1, len(values)):
+        value, place = values[k], k
+        while place > 0 and values[place - 1] > value:
+            values[place] = values[place - 1]
+            place -= 1
+        values[place] = value
+
+
+@compilable(compiled_as=_sort_few)
+def sort_few(values: IntArray) -> None:
+    """Sort some integers, a few: by insertion, which is quickly compiled."""
+    values.sort()

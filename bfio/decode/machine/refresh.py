@@ -9,10 +9,9 @@ predictions, however many requests run. That is for compiled runs; interpreted o
 by whole arrays (`bfio.decode.refresh`).
 """
 
-import numpy as np
-
 from bfio.common.compilable import compilable
 from bfio.decode.length_history import learn
+from bfio.decode.machine.arrays import sort_few
 from bfio.decode.machine.prediction import FAR, Calendar, Prediction
 from bfio.decode.machine.ring import add_ending
 from bfio.decode.machine.state import FINISHED, STEP, State
@@ -86,11 +85,13 @@ def leave_ring(state: State, request: int) -> None:
         add_ending(state, request, last, -1)
 
 
-@compilable(allocates=True)
+@compilable
 def learn_lengths(state: State) -> None:
     """Learn from the requests that have finished with this step, in their order."""
     prediction = state.prediction
-    for request in np.sort(state.lists.ended[: state.counters[FINISHED]]):
+    ended = state.lists.ended[: state.counters[FINISHED]]
+    sort_few(ended)
+    for request in ended:
         length, kind = int(state.requests.output[request]), int(prediction.kinds[request])
         learn(prediction.history, prediction.table, int(state.settings.horizon), length, kind)
 

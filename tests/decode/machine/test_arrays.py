@@ -81,3 +81,12 @@ def test_while_active(requests: list[tuple[int, int]]) -> None:
         loads = np.empty((len(requests), len(growth)), dtype=np.int64)
         body(loads, sizes, np.array(growth), remaining)
         assert loads.tolist() == expected
+
+
+@given(st.lists(st.integers(0, 9), max_size=9))
+def test_sort_few(values: list[int]) -> None:
+    """In increasing order, ties and all."""
+    for body in (arrays.sort_few, compiled_body(arrays.sort_few)):
+        found = np.array(values, dtype=np.int64)
+        body(found)
+        assert found.tolist() == sorted(values)
