@@ -16,7 +16,7 @@ from bfio.hindsight.makespan.form import SearchForm, search_form
 from bfio.hindsight.makespan.lists import Schedule, best_list
 from bfio.hindsight.makespan.prepare import prepare
 from bfio.hindsight.makespan.search import StepSearch, is_searchable
-from formulations.deadline import FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
+from formulations.deadline import FIRST_GRACE_S, UNLIMITED, Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
 from formulations.hindsight_makespan import (
     MakespanObjective,
@@ -86,6 +86,15 @@ def solve_makespan(
     )
 
 
+def list_interval(problem: MakespanProblem) -> MakespanResult:
+    """Return the best list schedule and the combinatorial bound, whatever time they take.
+
+    Nothing is searched. A time limit of 0 is another thing: it takes what is there by then.
+    """
+    prepare()
+    return _Solve(MakespanProgram(problem), UNLIMITED, seed=0, searches=False).result()
+
+
 def _exact(problem: MakespanProblem, deadline: Deadline, seed: int) -> MakespanResult:
     if deadline.seconds > 0:
         # Loading or compiling kernels is no part of the solve.
@@ -101,6 +110,7 @@ class _Solve:
     program: MakespanProgram
     deadline: Deadline
     seed: int
+    searches: bool = True
     starts: list[int] = field(default_factory=list)
     workers: list[int] = field(default_factory=list)
     bound: int | None = None
@@ -147,7 +157,7 @@ class _Solve:
             self._tell()
 
         problem = part(self.program.problem, members)
-        self.hands.append(_solved_part(problem, share, self.seed, take))
+        self.hands.append(_solved_part(problem, share, self.seed, take, self.searches))
         take(self.hands[-1])
 
     def _tell(self) -> None:
@@ -181,13 +191,14 @@ def _solved_part(
     deadline: Deadline,
     seed: int,
     tell: Callable[[InHand[Schedule]], None],
+    searches: bool,
 ) -> InHand[Schedule]:
     began, limit = time.perf_counter(), deadline.left
     with deadline.interrupting():
         form = search_form(problem)
         objective, schedule = best_list(problem)
         hand = InHand(objective, schedule, form.objective(form.bound()), "bound")
-    if hand.is_closed:
+    if hand.is_closed or not searches:
         return hand
     if is_searchable(form, form.cost(objective)):
         _search(form, hand, began + _search_share(form) * limit, tell)

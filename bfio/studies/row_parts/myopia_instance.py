@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bfio.hindsight.makespan import solve_makespan
+from bfio.hindsight.makespan import list_interval, solve_makespan
 from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.run_arguments import POLICY_ARGUMENTS, RunPlan, run_plan
@@ -187,7 +187,10 @@ def hindsight_problem(instance: MyopiaInstance, criterion: str) -> MakespanProbl
 @lru_cache(maxsize=20_000)
 def hindsight_result(instance: MyopiaInstance, criterion: str) -> MakespanResult:
     """Solve the hindsight program, once per process: policies on one instance share it."""
-    return solve_makespan(hindsight_problem(instance, criterion), time_limit=instance.limit)
+    problem = hindsight_problem(instance, criterion)
+    if instance.limit == 0:
+        return list_interval(problem)
+    return solve_makespan(problem, time_limit=instance.limit)
 
 
 def instance_digest(instance: MyopiaInstance) -> str:

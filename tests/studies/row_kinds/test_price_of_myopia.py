@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.hindsight.makespan import solve_makespan
+from bfio.hindsight.makespan.form import search_form
+from bfio.hindsight.makespan.lists import best_list
 from bfio.studies import kinds
 from bfio.studies.canonical import canonical
 from bfio.studies.row import RowContext, RowResult
@@ -170,6 +172,18 @@ def test_without_time_an_interval_is_left() -> None:
     assert 1 <= low < high
     assert row.values["wall_clock.is_proven"] is False
     assert (row.solves, row.unproven, row.stopped_by_clock) == (0, 0, False)
+
+
+def test_without_time_bound_and_lists_are_not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine, the interval is that of the bound and of all lists."""
+    monkeypatch.setattr("bfio.hindsight.makespan.solve.FIRST_GRACE_S", 0.0)
+    arguments = {**TINY, "requests": 41, "slots": 4, "hindsight_limit": 0}
+    row = compute(**arguments)
+    problem = hindsight_problem(drawn(**arguments), "peaks")
+    form = search_form(problem)
+    best = min(best_list(problem)[0], row.values["peaks.attained"])  # type: ignore[type-var]
+    assert row.values["peaks.best_known"] == best
+    assert row.values["peaks.bound"] == form.objective(form.bound()) > 0
 
 
 def test_a_solve_stopped_by_the_clock_marks_its_row() -> None:
