@@ -248,8 +248,9 @@ class ColumnGeneration:
         """Begin under ``peak`` with what of a placement fits."""
         self._discard_too_large(peak)
         first = np.full(self._num_workers, -1, dtype=np.int64)
-        for g in range(self._num_workers):
-            subset = np.flatnonzero(owner[: self.num_fitting] == g)
+        owner = owner[: self.num_fitting]
+        for g in np.unique(owner[owner >= 0]).tolist():
+            subset = np.flatnonzero(owner == g)
             total = int(self.subsets.sizes[subset].sum())
             if len(subset) == self._core.capacity[g] and total <= peak - self._core.base[g]:
                 first[g] = self._count

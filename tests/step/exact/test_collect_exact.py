@@ -33,8 +33,8 @@ def test_no_set_is_counted_without_room(
         tables[0, 1, size] = value
     tables[0, 2, 5] = 5
     units = VALUES.astype(width)
-    highest = tables.max(axis=2, keepdims=True)
-    priced = Priced(SIZES, VALUES, units, 0, tables, highest, highest, np.zeros(1, np.int64))
+    highest = tables.max(axis=2)[..., None, None]
+    priced = Priced(SIZES, VALUES, units, 0, tables, highest, np.zeros(1, np.int64))
     found = np.empty((room, 2), np.int64)
     bests = prefix_bests(VALUES[0], 2)
     spent = np.zeros(1, np.int64)

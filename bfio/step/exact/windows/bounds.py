@@ -11,7 +11,6 @@ from bfio.step.exact.windows.costs import NEVER, Costs, price_workers, shrink_mo
 from bfio.step.exact.windows.model import WindowModel
 from bfio.step.exact.windows.pricing import (
     BLOCK,
-    LARGE,
     MOST_UNITS,
     Priced,
     collect_exact,
@@ -201,9 +200,9 @@ class Bounds:
         units = (-(-values >> shift)).astype(width)
         shape = (len(times), most + 1)
         tables = np.empty((*shape, last + 1), dtype=width)
-        highest = np.empty((*shape, last // BLOCK + 1), dtype=width)
-        higher = np.empty((*shape, last // (BLOCK * LARGE) + 1), dtype=width)
-        priced = Priced(sizes, values, units, shift, tables, highest, higher, self._speed)
+        blocks = last // BLOCK + 1
+        highest = np.empty((*shape, blocks.bit_length(), blocks), dtype=width)
+        priced = Priced(sizes, values, units, shift, tables, highest, self._speed)
         self._effort.spend(CALL)
         fill_tables(priced, reach, self._effort.spent)
         return priced

@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bfio.step.exact.windows.model import Modes, Split, WindowModel
+from bfio.common.kernels import entry_point
+from bfio.step.exact.windows.model import Goal, Modes, Split, WindowModel, Workers
 from formulations.arrays import BoolArray, IntArray
 
 
@@ -82,23 +83,11 @@ class Boxes:
         model = self.model
         if len(model.goal.pays) > self.modes.loads.shape[1]:
             return self
-        fixed = model.goal.fixed + self._largest_total()
-        boxes = self.without(self._alone(self.modes, self.modes.low) - fixed < value)
-        modes = boxes.modes
-        low, high = modes.low.copy(), modes.high.copy()
-        while (low < high).any():
-            middle = (low + high + 1) // 2
-            over = self._alone(modes, middle) - fixed >= value
-            high = np.where(over & (low < high), middle - 1, high)
-            low = np.where(over, low, np.minimum(middle, high))
-        return replace(boxes, modes=modes._replace(high=high))
-
-    def _alone(self, modes: Modes, sums: IntArray) -> IntArray:
-        """Return what the peaks cost at least where modes have these sums."""
-        tau = self.model.workers.token_time[modes.worker]
-        times = (modes.loads + sums[:, None]) * tau[:, None]
-        cost: IntArray = np.maximum(times, self.floors) @ self.model.goal.pays
-        return cost
+        most = value - 1 + model.goal.fixed + self._largest_total()
+        modes = self.modes
+        high = largest_sums(modes, model.workers, model.goal, self.floors, most)
+        boxes = replace(self, modes=modes._replace(high=high))
+        return boxes.without(modes.low <= high)
 
     def _largest_total(self) -> int:
         """Largest weighted total that any admission adds."""
@@ -119,3 +108,31 @@ class Boxes:
         else:
             modes.high[of_worker] = np.minimum(modes.high, sums)[of_worker]
         return boxes.without(modes.low <= modes.high).raised()
+
+
+@entry_point
+def largest_sums(
+    modes: Modes, workers: Workers, goal: Goal, floors: IntArray, most: int
+) -> IntArray:
+    """Largest sum of each mode at which one worker alone makes the peaks cost ``most`` at most.
+
+    Shape (M,); below the mode's lowest sum if there is none.
+    """
+    found = modes.high.copy()
+    for m in range(len(found)):
+        tau = workers.token_time[modes.worker[m]]
+        x = found[m]
+        while x >= modes.low[m]:
+            cost = 0
+            slope = 0
+            for h in range(modes.loads.shape[1]):
+                time = tau * (modes.loads[m, h] + x)
+                cost += goal.pays[h] * max(time, floors[h])
+                if time > floors[h]:
+                    slope += goal.pays[h] * tau
+            if cost <= most:
+                break
+            # The cost is convex: it falls no faster than here.
+            x -= -((most - cost) // slope) if slope > 0 else x - modes.low[m] + 1
+        found[m] = x
+    return found

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, kernel
+from bfio.common.kernels import entry_point, in_place
 from bfio.step.exact.windows.model import Modes, Workers
 from bfio.step.exact.windows.pricing import BLOCK, Priced, most_units, no_units
 from bfio.step.exact.windows.shares import WeightedShares, least_share_cost, share_costs
@@ -40,12 +40,15 @@ class Costs(NamedTuple):
     fixed: IntArray
 
 
-@kernel
-def reduced_costs(costs: Costs, m: int, low: int, out: IntArray) -> None:
-    """Write the cost of sums from ``low`` on of mode m, less their best value; else `NEVER`."""
+@in_place
+def reduced_costs(costs: Costs, m: int, low: int, out: IntArray, slopes: IntArray) -> None:
+    """Write the cost of sums from ``low`` on of mode m, less their best value; else `NEVER`.
+
+    ``slopes`` is one longer, for use.
+    """
     k = costs.modes.worker[m]
     tau = costs.workers.token_time[k]
-    share_costs(costs.modes.loads[m], tau, k, costs.shares, low, out)
+    share_costs(costs.modes.loads[m], tau, k, costs.shares, low, out, slopes)
     priced = costs.priced
     best = priced.tables[priced.speed[k], costs.modes.number[m]]
     shift = np.int64(priced.shift)
@@ -55,7 +58,7 @@ def reduced_costs(costs: Costs, m: int, low: int, out: IntArray) -> None:
         out[x] = out[x] + costs.fixed[m] - (units << shift) if units > none else NEVER
 
 
-@kernel
+@in_place
 def _least_on(costs: Costs, m: int, first: int, last: int) -> int:
     """Lower bound on the reduced cost of any sum from ``first`` to ``last`` of mode m."""
     k = costs.modes.worker[m]
@@ -96,7 +99,7 @@ def price_workers(
     least[:] = NEVER
     last = least.shape[1] - 1
     stack = np.empty((_DEPTH, 2), np.int64)
-    memory = np.empty(BLOCK, np.int64)
+    memory = np.empty((2, BLOCK + 1), np.int64)
     for m in range(len(costs.fixed)):
         bounds[m] = _least_on(costs, m, costs.modes.low[m], costs.modes.high[m])
     # Those that may cost least come first: most others need no further look then.
@@ -120,15 +123,15 @@ def price_workers(
                 stack[depth + 1, 0], stack[depth + 1, 1] = low, middle
                 depth += 2
                 continue
-            found = memory[: high - low + 1]
+            found = memory[0, : high - low + 1]
             spent[0] += _LOOK * (shares + len(found))
-            reduced_costs(costs, m, low, found)
+            reduced_costs(costs, m, low, found, memory[1, : len(found) + 1])
             for x in range(len(found)):
                 if found[x] < least[k, last]:
                     _insert(modes[k], sums[k], least[k], m, low + x, found[x])
 
 
-@kernel
+@in_place
 def _insert(
     modes: IntArray, sums: IntArray, least: IntArray, mode: int, total: int, cost: int
 ) -> None:
@@ -144,7 +147,7 @@ def _insert(
     sums[place] = total
 
 
-@kernel
+@in_place
 def _end(
     costs: Costs, m: int, most: int, up: bool, stack: IntArray, memory: IntArray, spent: IntArray
 ) -> int:
@@ -167,9 +170,9 @@ def _end(
             stack[depth + 1 - nearer, 0], stack[depth + 1 - nearer, 1] = middle + 1, high
             depth += 2
             continue
-        found = memory[: high - low + 1]
+        found = memory[0, : high - low + 1]
         spent[0] += _LOOK * (shares + len(found))
-        reduced_costs(costs, m, low, found)
+        reduced_costs(costs, m, low, found, memory[1, : len(found) + 1])
         for i in range(len(found)):
             x = i if up else len(found) - 1 - i
             if found[x] <= most:
@@ -185,7 +188,7 @@ def shrink_modes(costs: Costs, most: IntArray, spent: IntArray) -> None:
     """
     modes = costs.modes
     stack = np.empty((_DEPTH, 2), np.int64)
-    memory = np.empty(BLOCK, np.int64)
+    memory = np.empty((2, BLOCK + 1), np.int64)
     for m in range(len(modes.low)):
         limit = most[modes.worker[m]]
         first = _end(costs, m, limit, True, stack, memory, spent)

@@ -120,7 +120,7 @@ def collect_near_best(
         count = modes.number[m]
         speed = priced.speed[k]
         reduced = np.empty(modes.high[m] - modes.low[m] + 1, np.int64)
-        reduced_costs(costs, m, modes.low[m], reduced)
+        reduced_costs(costs, m, modes.low[m], reduced, np.empty(len(reduced) + 1, np.int64))
         for x in range(len(reduced)):
             above = reduced[x] - least[k]
             if reduced[x] >= NEVER or above > budget:

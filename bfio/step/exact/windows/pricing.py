@@ -17,9 +17,8 @@ Table: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 UNREACHABLE = -(1 << 61)
 #: Most that a sum of units comes to, in tables of 32 bits and of 64.
 MOST_UNITS = {4: SMALL_VALUE, 8: 1 << 59}
-#: Sums in one block of a table, and blocks in a large one.
+#: Sums in one block of a table.
 BLOCK = 64
-LARGE = 16
 #: Operations of one request looked at for a subset.
 _LOOK = 20
 
@@ -39,9 +38,8 @@ class Priced(NamedTuple):
         See there.
     tables : Table
         Shape (T, C + 1, X + 1): largest total of units of c requests of sum exactly x.
-    highest, higher : Table
-        Shape (T, C + 1, X // 64 + 1) and (T, C + 1, X // 1024 + 1): largest entry of each 64, and
-        of each 1024, sums of a table.
+    highest : Table
+        Shape (T, C + 1, J, X // 64 + 1): largest entry of ``2^j`` blocks of 64 sums from each on.
     speed : IntArray
         Shape (K,): which of the token times each worker has.
     """
@@ -52,7 +50,6 @@ class Priced(NamedTuple):
     shift: int
     tables: Table
     highest: Table
-    higher: Table
     speed: IntArray
 
 
@@ -89,29 +86,32 @@ def fill_tables(priced: Priced, reach: IntArray, spent: IntArray) -> None:
         table = priced.tables[t]
         spent[0] += fill_sums(priced.sizes, priced.units[t], reach, table, no_units(priced))
         for c in range(len(reach)):
-            for x in range(0, reach[c] + 1, BLOCK):
-                block = table[c, x : min(x + BLOCK, reach[c] + 1)]
-                priced.highest[t, c, x // BLOCK] = block.max()
-            blocks = priced.highest[t, c, : reach[c] // BLOCK + 1]
-            for b in range(0, len(blocks), LARGE):
-                priced.higher[t, c, b // LARGE] = blocks[b : b + LARGE].max()
+            find_highest(table[c, : reach[c] + 1], priced.highest[t, c])
 
 
-@in_place
+@entry_point
+def find_highest(row: Table, highest: Table) -> None:
+    """Write the largest entries of the blocks of a row, and of ever more blocks in turn."""
+    blocks = (len(row) - 1) // BLOCK + 1
+    for b in range(blocks):
+        highest[0, b] = row[b * BLOCK : min((b + 1) * BLOCK, len(row))].max()
+    for j in range(1, len(highest)):
+        half = 1 << (j - 1)
+        for b in range(blocks - 2 * half + 1):
+            highest[j, b] = max(highest[j - 1, b], highest[j - 1, b + half])
+
+
+@entry_point
 def most_units(priced: Priced, speed: int, count: int, first: int, last: int) -> int:
     """Largest entry of the blocks of a table that hold sums from ``first`` to ``last``."""
-    highest = priced.highest[speed, count]
-    most = highest[first // BLOCK]
-    block = first // BLOCK + 1
-    end = last // BLOCK
-    while block <= end:
-        if block % LARGE == 0 and block + LARGE - 1 <= end:
-            most = max(most, priced.higher[speed, count, block // LARGE])
-            block += LARGE
-        else:
-            most = max(most, highest[block])
-            block += 1
-    return int(most)
+    start = first // BLOCK
+    number = last // BLOCK - start + 1
+    j = 0
+    while 2 << j <= number:
+        j += 1
+    # Two overlapping runs of blocks.
+    highest = priced.highest[speed, count, j]
+    return int(max(highest[start], highest[start + number - (1 << j)]))
 
 
 @entry_point

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, in_place, kernel
+from bfio.common.kernels import entry_point, in_place
 from formulations.arrays import FloatArray, IntArray
 
 #: Part of a peak by which it must be above a solution's to count as broken.
@@ -271,7 +271,7 @@ def _add_share(
     return weight * min(full, max(0, token_time * (load + low) - above))
 
 
-@kernel
+@in_place
 def share_costs(
     loads: IntArray,
     token_time: int,
@@ -279,6 +279,7 @@ def share_costs(
     shares: WeightedShares,
     low: int,
     costs: IntArray,
+    slopes: IntArray,
 ) -> None:
     """Write what the shares make sums from ``low`` on cost on worker k.
 
@@ -296,8 +297,10 @@ def share_costs(
         First sum [tokens].
     costs : IntArray
         Filled.
+    slopes : IntArray
+        One longer; for use.
     """
-    slopes = np.zeros(len(costs) + 1, np.int64)
+    slopes[:] = 0
     value = 0
     for q in range(shares.first[k], shares.first[k + 1]):
         h = shares.step[q]

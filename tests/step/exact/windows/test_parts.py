@@ -15,6 +15,7 @@ from bfio.step.exact.windows.bounds import Bounded, Bounds
 from bfio.step.exact.windows.boxes import Boxes
 from bfio.step.exact.windows.model import WindowModel, build_model
 from bfio.step.exact.windows.prepare import prepare_windows
+from bfio.step.exact.windows.pricing import BLOCK, Priced, find_highest, most_units
 from bfio.step.exact.windows.program import ShareProgram
 from bfio.step.exact.windows.refit import refit
 from bfio.step.exact.windows.shares import Cuts, rounded_weights
@@ -149,6 +150,41 @@ def test_a_bound_leaves_whatever_beats_the_placement() -> None:
         assert not left.is_empty
         again = bounds.of(left, sums.duals, sums.cuts)
         assert found.total <= again.total <= bounds.scale * best
+
+
+def test_sums_that_cost_too_much_alone_are_left_out() -> None:
+    """Of each mode the sums up to the last are left at which its peaks alone beat the value."""
+    for model, best in models(13, 60):
+        boxes = Boxes.of(model)
+        goal, modes, H1 = model.goal, boxes.modes, boxes.modes.loads.shape[1]
+        if len(goal.pays) > H1:
+            continue
+        marked = replace(boxes, modes=modes._replace(weight=np.arange(len(modes.low))))
+        narrowed = marked.narrowed(best + 1).modes
+        left = dict(zip(narrowed.weight.tolist(), narrowed.high.tolist(), strict=True))
+        total = boxes._largest_total()  # noqa: SLF001
+        for m in range(len(modes.low)):
+            tau = model.workers.token_time[modes.worker[m]]
+            sums = np.arange(modes.low[m], modes.high[m] + 1)[:, None]
+            costs = np.maximum(tau * (modes.loads[m] + sums), boxes.floors) @ goal.pays
+            within = sums[costs - goal.fixed - total <= best, 0]
+            assert left.get(m) == (within[-1] if len(within) else None)
+
+
+def test_largest_entries_of_ranges() -> None:
+    """The largest entry of the blocks that hold a range, however many these are."""
+    rng = np.random.default_rng(14)
+    row = rng.integers(0, 1000, 9 * BLOCK + 5).astype(np.int32)
+    sizes = np.array([0])
+    blocks = len(row) // BLOCK + 1
+    tables = np.zeros((1, 2, len(row)), np.int32)
+    highest = np.zeros((1, 2, blocks.bit_length(), blocks), np.int32)
+    priced = Priced(sizes, sizes[None], np.zeros((1, 1), np.int32), 0, tables, highest, sizes)
+    find_highest(row, highest[0, 1])
+    for first in range(0, len(row), 30):
+        for last in range(first, len(row), 30):
+            inside = row[first // BLOCK * BLOCK : (last // BLOCK + 1) * BLOCK]
+            assert most_units(priced, 0, 1, first, last) == inside.max()
 
 
 def placed_sums(model: WindowModel, owner: IntArray) -> tuple[int, list[int]]:
