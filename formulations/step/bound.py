@@ -8,6 +8,9 @@ import numpy as np
 from formulations.arrays import IntArray
 from formulations.step.problem import Objective, StepProblem
 
+#: Most ways to place the heaviest required requests that are looked at.
+_MAX_WAYS = 1024
+
 
 def peak_bounds(problem: StepProblem) -> tuple[IntArray, IntArray]:
     """Return lower and upper bounds of the peak M_h, each of shape (H+1,).
@@ -29,15 +32,43 @@ def lower_bound(problem: StepProblem) -> int:
       load that admitting any U requests forces;
     - the admitted contribution is at most the U largest, so the imbalance ``G·M − Σ_g τ_g L_g`` is
       at least the lowest peak against the largest total, and never negative.
+
+    The heaviest requests that must be admitted are on some worker each, for all steps alike: the
+    bound is the least over all ways to place them.
     """
     if problem.objective is Objective.GAP:
         return 0
-    peak = _peak_lower_bound(problem)
-    if problem.objective is Objective.MAX_LOAD:
-        per_step = peak
-    else:
-        per_step = np.maximum(problem.num_workers * peak - _largest_total(problem), 0)
-    return sum(w * int(value) for w, value in zip(problem.weights, per_step, strict=True))
+    per_step = _ways_to_place_the_heaviest(problem, _peak_lower_bound(problem))
+    if problem.objective is not Objective.MAX_LOAD:
+        per_step = np.maximum(problem.num_workers * per_step - _largest_total(problem), 0)
+    return int((per_step @ np.array(problem.weights, dtype=np.int64)).min())
+
+
+def _ways_to_place_the_heaviest(problem: StepProblem, peak: IntArray) -> IntArray:
+    """Return what no peak is below for each way to place them, shape (ways, H+1)."""
+    workers = np.flatnonzero(problem.capacity > 0)
+    required = np.zeros(problem.num_requests, dtype=np.bool_)
+    if problem.num_admitted == problem.num_requests:
+        required[:] = len(workers) > 0
+    elif problem.required is not None and len(workers) > 0:
+        required = problem.required
+    times = problem.time_weights[workers, None]
+    weight = problem.contribution @ np.array(problem.weights, dtype=np.int64)
+    heaviest = np.flatnonzero(required)[np.argsort(-weight[required], kind="stable")]
+    loads = problem.base[None, workers]
+    peaks = peak[None]
+    for i in heaviest.tolist():
+        ways = len(peaks) * len(workers)
+        if ways > _MAX_WAYS:
+            break
+        # Every way so far, with this one on each of the workers.
+        reached = loads + problem.contribution[i]
+        peaks = np.maximum(peaks[:, None], reached * times).reshape(ways, -1)
+        if ways * len(workers) <= _MAX_WAYS:
+            loads = np.repeat(loads, len(workers), axis=0)
+            on = np.arange(ways) % len(workers)
+            loads[np.arange(ways), on] = reached.reshape(ways, -1)
+    return peaks
 
 
 def _peak_lower_bound(problem: StepProblem) -> IntArray:

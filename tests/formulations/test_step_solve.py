@@ -127,6 +127,31 @@ def test_the_combinatorial_bound_closes_easy_steps() -> None:
     assert (result.objective, result.bound) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("base", "contribution", "required", "least"),
+    [
+        # Whichever worker takes the 10, one step has a peak of 19: 2·10 - 19 and 2·19 - 19.
+        ([[0, 9], [9, 0]], [[10, 10]], None, 20),
+        # Peaks of 14, 20 and 24: 2·14 - (4 + 20).
+        ([[0], [4]], [[10], [10]], None, 4),
+        # Only the 10 must be in, the 20 may: 2·14 - (4 + 4 + 30) is below 0.
+        ([[4], [4]], [[10], [0], [20]], [True, False, False], 0),
+        # 2·14 - (4 + 9 + 11), or 2·19 - 24.
+        ([[4], [9]], [[10], [0], [1]], [True, False, False], 4),
+    ],
+)
+def test_the_heaviest_required_are_on_some_worker(
+    base: list[list[int]], contribution: list[list[int]], required: list[bool] | None, least: int
+) -> None:
+    """The same one at all steps; those that may stay out say nothing."""
+    problem = step_problem(
+        [1, 1], base, contribution, required=None if required is None else np.array(required)
+    )
+    truth = solve_by_enumeration(problem)
+    assert truth.objective is not None
+    assert lower_bound(problem) == least <= truth.objective
+
+
 @pytest.mark.parametrize("capacity", [[0, 0], [2, 1]])
 @pytest.mark.parametrize("requests", [0, 2])
 def test_nothing_to_choose(capacity: list[int], requests: int) -> None:
