@@ -32,6 +32,17 @@ REPLICATIONS = {
     "19-which-optimum/study": 3,
     "20-better-policy/exact": 3,
     "20-better-policy/study": 3,
+    # Wide grids of a few minutes; a trace has so many windows that are worth one.
+    "23-balance-route-table-1/pool": 5,
+    "23-balance-route-table-1/timed": 4,
+    "24-useless-signal/anchor": 5,
+    "24-useless-signal/classifier": 5,
+    "24-useless-signal/useless": 5,
+    "25-robustness/study": 3,
+    "26-throughput-and-imbalance/study": 4,
+    "27-scaling-of-look-ahead/classifier": 3,
+    "27-scaling-of-look-ahead/noise": 3,
+    "27-scaling-of-look-ahead/workers": 3,
 }
 
 
