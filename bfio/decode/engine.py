@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -149,6 +149,8 @@ class _Interpreted:
         if lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
             self.predictor = predictor
             self.refresh = Refresh(predictor, len(workload), H) if H else None
+        learners: tuple[Any, ...] = (self.predictor, policy)
+        self.told = [each.finished for each in learners if hasattr(each, "finished")]
         self.slots, self.horizon, self.rng = cluster.slots, H, options.generator()
         known = lengths is LengthSource.KNOWN
         self.state = new_state(workload, cluster, options, horizon=H, known=known)
@@ -186,9 +188,10 @@ class _Interpreted:
             return False
         self.next_row()
         run_step(state, self.record, self.row)
-        if self.predictor is not None and counters[FINISHED] > 0:
+        if self.told and counters[FINISHED] > 0:
             finished = np.sort(state.lists.ended[: counters[FINISHED]])
-            self.predictor.finished(finished, state.requests.output[finished])
+            for finish in self.told:
+                finish(finished, state.requests.output[finished])
         return True
 
     def next_row(self) -> None:

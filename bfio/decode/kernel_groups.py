@@ -21,6 +21,16 @@ GROUPS = (
         "bfio.decode.kernel_groups:warm_up_rolling_horizon",
         15,
     ),
+    KernelGroup(
+        "adaptive",
+        (
+            "bfio.decode.adaptive.rehearsal:admit_by_setting",
+            "bfio.decode.adaptive.rehearsal:rehearse_all",
+            "bfio.decode.machine.adaptive:run",
+        ),
+        "bfio.decode.kernel_groups:warm_up_adaptive",
+        40,
+    ),
 )
 
 
@@ -49,3 +59,23 @@ def warm_up_rolling_horizon() -> None:
 
     warm_up_plans()
     warm_up(built_in()["rolling-horizon"])
+
+
+def warm_up_adaptive() -> None:
+    """Compile or load the kernel of rehearsals and the loop around it."""
+    from bfio.decode.machine.whole_run import warm_up
+    from bfio.decode.policy_registry import built_in
+
+    warm_up_rehearsals()
+    warm_up(built_in()["adaptive"])
+
+
+def warm_up_rehearsals() -> None:
+    """Compile or load the kernel of rehearsals, by one of an idle machine."""
+    from bfio.decode.adaptive.memory import PAST, new_memory
+    from bfio.decode.adaptive.rehearsal import rehearse
+    from bfio.step.two_stage.heuristic import TwoStageParameters
+
+    memory = new_memory(1, 1, 0, 1, TwoStageParameters())
+    memory.seen.counts[PAST] = 1
+    rehearse(memory, 0, False)

@@ -12,8 +12,10 @@ The least a user writes is a function::
         return answer
 
 A policy may also carry an attribute ``horizon`` (look-ahead ``H`` it wants; the state then has
-``H + 1`` columns of projected loads and contributions) and a method ``statistics()`` whose mapping
-is stored with the run. One that keeps anything between steps is an object made for one run.
+``H + 1`` columns of projected loads and contributions), a method ``finished(requests, outputs)``,
+which is told after each step which requests ended, as positions in order of arrival, and their
+lengths, and a method ``statistics()`` whose mapping is stored with the run. One that keeps
+anything between steps is an object made for one run.
 """
 
 from collections.abc import Sequence

@@ -47,8 +47,8 @@ class PolicyOptions:
     Parameters
     ----------
     horizon : int, optional
-        ``H``, look-ahead steps; by default 20 for `br-h`, 40 for `rolling-horizon` and 0 for all
-        others.
+        ``H``, look-ahead steps; by default 20 for `br-h`, 40 for `rolling-horizon`, up to 80 for
+        `adaptive` and 0 for all others.
     threshold : int
         ``θ``: total free slots up to which the two-stage heuristic chooses subsets (stage 2).
     candidates : int, optional
@@ -95,11 +95,14 @@ class PolicyOptions:
     """
 
     horizon: int | None = option(
-        None, WHOLE, "H", "look-ahead steps (0; br-h 20; rolling-horizon 40)"
+        None,
+        WHOLE,
+        "H",
+        "look-ahead steps (0; br-h 20; rolling-horizon 40; adaptive: at most, 80)",
     )
-    threshold: int = option(7, WHOLE, "N", "br-0, br-h: θ, slots for stage 2 (7)")
+    threshold: int = option(7, WHOLE, "N", "br-0, br-h, adaptive: θ, slots for stage 2 (7)")
     candidates: int | None = option(
-        None, WHOLE, "K", "br-0, br-h: requests per subset choice (64)"
+        None, WHOLE, "K", "br-0, br-h, adaptive: requests per subset choice (64)"
     )
     alpha: Fraction = option(Fraction(1), RATIONAL, "A", "br-0, br-h: reward scale (1)")
     beta: Fraction | None = option(None, RATIONAL, "B", "overflow penalty (br-0: G; br-h: 43)")

@@ -20,6 +20,7 @@ def test_what_each_policy_reads() -> None:
     assert read["br-0"] == {"threshold", "candidates", "alpha", "beta", "key"}
     assert read["br-h"] == read["br-0"] | {"gamma", "horizon"}
     assert read["rolling-horizon"] == {"horizon", "moves"}
+    assert read["adaptive"] == {"horizon", "threshold", "candidates", "key"}
     assert {"backend", "objective", "time_limit", "horizon", "gamma"} <= read["bf-io"]
     assert set().union(*read.values()) == set(vars(PolicyOptions()))
 

@@ -85,7 +85,7 @@ def _take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) 
     for g in range(len(start)):
         amount, column = start[g], first
         left[g, 0] = amount
-        for h in range(turns - 1):
+        for h in range(left.shape[1] - 1):
             amount -= taken[g, column]
             left[g, h + 1] = amount
             column = column + 1 if column + 1 < turns else 0
@@ -98,17 +98,17 @@ def take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) -
     Parameters
     ----------
     left : IntArray
-        Shape (G, H+1), overwritten; column 0 is ``start``.
+        Shape (G, h+1), h <= H, overwritten; column 0 is ``start``.
     start : IntArray
         Shape (G,).
     taken : IntArray
-        Shape (G, H+1), a ring of columns; the last in turn is not read.
+        Shape (G, H+1), H >= h, a ring of columns; the first h in turn are taken.
     first : int
         The column that is taken first.
     """
     left[:, 0] = start
-    in_turn = np.concatenate((taken[:, first:], taken[:, :first]), axis=1)
-    left[:, 1:] = start[:, None] - np.cumsum(in_turn[:, :-1], axis=1)
+    in_turn = np.concatenate((taken[:, first:], taken[:, :first]), axis=1)[:, : left.shape[1] - 1]
+    left[:, 1:] = start[:, None] - np.cumsum(in_turn, axis=1)
 
 
 def _while_active(loads: IntArray, sizes: IntArray, growth: IntArray, remaining: IntArray) -> None:

@@ -67,12 +67,15 @@ class Kernel:
         if it could not decide exactly.
     reads_window : bool
         Whether ``decide`` calls for projections, up to the policy's own ``horizon``.
+    statistics : callable, optional
+        From the memory at the end of a run to what the policy says of itself.
     """
 
     memory: Callable[[KernelTask], Any]
     choose: Choose | None = None
     decide: Callable[..., bool] | None = None
     reads_window: bool = False
+    statistics: Callable[[Any], dict[str, object]] | None = None
 
     @property
     def module(self) -> str:

@@ -142,11 +142,12 @@ def _warm_up(loop: Loop) -> None:
 
 
 class _Prepared(NamedTuple):
-    """A run about to begin: its options and state, and what brings it forward by a chunk."""
+    """A run about to begin: its options and state, what brings it on, what its policy says."""
 
     options: RunOptions
     state: State
     step: Callable[[Record], int]
+    statistics: Callable[[], dict[str, object]]
 
 
 def _prepared(spec: PolicySpec, task: KernelTask) -> _Prepared | None:
@@ -175,7 +176,13 @@ def _prepared(spec: PolicySpec, task: KernelTask) -> _Prepared | None:
         most = min(most, options.pool)
     window = new_window(cluster.workers, horizon, most if kernel.reads_window else 0)
     code = machine_code_of(loop)
-    return _Prepared(options, state, lambda record: code(state, window, memory, record))
+    told = kernel.statistics
+    return _Prepared(
+        options,
+        state,
+        lambda record: code(state, window, memory, record),
+        lambda: {} if told is None else told(memory),
+    )
 
 
 def run_compiled(
@@ -227,6 +234,7 @@ def run_compiled(
         options=prepared.options,
         state=prepared.state,
         chunks=chunks,
+        statistics=prepared.statistics(),
         wall_s=perf_counter() - began,
     )
 

@@ -126,10 +126,9 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
         project_by_age(state, window, remaining)
     else:
         # Loads less the drift since step 0: these do not move while a request runs.
-        take_in_turn(
-            window.base, loads - running * window.level[0], state.ending_load, step % (horizon + 1)
-        )
-        take_in_turn(window.running, running, state.ending_count, step % (horizon + 1))
+        first = step % state.ending_load.shape[1]
+        take_in_turn(window.base, loads - running * window.level[0], state.ending_load, first)
+        take_in_turn(window.running, running, state.ending_count, first)
         base = window.base
         base += window.running * window.level
 

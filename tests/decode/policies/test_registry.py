@@ -15,6 +15,7 @@ from formulations.errors import InputError
 from tests.decode.policies.states import state
 
 DOCUMENTED = [
+    "adaptive",
     "bf-io",
     "br-0",
     "br-h",

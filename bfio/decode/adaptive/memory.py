@@ -1,0 +1,250 @@
+"""What the policy keeps: what it has seen of the run, and the twin that it rehearses on."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.decode.adaptive.settings import (
+    AHEAD,
+    FIRST_GUESS,
+    FIRST_REHEARSAL,
+    MOST_LISTED,
+    MOST_WAITING,
+    REMEMBERED,
+    SEED,
+    SETTINGS,
+)
+from bfio.decode.cluster import Cluster
+from bfio.decode.machine.state import Record, State, new_state
+from bfio.decode.options import RunOptions
+from bfio.step.two_stage.heuristic import TwoStageParameters
+from bfio.workloads.workload import Workload
+from formulations.arrays import FloatArray, IntArray
+
+# Entries of `Seen.counts`: the setting that decides, rehearsals so far, completed requests at
+# which the next one is due; completed requests and step when last looked; step of the last
+# decision; ends that were foretold for the step after a decision and came, and those that were
+# foretold or came; and what a rehearsal is given: requests remembered, running and waiting.
+(CURRENT, REHEARSALS, DUE, COMPLETED, STEP, DECIDED_AT, FORETOLD, ENDS) = range(8)
+(PAST, RUNNING, WAITING) = range(8, 11)
+# Rows of `Scene.past` and `Scene.running`.
+(PROMPT, LENGTH, IS_OPEN) = range(3)
+(WORKER, BEGUN) = (1, 2)
+
+
+class Seen(NamedTuple):
+    """What was seen of the run.
+
+    Parameters
+    ----------
+    counts : IntArray
+        See the names of its entries above.
+    rate : IntArray
+        Shape (2,): ends, and steps times workers in which they came.
+    foretold, running : IntArray
+        Shape (G,): at the last decision, requests that the window lets end with that step, and
+        those that ran after it.
+    uses : IntArray
+        Shape (K,): decisions of each setting.
+    log : IntArray
+        Shape (most rehearsals listed, 2): step of each, and the setting it chose.
+    """
+
+    counts: IntArray
+    rate: IntArray
+    foretold: IntArray
+    running: IntArray
+    uses: IntArray
+    log: IntArray
+
+
+class Scene(NamedTuple):
+    """What a rehearsal starts from; `Seen.counts` says how many columns are filled.
+
+    Parameters
+    ----------
+    past : IntArray
+        Shape (3, M): prompt, length so far, and whether it goes on, of the requests revealed last,
+        the latest first.
+    running : IntArray
+        Shape (3, G·B): prompt, worker and first step of those that run, in order of arrival.
+    waiting : IntArray
+        Shape (most waiting,): prompts of those that wait, oldest first.
+    """
+
+    past: IntArray
+    running: IntArray
+    waiting: IntArray
+
+
+class Drawn(NamedTuple):
+    """What a rehearsal makes up.
+
+    Parameters
+    ----------
+    remaining : IntArray
+        Shape (G·B,): steps that running requests have left.
+    prompt, output : IntArray
+        Shape (n,): requests to come.
+    order, sorted : IntArray
+        Shape (M,): past requests by length, and their lengths.
+    word : array of uint64
+        Shape (1,): the last random number.
+    """
+
+    remaining: IntArray
+    prompt: IntArray
+    output: IntArray
+    order: IntArray
+    sorted: IntArray
+    word: "np.ndarray[tuple[int], np.dtype[np.uint64]]"
+
+
+class Rule(NamedTuple):
+    """The settings, and what all of them share.
+
+    Parameters
+    ----------
+    losses, penalty : IntArray
+        Shape (K,): see `bfio.decode.adaptive.settings.Setting`.
+    reward, overflow : IntArray
+        Shape (H+1,), overwritten: factors of the score (`bfio.step.two_stage.fscore`).
+    threshold, candidates, product_key : int
+        See `bfio.step.two_stage.kernels.two_stage.two_stage_decide`.
+    """
+
+    losses: IntArray
+    penalty: IntArray
+    reward: IntArray
+    overflow: IntArray
+    threshold: int
+    candidates: int
+    product_key: int
+
+
+class Memory(NamedTuple):
+    """All of it.
+
+    Parameters
+    ----------
+    rule, seen, scene, drawn
+        See there.
+    twins : tuple of State
+        Of the machine, with arrays in common: entry ``2·grows + tells`` has windows in which loads
+        grow, and that tell who ends.
+    record : Record
+        One row, overwritten at each step of a rehearsal.
+    score, total : FloatArray
+        Shape (K,): mean imbalance of each setting in the latest rehearsal [tokens], and what is
+        least for the best, of all rehearsals.
+    by_size, assignment : IntArray
+        Shape (most waiting,): the waiting requests, largest first; the worker of each.
+    """
+
+    rule: Rule
+    seen: Seen
+    scene: Scene
+    drawn: Drawn
+    twins: tuple[State, State, State, State]
+    record: Record
+    score: FloatArray
+    total: FloatArray
+    by_size: IntArray
+    assignment: IntArray
+
+
+def new_memory(
+    num_workers: int, slots: int, horizon: int, most_waiting: int, parameters: TwoStageParameters
+) -> Memory:
+    """Return the memory of a run that has not begun.
+
+    Parameters
+    ----------
+    num_workers, slots : int
+        ``G`` and ``B``.
+    horizon : int
+        Longest window.
+    most_waiting : int
+        Most requests that one decision is about.
+    parameters : TwoStageParameters
+        Threshold, candidates and priority of the two-stage heuristic.
+    """
+    total = num_workers * slots
+    counts, rate = _zeros(11), np.array([num_workers, FIRST_GUESS * num_workers], dtype=np.int64)
+    counts[DUE] = max(1, total // FIRST_REHEARSAL)
+    counts[DECIDED_AT] = -2
+    K, M = len(SETTINGS), REMEMBERED * total + MOST_WAITING
+    twins = _twins(num_workers, slots, horizon)
+    n = len(twins[0].pool)
+    return Memory(
+        _rule(horizon, parameters),
+        Seen(
+            counts,
+            rate,
+            foretold=_zeros(num_workers),
+            running=_zeros(num_workers),
+            uses=_zeros(K),
+            log=_zeros(MOST_LISTED, 2),
+        ),
+        Scene(_zeros(3, M), _zeros(3, total), _zeros(MOST_WAITING)),
+        Drawn(
+            remaining=_zeros(total),
+            prompt=_zeros(n),
+            output=_zeros(n),
+            order=_zeros(M),
+            sorted=_zeros(M),
+            word=np.array([SEED], dtype=np.uint64),
+        ),
+        twins,
+        Record._make(
+            [*np.zeros((3, 1)), *_zeros(6, 1), _zeros(1, num_workers), _zeros(1, num_workers)]
+        ),
+        np.zeros(K),
+        np.zeros(K),
+        *_zeros(2, max(most_waiting, MOST_WAITING)),
+    )
+
+
+def _zeros(*shape: int) -> IntArray:
+    return np.zeros(shape, dtype=np.int64)
+
+
+def _rule(horizon: int, parameters: TwoStageParameters) -> Rule:
+    losses, penalty = np.array(SETTINGS, dtype=np.int64).T
+    return Rule(
+        losses=losses.copy(),
+        penalty=penalty.copy(),
+        reward=_zeros(horizon + 1),
+        overflow=_zeros(horizon + 1),
+        threshold=parameters.threshold,
+        candidates=parameters.candidates or 0,
+        product_key=int(parameters.key == "product"),
+    )
+
+
+def _twins(num_workers: int, slots: int, horizon: int) -> tuple[State, State, State, State]:
+    """Return machines in which every request gains a token per step."""
+    n = (1 + AHEAD) * num_workers * slots + MOST_WAITING
+    requests = Workload(np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64))
+    twin = new_state(requests, Cluster(num_workers, slots), RunOptions(), horizon=horizon)
+
+    def variant(grows: bool, tells: bool) -> State:
+        known = tells and horizon > 0
+        return twin._replace(settings=twin.settings._replace(growing=grows, known=known))
+
+    return variant(False, False), variant(False, True), variant(True, False), variant(True, True)
+
+
+def statistics(memory: Memory) -> dict[str, object]:
+    """Return what the policy says of itself: which settings decided, and since when."""
+    seen, count = memory.seen, int(memory.seen.counts[REHEARSALS])
+    listed = seen.log[: min(count, MOST_LISTED)].tolist()
+    return {
+        "rehearsals": count,
+        "decisions": {
+            setting.name: int(uses)
+            for setting, uses in zip(SETTINGS, seen.uses, strict=True)
+            if uses > 0
+        },
+        "chosen": [[step, SETTINGS[setting].name] for step, setting in listed],
+    }

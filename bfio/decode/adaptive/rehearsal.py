@@ -1,0 +1,179 @@
+"""Rehearsals: every setting is played through on a twin of the machine, and the best one stays."""
+
+import numpy as np
+
+from bfio.common.compilable import compilable, linked
+from bfio.common.kernels import entry_point
+from bfio.decode.adaptive import memory as kept
+from bfio.decode.adaptive.lengths import draw_lengths
+from bfio.decode.adaptive.memory import BEGUN, ENDS, FORETOLD, PROMPT, RUNNING, WORKER, Memory
+from bfio.decode.adaptive.observing import note_choice, set_weights
+from bfio.decode.adaptive.settings import BELIEVED, DECAY, MOST_STEPS, UNCOUNTED
+from bfio.decode.machine.phases import admit_assigned, run_step
+from bfio.decode.machine.ring import add_ending, enter_window, gained
+from bfio.decode.machine.state import ACTIVE, ADMITTED, FURTHEST, REVEALED, STEP, WAITING, State
+from bfio.decode.machine.window import Window, project
+from bfio.step.two_stage.kernels.two_stage import DECIDED, order_by_size, two_stage_decide
+
+
+@compilable(allocates=True)
+def admit_by_setting(state: State, memory: Memory, setting: int) -> bool:
+    """Let a setting admit waiting requests; False if it would not be exact.
+
+    The window is only as long as the setting looks.
+    """
+    rule, num_workers = memory.rule, len(state.workers.load)
+    num = state.counters[WAITING]
+    columns = set_weights(rule, memory.seen.rate, setting, num_workers)
+    window = Window(
+        np.empty(columns, np.int64),
+        np.empty((num_workers, columns), np.int64),
+        np.empty((num_workers, columns), np.int64),
+        np.empty((num, columns), np.int64),
+    )
+    project(state, window)
+    by_size, assignment = memory.by_size[:num], memory.assignment[:num]
+    order_by_size(window.contribution, by_size)
+    status = two_stage_decide(
+        state.settings.slots - state.workers.running,
+        window.base,
+        window.contribution,
+        by_size,
+        rule.reward[:columns],
+        rule.overflow[:columns],
+        rule.threshold,
+        rule.candidates,
+        rule.product_key != 0,
+        assignment,
+    )
+    if status != DECIDED:
+        return False
+    admit_assigned(state, assignment)
+    return True
+
+
+#: As machine code, for rehearsals and for the run itself.
+admit_compiled = entry_point(linked(admit_by_setting))
+
+
+@compilable(allocates=True)
+def set_scene(twin: State, memory: Memory, step: int) -> None:
+    """Put the requests that run and wait, and those to come, on the twin."""
+    counters, drawn, counts = twin.counters, memory.drawn, memory.seen.counts
+    num_running, num_waiting = counts[RUNNING], counts[kept.WAITING]
+    twin.wheel[:] = -1
+    twin.marks.worker[:] = -1
+    twin.workers.load[:] = 0
+    twin.workers.running[:] = 0
+    twin.ending_load[:] = 0
+    twin.ending_count[:] = 0
+    twin.requests.prompt[:] = drawn.prompt
+    twin.requests.output[:] = drawn.output
+    for place in range(len(twin.pool)):
+        twin.pool[place] = place
+    counters[:] = 0
+    counters[STEP], counters[FURTHEST] = step, -1
+    counters[ACTIVE], counters[WAITING] = num_running, num_waiting
+    counters[REVEALED] = num_running + num_waiting
+    for request in range(num_running):
+        twin.requests.prompt[request] = memory.scene.running[PROMPT, request]
+        resume(
+            twin,
+            request,
+            memory.scene.running[WORKER, request],
+            memory.scene.running[BEGUN, request],
+            step + drawn.remaining[request] - 1,
+        )
+    for i in range(num_waiting):
+        twin.requests.prompt[num_running + i] = memory.scene.waiting[i]
+
+
+@compilable
+def resume(twin: State, request: int, worker: int, begun: int, last: int) -> None:
+    """Let a request run on that started earlier; it is the next of the list of those that run."""
+    twin.marks.worker[request] = worker
+    twin.marks.start[request] = begun
+    twin.marks.last[request] = last
+    age_gain = gained(twin.gains, twin.counters[STEP]) - gained(twin.gains, begun)
+    twin.workers.load[worker] += twin.requests.prompt[request] + age_gain
+    twin.workers.running[worker] += 1
+    twin.lists.running[request] = request
+    twin.requests.place[request] = request
+    slot = last & (len(twin.wheel) - 1)
+    twin.requests.next[request] = twin.wheel[slot]
+    twin.wheel[slot] = request
+    # The last step of the window enters with `enter_window`.
+    if twin.settings.known and last < twin.counters[STEP] + twin.settings.horizon:
+        add_ending(twin, request, last, 1)
+
+
+@compilable(allocates=True)
+def rehearsed(twin: State, memory: Memory, setting: int, num_steps: int) -> float:
+    """Return the mean imbalance of a setting on a twin [tokens], -1 if it is not exact."""
+    counters, record = twin.counters, memory.record
+    num_workers = len(twin.workers.load)
+    total, counted = 0, 0
+    pool = memory.seen.counts[kept.WAITING]
+    for step in range(num_steps):
+        if not reveal_up_to(twin, pool):
+            break
+        has_choice = counters[WAITING] > 0 and counters[ACTIVE] < num_workers * twin.settings.slots
+        if has_choice and not admit_compiled(twin, memory, setting):
+            return -1.0
+        run_step(twin, record, 0)
+        if step >= num_steps // UNCOUNTED:
+            total += num_workers * record.max_load[0] - record.total_load[0]
+            counted += 1
+    return float(total / max(1, counted))
+
+
+@compilable
+def reveal_up_to(twin: State, pool: int) -> bool:
+    """Let as many requests wait as did at first; False if there are not enough left."""
+    counters = twin.counters
+    missing = max(0, int(pool - counters[WAITING]))
+    if counters[REVEALED] + missing > len(twin.pool):
+        return False
+    counters[REVEALED] += missing
+    counters[WAITING] += missing
+    counters[ADMITTED] = 0
+    if twin.settings.known:
+        enter_window(twin)
+    return True
+
+
+@compilable(allocates=True)
+def rehearse_all(memory: Memory, step: int, grows: bool) -> None:
+    """Rehearse every setting from the scene at hand, and let the best one decide from now on.
+
+    Nothing changes if one of them could not be rehearsed exactly.
+
+    Parameters
+    ----------
+    memory : Memory
+        With a scene.
+    step : int
+        The step.
+    grows : bool
+        Whether loads grow within windows.
+    """
+    seen, score, total = memory.seen, memory.score, memory.total
+    tells = seen.counts[FORETOLD] > 0 and BELIEVED * seen.counts[FORETOLD] >= seen.counts[ENDS]
+    twin = memory.twins[2 * int(grows) + int(tells)]
+    best = seen.counts[kept.CURRENT]
+    num_steps = min(MOST_STEPS, UNCOUNTED * 2 + draw_lengths(memory, step))
+    is_exact = True
+    for setting in range(len(score)):
+        set_scene(twin, memory, step)
+        score[setting] = rehearsed(twin, memory, setting, num_steps)
+        is_exact = is_exact and score[setting] >= 0
+    mean = score.mean()
+    if is_exact and mean > 0:
+        for setting in range(len(score)):
+            total[setting] = DECAY * total[setting] + score[setting] / mean
+        best = np.argmin(total)
+    note_choice(seen, best, len(twin.workers.load) * twin.settings.slots)
+
+
+#: As machine code, for interpreted and compiled runs.
+rehearse = entry_point(linked(rehearse_all))

@@ -1,0 +1,108 @@
+"""Rehearsals as a kernel of whole runs; `adaptive` loads this with its first run."""
+
+import numpy as np
+
+from bfio.common.compilable import compilable
+from bfio.decode.adaptive import memory as kept
+from bfio.decode.adaptive.memory import (
+    BEGUN,
+    IS_OPEN,
+    LENGTH,
+    PAST,
+    PROMPT,
+    RUNNING,
+    WORKER,
+    Memory,
+    new_memory,
+    statistics,
+)
+from bfio.decode.adaptive.observing import is_due, look, note_decision
+from bfio.decode.adaptive.rehearsal import admit_compiled, rehearse
+from bfio.decode.machine.kernel import Kernel, KernelTask
+from bfio.decode.machine.phases import first_waiting
+from bfio.decode.machine.ring import gained
+from bfio.decode.machine.state import ACTIVE, COMPLETED, REVEALED, STEP, WAITING, State
+from bfio.decode.machine.two_stage import MAX_CONTRIBUTIONS
+from bfio.decode.machine.window import Window
+from bfio.decode.options import ArrivalMode
+
+
+def memory(task: KernelTask) -> Memory | None:
+    """Return what the kernel keeps, or None if windows are too large for it."""
+    most = len(task.workload)
+    if task.options.arrivals is ArrivalMode.POOL:
+        most = min(most, task.options.pool)
+    horizon = task.policy.horizon  # type: ignore[attr-defined]
+    if most * (horizon + 1) > MAX_CONTRIBUTIONS:
+        return None
+    parameters = task.policy.parameters  # type: ignore[attr-defined]
+    return new_memory(task.cluster.workers, task.cluster.slots, horizon, most, parameters)
+
+
+@compilable(allocates=True)
+def decide(state: State, window: Window, memory: Memory) -> bool:
+    """Let the current setting admit waiting requests, after a rehearsal if one is due."""
+    counters, seen = state.counters, memory.seen
+    num_workers, slots, step = len(state.workers.load), state.settings.slots, counters[STEP]
+    if counters[WAITING] == 0 or counters[ACTIVE] == num_workers * slots:
+        return True
+    look(seen, slots, step, counters[COMPLETED], state.workers.running)
+    if is_due(seen):
+        write_scene(state, memory)
+        rehearse(memory, step, loads_grow(state))
+    for g in range(num_workers):
+        seen.foretold[g] = 0
+        if state.settings.horizon > 0:
+            seen.foretold[g] = state.ending_count[g, step % state.ending_count.shape[1]]
+    if not admit_compiled(state, memory, seen.counts[kept.CURRENT]):
+        return False
+    note_decision(seen)
+    seen.running[:] = state.workers.running
+    return True
+
+
+@compilable(allocates=True)
+def write_scene(state: State, memory: Memory) -> None:
+    """Write what runs, what waits and the requests revealed last."""
+    counters, counts, scene = state.counters, memory.seen.counts, memory.scene
+    num_past = min(counters[REVEALED], scene.past.shape[1])
+    for i in range(num_past):
+        write_past(state, scene.past[:, i], counters[REVEALED] - 1 - i)
+    running = np.sort(state.lists.running[: counters[ACTIVE]])
+    for i in range(len(running)):
+        scene.running[PROMPT, i] = state.requests.prompt[running[i]]
+        scene.running[WORKER, i] = state.marks.worker[running[i]]
+        scene.running[BEGUN, i] = state.marks.start[running[i]]
+    first, num_waiting = first_waiting(state), min(counters[WAITING], len(scene.waiting))
+    for i in range(num_waiting):
+        scene.waiting[i] = state.requests.prompt[state.pool[first + i]]
+    counts[PAST], counts[RUNNING], counts[kept.WAITING] = num_past, len(running), num_waiting
+
+
+@compilable
+def write_past(state: State, column: np.ndarray, request: int) -> None:
+    """Write prompt and length so far of a request, and whether it goes on."""
+    start, last, step = state.marks.start[request], state.marks.last[request], state.counters[STEP]
+    column[PROMPT] = state.requests.prompt[request]
+    column[LENGTH] = 0 if start < 0 else min(last + 1, step) - start
+    column[IS_OPEN] = int(start < 0 or last >= step)
+
+
+@compilable
+def loads_grow(state: State) -> bool:
+    """Whether the window shows a waiting request larger at the next step."""
+    settings, step = state.settings, state.counters[STEP]
+    since = 0 if settings.by_age else step
+    grows = gained(state.gains, since + 1) > gained(state.gains, since)
+    if not (grows and settings.growing and settings.horizon > 0):
+        return False
+    if not (settings.known and settings.waiting_ends):
+        return True
+    first = first_waiting(state)
+    for i in range(state.counters[WAITING]):
+        if state.requests.output[state.pool[first + i]] > 1:
+            return True
+    return False
+
+
+KERNEL = Kernel(memory, decide=decide, reads_window=True, statistics=statistics)

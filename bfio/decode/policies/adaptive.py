@@ -1,0 +1,191 @@
+"""Adaptive: the two-stage heuristic with the look-ahead that rehearsals find best."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bfio.common.kernels import is_compiled
+from bfio.decode.adaptive.settings import DEFAULT_HORIZON
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.state import DecodeState
+from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage
+
+if TYPE_CHECKING:
+    from bfio.decode.adaptive.memory import Memory
+    from formulations.arrays import IntArray
+
+_ENTRY_POINT = "bfio.decode.adaptive.rehearsal:rehearse_all"
+
+
+class Adaptive:
+    """Chooses discount, length of the window and penalty of `br-h` by rehearsals.
+
+    Settings and rehearsals are stated in `bfio.decode.adaptive`. It is told which requests end
+    (`finished`), and nothing of the lengths of others but what its window says.
+
+    Attributes
+    ----------
+    horizon : int
+        Longest window.
+    parameters : TwoStageParameters
+        Threshold, candidates and priority.
+    """
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self.horizon = DEFAULT_HORIZON if options.horizon is None else options.horizon
+        self.parameters = TwoStageParameters(
+            threshold=options.threshold, candidates=options.candidates, key=options.key
+        )
+        self._memory: Memory | None = None
+        self._requests = _Requests()
+        prepare_kernels()
+        # Loading the kernel is no part of any decision.
+        if is_compiled(_ENTRY_POINT):
+            _prepare()
+
+    def __call__(self, state: DecodeState) -> list[int | None]:
+        """Assign as the current setting does, after a rehearsal if one is due."""
+        from bfio.decode.adaptive import memory as kept
+        from bfio.decode.adaptive.observing import is_due, look, note_decision, set_weights
+
+        if not self._requests.follows(state):
+            self._memory, self._requests = None, _Requests()
+        memory = self._memory = self._memory or kept.new_memory(
+            state.num_workers, state.slots, self.horizon, 0, self.parameters
+        )
+        seen, known = memory.seen, self._requests
+        known.reveal(state)
+        look(seen, state.slots, state.step, known.completed, state.running)
+        if is_due(seen):
+            _prepare()
+            known.write_scene(memory, state)
+            _rehearse(memory, state)
+        setting = int(seen.counts[kept.CURRENT])
+        columns = set_weights(memory.rule, seen.rate, setting, state.num_workers)
+        answer = two_stage(
+            state.free_slots,
+            state.projected_loads[:, :columns],
+            state.contributions[:, :columns],
+            memory.rule.reward[:columns].tolist(),
+            self._with_penalty(int(memory.rule.penalty[setting]) * state.num_workers),
+        )
+        note_decision(seen)
+        runs = state.projected_running
+        seen.foretold[:] = runs[:, 0] - runs[:, 1] if runs.shape[1] > 1 else 0
+        seen.running[:] = state.running
+        known.start(answer, state.step, seen.running)
+        return answer
+
+    def finished(self, requests: IntArray, outputs: IntArray) -> None:
+        """Learn which requests have ended, in order of arrival, and their lengths."""
+        self._requests.finish(requests, outputs)
+
+    def statistics(self) -> dict[str, object]:
+        """Return rehearsals, decisions of each setting, and which was chosen when."""
+        from bfio.decode.adaptive.memory import new_memory, statistics
+
+        return statistics(self._memory or new_memory(1, 1, 0, 0, self.parameters))
+
+    def _with_penalty(self, beta: int) -> TwoStageParameters:
+        ours = self.parameters
+        return TwoStageParameters(
+            ours.threshold, ours.candidates, ours.alpha, Fraction(beta), ours.key
+        )
+
+
+class _Requests:
+    """All requests that were seen, in order of arrival: the policy's own books."""
+
+    def __init__(self) -> None:
+        self.completed = 0
+        self._prompt: list[int] = []
+        self._start: list[int] = []
+        self._worker: list[int] = []
+        self._length: list[int] = []
+        self._waiting: list[int] = []
+        self._running: set[int] = set()
+
+    def follows(self, state: DecodeState) -> bool:
+        """Whether a state can be the next one of the same run."""
+        left = [self._prompt[i] for i in self._waiting]
+        same_waiting: bool = state.sizes[: len(left)].tolist() == left
+        return same_waiting and len(self._running) == sum(state.running.tolist())
+
+    def reveal(self, state: DecodeState) -> None:
+        """Enter the requests that wait for the first time."""
+        new = state.sizes[len(self._waiting) :].tolist()
+        first = len(self._prompt)
+        self._waiting += range(first, first + len(new))
+        self._prompt += new
+        for book in (self._start, self._worker, self._length):
+            book += [-1] * len(new)
+
+    def start(self, answer: list[int | None], step: int, running: IntArray) -> None:
+        """Enter who starts where, and add them to ``running``, shape (G,)."""
+        for request, worker in zip(self._waiting, answer, strict=True):
+            if worker is not None:
+                self._start[request], self._worker[request] = step, worker
+                self._running.add(request)
+                running[worker] += 1
+        self._waiting = [i for i in self._waiting if self._start[i] < 0]
+
+    def finish(self, requests: IntArray, outputs: IntArray) -> None:
+        """Enter who has ended."""
+        for request, output in zip(requests.tolist(), outputs.tolist(), strict=True):
+            self._length[request] = output
+            self._running.remove(request)
+            self.completed += 1
+
+    def write_scene(self, memory: Memory, state: DecodeState) -> None:
+        """Write what runs, what waits and the requests revealed last."""
+        from bfio.decode.adaptive import memory as kept
+
+        scene, counts = memory.scene, memory.seen.counts
+        num_past = min(len(self._prompt), scene.past.shape[1])
+        for column in range(num_past):
+            request = len(self._prompt) - 1 - column
+            length, is_open = self._length[request], self._length[request] < 0
+            if is_open:
+                length = state.step - self._start[request] if self._start[request] >= 0 else 0
+            scene.past[:, column] = self._prompt[request], length, is_open
+        for column, request in enumerate(sorted(self._running)):
+            scene.running[:, column] = (
+                self._prompt[request], self._worker[request], self._start[request],
+            )  # fmt: skip
+        num_waiting = min(state.num_waiting, len(scene.waiting))
+        scene.waiting[:num_waiting] = state.sizes[:num_waiting]
+        counts[kept.PAST], counts[kept.RUNNING] = num_past, len(self._running)
+        counts[kept.WAITING] = num_waiting
+
+
+def _rehearse(memory: Memory, state: DecodeState) -> None:
+    from bfio.decode.adaptive.rehearsal import rehearse
+
+    grown = state.contributions[:, 1:2] > state.contributions[:, :1]
+    rehearse(memory, state.step, bool(np.any(grown)))
+
+
+@cache
+def _prepare() -> None:
+    """Compile the kernels, or load them from the disk, before any clock runs."""
+    from bfio.common.kernel_groups import ensure_compiled
+    from bfio.decode.kernel_groups import warm_up_rehearsals
+
+    ensure_compiled("adaptive")
+    warm_up_rehearsals()
+
+
+SPEC = PolicySpec(
+    name="adaptive",
+    factory=Adaptive,
+    summary="br-h with the look-ahead that rehearsals on a model of the run find best",
+    source="this toolkit, docs/adaptive.md",
+    uses_horizon=True,
+    default_horizon=DEFAULT_HORIZON,
+    kernel="bfio.decode.machine.adaptive:KERNEL",
+)
