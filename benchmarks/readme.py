@@ -30,12 +30,16 @@ PAGES = (
     "docs/library.md",
     "docs/performance.md",
 )
+#: Pages with results of one numbered study.
+PAGES_OF_STUDIES = {"docs/predictors.md": "21-predictors"}
 
 
 def documents() -> Iterator[tuple[Path, Path]]:
     """Yield every document with numbers, and the folder of its results."""
     for page in PAGES:
         yield ROOT / page, RESULTS
+    for page, study in PAGES_OF_STUDIES.items():
+        yield ROOT / page, ROOT / "benchmarks" / "studies" / study
     for path in sorted((ROOT / "benchmarks" / "studies").glob("*/README.md")):
         yield path, path.parent
 

@@ -80,7 +80,7 @@ def evaluate_predictor(
     how = options or EvaluationOptions()
     history, evaluated = split(workload, how)
     points = _points(evaluated, how)
-    asked = made(predictor, evaluated, how.seed, history if len(history) else None)
+    asked = made(predictor, evaluated, how.seed, evaluated.history)
     found = _answers(asked, evaluated, points, horizon, how.online)
     call_us, request_us = _times(asked, points, horizon)
     positive = points.remaining <= horizon
@@ -145,12 +145,17 @@ def split(workload: Workload, options: EvaluationOptions) -> tuple[Workload, Wor
     kept = _of_outputs(workload, options)
     if workload.history is not None:
         past = workload.history
-        return past.part(_of_outputs(past, options)), replace(workload.part(kept), history=None)
+        return _with_past(past.part(_of_outputs(past, options)), workload.part(kept))
     first = int(options.train_share * len(kept))
     if options.train_share and not first:
         what = f"{options.train_share} of {len(kept)} requests leaves none to learn from"
         raise InputError("train_share", what, "give more requests or a larger share")
-    return workload.part(kept[:first]), workload.part(kept[first:])
+    return _with_past(workload.part(kept[:first]), workload.part(kept[first:]))
+
+
+def _with_past(past: Workload, rest: Workload) -> tuple[Workload, Workload]:
+    """Return both, the first as the history of the other: keys of their prompts are the same."""
+    return past, replace(rest, history=past if len(past) else None)
 
 
 def _of_outputs(workload: Workload, options: EvaluationOptions) -> IntArray:

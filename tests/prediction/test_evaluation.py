@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import bfio
 from bfio.cli.main import main
 from bfio.decode.estimates import Estimates
 from bfio.decode.walks import walk
+from bfio.prediction.check import report_violations
 from bfio.prediction.evaluation import split
 from bfio.prediction.options import EvaluationOptions
 from formulations.arrays import IntArray
@@ -88,6 +90,26 @@ def test_numbers_by_hand() -> None:
     assert ages == [(0, 10, 2, 0.5, 1.0), (10, 20, 1, 0.0, None), (20, 50, 1, 1.0, 1.0)]
 
 
+@given(
+    outputs=st.lists(st.integers(1, 60), min_size=2, max_size=12),
+    horizon=st.integers(1, 80),
+    every=st.integers(1, 20),
+    max_age=st.none() | st.integers(0, 50),
+)
+def test_reports_pass_their_checker(
+    outputs: list[int], horizon: int, every: int, max_age: int | None
+) -> None:
+    """Whatever is asked; one with a wrong number does not."""
+    load = _load(*outputs)
+    report = bfio.evaluate_predictor(
+        load, Stated(0.6, 1.0), horizon, train_share=0, every=every, max_age=max_age
+    )
+    assert report_violations(report, load.output_tokens) == {}
+    for name in ("points", "base_rate", "composite_mae"):
+        wrong = replace(report, **{name: getattr(report, name) + 1})
+        assert name in report_violations(wrong, load.output_tokens)
+
+
 def test_an_oracle_is_perfect_and_nothing_is_worth_a_coin() -> None:
     """Of the oracle every error is 0; `none` ranks nothing, and H counts as its mean."""
     oracle = bfio.evaluate_predictor(LOAD, "oracle", 20)
@@ -119,7 +141,18 @@ def test_a_history_is_learned_from_as_it_is() -> None:
     history, rest = split(load, EvaluationOptions(min_output=2, max_output=7))
     assert history.output_tokens.tolist() == [2]
     assert rest.output_tokens.tolist() == [3, 4, 5, 6, 7]
-    assert rest.history is None
+    assert rest.history is history
+
+
+def test_prompts_that_recur_are_known_again() -> None:
+    """Three prompts whose lengths differ: by their keys each is known, by age alone none is."""
+    keys = np.tile([0, 1, 2], 20)
+    load = bfio.Workload(np.full(60, 7), keys * 4 + 3, prompt_keys=keys)
+    matched = bfio.evaluate_predictor(load, "exact-match", 5)
+    assert (matched.auc, matched.brier, matched.conditional_mae) == (1.0, 0.0, 0.0)
+    alone = bfio.evaluate_predictor(load, "survival", 5)
+    assert alone.auc is not None
+    assert alone.auc < 0.8
 
 
 def test_the_command_splits_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -273,3 +306,13 @@ def test_a_noisy_oracle_is_better_the_less_noise_it_has() -> None:
     errors = [report.composite_mae for report in reports]
     assert errors == sorted(errors)
     assert areas[0] == 1.0
+
+
+@pytest.mark.parametrize("area", ["0.6", "0.9"])
+def test_a_classifier_of_a_chosen_area_has_it(area: str) -> None:
+    """And its probabilities are calibrated."""
+    load = bfio.synthetic("demo", 1000, seed=7)
+    report = bfio.evaluate_predictor(load, f"noisy-classifier:auc={area}", 20)
+    assert report.auc == pytest.approx(float(area), abs=0.02)
+    assert report.calibration_error < 0.02
+    assert report.brier < report.brier_base_rate

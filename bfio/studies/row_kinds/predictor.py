@@ -9,7 +9,8 @@ from bfio.common.options import from_mapping, names_of
 from bfio.common.users_digest import users_digest
 from bfio.decode import predictor_registry as predictors
 from bfio.decode.options import MAX_HORIZON
-from bfio.prediction.evaluation import evaluate_predictor
+from bfio.prediction.check import report_violations
+from bfio.prediction.evaluation import evaluate_predictor, split
 from bfio.prediction.options import EvaluationOptions
 from bfio.prediction.report import PredictorReport
 from bfio.studies.row import RowContext, RowResult
@@ -93,11 +94,14 @@ def _told(how: EvaluationOptions, horizon: int) -> dict[str, Any]:
 def _compute(
     choice: WorkloadChoice, predictor: str, horizon: int, how: EvaluationOptions
 ) -> RowResult:
-    report = evaluate_predictor(chosen_workload(choice), predictor, horizon, options=how)
+    requests = chosen_workload(choice)
+    report = evaluate_predictor(requests, predictor, horizon, options=how)
+    _, evaluated = split(requests, how)
     return RowResult(
         {entry.name: getattr(report, entry.name) for entry in VALUES},
         _series(report),
         {"call_s": report.call_us * 1e-6, "request_s": report.request_us * 1e-6},
+        violations=report_violations(report, evaluated.output_tokens),
     )
 
 

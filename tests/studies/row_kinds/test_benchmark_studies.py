@@ -32,6 +32,9 @@ REPLICATIONS = {
     "19-which-optimum/study": 3,
     "20-better-policy/exact": 3,
     "20-better-policy/study": 3,
+    # A trace is evaluated once: nothing is drawn.
+    "21-predictors/filter": 1,
+    "21-predictors/study": 1,
     # Wide grids of a few minutes; a trace has so many windows that are worth one.
     "23-balance-route-table-1/pool": 5,
     "23-balance-route-table-1/timed": 4,

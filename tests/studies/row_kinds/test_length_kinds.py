@@ -36,6 +36,7 @@ def test_a_predictor_row_is_its_report() -> None:
     report = bfio.evaluate_predictor(load, "noisy-oracle:0.3", 8, every=5)
     assert {name: getattr(report, name) for name in row.values} == row.values
     assert row.values["auc"] is not None
+    assert row.violations == {}
     halved = compute("predictor", **SMALL, predictor="none", train_share=0.25)
     assert (halved.values["trained_on"], halved.values["evaluated_on"]) == (50, 150)
     assert set(row.timings) == {"call_s", "request_s"}
