@@ -35,7 +35,7 @@ class Boxes:
     @property
     def is_empty(self) -> bool:
         """Whether a worker has nothing left."""
-        return len(np.unique(self.modes.worker)) < len(self.model.open)
+        return not np.bincount(self.modes.worker, minlength=len(self.model.open)).all()
 
     def copy(self) -> "Boxes":
         """Return the same with ends of sums of its own."""
@@ -50,20 +50,10 @@ class Boxes:
 
     def raised(self) -> "Boxes":
         """Return the same with floors of closed workers, and of what the modes leave."""
-        model, modes = self.model, self.modes
         if self.is_empty:
             return self
-        steps = modes.loads.shape[1]
-        tau = model.workers.token_time[modes.worker][:, None]
-        ends = (modes.loads + modes.low[:, None]) * tau
-        if len(model.goal.pays) > steps:
-            ends = np.concatenate([ends, -(modes.loads + modes.high[:, None]) * tau], axis=1)
-        floors: IntArray = model.goal.closed
-        order = np.argsort(modes.worker, kind="stable")
-        first = np.searchsorted(modes.worker[order], np.arange(len(model.open)))
-        if len(order):
-            floors = np.maximum(floors, np.minimum.reduceat(ends[order], first).max(axis=0))
-        return replace(self, floors=floors)
+        model = self.model
+        return replace(self, floors=raised_floors(self.modes, model.workers, model.goal.closed))
 
     def ceilings(self) -> IntArray:
         """Return levels that no column exceeds, shape (S,)."""
@@ -136,3 +126,33 @@ def largest_sums(
             x -= -((most - cost) // slope) if slope > 0 else x - modes.low[m] + 1
         found[m] = x
     return found
+
+
+@entry_point
+def raised_floors(modes: Modes, workers: Workers, closed: IntArray) -> IntArray:
+    """Largest least time of a worker at each step, ``closed`` at least.
+
+    Parameters
+    ----------
+    modes, workers
+        See there; every worker has a mode.
+    closed : IntArray
+        Shape (S,): largest time of closed workers, negated behind the window.
+    """
+    steps = modes.loads.shape[1]
+    K, S = len(workers.slots), len(closed)
+    least = np.full((K, S), 1 << 62, np.int64)
+    for m in range(len(modes.low)):
+        k = modes.worker[m]
+        tau = workers.token_time[k]
+        for h in range(S):
+            if h < steps:
+                time = tau * (modes.loads[m, h] + modes.low[m])
+            else:
+                time = -tau * (modes.loads[m, h - steps] + modes.high[m])
+            least[k, h] = min(least[k, h], time)
+    floors = closed.copy()
+    for k in range(K):
+        for h in range(S):
+            floors[h] = max(floors[h], least[k, h])
+    return floors

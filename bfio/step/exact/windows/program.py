@@ -231,23 +231,14 @@ class ShareProgram:
                 new.append((k, members, key[1]))
         if not new:
             return 0
-        steps = model.requests.rows.shape[1]
-        times = np.empty((len(new), len(self._origin)), dtype=np.int64)
-        costs = np.empty(len(new))
-        start, index, value = [0], [], []
-        for j, (k, members, kind) in enumerate(new):
-            added = model.requests.rows[members].sum(axis=0)
-            time = (model.workers.base[k] + added) * model.workers.token_time[k]
-            times[j, :steps] = time
-            times[j, steps:] = -time[: times.shape[1] - steps]
-            worth = int(model.workers.token_time[k]) * int((model.goal.weights * added).sum())
-            costs[j] = -worth / (self._scale * _UNIT)
-            index += list(dict.fromkeys(kind))
-            value += [float(kind.count(c)) for c in dict.fromkeys(kind)]
-            index += [self._kinds + k, self._fixed_rows - 1]
-            value += [1.0, float(len(kind))]
-            start.append(len(index))
         worker = np.array([k for k, _, _ in new])
+        times, costs = self._times_and_costs(worker, [members for _, members, _ in new])
+        start, index, value = [0], [], []
+        for k, _, kind in new:
+            different = dict.fromkeys(kind)
+            index += [*different, self._kinds + k, self._fixed_rows - 1]
+            value += [*map(float, map(kind.count, different)), 1.0, float(len(kind))]
+            start.append(len(index))
         column, row, entries = self._entries(worker, times, start, index, value)
         if at is not None:
             prices, weights, admit = at.duals
@@ -270,6 +261,20 @@ class ShareProgram:
             self.members.append(kind)
             self._times.append(times[j])
         return len(new)
+
+    def _times_and_costs(
+        self, worker: IntArray, sets: list[IntArray]
+    ) -> tuple[IntArray, FloatArray]:
+        """Return the times of workers with sets of requests, and what these cost."""
+        model = self._model
+        rows, tau = model.requests.rows, model.workers.token_time[worker]
+        added = np.zeros((len(sets), rows.shape[1]), dtype=np.int64)
+        of_set = np.repeat(np.arange(len(sets)), [len(members) for members in sets])
+        np.add.at(added, of_set, rows[np.concatenate(sets)])
+        times = (model.workers.base[worker] + added) * tau[:, None]
+        if len(self._origin) > times.shape[1]:
+            times = np.concatenate([times, -times], axis=1)
+        return times, -(tau * (added @ model.goal.weights)) / (self._scale * _UNIT)
 
     def _entries(
         self,
