@@ -13,7 +13,7 @@ from bfio.step.exact.windows.pricing import (
     BLOCK,
     MOST_UNITS,
     Priced,
-    collect_exact,
+    collect_best,
     fill_tables,
     prefix_bests,
 )
@@ -209,20 +209,21 @@ class Bounds:
 
     def _sets(self, costs: Costs, modes: IntArray, sums: IntArray) -> list[tuple[int, IntArray]]:
         """Return sets of requests behind modes and sums of each worker."""
-        priced = costs.priced
-        most = int(costs.modes.number.max(initial=0))
-        bests = [prefix_bests(values, most) for values in priced.values]
-        row = np.empty((1, max(1, most)), dtype=np.int64)
+        priced, number = costs.priced, costs.modes.number
+        most = int(number.max(initial=0))
+        bests = np.stack([prefix_bests(values, most) for values in priced.values])
+        ks, ranks = np.nonzero(modes >= 0)
+        chosen, totals = modes[ks, ranks], sums[ks, ranks]
+        rows = np.empty((len(ks), max(1, most)), dtype=np.int64)
+        is_found = collect_best(
+            priced, self._speed[ks], bests, number[chosen], totals, SCANS, rows, self._effort.spent
+        )
+        counts, own = number[chosen].tolist(), costs.modes.own[chosen]
+        others = (own >= 0).sum(axis=1).tolist()
         found = []
-        for k, rank in zip(*np.nonzero(modes >= 0), strict=True):
-            m, total = modes[k, rank], sums[k, rank]
-            count, speed = int(costs.modes.number[m]), self._speed[k]
-            # Of a value that rounding up its requests cannot tell from the best.
-            value = (int(priced.tables[speed, count, total]) - count) << priced.shift
-            number, _ = collect_exact(
-                priced, speed, bests[speed], count, total, value, SCANS, row, self._effort.spent
-            )
-            if number:
-                own = costs.modes.own[m]
-                found.append((int(k), np.concatenate([row[0, :count], own[own >= 0]])))
+        for j in np.flatnonzero(is_found).tolist():
+            members = rows[j, : counts[j]]
+            if others[j]:
+                members = np.concatenate([members, own[j, : others[j]]])
+            found.append((int(ks[j]), members))
         return found

@@ -16,7 +16,7 @@ from formulations.arrays import FloatArray, IntArray
 from formulations.step.share_bound import largest_objective
 
 #: Turns of the first placements per request, and their temperatures in parts of a mean request.
-_FIRST_TURNS = 150
+_FIRST_TURNS = 75
 _FIRST_TEMPERATURES = (0.25, 0.02)
 #: Turns of later ones, and temperatures that they have in turn.
 _LATER_TURNS = 400

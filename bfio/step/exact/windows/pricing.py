@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, in_place
 from bfio.step.exact.subsets import SMALL_VALUE, fill_sums
-from formulations.arrays import IntArray
+from formulations.arrays import BoolArray, IntArray
 
 #: Values in units of ``2^shift``, rounded up: sums of 32 bits are three times as fast.
 Table: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
@@ -210,3 +210,45 @@ def collect_exact(
         copy_to(found[number], chosen[:count])
         number += 1
     return number, True
+
+
+@entry_point
+def collect_best(
+    priced: Priced,
+    speeds: IntArray,
+    bests: IntArray,
+    counts: IntArray,
+    totals: IntArray,
+    scans: int,
+    rows: IntArray,
+    spent: IntArray,
+) -> BoolArray:
+    """Find a set behind each of some entries of the tables.
+
+    Parameters
+    ----------
+    priced, scans, spent
+        As in `collect_exact`.
+    speeds, counts, totals : IntArray
+        Shape (E,): token time, number of requests and sum of each entry.
+    bests : IntArray
+        Shape (T, L + 1, C + 1): from `prefix_bests`, for each token time.
+    rows : IntArray
+        Shape (E, at least C): filled with positions.
+
+    Returns
+    -------
+    BoolArray
+        Shape (E,): whether one was found.
+    """
+    found = np.zeros(len(counts), np.bool_)
+    for e in range(len(counts)):
+        t, count = speeds[e], counts[e]
+        # Of a value that rounding up its requests cannot tell from the best.
+        units = np.int64(priced.tables[t, count, totals[e]]) - count
+        least = units << np.int64(priced.shift)
+        number, _ = collect_exact(
+            priced, t, bests[t], count, totals[e], least, scans, rows[e : e + 1], spent
+        )
+        found[e] = number > 0
+    return found
