@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bfio
@@ -90,6 +90,7 @@ def test_numbers_by_hand() -> None:
     assert ages == [(0, 10, 2, 0.5, 1.0), (10, 20, 1, 0.0, None), (20, 50, 1, 1.0, 1.0)]
 
 
+@settings(max_examples=25)
 @given(
     outputs=st.lists(st.integers(1, 60), min_size=2, max_size=12),
     horizon=st.integers(1, 80),
@@ -250,8 +251,7 @@ def test_a_report_is_a_frame_a_table_and_a_picture() -> None:
     report = bfio.evaluate_predictor(LOAD, "noisy-oracle:0.5", 20)
     assert len(report.to_frame()) == len(report.by_age) > 2
     assert "noisy-oracle:0.5" in report._repr_html_()
-    picture: Any = report.plot()
-    assert picture._repr_png_().startswith(b"\x89PNG")
+    assert len(report.plot().axes) == 3
     document = json.loads(json.dumps(report.to_mapping()))
     assert document["train_share"] == 0.5
     assert sum(entry["count"] for entry in document["calibration"]) == document["points"]
