@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
-from benchmarks import decision_times, engine_speed
+from benchmarks import decision_times, dispatch_stages, engine_speed
 from benchmarks.decision_times import time_decisions
 from bfio.decode.cluster import Cluster
+from bfio.decode.simulation import simulate
+from bfio.decode.state import DecodeState
 from bfio.studies.limits import Limits
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.runner import StudyRunOptions, run_study
 from bfio.studies.study import Grid, Study
+from bfio.workloads.synthetic_workloads import synthetic
 from formulations.errors import InputError
 
 #: The reference needs no kernels, whose compilation would be most of these tests.
@@ -88,3 +91,27 @@ def test_a_run_without_a_full_step_is_an_error() -> None:
     """There is no decision to time where the pool is smaller than what ends in a step."""
     with pytest.raises(InputError, match="only 0 decisions"):
         time_decisions("br-0", Cluster(2, 4), 1, output_mean=1, decisions=5, seed=0)
+
+
+def test_stages_of_decisions() -> None:
+    """Timed apart, BR-H decides as ever; stage 1 fills the free slots above its threshold."""
+    workload = synthetic("demo", 60, seed=1)
+    staged = dispatch_stages.StagedPolicy(5)
+    first: list[tuple[int, int]] = []
+
+    def watched(state: DecodeState) -> list[int | None]:
+        first.append((int(state.free_slots.sum()), dispatch_stages.stage_1_slots(state, 7)))
+        return staged(state)
+
+    watched.horizon = 5  # type: ignore[attr-defined]
+    settings = {"pool": 20, "predictor": "oracle", "projection": "growing"}
+    run = simulate(workload, watched, Cluster(3, 4), **settings)  # type: ignore[arg-type]
+    plain = simulate(workload, "br-h:horizon=5", Cluster(3, 4), **settings)  # type: ignore[arg-type]
+    assert run.worker.tolist() == plain.worker.tolist()
+    assert first[0] == (12, 5)
+    assert len(staged.parts) == len(first)
+    arguments = {"workers": 2, "slots": 4, "pool_per_worker": 4, "output_mean": 12, "decisions": 9}
+    result = dispatch_stages.KIND.compute(arguments, RowContext(Path()))
+    assert isinstance(result, RowResult)
+    assert result.values["decisions"] == 9
+    assert result.timings["call_median_us"] > 0
