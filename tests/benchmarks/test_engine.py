@@ -105,8 +105,8 @@ def test_stages_of_decisions() -> None:
 
     watched.horizon = 5  # type: ignore[attr-defined]
     settings = {"pool": 20, "predictor": "oracle", "projection": "growing"}
-    run = simulate(workload, watched, Cluster(3, 4), **settings)  # type: ignore[arg-type]
-    plain = simulate(workload, "br-h:horizon=5", Cluster(3, 4), **settings)  # type: ignore[arg-type]
+    run = simulate(workload, watched, Cluster(3, 4), **settings)
+    plain = simulate(workload, "br-h:horizon=5", Cluster(3, 4), **settings)
     assert run.worker.tolist() == plain.worker.tolist()
     assert first[0] == (12, 5)
     assert len(staged.parts) == len(first)
