@@ -303,7 +303,8 @@ def _from_trace(given: RequestOptions, file: Path, stamp: tuple[int, int]) -> Wo
     return requests if given.requests is None else requests.head(given.requests)
 
 
-@lru_cache(maxsize=4)
+# So many that the public cuts are read once, whatever the order of the axes.
+@lru_cache(maxsize=12)
 def _trace(
     path: Path,
     stamp: tuple[int, int],
