@@ -58,7 +58,7 @@ class Placements:
         """Call every kernel, so that it is compiled; the value is worse than it could be."""
         self._refits = True
         self.begin(None)
-        self._fill_margins(np.full(len(self._model.goal.pays), float(self.value)))
+        self.fill_margins(np.full(len(self._model.goal.pays), float(self.value)))
         self.value += 1000
 
     def met(self) -> list[tuple[int, IntArray]]:
@@ -89,10 +89,10 @@ class Placements:
 
     def aim(self, sums: Aggregate) -> None:
         """Place anew by the peaks, or the sums per worker, of the relaxation to them."""
-        self._fill_margins(sums.peaks)
+        self.fill_margins(sums.peaks)
         self._deal(sums)
 
-    def _fill_margins(self, peaks: FloatArray) -> None:
+    def fill_margins(self, peaks: FloatArray) -> None:
         """Place anew, of the requests that differ by size only, as much as these peaks take."""
         assert self.owner is not None
         model, owner = self._model, self.owner.copy()
@@ -105,7 +105,8 @@ class Placements:
         others = np.flatnonzero(owner[len(sizes) :] >= 0) + len(sizes)
         np.add.at(loads, owner[others], model.requests.rows[others])
         loads += number[:, None] * model.requests.growth
-        whole = np.floor(peaks + 1e-6).astype(np.int64)
+        # Behind them, for the gap, are those of negated times.
+        whole = np.floor(peaks[: loads.shape[1]] + 1e-6).astype(np.int64)
         margins = (whole // model.workers.token_time[:, None] - loads).min(axis=1)
         margins = np.minimum(margins, model.workers.limit - loads.max(axis=1))
         chosen = np.flatnonzero(number > 0)

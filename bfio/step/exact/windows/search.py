@@ -189,6 +189,9 @@ class WindowSearch:
     def _closed_otherwise(self, solution: Solution | None) -> bool:
         """Place anew and search, where the program has come to its end; whether that closes it."""
         placements = self.placements
+        if solution is not None and len(self.cases) == 1:
+            # Mixed sets of a worker often have one sum: then only who takes which is open.
+            placements.fill_margins(solution.peaks)
         for turn in range(_LAST_PLACEMENTS if len(self.cases) == 1 else _CASE_PLACEMENTS):
             if self.proven or self._effort.is_over or solution is None:
                 break
