@@ -27,7 +27,7 @@ def assert_same(scenario: Scenario, horizon: int, key: str) -> None:
         assert differences(compiled, reference) == []
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(scenarios(), st.integers(0, 9), st.sampled_from(["lexicographic", "product"]))
 def test_every_decision_is_the_same(scenario: Scenario, horizon: int, key: str) -> None:
     """Any options of the engine, on any small machine: the same run, bit by bit."""

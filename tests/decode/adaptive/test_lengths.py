@@ -1,0 +1,61 @@
+"""Lengths are drawn from the product-limit estimate."""
+
+from collections import Counter
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from bfio.decode.adaptive import lengths
+from bfio.decode.adaptive.memory import (
+    BEGUN,
+    IS_OPEN,
+    LENGTH,
+    PAST,
+    PROMPT,
+    RUNNING,
+    Memory,
+    new_memory,
+)
+from bfio.step.two_stage.heuristic import TwoStageParameters
+
+RNG = np.random.default_rng(5)
+
+
+def drawn(rows: list[tuple[int, int, bool]], step: int = 0, begun: int = 0) -> Memory:
+    """Return a memory with requests drawn from (prompt, length so far, whether it goes on)."""
+    kept = new_memory(1, 600, 0, 1, TwoStageParameters())
+    counts, past = kept.seen.counts, kept.scene.past
+    counts[PAST], counts[RUNNING] = len(rows), 600
+    for column, (prompt, length, is_open) in enumerate(rows):
+        past[[PROMPT, LENGTH, IS_OPEN], column] = prompt, length, is_open
+    kept.scene.running[BEGUN] = begun
+    with patch.object(lengths, "random_below", lambda _, bound: int(RNG.integers(bound))):
+        lengths.draw_lengths(kept, step)
+    return kept
+
+
+def test_who_still_runs_hands_its_chance_on() -> None:
+    """Ended after 1 and 3, open at 2: 1 with probability 1/3, 3 with 2/3."""
+    kept = drawn([(10, 3, False), (20, 1, False), (30, 2, True)])
+    found = Counter(kept.drawn.output.tolist())
+    assert set(found) == {1, 3}
+    assert found[1] / len(kept.drawn.output) == pytest.approx(1 / 3, abs=0.05)
+    by_prompt = {p: set(kept.drawn.output[kept.drawn.prompt == p].tolist()) for p in (10, 20, 30)}
+    assert by_prompt == {10: {3}, 20: {1}, 30: {3}}
+
+
+def test_who_runs_is_older_than_its_age() -> None:
+    """At age 2 only the lengths 3 and 5 are left: 1 or 3 more steps, each as likely."""
+    kept = drawn([(1, 1, False), (1, 2, False), (1, 3, False), (1, 5, False)], step=9, begun=7)
+    found = Counter(kept.drawn.remaining.tolist())
+    assert set(found) == {1, 3}
+    assert found[1] == pytest.approx(300, abs=75)
+
+
+def test_beyond_all_that_was_seen_lives_are_geometric() -> None:
+    """Five ended after 4 steps each, so at age 10 there are 4 more to come in the mean."""
+    kept = drawn([(1, 4, False)] * 5, step=10)
+    remaining = kept.drawn.remaining
+    assert remaining.min() == 1
+    assert remaining.mean() == pytest.approx(4, abs=0.6)

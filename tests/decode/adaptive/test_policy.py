@@ -1,0 +1,67 @@
+"""Whole runs of `adaptive`: what it may know, where it starts, what it brings."""
+
+import numpy as np
+import pytest
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.metrics import measure_steady
+from bfio.decode.policies.adaptive import Adaptive
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.run import Run
+from bfio.decode.simulation import simulate
+from bfio.workloads.workload import Workload
+from tests.decode.machine.test_greedy import lengths
+from tests.decode.policies.states import state
+
+CLUSTER = Cluster(workers=4, slots=8)
+
+
+def run(workload: Workload, policy: str = "adaptive", **options: object) -> Run:
+    """Simulate, loads growing in the window."""
+    options = {"pool": 16, "projection": "growing", **options}
+    return simulate(workload, policy, CLUSTER, **options)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "reference"])
+def test_no_length_is_known_before_it_ends(engine: str) -> None:
+    """After 60 steps all that have not ended turn out much longer: nothing was otherwise."""
+    requests = lengths(300, seed=4)
+    first = run(requests, steps=60, engine=engine)
+    outputs = requests.output_tokens.copy()
+    outputs[first.finish_step < 0] += 1000
+    second = run(Workload(requests.prompt_tokens, outputs), steps=60, engine=engine)
+    assert first.statistics["rehearsals"] > 3  # type: ignore[operator]
+    assert first.statistics == second.statistics
+    assert np.array_equal(first.start_step, second.start_step)
+    assert np.array_equal(first.worker, second.worker)
+
+
+def test_until_the_first_rehearsal_it_is_br_0() -> None:
+    """The same steps, until a slot in sixteen has been given back."""
+    requests = lengths(300, seed=4)
+    run_by = {name: run(requests, name, engine="compiled") for name in ("adaptive", "br-0")}
+    chosen = run_by["adaptive"].statistics["chosen"]
+    first = chosen[0][0]  # type: ignore[index]
+    before = run_by["br-0"].start_step < first
+    assert 0 < before.sum() < len(requests)
+    for field in ("start_step", "worker"):
+        ours, theirs = (getattr(run_by[name], field) for name in run_by)
+        assert np.array_equal(ours[before], theirs[before])
+
+
+def test_known_ends_bring_balance() -> None:
+    """Without a setting 0.7 of the imbalance of BR-0, or less."""
+    requests, found = lengths(1200, seed=3), []
+    for policy in ("br-0", "adaptive"):
+        steady = measure_steady(run(requests, policy, predictor="oracle", engine="compiled"))
+        assert steady is not None
+        found.append(float(steady["avg_imbalance"] or 0))
+    assert found[1] < 0.7 * found[0]
+
+
+def test_a_state_of_another_run_starts_it_anew() -> None:
+    """Asked about unrelated states it decides all the same, as BR-0 does."""
+    policy = Adaptive(PolicyOptions())
+    seen = state(free=[1, 1], loads=[5, 9], sizes=[3, 7])
+    assert policy(seen) == policy(seen)
+    assert policy.statistics()["rehearsals"] == 0
