@@ -20,9 +20,13 @@ SERIES = {FigureKind.TRAJECTORY, FigureKind.HISTOGRAM}
 #: Arguments whose values replicate a cell, and how often where it is not ten times.
 REPLICATES = ("seed", "window")
 REPLICATIONS = {
+    # Wide grids of a few minutes, as their READMEs say.
+    "03-look-ahead/study": 4,
     "07-arrival-models/common-prompt": 200,
     "07-arrival-models/study": 200,
     "11-lower-bounds/study": 1,
+    "12-price-of-myopia/large": 6,
+    "12-price-of-myopia/small": 6,
     "15-segments-and-memory/buffer": 1,
     "15-segments-and-memory/simulated": 50,
     "16-scaling-of-the-gap/heavy-traffic": 64,
