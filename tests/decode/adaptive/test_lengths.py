@@ -59,3 +59,15 @@ def test_beyond_all_that_was_seen_lives_are_geometric() -> None:
     remaining = kept.drawn.remaining
     assert remaining.min() == 1
     assert remaining.mean() == pytest.approx(4, abs=0.6)
+
+
+def test_who_runs_on_gets_longer_than_who_ended_at_its_age() -> None:
+    """Open at 2, ended after 2 and 5: the open one will be of 5, wherever it stands."""
+    kept = drawn([(30, 2, True), (10, 2, False), (20, 5, False)])
+    assert set(kept.drawn.output[kept.drawn.prompt == 30].tolist()) == {5}
+
+
+def test_steps_of_who_still_runs_count_for_the_mean() -> None:
+    """One end in 4 times 4 steps: 16 more steps in the mean at age 10."""
+    kept = drawn([(1, 4, False)] + [(1, 4, True)] * 3, step=10)
+    assert kept.drawn.remaining.mean() == pytest.approx(16, abs=2.5)
