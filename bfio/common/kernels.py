@@ -14,6 +14,7 @@ private to Numba and used here is in `_DiskCache` and `_generate_late`.
 
 import hashlib
 import importlib.util
+import itertools
 import os
 import pickle
 import platform
@@ -218,7 +219,22 @@ def _njit() -> Any:
     from numba import njit
 
     _generate_late()
+    _number_apart()
+    os.register_at_fork(after_in_child=_number_apart)
     return njit
+
+
+def _number_apart() -> None:
+    """Let Numba number functions from where no other process is likely to.
+
+    A symbol in machine code is the name of its function and such a number, and of two symbols that
+    are equal the linker takes one. Numba's sorts of values and of positions have one name: two
+    kernels that two processes had kept on disk gave each other's.
+    """
+    from numba.core.bytecode import FunctionIdentity
+
+    # No number is used up to where 2**32 functions lead.
+    FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(7)) << 32)  # noqa: SLF001
 
 
 def _generate_late() -> None:

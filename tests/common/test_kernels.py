@@ -54,6 +54,19 @@ def twice(number):
 
 directly = njit(lambda number: 3 * checked(number))
 """
+#: The symbol of a kernel that sorts.
+_SYMBOL = """
+import numpy as np
+from bfio.common.kernels import entry_point
+
+@entry_point
+def positions(array):
+    return np.argsort(array)
+
+positions(np.arange(3))
+(made,) = positions.overloads.values()
+print(made.fndesc.mangled_name)
+"""
 #: Each import asks the disk: the function is a new one.
 _DAMAGE = """
 import sys
@@ -250,3 +263,18 @@ def test_inner_functions_work_though_their_own_code_is_generated_late(folder: Pa
 def test_what_is_private_to_numba_still_exists(folder: Path) -> None:
     """The names that the cache on disk is built on."""
     python(folder, _PRIVATE)
+
+
+def test_symbols_of_different_processes_differ(tmp_path: Path) -> None:
+    """Of equal ones the linker takes one; Numba has one name for sorts of values and positions."""
+    (tmp_path / "symbol.py").write_text(_SYMBOL)
+
+    def symbol(cache: str) -> str:
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / cache)}
+        command = [sys.executable, str(tmp_path / "symbol.py")]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+        return done.stdout
+
+    first, second = symbol("first"), symbol("second")
+    assert "positions" in first
+    assert first != second

@@ -348,6 +348,7 @@ class WindowSearch:
     def rehearse(self) -> None:
         """Call every kernel, so that it is compiled: a short run that pretends to know little."""
         self.placements.rehearse()
+        self._boxes.narrowed(NEVER)
         self.cases.append(Case([]))
         program = self._program()
         solution = program.solve()
