@@ -348,7 +348,7 @@ class WindowSearch:
     def rehearse(self) -> None:
         """Call every kernel, so that it is compiled: a short run that pretends to know little."""
         self.placements.rehearse()
-        self._boxes.narrowed(NEVER)
+        self._boxes.narrowed(0)
         self.cases.append(Case([]))
         program = self._program()
         solution = program.solve()
