@@ -83,16 +83,16 @@ def expected_steps(estimates: Estimates, horizon: int) -> FloatArray:
     return expected
 
 
-def checked_estimates(answer: object, count: int, where: str) -> Estimates:
+def checked_estimates(answer: object, count: int, horizon: int, where: str) -> Estimates:
     """Return both stages as an estimator has stated them.
 
     Raises
     ------
     InputError
         If they are not two arrays of ``count`` numbers, a probability is not in [0, 1], or a mean
-        that is read is no finite number >= 1.
+        that is read is not in [1, H].
     """
-    remedy = f"return two arrays of {count} numbers: p in [0, 1], mean steps >= 1"
+    remedy = f"return two arrays of {count} numbers: p in [0, 1], mean steps in [1, {horizon}]"
     try:
         probability, mean = (np.asarray(part, dtype=np.float64) for part in answer)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
@@ -102,8 +102,8 @@ def checked_estimates(answer: object, count: int, where: str) -> Estimates:
             raise InputError(where, f"estimate returned shape {part.shape}", remedy)
     if not np.all((probability >= 0) & (probability <= 1)):
         worst = probability[~((probability >= 0) & (probability <= 1))][0]
-        raise InputError(where, f"a probability of {worst:g}", remedy)
-    wrong = (probability > 0) & ~(np.isfinite(mean) & (mean >= 1))
+        raise InputError(where, f"a probability of {float(worst)!r}", remedy)
+    wrong = (probability > 0) & ~((mean >= 1) & (mean <= horizon * (1 + _ROUNDING)))
     if wrong.any():
         raise InputError(where, f"a mean of {mean[wrong][0]:g} steps", remedy)
     return Estimates(probability, mean)

@@ -60,7 +60,7 @@ class Predictor(Protocol):
             Shape (n,), each in ``1..H+1``: ``y <= H`` means "active for h < y", and ``H+1``
             means "beyond the window", active for every h = 0..H. BalanceRoute keeps a request
             while ``h < ŷ`` (eq. 7), so an expected length ``ŷ`` is rounded up. Integers outside
-            are cut to this range: less than 1 is 1, more than ``H+1`` is ``H+1``.
+            are cut to this range, 0 to 1 and more than ``H+1`` to it; less than 0 is refused.
         """
         ...
 
@@ -159,6 +159,8 @@ class PredictorSpec:
 class CheckedPredictor:
     """A predictor whose answers are checked; what it need not have is added.
 
+    Of one that has both methods, runs ask for steps and evaluations for estimates.
+
     Parameters
     ----------
     predictor : Predictor or Estimator
@@ -229,7 +231,7 @@ class CheckedPredictor:
             return Estimates((steps <= horizon).astype(np.float64), steps)
         with self._asked(len(requests)):
             answer = self._predictor.estimate(requests, ages, horizon)
-        return checked_estimates(answer, len(requests), self.where)
+        return checked_estimates(answer, len(requests), horizon, self.where)
 
     def compiled(self, horizon: int) -> Prediction | None:
         """Return the same predictor for compiled runs, if there is one for this horizon."""

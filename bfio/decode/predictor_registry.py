@@ -6,8 +6,10 @@ from typing import Any, cast
 
 import bfio.decode.predictors
 from bfio.common.options import from_texts, split_options
+from bfio.common.patience import patience
 from bfio.common.plugins import installed, members
 from bfio.decode.predictor import (
+    PATIENCE_S,
     CheckedPredictor,
     LengthSource,
     PredictionTask,
@@ -73,7 +75,13 @@ def read_options(spec: PredictorSpec, name: str) -> Any:
     text, value = name, name.partition(":")[2]
     if spec.shorthand and value and "=" not in value:
         text = f"{spec.name}:{spec.shorthand}={value}"
-    return from_texts(spec.options, split_options(text, (spec.name,))[1], f"predictor {name}")
+    where = f"predictor {name}"
+    try:
+        return from_texts(spec.options, split_options(text, (spec.name,))[1], where)
+    except InputError as error:
+        if "predictor" in error.where or error.where == text:
+            raise
+        raise InputError(f"{where}: {error.where}", error.what, error.remedy) from None
 
 
 def is_own(name: str) -> bool:
@@ -120,7 +128,11 @@ def build(
         # Keys of another file are other keys.
         workload.prompt_keys if history is None or history is workload.history else None,
     )
-    with users_code(f"predictor {name}", "making it ", remedy="mend the predictor"):
+    where, remedy = f"predictor {name}", "mend the predictor"
+    with (
+        users_code(where, "making it ", remedy=remedy),
+        patience(PATIENCE_S, where, "making it", remedy),
+    ):
         built = spec.build(task)
     return CheckedPredictor(built, name)
 

@@ -96,6 +96,8 @@ def simulate(
     )
     watching = Watching(observers, keep_trajectory, stop)
     history = workload.history if history is None else history
+    if history is not None:
+        check_kind(history, Workload, "history", "history=workload")
     if not isinstance(policy, str):
         if engine == "compiled":
             raise _not_compiled("a policy of your own")

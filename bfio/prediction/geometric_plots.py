@@ -65,7 +65,7 @@ def _draw_hazard(axes: "Axes", fit: GeometricFit) -> None:
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(_PLAIN)
     axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_ylim(min(0.1, found.min()), max(10, found.max()))
+    axes.set_ylim(min([0.1, *found[found > 0]]), max(10, found.max()))
     axes.set_title("hazard · mean", loc="left")
 
 

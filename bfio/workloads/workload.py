@@ -10,6 +10,7 @@ from bfio.workloads.arrival_times import ArrivalTimes
 from formulations.arrays import BoolArray, FloatArray, IntArray, integer_vector
 from formulations.errors import InputError
 from formulations.keywords import known_fields
+from formulations.rationals import exact_rational
 
 
 @known_fields
@@ -164,14 +165,20 @@ class Workload:
             prompt_keys=None if self.prompt_keys is None else self.prompt_keys[which],
         )
 
-    def after(self, share: Fraction) -> "Workload":
+    def after(self, share: Fraction | str) -> "Workload":
         """Return the requests after the first ``share`` of them, which become its `history`.
+
+        Parameters
+        ----------
+        share : Fraction or str
+            Within (0, 1), such as ``"1/3"``.
 
         Raises
         ------
         InputError
             If the share is not within (0, 1), or leaves no request on either side.
         """
+        share = exact_rational(share, "train_share")
         if not 0 < share < 1:
             raise InputError("train_share", f"{share} is out of range", "use 0 < share < 1")
         first = int(share * len(self))
@@ -179,7 +186,12 @@ class Workload:
             what = f"{share} of {len(self)} requests leaves none to learn from"
             raise InputError("train_share", what, "give more requests or a larger share")
         order = np.arange(len(self))
-        return replace(self.part(order[first:]), history=self.part(order[:first]))
+        learned = {"train_share": str(share), "requests_to_learn_from": first}
+        return replace(
+            self.part(order[first:]),
+            history=self.part(order[:first]),
+            provenance={**self.provenance, **learned},
+        )
 
     def _check_arrivals(self, times: ArrivalTimes) -> None:
         if len(times) != len(self.prompt_tokens):

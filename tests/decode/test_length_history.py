@@ -148,19 +148,20 @@ def test_keys_of_another_file_say_nothing() -> None:
         (([1.5], [1.0]), "probability of 1.5"),
         (([0.5], [np.nan]), "mean of nan"),
         (([0.5], [-3.0]), "mean of -3"),
+        (([0.5], [9.1]), "mean of 9.1"),
         ((["x"], [1.0]), "no pair of arrays"),
     ],
 )
 def test_wrong_estimates_are_named(answer: object, message: str) -> None:
     """One line: who, what, remedy."""
     with pytest.raises(InputError, match=f"(?s)^mine: .*{message}.*return two arrays"):
-        checked_estimates(answer, 1, "mine")
+        checked_estimates(answer, 1, 9, "mine")
 
 
 def test_a_mean_of_nobody_is_not_read() -> None:
     """Where p̂ is 0, μ̂ may be anything; the gate is at 1/2 exactly."""
     estimates = Estimates(np.array([0.0, 0.5, 0.49]), np.array([np.nan, 1.0, 1.0]))
-    assert checked_estimates(estimates, 3, "mine").probability.tolist() == [0, 0.5, 0.49]
+    assert checked_estimates(estimates, 3, 9, "mine").probability.tolist() == [0, 0.5, 0.49]
     assert composite(estimates, 9).tolist() == [10, 5, 10]
 
 

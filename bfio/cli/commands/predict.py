@@ -62,6 +62,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from bfio.prediction.evaluation import evaluate_predictor
+    from formulations.errors import InputError
 
     how = from_namespace(EvaluationOptions, args, seed=args.seed)
     predictors = _predictors(args)
@@ -74,7 +75,13 @@ def _run(args: argparse.Namespace) -> int:
     with progress_bar() as bar:
         task = bar.add_task("predictors", total=len(pairs))
         for horizon, predictor in pairs:
-            reports.append(evaluate_predictor(workload, predictor, horizon, options=how))
+            try:
+                reports.append(evaluate_predictor(workload, predictor, horizon, options=how))
+            except InputError:
+                # What is measured already is not lost.
+                if reports:
+                    _show(args, reports, None, provenance)
+                raise
             bar.advance(task)
             so_far.keep_shown(lambda: _show(args, reports, None, provenance, interrupted=True))
     if place is not None:

@@ -18,6 +18,7 @@ from formulations.scalars import integer
 #: Sets this stream apart from those that draw the requests and the policy's choices.
 _STREAM = 0x6E6F697365
 DEFAULT_ERROR = Fraction(1, 2)
+_BUCKETS = 4
 #: Lengths are predicted up to this many tokens.
 _LONGEST = 2**52
 
@@ -51,7 +52,7 @@ class NoisyOracleOptions:
     model: str = option("uniform", TEXT, "M", "uniform, lognormal, bias, quantile or shuffled")
     error: Fraction = option(DEFAULT_ERROR, RATIONAL, "E", "size of the error (1/2)")
     of: str = option("total", TEXT, "W", "error of the total length, or the remaining one")
-    buckets: int = option(4, WHOLE, "K", "quantile: parts of the lengths (4)")
+    buckets: int = option(_BUCKETS, WHOLE, "K", "quantile: parts of the lengths (4)")
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -65,6 +66,11 @@ class NoisyOracleOptions:
             remedy = f"use {lowest} to {highest}, e.g. 0.5"
             raise InputError(where, f"error {error} of model {self.model}", remedy)
         object.__setattr__(self, "error", error)
+        if self.model not in _FACTORS and error != DEFAULT_ERROR:
+            remedy = f"leave error out, or use one of {', '.join(_FACTORS)}"
+            raise InputError(where, f"model {self.model} reads no error", remedy)
+        if self.model != "quantile" and self.buckets != _BUCKETS:
+            raise InputError(where, f"model {self.model} has no buckets", "use model=quantile")
         if self.of not in ("total", "remaining"):
             raise InputError(where, f"of {self.of!r} is unknown", "use total or remaining")
         if self.of == "remaining" and self.model not in _FACTORS:
