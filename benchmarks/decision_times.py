@@ -11,7 +11,7 @@ from benchmarks.requests import SYNTHETIC, draw
 from bfio.decode import policy_registry as registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
-from bfio.decode.policy import Policy
+from bfio.decode.policy import Policy, policy_name
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.studies.row import RowContext, RowResult
@@ -69,13 +69,14 @@ class TimedPolicy:
 
 
 def time_decisions(
-    policy: str,
+    policy: str | Policy,
     cluster: Cluster,
     pool: int,
     output_mean: int,
     decisions: int,
     seed: int,
     predictor: str = "none",
+    projection: str = "constant",
 ) -> TimedPolicy:
     """Run a policy on synthetic requests until so many decisions are timed.
 
@@ -84,7 +85,8 @@ def time_decisions(
     InputError
         If the run ends before.
     """
-    timed = TimedPolicy(registry.build(policy), cluster.total_slots, decisions)
+    made = registry.build(policy) if isinstance(policy, str) else policy
+    timed = TimedPolicy(made, cluster.total_slots, decisions)
     # A slot frees once in a mean output length: requests for the fill, the decisions and the pool.
     served = cluster.total_slots * (2 + 2 * decisions // output_mean)
     simulate(
@@ -93,13 +95,16 @@ def time_decisions(
         cluster,
         pool=pool,
         predictor=predictor,
+        projection=projection,
         seed=seed,
         observers=[timed],
         keep_trajectory=False,
         stop=lambda: timed.is_done,
     )
     if not timed.is_done:
-        raise InputError(policy, f"only {len(timed.seconds)} decisions", "ask for fewer")
+        raise InputError(
+            policy_name(made), f"only {len(timed.seconds)} decisions", "ask for fewer"
+        )
     return timed
 
 

@@ -8,17 +8,14 @@ all of them filled by stage 1; and with all slots. Differences are the stages.
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.decision_times import TimedPolicy
-from benchmarks.requests import SYNTHETIC, draw
+from benchmarks.decision_times import TimedPolicy, time_decisions
 from bfio.decode.cluster import Cluster
 from bfio.decode.policies.br_h import BRH
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from bfio.step.two_stage.limits import Limits
@@ -109,19 +106,8 @@ def _stages(
 ) -> tuple[TimedPolicy, Any]:
     """Return the run's policy, and times of its full steps, shape (decisions, 3) [s]."""
     staged = StagedPolicy(horizon)
-    timed = TimedPolicy(staged, cluster.total_slots, decisions)
-    served = cluster.total_slots * (2 + 2 * decisions // mean)
-    simulate(
-        draw(SYNTHETIC, served + 4 * pool, mean, seed, Path()),
-        timed,
-        cluster,
-        pool=pool,
-        predictor="oracle",
-        projection="growing",
-        seed=seed,
-        observers=[timed],
-        keep_trajectory=False,
-        stop=lambda: timed.is_done,
+    timed = time_decisions(
+        staged, cluster, pool, mean, decisions, seed, predictor="oracle", projection="growing"
     )
     return timed, np.array(staged.parts[-len(timed.seconds) :])
 

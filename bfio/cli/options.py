@@ -117,10 +117,10 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
 
 def workload_from(args: argparse.Namespace) -> "Workload":
     """Read or draw the requests; with ``--train-share`` those after the first, their history."""
-    from formulations.rationals import exact_rational
+    from bfio.workloads.workload import training_share
 
     requests, share = _requests(args), getattr(args, "train_share", None)
-    return requests if share is None else requests.after(exact_rational(share, "--train-share"))
+    return requests if share is None else requests.after(training_share(share, "--train-share"))
 
 
 def _requests(args: argparse.Namespace) -> "Workload":

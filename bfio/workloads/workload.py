@@ -178,9 +178,7 @@ class Workload:
         InputError
             If the share is not within (0, 1), or leaves no request on either side.
         """
-        share = exact_rational(share, "train_share")
-        if not 0 < share < 1:
-            raise InputError("train_share", f"{share} is out of range", "use 0 < share < 1")
+        share = training_share(share)
         first = int(share * len(self))
         if first == 0:
             what = f"{share} of {len(self)} requests leaves none to learn from"
@@ -210,3 +208,17 @@ class Workload:
                 f"{float(times[i])} s comes after {before} s",
                 "sort the requests by arrival time and start at 0 or later",
             )
+
+
+def training_share(value: Fraction | str, where: str = "train_share") -> Fraction:
+    """Return the share of the requests that predictors learn from.
+
+    Raises
+    ------
+    InputError
+        If it is no rational within (0, 1), naming ``where``.
+    """
+    share = exact_rational(value, where)
+    if not 0 < share < 1:
+        raise InputError(where, f"{share} is out of range", "use 0 < share < 1")
+    return share

@@ -9,11 +9,11 @@ from bfio.decode.adaptive.lengths import draw_lengths
 from bfio.decode.adaptive.memory import BEGUN, ENDS, FORETOLD, PROMPT, RUNNING, WORKER, Memory
 from bfio.decode.adaptive.observing import note_choice, set_weights
 from bfio.decode.adaptive.settings import BELIEVED, DECAY, MOST_STEPS, UNCOUNTED
-from bfio.decode.machine.phases import admit_assigned, run_step
+from bfio.decode.machine.phases import run_step
 from bfio.decode.machine.ring import add_ending, enter_window, gained
 from bfio.decode.machine.state import ACTIVE, ADMITTED, FURTHEST, REVEALED, STEP, WAITING, State
+from bfio.decode.machine.two_stage import admit_by_score
 from bfio.decode.machine.window import Window, project
-from bfio.step.two_stage.kernels.two_stage import DECIDED, order_by_size, two_stage_decide
 
 
 @compilable(allocates=True)
@@ -33,9 +33,8 @@ def admit_by_setting(state: State, memory: Memory, setting: int) -> bool:
     )
     project(state, window)
     by_size, assignment = memory.by_size[:num], memory.assignment[:num]
-    order_by_size(window.contribution, by_size)
-    status = two_stage_decide(
-        state.settings.slots - state.workers.running,
+    return admit_by_score(
+        state,
         window.base,
         window.contribution,
         by_size,
@@ -46,10 +45,6 @@ def admit_by_setting(state: State, memory: Memory, setting: int) -> bool:
         rule.product_key != 0,
         assignment,
     )
-    if status != DECIDED:
-        return False
-    admit_assigned(state, assignment)
-    return True
 
 
 #: As machine code, for rehearsals and for the run itself.

@@ -74,19 +74,46 @@ def decide(state: State, window: Window, rule: TwoStage) -> bool:
     if num_waiting == 0 or counters[ACTIVE] == len(state.workers.load) * slots:
         return True
     project(state, window)
-    contribution = window.contribution[:num_waiting]
     by_size, assignment = rule.by_size[:num_waiting], rule.assignment[:num_waiting]
-    order_by_size(contribution, by_size)
-    status = two_stage_decide(
-        slots - state.workers.running,
+    return admit_by_score(
+        state,
         window.base,
-        contribution,
+        window.contribution[:num_waiting],
         by_size,
         rule.reward,
         rule.penalty,
         rule.threshold,
         rule.candidates,
         rule.product_key != 0,
+        assignment,
+    )
+
+
+@compilable(allocates=True)
+def admit_by_score(
+    state: State,
+    base: IntArray,
+    contribution: IntArray,
+    by_size: IntArray,
+    reward: IntArray,
+    penalty: IntArray,
+    threshold: int,
+    candidates: int,
+    by_product: bool,
+    assignment: IntArray,
+) -> bool:
+    """Admit as `two_stage_decide` says of these arguments; False if it would not be exact."""
+    order_by_size(contribution, by_size)
+    status = two_stage_decide(
+        state.settings.slots - state.workers.running,
+        base,
+        contribution,
+        by_size,
+        reward,
+        penalty,
+        threshold,
+        candidates,
+        by_product,
         assignment,
     )
     if status != DECIDED:

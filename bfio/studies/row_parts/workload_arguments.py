@@ -18,10 +18,9 @@ from bfio.workloads.requests_used import requests_used
 from bfio.workloads.rescaling import with_output_mean
 from bfio.workloads.synthetic_workloads import synthetic
 from bfio.workloads.windows import window
-from bfio.workloads.workload import Workload
+from bfio.workloads.workload import Workload, training_share
 from formulations.arrays import IntArray, integer
 from formulations.errors import InputError
-from formulations.rationals import exact_rational
 
 #: Requests that are drawn unless the arguments say otherwise.
 DEFAULT_REQUESTS = 4000
@@ -123,10 +122,7 @@ class RequestOptions:
             if (value := getattr(self, name)) is not None:
                 integer(value, name, minimum=least, maximum=_MOST.get(name, MAX_WHOLE))
         if self.train_share is not None:
-            share = exact_rational(self.train_share, "train_share")
-            if not 0 < share < 1:
-                raise InputError("train_share", f"{share} is out of range", "use 0 < share < 1")
-            object.__setattr__(self, "train_share", share)
+            object.__setattr__(self, "train_share", training_share(self.train_share))
         self._check_source()
 
     def _check_source(self) -> None:
