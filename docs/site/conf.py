@@ -45,6 +45,7 @@ myst_all_links_external = False
 # Notebooks: run at every build; an error in one is an error of the build.
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
+nb_execution_show_tb = True  # else a build on another machine does not say which line failed
 nb_execution_timeout = 300
 nb_merge_streams = True
 nb_render_markdown_format = "myst"
