@@ -19,9 +19,9 @@ ADDITIONS = {
         "__import__('bfio.decode.policy_registry').decode.policy_registry.names()",
     ),
     "a predictor": (
-        "bfio/decode/predictors/none.py",
+        "bfio/decode/prediction/predictors/none.py",
         '"none"',
-        "__import__('bfio.decode.predictor_registry').decode.predictor_registry.names()",
+        "__import__('bfio.decode.prediction.registry').decode.prediction.registry.names()",
     ),
     "a trace format": (
         "bfio/workloads/trace_formats/vidur.py",

@@ -182,7 +182,7 @@ def check_policies(
 ) -> None:
     """Refuse options out of their domain, and those of policies that change nothing, at once."""
     from bfio.decode.policy_parsing import check_options_are_read
-    from bfio.decode.predictor_registry import check
+    from bfio.decode.prediction.registry import check
 
     for read in (cluster_from, energy_from, run_options_from):
         read(args)

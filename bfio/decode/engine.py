@@ -17,7 +17,6 @@ import numpy as np
 
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
-from bfio.decode import predictor_registry as predictors
 from bfio.decode.decisions import checked_decision
 from bfio.decode.machine.phases import (
     admit,
@@ -50,8 +49,9 @@ from bfio.decode.machine.window import (
     remaining_waiting,
 )
 from bfio.decode.policy import policy_name
+from bfio.decode.prediction import registry as predictors
+from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource
-from bfio.decode.refresh import Refresh
 from bfio.decode.state import DecodeState
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError

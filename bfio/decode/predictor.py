@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bfio.common.patience import patience
-from bfio.decode.estimates import Estimates, checked_estimates, composite
 from bfio.decode.machine.prediction import Prediction
+from bfio.decode.prediction.estimates import Estimates, checked_estimates, composite
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
@@ -127,7 +127,7 @@ class PredictorSpec:
     name : str
         Name on the command line.
     build : callable
-        Makes a fresh `Predictor` or `bfio.decode.estimates.Estimator`, for one run.
+        Makes a fresh `Predictor` or `bfio.decode.prediction.estimates.Estimator`, for one run.
     knows_future : bool
         Whether it is told the true lengths beforehand, as an oracle is.
     lengths : LengthSource

@@ -7,8 +7,8 @@ import numpy as np
 from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import ArrivalMode, Dispatch, RunOptions, WindowKnows
+from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource, Predictor
-from bfio.decode.predictor_registry import lengths_of
 from bfio.decode.run import Run
 from bfio.workloads.requests_used import requests_used
 from bfio.workloads.workload import Workload

@@ -9,7 +9,6 @@ from typing import Any
 from bfio.common.engine_choice import Engine
 from bfio.common.metrics import MetricTable
 from bfio.common.options import spelled_out
-from bfio.decode import predictor_registry as predictors
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift
 from bfio.decode.energy_model import EnergyModel
@@ -22,6 +21,7 @@ from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import built_in, find
 from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.prediction import registry as predictors
 from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
 from bfio.workloads.workload import Workload

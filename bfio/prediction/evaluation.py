@@ -12,11 +12,11 @@ import numpy as np
 
 from bfio.common.memory import require_memory
 from bfio.common.options import spelled_out
-from bfio.decode.estimates import Estimates, composite, expected_steps
 from bfio.decode.options import MAX_HORIZON
+from bfio.decode.prediction.estimates import Estimates, composite, expected_steps
+from bfio.decode.prediction.registry import find, made, names
+from bfio.decode.prediction.walks import Walk, walk
 from bfio.decode.predictor import CheckedPredictor, LengthSource, Predictor
-from bfio.decode.predictor_registry import find, made, names
-from bfio.decode.walks import Walk, walk
 from bfio.prediction.measures import (
     brier_score,
     calibration,

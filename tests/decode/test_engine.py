@@ -12,7 +12,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
 from bfio.decode.policy_registry import build
-from bfio.decode.predictors.none import NoPredictor
+from bfio.decode.prediction.predictors.none import NoPredictor
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.workloads import synthetic

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import bfio
 from bfio.cli.main import main
-from bfio.decode.estimates import Estimates
-from bfio.decode.walks import walk
+from bfio.decode.prediction.estimates import Estimates
+from bfio.decode.prediction.walks import walk
 from bfio.prediction.check import report_violations
 from bfio.prediction.evaluation import split
 from bfio.prediction.options import EvaluationOptions

@@ -93,7 +93,7 @@ def _run(args: argparse.Namespace) -> int:
 def _predictors(args: argparse.Namespace) -> "Sequence[str]":
     """Return what is evaluated, each name checked before any file is read."""
     from bfio.decode.options import MAX_HORIZON
-    from bfio.decode.predictor_registry import check
+    from bfio.decode.prediction.registry import check
     from bfio.prediction.evaluation import default_predictors
     from formulations.scalars import integer
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.decode.length_history import LengthHistory, new_history
+from bfio.decode.prediction.length_history import LengthHistory, new_history
 from formulations.arrays import IntArray
 
 #: Steps from now to the end of a request of which nothing is predicted but that it is far.

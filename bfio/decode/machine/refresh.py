@@ -6,15 +6,15 @@ is predicted to end with. Of one that is predicted to outlive the window nothing
 does so until it is predicted again. (In the paper its ``ŷ``, reset to H, is decremented like any
 other: `Prediction.counts_down`.) A calendar holds who is to be predicted when: a step costs its
 predictions, however many requests run. That is for compiled runs; interpreted ones keep the same
-by whole arrays (`bfio.decode.refresh`).
+by whole arrays (`bfio.decode.prediction.refresh`).
 """
 
 from bfio.common.compilable import compilable
-from bfio.decode.length_history import learn
 from bfio.decode.machine.arrays import sort_few
 from bfio.decode.machine.prediction import FAR, Calendar, Prediction
 from bfio.decode.machine.ring import add_ending
 from bfio.decode.machine.state import FINISHED, STEP, State
+from bfio.decode.prediction.length_history import learn
 
 
 @compilable

@@ -24,8 +24,8 @@ from bfio.decode.observers import ProgressObserver, Watching
 from bfio.decode.options import ArrivalMode, RunOptions
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.prediction.registry import lengths_of, made
 from bfio.decode.predictor import LengthSource
-from bfio.decode.predictor_registry import lengths_of, made
 from bfio.decode.run import Run
 from bfio.workloads.workload import Workload
 from formulations.named_objects import load_object

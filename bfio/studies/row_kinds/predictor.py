@@ -7,8 +7,8 @@ from typing import Any
 
 from bfio.common.options import from_mapping, names_of
 from bfio.common.users_digest import users_digest
-from bfio.decode import predictor_registry as predictors
 from bfio.decode.options import MAX_HORIZON
+from bfio.decode.prediction import registry as predictors
 from bfio.prediction.check import report_violations
 from bfio.prediction.evaluation import evaluate_predictor, split
 from bfio.prediction.options import EvaluationOptions

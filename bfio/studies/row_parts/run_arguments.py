@@ -8,7 +8,6 @@ from functools import lru_cache
 from bfio.common.engine_choice import Engine
 from bfio.common.options import from_mapping, names_of
 from bfio.common.users_digest import users_digest
-from bfio.decode import predictor_registry as predictors
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.observers import Observer
@@ -16,6 +15,7 @@ from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import NAMED_SOLVER, PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
+from bfio.decode.prediction import registry as predictors
 from bfio.decode.run import Run
 from bfio.decode.settings import setting_parts, unused_arrivals, unused_window_knows
 from bfio.decode.simulation import check_dispatch, planned_horizon, simulate

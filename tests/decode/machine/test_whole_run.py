@@ -20,7 +20,7 @@ from bfio.decode.machine.records import Chunks
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import build
-from bfio.decode.predictor_registry import build as build_predictor
+from bfio.decode.prediction.registry import build as build_predictor
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload

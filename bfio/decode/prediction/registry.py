@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, cast
 
-import bfio.decode.predictors
+import bfio.decode.prediction.predictors
 from bfio.common.options import from_texts, split_options
 from bfio.common.patience import patience
 from bfio.common.plugins import installed, members
@@ -167,7 +167,7 @@ def draws(predictor: str | Predictor) -> bool:
 
 @cache
 def _built_in() -> dict[str, PredictorSpec]:
-    package = bfio.decode.predictors
+    package = bfio.decode.prediction.predictors
     found = members(package.__name__, package.__path__, "PREDICTOR")
     return {spec.name: spec for _, spec in found}
 

@@ -6,9 +6,17 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.common.options import RATIONAL, TEXT, WHOLE, option
-from bfio.decode.estimates import Estimates
-from bfio.decode.length_history import FRESH, LONGEST, fit, keep, new_history, new_table, stages
 from bfio.decode.machine.prediction import Prediction, predicted_by_tables
+from bfio.decode.prediction.estimates import Estimates
+from bfio.decode.prediction.length_history import (
+    FRESH,
+    LONGEST,
+    fit,
+    keep,
+    new_history,
+    new_table,
+    stages,
+)
 from bfio.decode.predictor import LengthSource, PredictionTask, PredictorSpec
 from formulations.arrays import IntArray
 from formulations.errors import InputError

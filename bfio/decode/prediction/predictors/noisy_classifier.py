@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit, logit, ndtri
 
 from bfio.common.options import RATIONAL, WHOLE, option
-from bfio.decode.estimates import Estimates
+from bfio.decode.prediction.estimates import Estimates
 from bfio.decode.predictor import PredictionTask, PredictorSpec
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bfio
-from bfio.decode import predictor_registry as registry
 from bfio.decode.cluster import Cluster
-from bfio.decode.learned.features import NUM_RECENT, RecentLengths, walked_features
-from bfio.decode.learned.model import require_library
+from bfio.decode.prediction import registry
+from bfio.decode.prediction.learned.features import NUM_RECENT, RecentLengths, walked_features
+from bfio.decode.prediction.learned.model import require_library
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
@@ -163,7 +163,7 @@ def test_without_the_library_one_line_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It stays listed."""
-    monkeypatch.setattr("bfio.decode.learned.model.find_spec", lambda name: None)
+    monkeypatch.setattr("bfio.decode.prediction.learned.model.find_spec", lambda name: None)
     with pytest.raises(InputError, match=re.escape("pip install 'bfio[learned]'")):
         require_library()
     with pytest.raises(InputError, match="scikit-learn is not installed"):

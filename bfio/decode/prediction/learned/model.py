@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bfio.decode.estimates import Estimates
-from bfio.decode.learned.features import walked_features
-from bfio.decode.learned.options import LearnedOptions
-from bfio.decode.walks import walk
+from bfio.decode.prediction.estimates import Estimates
+from bfio.decode.prediction.learned.features import walked_features
+from bfio.decode.prediction.learned.options import LearnedOptions
+from bfio.decode.prediction.walks import walk
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.errors import InputError
 

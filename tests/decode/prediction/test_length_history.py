@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode import predictor_registry as registry
-from bfio.decode.estimates import Estimates, checked_estimates, composite
+from bfio.decode.prediction import registry
+from bfio.decode.prediction.estimates import Estimates, checked_estimates, composite
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bfio.common.options import WHOLE, option
-from bfio.decode.estimates import Estimates
-from bfio.decode.length_history import gated_steps
+from bfio.decode.prediction.estimates import Estimates
+from bfio.decode.prediction.length_history import gated_steps
+from bfio.decode.prediction.predictors.survival import SurvivalOptions, SurvivalPredictor
 from bfio.decode.predictor import LengthSource, PredictionTask, PredictorSpec
-from bfio.decode.predictors.survival import SurvivalOptions, SurvivalPredictor
 from formulations.arrays import BoolArray, IntArray
 from formulations.keywords import known_fields
 from formulations.scalars import integer
@@ -116,7 +116,7 @@ class PromptMemory:
     def _sums(
         self, requests: IntArray, ages: IntArray, horizon: int
     ) -> tuple[BoolArray, tuple[IntArray, IntArray, IntArray]]:
-        """Return which prompts are known, and n, c and s of `bfio.decode.length_history`."""
+        """Return which prompts are known, and their n, c and s (see `length_history`)."""
         known = np.zeros(len(requests), dtype=np.bool_)
         sums = np.zeros((3, len(requests)), dtype=np.int64)
         for k, (request, age) in enumerate(zip(requests.tolist(), ages.tolist(), strict=True)):

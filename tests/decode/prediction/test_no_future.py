@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bfio.decode import predictor_registry as registry
 from bfio.decode.cluster import Cluster
+from bfio.decode.prediction import registry
 from bfio.decode.predictor import PredictorSpec
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode import predictor as predictor_module
-from bfio.decode import predictor_registry as registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.policy_registry import find
+from bfio.decode.prediction import registry
 from bfio.decode.predictor import Predictor
 from bfio.decode.simulation import can_compile, simulate
 from bfio.workloads.workload import Workload

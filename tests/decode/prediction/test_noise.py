@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode import predictor_registry as registry
+from bfio.decode.prediction import registry
 from bfio.decode.predictor import CheckedPredictor
 from bfio.prediction.measures import roc_auc
 from bfio.workloads.workload import Workload

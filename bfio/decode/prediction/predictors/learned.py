@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from bfio.decode.estimates import Estimates
-from bfio.decode.learned.features import RecentLengths
-from bfio.decode.learned.model import TwoStages, inputs_of, require_library
-from bfio.decode.learned.options import LearnedOptions
+from bfio.decode.prediction.estimates import Estimates
+from bfio.decode.prediction.learned.features import RecentLengths
+from bfio.decode.prediction.learned.model import TwoStages, inputs_of, require_library
+from bfio.decode.prediction.learned.options import LearnedOptions
 from bfio.decode.predictor import PredictionTask, PredictorSpec
 from formulations.arrays import IntArray
 from formulations.errors import InputError
