@@ -87,6 +87,8 @@ OPEN = Open()
         ([], 1, "none named"),
         ([emptiest, emptiest], 1, "emptiest is named twice"),
         ([3], 1, "a int is no policy"),
+        (["br-h", "br-h:horizon=20"], 1, "br-h:horizon=20 and br-h are one policy, spelt twice"),
+        (["br-h:gamma=0.86", "br-h:beta=43"], 1, "are one policy, spelt twice"),
         ([OPEN], 2, "policy Open: cannot be sent to another process (cannot pickle"),
     ],
 )

@@ -130,6 +130,8 @@ def _requests(args: argparse.Namespace) -> "Workload":
 
     if args.requests is not None:
         integer(args.requests, "--requests", minimum=1)
+    if args.trace is not None and args.synthetic is not None:
+        raise InputError("--synthetic", f"{args.trace} is given as well", "name one of the two")
     if args.trace is not None:
         return read_trace(
             args.trace,

@@ -15,8 +15,7 @@ from bfio.decode.options import RunOptions
 from bfio.decode.own_metrics import ChosenMetric, MetricChoice, chosen_metrics
 from bfio.decode.policy import Policy, policy_name
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_parsing import parse_policy
-from bfio.decode.policy_registry import find
+from bfio.decode.policy_parsing import spelt_out
 from bfio.decode.run import Run
 from bfio.decode.settings import remarks, settings
 from bfio.decode.simulation import check_arguments, describe_run, simulate
@@ -210,7 +209,7 @@ def compare_each(
     progress: Progress | None = None,
 ) -> Iterator[Run]:
     """Yield the run of each policy as soon as it and those before it are done; see `compare`."""
-    _check_names(policies)
+    _check_names(policies, task.policy_options or PolicyOptions())
     integer(jobs, "jobs", minimum=1, maximum=MAX_JOBS)
     if jobs == 1:
         for policy in policies:
@@ -228,10 +227,11 @@ def _reporter(label: str, progress: Progress) -> Callable[[StepView], None]:
     return lambda view: progress(label, view.completed)
 
 
-def _check_names(policies: Sequence[str | Policy]) -> None:
+def _check_names(policies: Sequence[str | Policy], options: PolicyOptions) -> None:
     if not policies:
         raise InputError("policies", "none named", "name at least one, e.g. fcfs,br-0")
     labels = list(map(label_of, policies))
+    seen: dict[tuple[str, PolicyOptions], str] = {}
     for policy, label in zip(policies, labels, strict=True):
         if labels.count(label) > 1:
             raise InputError("policies", f"{label} is named twice", "name each policy once")
@@ -240,7 +240,10 @@ def _check_names(policies: Sequence[str | Policy]) -> None:
             if "," in policy:
                 what = f"{policy!r:.60} is one text"
                 raise InputError("policies", what, 'give a list: ["fcfs", "br-0"]')
-            find(parse_policy(policy, PolicyOptions())[0])
+            first = seen.setdefault(spelt_out(policy, options), label)
+            if first != label:
+                what = f"{label} and {first} are one policy, spelt twice"
+                raise InputError("policies", what, "name each policy once")
         elif not callable(policy):
             what = f"a {type(policy).__name__} is no policy"
             raise InputError("policies", what, "give a name or a function of the state")

@@ -1,7 +1,8 @@
 """Policy names with options of their own: ``bf-io:horizon=20:backend=cp-sat``."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from typing import Any
 
 from bfio.common.options import from_texts, split_options
 from bfio.decode.policy_options import PolicyOptions
@@ -25,6 +26,25 @@ def parse_policy(text: str, defaults: PolicyOptions) -> tuple[str, PolicyOptions
     """
     name, options = split_options(text)
     return name, from_texts(defaults, options, f"policy {text}")
+
+
+def spelt_out(text: str, defaults: PolicyOptions) -> tuple[str, PolicyOptions]:
+    """Return name and options as `parse_policy` does, with what the policy takes by default.
+
+    Texts of which this is equal are one policy.
+
+    Raises
+    ------
+    InputError
+        As `parse_policy`, or if the policy does not exist.
+    """
+    name, options = parse_policy(text, defaults)
+    spec = find(name)
+    own: dict[str, Any] = dict(spec.defaults)
+    if spec.uses_horizon and name in built_in():
+        own["horizon"] = spec.default_horizon
+    missing = {key: value for key, value in own.items() if getattr(options, key) is None}
+    return name, replace(options, **missing) if missing else options
 
 
 def check_options_are_read(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bfio.decode.options import Dispatch
 from bfio.decode.tally import Key, ServingOrder, assign_to_least, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from bfio.decode.machine.kernel import Kernel
     from bfio.decode.policy import Policy
@@ -43,6 +43,8 @@ class PolicySpec:
         without one they are interpreted.
     default_horizon : int
         Look-ahead if its options name none, told without making the policy.
+    defaults : mapping of str to object
+        What other options are if none is named, so that two ways to spell one policy are known.
     draws : bool
         Whether its decisions depend on the seed; assumed of policies that are not registered.
     """
@@ -55,6 +57,7 @@ class PolicySpec:
     uses_horizon: bool = False
     kernel: Kernel | str | None = None
     default_horizon: int = 0
+    defaults: Mapping[str, object] = field(default_factory=dict, hash=False)
     draws: bool = False
 
 

@@ -139,14 +139,22 @@ def unused_window_knows(options: RunOptions, use: str = "--predictor oracle") ->
         )
 
 
-def unused_history(workload: Workload, options: RunOptions) -> Iterator[str]:
-    """Yield that nothing learns from the requests that were set apart, if that is so."""
-    past, source = workload.history, _source(options.predictor)
-    if past is not None and source in (LengthSource.UNKNOWN, LengthSource.KNOWN):
-        yield (
-            f"Predictor {_name(options.predictor)} learns nothing: the first {len(past):,} "
-            "requests are left out of the run all the same."
-        )
+def unused_history(past: int, why: str) -> str:
+    """Return that the first requests were set apart in vain; ``why`` begins the sentence."""
+    return f"{why}: the first {past:,} requests are left out of the run all the same."
+
+
+def learns(options: RunOptions) -> bool:
+    """Whether the predictor of a run learns from requests of the past."""
+    return _source(options.predictor) not in (LengthSource.UNKNOWN, LengthSource.KNOWN)
+
+
+def unasked_predictor(options: RunOptions, use: str = "--horizon H") -> str:
+    """Return that nobody asked the predictor, and who would; see `nobody_asks`."""
+    return (
+        f"Nobody asked the predictor {_name(options.predictor)}, as no policy here looks ahead: "
+        f"the numbers are those without it. br-h looks ahead, and bf-io with {use}."
+    )
 
 
 def disordered_arrivals(workload: Workload) -> Iterator[str]:
@@ -159,18 +167,22 @@ def disordered_arrivals(workload: Workload) -> Iterator[str]:
         )
 
 
+def unused(workload: Workload, options: Sequence[RunOptions]) -> Iterator[str]:
+    """Yield what of requests and options changes no run, a sentence each; see `settings`."""
+    first = options[0]
+    yield from unused_arrivals(workload.arrival_times is not None, first)
+    yield from disordered_arrivals(workload)
+    if workload.history is not None and not learns(first):
+        why = f"Predictor {_name(first.predictor)} learns nothing"
+        yield unused_history(len(workload.history), why)
+    yield from unused_window_knows(first)
+    if nobody_asks(options):
+        yield unasked_predictor(first)
+
+
 def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
     """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
-    yield from unused_arrivals(workload.arrival_times is not None, runs[0].options)
-    yield from disordered_arrivals(workload)
-    yield from unused_history(workload, runs[0].options)
-    yield from unused_window_knows(runs[0].options)
-    if nobody_asks([run.options for run in runs]):
-        yield (
-            f"Nobody asked the predictor {_name(runs[0].options.predictor)}, as no policy here "
-            "looks ahead: the numbers are those without it. br-h looks ahead, and bf-io with "
-            "--horizon H."
-        )
+    yield from unused(workload, [run.options for run in runs])
     for run in runs:
         counts = [run.statistics.get(name) for name in ("clocked_steps", "steps")]
         if all(isinstance(count, int) for count in counts):

@@ -79,6 +79,9 @@ def evaluate_predictor(
     integer(horizon, "horizon", minimum=1, maximum=MAX_HORIZON)
     how = options or EvaluationOptions()
     history, evaluated = split(workload, how)
+    if how.online >= len(evaluated):
+        what = f"{how.online:,} are no fewer than the {len(evaluated):,} evaluated requests"
+        raise InputError("online", what, "tell lengths after fewer, or never (0)")
     points = _points(evaluated, how)
     asked = made(predictor, evaluated, how.seed, evaluated.history)
     found = _answers(asked, evaluated, points, horizon, how.online)

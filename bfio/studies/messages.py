@@ -34,7 +34,8 @@ class Order:
     def to_bytes(self) -> bytes:
         """Write it as JSON."""
         # What only reports need stays here.
-        own = replace(self, task=replace(self.task, setting={}, remarks=()))
+        bare = replace(self.task, setting={}, remarks=(), refuted=(), meaning=None)
+        own = replace(self, task=bare)
         return canonical(asdict(own)).encode()
 
     @staticmethod

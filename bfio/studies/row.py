@@ -117,8 +117,13 @@ class Task:
         say.
     remarks : sequence of str
         What its reader might not expect, a sentence each.
+    refuted : sequence of str
+        Remarks that other rows may have, and that do not hold of a study with this one.
+    meaning : hashable
+        What it comes to, however that is spelt: rows of which this is equal are one. None: no
+        more is known than the key.
 
-    The last three are known to the plan, and not kept by the store.
+    The last five are known to the plan, and not kept by the store.
     """
 
     key: str
@@ -129,6 +134,8 @@ class Task:
     draws: bool = True
     setting: Mapping[str, str] = field(default_factory=dict)
     remarks: Sequence[str] = ()
+    refuted: Sequence[str] = ()
+    meaning: Hashable = None
 
     @property
     def identity(self) -> Hashable:
@@ -198,5 +205,5 @@ class Row:
 #: What a row holds besides what two runs of a study share.
 _OF_THE_RUN = (
     "task", "timings", "log", "wall_s", "cpu_s", "peak_memory_bytes", "attempts", "environment",
-    "finished_at", "draws", "setting", "remarks",
+    "finished_at", "draws", "setting", "remarks", "refuted", "meaning",
 )  # fmt: skip

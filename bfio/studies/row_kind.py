@@ -1,6 +1,6 @@
 """What a kind of row is: what it computes from its arguments, and what its values mean."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -42,6 +42,11 @@ class Planned:
         arguments.
     remarks : sequence of str
         What a reader of its values might not expect, a sentence each.
+    refuted : sequence of str
+        Remarks that other rows may have, and that do not hold of a study with this one.
+    meaning : hashable
+        What it comes to, however that is spelt: rows of which this is equal are one. None: no
+        more is known.
     """
 
     instance: str
@@ -49,6 +54,8 @@ class Planned:
     draws: bool = True
     setting: Mapping[str, str] = field(default_factory=dict)
     remarks: Sequence[str] = ()
+    refuted: Sequence[str] = ()
+    meaning: Hashable = None
 
 
 def _no_instance(arguments: Mapping[str, Any], context: RowContext) -> str:

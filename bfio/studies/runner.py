@@ -94,6 +94,8 @@ def _planned(study: Study) -> list[Task]:
                 planned.draws,
                 setting,
                 planned.remarks,
+                planned.refuted,
+                planned.meaning,
             )
         )
     return tasks

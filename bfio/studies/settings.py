@@ -1,8 +1,9 @@
 """The line of settings of a study: what all its rows share, and what varies between them."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from bfio.common.provenance import version_and_commit
+from bfio.studies.matching import label
 from bfio.studies.results import Results
 from bfio.studies.row import Row, Task
 
@@ -29,7 +30,26 @@ def study_settings(results: Results, tasks: Sequence[Task] | None = None) -> str
 
 def study_remarks(tasks: Sequence[Task]) -> list[str]:
     """Return what a reader of these rows might not expect, a sentence each."""
-    return list(dict.fromkeys(remark for task in tasks for remark in task.remarks))
+    refuted = {remark for task in tasks for remark in task.refuted}
+    found = dict.fromkeys(remark for task in tasks for remark in task.remarks)
+    return [remark for remark in found if remark not in refuted] + list(_spelt_twice(tasks))
+
+
+def _spelt_twice(tasks: Sequence[Task]) -> Iterator[str]:
+    """Yield which rows are one, their arguments spelt in two ways."""
+    first: dict[Hashable, Task] = {}
+    told = [task for task in tasks if task.meaning is not None]
+    pairs = [(first.setdefault(task.meaning, task), task) for task in told]
+    twice = [(_beside(a, b), _beside(b, a)) for a, b in pairs if a.key != b.key]
+    for one, other in dict.fromkeys(twice):
+        yield f"Rows with {one} and with {other} are one, spelt twice: their numbers are equal."
+
+
+def _beside(task: Task, other: Task) -> str:
+    """Return the arguments of a row that another lacks."""
+    own, others = task.arguments, other.arguments
+    different = {n: value for n, value in own.items() if n not in others or others[n] != value}
+    return ", ".join(f"{n} {label(value)}" for n, value in different.items()) or "nothing of that"
 
 
 def shared_and_varied(tasks: Sequence[Task]) -> tuple[list[str], list[str]]:

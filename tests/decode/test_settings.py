@@ -80,6 +80,17 @@ def test_a_predictor_that_nobody_asks_is_told() -> None:
     assert not any("Nobody" in remark for remark in asked.remarks())
 
 
+def test_a_history_that_nobody_learns_from_is_told() -> None:
+    """It is left out of the run all the same; what learns is not said to waste it."""
+    learned = {
+        predictor: compare(LONG.after("1/3"), "br-h", Cluster(1, 3), predictor=predictor).remarks()
+        for predictor in ("oracle", "survival")
+    }
+    sentence = "Predictor oracle learns nothing: the first 4 requests are left out of the run"
+    assert any(remark.startswith(sentence) for remark in learned["oracle"])
+    assert not any("learns nothing" in remark for remark in learned["survival"])
+
+
 def test_whose_lengths_the_window_knows_is_told() -> None:
     """Beside the predictor; without one it changes nothing, which is said and not shown."""
     known = compare(LONG, "br-h", Cluster(1, 3), predictor="oracle", window_knows="all")

@@ -111,6 +111,23 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "9 lengths; give 30 or more" in capsys.readouterr().err
 
 
+def test_files_of_one_name_are_two_traces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each has its verdict; a synthetic workload beside them is refused."""
+    files = []
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        files.append(str(tmp_path / folder / "trace.csv"))
+        rows = "".join(f"{i},5,{i % 7 + 1}\n" for i in range(40))
+        Path(files[-1]).write_text(f"arrival_time_s,prompt_tokens,output_tokens\n{rows}")
+    assert main(["traces", "geometric", *files, files[0], "--json"]) == 0
+    documents = json.loads(capsys.readouterr().out)["traces"]
+    assert [entry["name"] for entry in documents] == ["trace", files[1]]
+    assert main(["traces", "geometric", *files, "--synthetic", "demo"]) == 2
+    assert "--synthetic: " in capsys.readouterr().err
+
+
 def test_published_lengths_are_not_geometric(shared_data: Path) -> None:
     """Distances as in the statistics beside the data."""
     for name, distance in (("burstgpt_1_first400", 0.118), ("mooncake_synthetic", 0.164)):

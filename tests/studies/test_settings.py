@@ -143,6 +143,58 @@ def test_unused_arrival_times_are_told(tmp_path: Path) -> None:
     assert study_remarks(plan(read_study(_file(tmp_path, 'arrivals = "timed"')))) == []
 
 
+@pytest.mark.parametrize(
+    ("fixed", "grid", "told"),
+    [
+        (
+            'predictor = "oracle"',
+            'policy = ["fcfs", "br-0"]',
+            ["Nobody asked the predictor oracle", "No predictor here learns: the first 20 "],
+        ),
+        ('predictor = "survival"', 'policy = ["fcfs", "br-h"]', []),
+        ("", 'policy = ["br-h"]\npredictor = ["none", "survival"]', []),
+        ("", 'policy = ["br-h"]', ["No predictor here learns"]),
+        (
+            'predictor = "survival"',
+            'policy = ["br-h", "br-h:horizon=20", "br-h:horizon=21"]\nseed = [1, 2]',
+            ["Rows with policy br-h and with policy br-h:horizon=20 are one, spelt twice"],
+        ),
+        (
+            'policy = "br-h"',
+            'predictor = ["noisy-oracle:0.5", "survival", "noisy-oracle", "survival:refresh=5"]',
+            ["Rows with predictor noisy-oracle:0.5 and with predictor noisy-oracle are one"],
+        ),
+    ],
+)
+def test_what_changes_nothing_in_a_study(
+    tmp_path: Path, fixed: str, grid: str, told: list[str]
+) -> None:
+    """A predictor that no row asks, a history that none learns from, one thing spelt twice."""
+    (tmp_path / "trace.csv").write_text(TRACE)
+    path = tmp_path / "unused.toml"
+    path.write_text(
+        'name = "u"\nquestion = "?"\ncomputes = "simulate"\n[fixed]\ntrace = "trace.csv"\n'
+        f"slots = 3\nworkers = 2\ntrain_share = 0.37\npool = 8\n{fixed}\n[[grid]]\n{grid}\n"
+    )
+    _, *others = study_remarks(plan(read_study(path)))
+    assert len(others) == len(told)
+    assert all(one.startswith(other) for one, other in zip(others, told, strict=True))
+
+
+def test_a_gap_over_a_window_asks_the_predictor(tmp_path: Path) -> None:
+    """Whatever the policy does; the gap of single steps does not."""
+    path = tmp_path / "gap.toml"
+    asked = []
+    for horizon in (0, 3):
+        path.write_text(
+            'name = "g"\nquestion = "?"\ncomputes = "gap"\n[fixed]\nsynthetic = "demo"\n'
+            'requests = 9\nworkers = 2\nslots = 2\npredictor = "oracle"\n'
+            f'gap_horizon = {horizon}\n[[grid]]\npolicy = ["fcfs"]\n'
+        )
+        asked.append(not any("Nobody" in r for r in study_remarks(plan(read_study(path)))))
+    assert asked == [False, True]
+
+
 def test_arguments_stand_for_kinds_without_words_of_their_own(tmp_path: Path) -> None:
     """As the study file has them."""
     path = tmp_path / "own.toml"

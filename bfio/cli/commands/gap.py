@@ -150,7 +150,7 @@ def _show(
 ) -> None:
     from bfio.cli.tables import print_for_papers, print_sentences
     from bfio.common.table_text import TableForm
-    from bfio.decode.settings import by_the_clock, unused_arrivals, unused_window_knows
+    from bfio.decode.settings import by_the_clock, unused
 
     report = observer.report()
     limits = _limits(observer)
@@ -170,8 +170,7 @@ def _show(
         print_json(head | document | limits | tail)
         return
     said = _settings(args, workload, observer)
-    told = list(unused_arrivals(workload.arrival_times is not None, _made(args)))
-    told += unused_window_knows(_made(args))
+    told = list(unused(workload, [_seen(args)]))
     told += by_the_clock("gap", limits, document["clocked"], document["solved"])
     table = replace(_table(args.policy, args.gap_horizon, document), settings=said)
     if args.table != TableForm.TEXT:
@@ -202,6 +201,12 @@ def _made(args: argparse.Namespace) -> "RunOptions":
     return run_options(build(name, chosen), options.run_options_from(args))
 
 
+def _seen(args: argparse.Namespace) -> "RunOptions":
+    """Return the same with the look-ahead that policy and gap have together."""
+    made = _made(args)
+    return replace(made, horizon=max(made.horizon, args.gap_horizon))
+
+
 def _limits(observer: "GapObserver") -> dict[str, float | None]:
     """Return where solves stop."""
     return {"work_limit": observer.work_limit, "time_limit": observer.time_limit}
@@ -211,7 +216,7 @@ def _settings(args: argparse.Namespace, workload: "Workload", observer: "GapObse
     from bfio.decode.settings import settings
 
     cluster = options.cluster_from(args)
-    return settings(workload, cluster, [_made(args)], [_limits(observer)])
+    return settings(workload, cluster, [_seen(args)], [_limits(observer)])
 
 
 def _dumped(

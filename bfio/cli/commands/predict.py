@@ -71,7 +71,7 @@ def _run(args: argparse.Namespace) -> int:
     workload = options.workload_from(argparse.Namespace(**{**vars(args), "train_share": None}))
     provenance = dict(workload.provenance)
     reports: list[PredictorReport] = []
-    pairs = [(horizon, name) for horizon in args.horizon for name in predictors]
+    pairs = [(horizon, name) for horizon in dict.fromkeys(args.horizon) for name in predictors]
     with progress_bar() as bar:
         task = bar.add_task("predictors", total=len(pairs))
         for horizon, predictor in pairs:
@@ -93,15 +93,19 @@ def _run(args: argparse.Namespace) -> int:
 def _predictors(args: argparse.Namespace) -> "Sequence[str]":
     """Return what is evaluated, each name checked before any file is read."""
     from bfio.decode.options import MAX_HORIZON
-    from bfio.decode.prediction.registry import check
+    from bfio.decode.prediction.registry import spelt_out
     from bfio.prediction.evaluation import default_predictors
+    from formulations.errors import InputError
     from formulations.scalars import integer
 
     for horizon in args.horizon:
         integer(horizon, "--horizon", minimum=1, maximum=MAX_HORIZON)
     predictors = list(dict.fromkeys(args.predictor or default_predictors()))
+    seen: dict[tuple[str, object], str] = {}
     for name in predictors:
-        check(name)
+        if (first := seen.setdefault(spelt_out(name), name)) != name:
+            what = f"{name} and {first} are one predictor, spelt twice"
+            raise InputError("--predictor", what, "name each once")
     return predictors
 
 

@@ -151,9 +151,10 @@ def _geometric(args: argparse.Namespace) -> None:
 
     place = picture_place(args.plot)
     found = {}
-    for file in args.traces or [None]:
+    for file in dict.fromkeys(args.traces or [None]):
         workload = options.workload_from(argparse.Namespace(**{**vars(args), "trace": file}))
-        found[workload.name] = (
+        # Files of one name in two folders are two traces.
+        found[workload.name if workload.name not in found else str(file)] = (
             workload.output_tokens,
             geometric_fit(workload.output_tokens, f"{workload.name}: outputs"),
         )

@@ -198,4 +198,5 @@ SPEC = PolicySpec(
     summary="the step program solved exactly (--backend, --horizon)",
     source="BF-IO, section 4, Algorithm 1",
     uses_horizon=True,
+    defaults={"gamma": Fraction(1)},
 )

@@ -61,5 +61,6 @@ SPEC = PolicySpec(
     source="BalanceRoute, section 4",
     uses_horizon=True,
     default_horizon=DEFAULT_HORIZON,
+    defaults={"beta": DEFAULT_BETA, "gamma": DEFAULT_GAMMA},
     kernel="bfio.decode.machine.two_stage:KERNEL",
 )

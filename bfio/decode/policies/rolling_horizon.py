@@ -60,5 +60,6 @@ SPEC = PolicySpec(
     source="this toolkit, docs/policies.md",
     uses_horizon=True,
     default_horizon=DEFAULT_HORIZON,
+    defaults={"moves": DEFAULT_MOVES},
     kernel="bfio.decode.machine.rolling_horizon:KERNEL",
 )

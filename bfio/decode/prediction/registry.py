@@ -84,6 +84,19 @@ def read_options(spec: PredictorSpec, name: str) -> Any:
         raise InputError(f"{where}: {error.where}", error.what, error.remedy) from None
 
 
+def spelt_out(name: str) -> tuple[str, object]:
+    """Return a predictor's own name and all its options; texts of which this is equal are one.
+
+    Raises
+    ------
+    InputError
+        As `find`.
+    """
+    spec, option = find(name)
+    options = read_options(spec, name)
+    return spec.name, option if options is None else options
+
+
 def is_own(name: str) -> bool:
     """Whether a name stands for a user's own predictor, neither built in nor installed."""
     base = name.partition(":")[0]

@@ -51,13 +51,13 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     given = Arguments(arguments, (*ARGUMENTS, "method", "gap_horizon", "gap_gamma", "every"))
     run = run_plan(given, context)
     make = partial(_observer, given, run)
-    make()
+    horizon = make().horizon
     return Planned(
         runs_digest(run),
         lambda: _compute(run, make(), context.want_log),
         run.draws,
         run.setting,
-        run.remarks,
+        *run.told(horizon=horizon),
     )
 
 

@@ -46,7 +46,8 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         partial(_compute, plans),
         draws,
         policy.setting_beside(baseline),
-        policy.remarks,
+        *policy.told(baseline),
+        (baseline.meaning, policy.meaning),
     )
 
 

@@ -83,6 +83,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         draws=predictors.draws(predictor),
         setting={"requests": facts.used, "predictor": f"predictor {predictor}"}
         | {name: f"{name} {value}" for name, value in _told(how, horizon).items()},
+        meaning=(predictors.spelt_out(predictor), choice, how, horizon),
     )
 
 

@@ -46,7 +46,8 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         partial(_compute, run, context.want_log),
         run.draws,
         run.setting,
-        run.remarks,
+        *run.told(),
+        run.meaning,
     )
 
 

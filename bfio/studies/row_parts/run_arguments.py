@@ -1,7 +1,7 @@
 """Arguments of a simulated run: machine, arrivals, what policies know, and the policy."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -13,11 +13,18 @@ from bfio.decode.energy_model import EnergyModel
 from bfio.decode.observers import Observer
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import NAMED_SOLVER, PolicyOptions
-from bfio.decode.policy_parsing import parse_policy
+from bfio.decode.policy_parsing import parse_policy, spelt_out
 from bfio.decode.policy_registry import find
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.run import Run
-from bfio.decode.settings import setting_parts, unused_arrivals, unused_window_knows
+from bfio.decode.settings import (
+    learns,
+    setting_parts,
+    unasked_predictor,
+    unused_arrivals,
+    unused_history,
+    unused_window_knows,
+)
 from bfio.decode.simulation import check_dispatch, planned_horizon, simulate
 from bfio.studies.matching import label
 from bfio.studies.row import RowContext, Value
@@ -108,13 +115,40 @@ class RunPlan:
         return max(self.options.horizon, own)
 
     @property
-    def remarks(self) -> tuple[str, ...]:
-        """What a reader of its metrics might not expect."""
-        has_times = request_facts(self.choice).has_arrival_times
+    def meaning(self) -> Hashable:
+        """What it comes to, whichever way policy and predictor are spelt."""
+        predictor = predictors.spelt_out(str(self.options.predictor))
         return (
-            *unused_arrivals(has_times, self.options, 'arrivals = "timed"'),
-            *unused_window_knows(self.options, 'predictor = "oracle"'),
+            spelt_out(self.policy, self.policy_options),
+            replace(self.options, predictor="none"),
+            *(predictor, self.cluster, self.engine, self.energy, self.warm_up),
+            *(self.choice, self.metrics),
         )
+
+    def told(self, *others: "RunPlan", horizon: int = 0) -> tuple[list[str], list[str]]:
+        """Return what a reader of its metrics might not expect, and what such remarks it refutes.
+
+        Parameters
+        ----------
+        others : RunPlan
+            Other runs of the row.
+        horizon : int
+            Look-ahead that something else asks for.
+        """
+        facts = request_facts(self.choice)
+        remarks = [
+            *unused_arrivals(facts.has_arrival_times, self.options, 'arrivals = "timed"'),
+            *unused_window_knows(self.options, 'predictor = "oracle"'),
+        ]
+        refuted: list[str] = []
+        if self.options.predictor != "none":
+            asked = horizon or any(plan.horizon for plan in (self, *others))
+            sentence = unasked_predictor(self.options, "horizon = H")
+            (refuted if asked else remarks).append(sentence)
+        if facts.past:
+            sentence = unused_history(facts.past, "No predictor here learns")
+            (refuted if learns(self.options) else remarks).append(sentence)
+        return remarks, refuted
 
     @property
     def workload(self) -> Workload:

@@ -240,11 +240,14 @@ class RequestFacts:
         Whether they can arrive in time.
     used : str
         How many there are, from where, and what was left out.
+    past : int
+        Requests that were set apart to learn from.
     """
 
     digest: str
     has_arrival_times: bool
     used: str
+    past: int = 0
 
 
 @lru_cache(maxsize=200_000)
@@ -265,7 +268,8 @@ def request_facts(choice: WorkloadChoice) -> RequestFacts:
     if (past := drawn.history) is not None:
         digest.update(lengths_digest(past.prompt_tokens, past.output_tokens).digest())
     has_times = drawn.arrival_times is not None
-    return RequestFacts(digest.hexdigest()[:16], has_times, requests_used(drawn))
+    num_past = 0 if past is None else len(past)
+    return RequestFacts(digest.hexdigest()[:16], has_times, requests_used(drawn), num_past)
 
 
 def lengths_digest(*columns: IntArray) -> "hashlib._Hash":
