@@ -1,0 +1,1 @@
+"""Constants of the step-time model from measured steps, and the loop that measures them."""

@@ -1,0 +1,284 @@
+"""Constants of the step-time model, ``C + t_l·max load + t_m·mean load``, from measured steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from bfio.calibration.measurements import MeasuredSteps
+from bfio.calibration.per_worker import LEAST_CRITICAL, WorkerLines, fit_lines
+from bfio.calibration.regression import Loss, Regression, are_independent, regress
+from bfio.calibration.result import Constant, Goodness, StepTimeFit, WorkerConstants, WorkerFit
+from bfio.common.number_text import number, percent
+from bfio.decode.cluster import MIN_TIME_S
+from formulations.arrays import FloatArray
+from formulations.errors import InputError
+from formulations.keywords import check_kind
+
+#: Most workers that are told apart.
+MAX_OWN = 256
+#: Correlation of peak and mean from which on their times are hard to tell apart.
+_CLOSE = 0.99
+#: Share of the measured time that a fit may leave out before it is told.
+_LEFT_OUT = 0.01
+#: Bins of the peak in which residuals are looked at, and the share of a duration that is much.
+_BINS, _BENT = 5, 0.02
+#: A bin is told from this many standard errors of a median on, which are 1.858 median absolute
+#: deviations over the root of the number of steps, for normal noise.
+_SURE = 4 * 1.858
+_NAMES = ("step_overhead", "token_time", "mean_time")
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """Which of the three constants are fitted, their columns, and the regression."""
+
+    which: tuple[int, ...]
+    columns: FloatArray
+    regression: Regression
+
+
+def fit_step_time(
+    steps: MeasuredSteps,
+    *,
+    loss: Loss = Loss.HUBER,
+    with_mean: bool = True,
+    per_worker: bool = False,
+) -> StepTimeFit:
+    """Fit the constants of the step time.
+
+    Parameters
+    ----------
+    steps : MeasuredSteps
+        At least as many as there are constants, in the order in which they were measured.
+    loss : Loss
+        ``huber`` (a tail of slow steps counts little) or ``squares`` (total time is kept).
+    with_mean : bool
+        Whether the mean load has a term of its own; it has none in BF-IO.
+    per_worker : bool
+        Whether each worker's own constants are sought as well.
+
+    Raises
+    ------
+    InputError
+        If steps are too few or all alike, or each worker's load is needed and not known.
+    """
+    check_kind(steps, MeasuredSteps, "steps", "fit_step_time(MeasuredSteps.from_run(run))")
+    terms, negative = _fitted(steps, _columns(steps, with_mean), loss)
+    found = dict(zip(terms.which, _constants(terms.regression), strict=True))
+    overhead, token_time, mean_time = (found.get(k, Constant(0.0)) for k in range(len(_NAMES)))
+    fitted = steps.duration_s - terms.regression.residuals
+    goodness = _goodness(steps.duration_s, fitted, terms.regression)
+    start = np.array([overhead.value, token_time.value, mean_time.value])
+    own = _own(steps, start, loss) if per_worker else None
+    correlation = _correlation(steps)
+    notes = (
+        *(_notes_on_mean(steps, terms.which, correlation) if with_mean else ()),
+        *negative,
+        *_notes_on_fit(steps, fitted, goodness, terms),
+        *(() if own is None else _notes_on_workers(own)),
+    )
+    return StepTimeFit(
+        steps, loss, overhead, token_time, mean_time, goodness, correlation, fitted, notes, own
+    )
+
+
+def _columns(steps: MeasuredSteps, with_mean: bool) -> dict[int, FloatArray]:
+    """Return the columns of the constants that can be fitted, by their place in `_NAMES`."""
+    columns = {0: np.ones(len(steps)), 1: steps.max_load}
+    if with_mean and steps.mean_load is not None and _tells_mean(steps):
+        columns[2] = steps.mean_load
+    if len(steps) < len(columns):
+        what = f"{len(steps)} for {len(columns)} constants"
+        raise InputError("steps", what, "measure more, at many loads")
+    if not are_independent(np.column_stack([columns[0], columns[1]])):
+        what = f"peaks from {steps.max_load.min():.17g} to {steps.max_load.max():.17g} tokens"
+        raise InputError("max_load", what, "measure steps whose loads differ more")
+    return columns
+
+
+def _tells_mean(steps: MeasuredSteps) -> bool:
+    """Whether the mean is no combination of peak and a constant; of too few steps it may be."""
+    if steps.mean_load is None:
+        return False
+    table = np.column_stack([np.ones(len(steps)), steps.max_load, steps.mean_load])
+    return len(steps) < table.shape[1] or are_independent(table)
+
+
+def _fitted(
+    steps: MeasuredSteps, columns: dict[int, FloatArray], loss: Loss
+) -> tuple[_Terms, list[str]]:
+    """Fit; a constant that comes out negative is 0, as no machine gains time by load."""
+    notes: list[str] = []
+    while True:
+        which = tuple(columns)
+        table = np.column_stack(list(columns.values()))
+        found = regress(table, steps.duration_s, loss)
+        sizes = found.coefficients * np.abs(table).mean(axis=0)
+        least = int(sizes.argmin())
+        # What is below the least time that a machine takes is rounding.
+        if len(which) == 1 or found.coefficients[least] >= MIN_TIME_S:
+            return _Terms(which, table, found), notes
+        if found.coefficients[least] <= -MIN_TIME_S:
+            notes.append(_negative(_NAMES[which[least]], _constants(found)[least]))
+        del columns[which[least]]
+
+
+def _negative(name: str, constant: Constant) -> str:
+    note = f"{name} came out negative, {constant}, and is set to 0"
+    if constant.upper is not None and constant.upper < 0:
+        note += "; its interval is below 0, so the model does not hold for these steps"
+    return note
+
+
+def _constants(found: Regression) -> list[Constant]:
+    values = found.coefficients.tolist()
+    if found.half_widths is None:
+        return [Constant(value) for value in values]
+    halves = found.half_widths.tolist()
+    return [Constant(v, v - half, v + half) for v, half in zip(values, halves, strict=True)]
+
+
+def _goodness(duration: FloatArray, fitted: FloatArray, found: Regression) -> Goodness:
+    off = duration - fitted
+    spread = float(((duration - duration.mean()) ** 2).sum())
+    return Goodness(
+        r_squared=1 - float(off @ off) / spread if spread > 0 else None,
+        median_relative_error=float(np.median(np.abs(off) / duration)),
+        outliers=int(np.count_nonzero(found.weights < 1)),
+        total_ratio=float(duration.sum() / fitted.sum()),
+    )
+
+
+def _correlation(steps: MeasuredSteps) -> float | None:
+    if steps.mean_load is None or np.ptp(steps.mean_load) == 0:
+        return None
+    return float(np.corrcoef(steps.max_load, steps.mean_load)[0, 1])
+
+
+def _notes_on_mean(
+    steps: MeasuredSteps, which: Sequence[int], correlation: float | None
+) -> Iterator[str]:
+    if steps.mean_load is None:
+        yield "the mean load is not known: mean_time is not fitted"
+    elif not _tells_mean(steps):
+        yield (
+            "peak and mean of these loads go together, so that their times cannot be told apart: "
+            "mean_time is not fitted, what there is of it is in the other constants"
+        )
+    elif 2 in which and correlation is not None and abs(correlation) > _CLOSE:
+        yield (
+            f"peak and mean have correlation {correlation:.4f}, so that their times are hard to "
+            f"tell apart: intervals are {number((1 - correlation**2) ** -0.5, 2)} times as wide "
+            "as they would be without; measure steps of unequal loads"
+        )
+
+
+def _notes_on_fit(
+    steps: MeasuredSteps, fitted: FloatArray, goodness: Goodness, terms: _Terms
+) -> Iterator[str]:
+    if terms.regression.half_widths is None:
+        yield "no intervals: there are as many constants as steps"
+    if abs(goodness.total_ratio - 1) > _LEFT_OUT:
+        yield (
+            f"all steps together took {percent(goodness.total_ratio - 1)} more than these "
+            "constants say: the tail counts little (--loss squares keeps the total)"
+        )
+    yield from _bend(steps, fitted)
+
+
+def _bend(steps: MeasuredSteps, fitted: FloatArray) -> Iterator[str]:
+    """Tell it if typical durations at some loads are off the line by more than noise."""
+    order = np.argsort(steps.max_load, kind="stable")
+    off = (steps.duration_s / fitted - 1)[order]
+    # A tail moves the line away from typical steps everywhere.
+    off = off - np.median(off)
+    edges = np.arange(_BINS + 1) * len(off) // _BINS
+    found = []
+    for first, end in pairwise(edges.tolist()):
+        middle = float(np.median(off[first:end])) if end - first > 1 else 0.0
+        noise = np.median(np.abs(off[first:end] - middle)) if end > first else 0.0
+        if abs(middle) > max(_BENT, _SURE * noise / max(end - first, 1) ** 0.5):
+            found.append((middle, steps.max_load[order[first]], steps.max_load[order[end - 1]]))
+    if found:
+        middle, least, most = max(found, key=lambda entry: abs(entry[0]))
+        yield (
+            f"durations are not linear in the load: steps with a peak of {least:,.0f} to "
+            f"{most:,.0f} tokens are typically {percent(middle)} off the line"
+        )
+
+
+def _own(steps: MeasuredSteps, equal: FloatArray, loss: Loss) -> WorkerFit:
+    """Fit each worker's own constants."""
+    if steps.loads is None or steps.workers is None:
+        what = "the load of each worker is not known"
+        raise InputError("loads", what, "give columns load_0, load_1, ...")
+    if steps.workers > MAX_OWN:
+        what = f"{steps.workers} workers are more than {MAX_OWN}"
+        raise InputError("loads", what, "fit fewer of them")
+    # The mean's term is there if the fit for equal workers found one.
+    mean = steps.mean_load if equal[2] > 0 else None
+    found = fit_lines(steps.duration_s, steps.loads, mean, equal, loss)
+    if found is not None and mean is not None and found.regression.coefficients[-1] < MIN_TIME_S:
+        mean = None
+        found = fit_lines(steps.duration_s, steps.loads, mean, equal, loss)
+    if found is None:
+        what = f"no worker is the slowest in {LEAST_CRITICAL} steps of different loads"
+        raise InputError("steps", what, "measure more")
+    return _worker_fit(steps, found, has_mean=mean is not None)
+
+
+def _worker_fit(steps: MeasuredSteps, found: WorkerLines, *, has_mean: bool) -> WorkerFit:
+    constants = _constants(found.regression)
+    counts = np.bincount(found.critical, minlength=steps.workers or 0).tolist()
+    own = {g: constants[2 * k : 2 * k + 2] for k, g in enumerate(found.fitted)}
+    fitted = np.full(len(steps), np.nan)
+    fitted[found.used] = steps.duration_s[found.used] - found.regression.residuals
+    used = found.used
+    return WorkerFit(
+        workers=tuple(
+            WorkerConstants(g, count, *own.get(g, (None, None))) for g, count in enumerate(counts)
+        ),
+        mean_time=constants[-1] if has_mean else Constant(0.0),
+        goodness=_goodness(steps.duration_s[used], fitted[used], found.regression),
+        critical=found.critical,
+        fitted_s=fitted,
+    )
+
+
+def _notes_on_workers(own: WorkerFit) -> Iterator[str]:
+    never = [w.worker for w in own.workers if w.critical_steps == 0]
+    if never:
+        yield (
+            f"{_listed(never)}: never the slowest in these steps, so nothing is known of the "
+            "constants but that they are small enough"
+        )
+    rarely = [w.worker for w in own.workers if w.overhead is None and w.critical_steps]
+    if rarely:
+        yield (
+            f"{_listed(rarely)}: the slowest in too few steps (fewer than {LEAST_CRITICAL}, or "
+            "all of one load) to tell the constants"
+        )
+    for worker in own.workers:
+        for name in ("overhead", "token_time"):
+            constant = getattr(worker, name)
+            if constant is not None and constant.value < 0:
+                yield (
+                    f"worker {worker.worker}: {name} came out negative, {constant}; "
+                    "its steps do not tell it, measure more loads"
+                )
+
+
+def _listed(workers: Sequence[int]) -> str:
+    """Return workers in words, runs of numbers shortened."""
+    runs: list[list[int]] = []
+    for g in workers:
+        if runs and g == runs[-1][1] + 1:
+            runs[-1][1] = g
+        else:
+            runs.append([g, g])
+    words = [str(first) if first == last else f"{first} to {last}" for first, last in runs]
+    return f"worker{'s' * (len(workers) > 1)} {', '.join(words)}"

@@ -1,0 +1,132 @@
+"""Overhead and time per token of each worker, from how long the slowest of them took.
+
+A step lasts ``max_g (C_g + τ_g·L_g) + t_m·mean``, so it tells of its *critical* worker alone, the
+one that attains the maximum, and of the others only that they were done. Which one that is
+depends on the constants sought: alternately each step is given to the worker that is critical
+under the lines at hand, and these are fitted anew to the steps of each (A. Magnani and S. Boyd,
+Convex piecewise-linear fitting, 2009). That ends in a local optimum; a good one, as it begins
+where `bfio.calibration.annealing` ends. Whether it is the best is not proven.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bfio.calibration.annealing import annealed_lines
+from bfio.calibration.regression import Loss, Regression, are_independent, regress
+from formulations.arrays import BoolArray, FloatArray, IntArray
+
+#: A worker that is critical in fewer steps is not fitted: any line explains so few.
+LEAST_CRITICAL = 10
+_MAX_ROUNDS = 50
+
+
+@dataclass(frozen=True)
+class WorkerLines:
+    """A line for each worker that is critical often enough.
+
+    Parameters
+    ----------
+    fitted : tuple of int
+        Workers with a line, in order.
+    critical : IntArray
+        Shape (K,): the critical worker of each step, fitted or not.
+    used : BoolArray
+        Shape (K,): which steps are fitted, those whose critical worker has a line.
+    regression : Regression
+        Of the steps used. Columns: overhead and time per token of each fitted worker, then the
+        mean's time, if it has a term. Intervals take the critical workers as known.
+    """
+
+    fitted: tuple[int, ...]
+    critical: IntArray
+    used: BoolArray
+    regression: Regression
+
+
+@dataclass(frozen=True)
+class _Steps:
+    duration: FloatArray
+    loads: FloatArray
+    mean: FloatArray | None
+    loss: Loss
+
+
+def fit_lines(
+    duration: FloatArray,
+    loads: FloatArray,
+    mean: FloatArray | None,
+    start: FloatArray,
+    loss: Loss,
+) -> WorkerLines | None:
+    """Fit a line to each worker.
+
+    Parameters
+    ----------
+    duration : FloatArray
+        Shape (K,) [s].
+    loads : FloatArray
+        Shape (K, G) [tokens].
+    mean : FloatArray, optional
+        Shape (K,): mean load, if it has a term.
+    start : FloatArray
+        Shape (3,): overhead, time per token and the mean's time if workers were equal [s].
+    loss : Loss
+        What is minimised.
+
+    Returns
+    -------
+    WorkerLines or None
+        None if no worker is critical in `LEAST_CRITICAL` steps of different loads.
+    """
+    steps = _Steps(duration, loads, mean, loss)
+    lines, mean_time = annealed_lines(duration, loads, mean, start)
+    best: tuple[float, WorkerLines] | None = None
+    seen: set[bytes] = set()
+    for _ in range(_MAX_ROUNDS):
+        critical = (lines[:, 0] + lines[:, 1] * loads).argmax(axis=1)
+        found = None if critical.tobytes() in seen else _fitted(steps, critical)
+        if found is None:
+            break
+        seen.add(critical.tobytes())
+        times = found.regression.coefficients
+        # A worker without a line of its own keeps the one it had.
+        lines[list(found.fitted)] = times[: 2 * len(found.fitted)].reshape(-1, 2)
+        mean_time = mean_time if mean is None else float(times[-1])
+        size = _misfit(steps, lines, mean_time)
+        if best is None or size < best[0]:
+            best = size, found
+    return None if best is None else _fitted(steps, best[1].critical, intervals=True)
+
+
+def _fitted(steps: _Steps, critical: IntArray, *, intervals: bool = False) -> WorkerLines | None:
+    """Fit the lines of given critical workers; None if that leaves nothing to fit."""
+    own = [np.flatnonzero(critical == g) for g in range(steps.loads.shape[1])]
+    fitted = tuple(g for g, rows in enumerate(own) if _is_enough(steps.loads[rows, g]))
+    used = np.isin(critical, fitted)
+    columns = np.zeros((len(critical), 2 * len(fitted)))
+    for place, g in enumerate(fitted):
+        columns[own[g], 2 * place] = 1
+        columns[own[g], 2 * place + 1] = steps.loads[own[g], g]
+    if steps.mean is not None:
+        columns = np.column_stack([columns, steps.mean])
+    if not fitted or not are_independent(columns[used]):
+        return None
+    duration = steps.duration[used]
+    regression = regress(columns[used], duration, steps.loss, intervals=intervals)
+    return WorkerLines(fitted, critical, used, regression)
+
+
+def _is_enough(loads: FloatArray) -> bool:
+    return len(loads) >= LEAST_CRITICAL and bool(np.ptp(loads) > 0)
+
+
+def _misfit(steps: _Steps, lines: FloatArray, mean_time: float) -> float:
+    """Return how far all steps are from the model, as the loss counts it."""
+    found = (lines[:, 0] + lines[:, 1] * steps.loads).max(axis=1)
+    if steps.mean is not None:
+        found = found + mean_time * steps.mean
+    off = np.abs(steps.duration - found)
+    return float((off if steps.loss is Loss.HUBER else off**2).mean())

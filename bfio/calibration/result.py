@@ -1,0 +1,221 @@
+"""What a fit of the step-time model found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from bfio.common.number_text import number, percent
+from bfio.decode.cluster import Cluster
+from formulations.frames import html_paragraphs, html_table
+
+if TYPE_CHECKING:
+    from bfio.calibration.measurements import MeasuredSteps
+    from bfio.calibration.regression import Loss
+    from bfio.decode.plots import ShownFigure
+    from formulations.arrays import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant of the model and its 95 % interval.
+
+    Parameters
+    ----------
+    value : float
+        The estimate.
+    lower, upper : float, optional
+        The interval's ends; None if there is none.
+    """
+
+    value: float
+    lower: float | None = None
+    upper: float | None = None
+
+    def __str__(self) -> str:
+        if self.lower is None or self.upper is None:
+            return number(self.value, 5)
+        return f"{number(self.value, 5)} ({number(self.lower, 5)} to {number(self.upper, 5)})"
+
+
+@dataclass(frozen=True)
+class Goodness:
+    """How well a fit explains the steps.
+
+    Parameters
+    ----------
+    r_squared : float, optional
+        Share of the variance of durations that is explained; None if all are equal.
+    median_relative_error : float
+        Median of ``|measured - fitted| / measured``.
+    outliers : int
+        Steps farther off than the bend of Huber's loss, which count less (0 with least squares).
+    total_ratio : float
+        Measured time of all steps over the fitted time.
+    """
+
+    r_squared: float | None
+    median_relative_error: float
+    outliers: int
+    total_ratio: float
+
+
+@dataclass(frozen=True)
+class WorkerConstants:
+    """What steps tell of one worker.
+
+    Parameters
+    ----------
+    worker : int
+        Its number.
+    critical_steps : int
+        Steps that it was the slowest in.
+    overhead, token_time : Constant, optional
+        ``C_g`` [s] and ``τ_g`` [s/token]; None if it was critical too rarely to say.
+    """
+
+    worker: int
+    critical_steps: int
+    overhead: Constant | None
+    token_time: Constant | None
+
+
+@dataclass(frozen=True)
+class WorkerFit:
+    """Constants of each worker, ``max_g (C_g + τ_g·L_g) + t_m·mean``.
+
+    Parameters
+    ----------
+    workers : sequence of WorkerConstants
+        One per worker.
+    mean_time : Constant
+        ``t_m`` [s/token].
+    goodness : Goodness
+        Of the steps whose critical worker has constants.
+    critical : IntArray
+        Shape (K,): the critical worker of each step.
+    fitted_s : FloatArray
+        Shape (K,): the model's duration, NaN for steps whose critical worker has no constants [s].
+    """
+
+    workers: Sequence[WorkerConstants]
+    mean_time: Constant
+    goodness: Goodness
+    critical: IntArray
+    fitted_s: FloatArray
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return it as a plain document."""
+        return {
+            "workers": [asdict(worker) for worker in self.workers],
+            "mean_time": asdict(self.mean_time),
+        } | asdict(self.goodness)
+
+
+@dataclass(frozen=True, repr=False)
+class StepTimeFit:
+    """Constants of the step time, ``C + t_l·max load + t_m·mean load``, from measured steps.
+
+    Parameters
+    ----------
+    steps : MeasuredSteps
+        The K steps.
+    loss : Loss
+        What was minimised.
+    step_overhead, token_time, mean_time : Constant
+        ``C`` [s], ``t_l`` and ``t_m`` [s/token]; a constant that was not fitted is 0.
+    goodness : Goodness
+        How well they explain the steps.
+    correlation : float, optional
+        Of peak and mean; None if the mean is not known or never changes.
+    fitted_s : FloatArray
+        Shape (K,): the model's durations [s].
+    notes : sequence of str
+        What a reader has to know, a sentence each.
+    own : WorkerFit, optional
+        Constants of each worker, if they were asked for.
+    """
+
+    steps: MeasuredSteps
+    loss: Loss
+    step_overhead: Constant
+    token_time: Constant
+    mean_time: Constant
+    goodness: Goodness
+    correlation: float | None
+    fitted_s: FloatArray
+    notes: Sequence[str]
+    own: WorkerFit | None = None
+
+    def __repr__(self) -> str:
+        return f"<StepTimeFit of {len(self.steps):,} steps: {self.flags}>"
+
+    @property
+    def constants(self) -> dict[str, Constant]:
+        """The three constants, under the names that commands and studies give them."""
+        return {
+            "step_overhead": self.step_overhead,
+            "token_time": self.token_time,
+            "mean_time": self.mean_time,
+        }
+
+    @property
+    def flags(self) -> str:
+        """Arguments of commands that put these constants in the place of the published ones."""
+        return " ".join(
+            f"--{name.replace('_', '-')} {constant.value!r}"
+            for name, constant in self.constants.items()
+        )
+
+    def cluster(self, workers: int, slots: int) -> Cluster:
+        """Return a machine with these constants."""
+        return Cluster(
+            workers=workers,
+            slots=slots,
+            step_overhead_s=self.step_overhead.value,
+            token_time_s=self.token_time.value,
+            mean_time_s=self.mean_time.value,
+        )
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return it as a plain document."""
+        constants = {name: asdict(constant) for name, constant in self.constants.items()}
+        return {
+            "steps": len(self.steps),
+            "workers": self.steps.workers,
+            "loss": str(self.loss),
+            "constants": constants,
+            **asdict(self.goodness),
+            "correlation": self.correlation,
+            "flags": self.flags,
+            "own": None if self.own is None else self.own.to_mapping(),
+            "notes": list(self.notes),
+        }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return constants and goodness as lines of a table."""
+        units = {"step_overhead": "s", "token_time": "s/token", "mean_time": "s/token"}
+        constants = [(f"{name} [{units[name]}]", str(c)) for name, c in self.constants.items()]
+        return constants + goodness_rows(self.goodness)
+
+    def plot(self) -> ShownFigure:
+        """Draw durations and residuals against the peak load, with the fitted line."""
+        from bfio.calibration.plots import fit_figure
+
+        return fit_figure(self)
+
+    def _repr_html_(self) -> str:
+        """Return the constants for notebooks."""
+        title = f"{len(self.steps):,} steps"
+        return html_table((title, "estimate (95 %)"), self.rows()) + html_paragraphs(self.notes)
+
+
+def goodness_rows(goodness: Goodness) -> list[tuple[str, str]]:
+    """Return how well a fit explains the steps as lines of a table."""
+    return [
+        ("R²", number(goodness.r_squared, 5)),
+        ("median relative error", percent(goodness.median_relative_error)),
+        ("steps that count less", f"{goodness.outliers:,}"),
+        ("measured time / fitted time", number(goodness.total_ratio, 5)),
+    ]

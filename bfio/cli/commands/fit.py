@@ -1,0 +1,122 @@
+"""``bfio fit``: constants of the step time from measured steps."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from bfio.cli.command import DONE, Command
+from bfio.cli.options import add_common
+from bfio.cli.output import picture_place, print_json, print_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bfio.calibration.result import StepTimeFit, WorkerFit
+
+_DESCRIPTION = """\
+Fit the constants of the step time to steps that were measured, so that simulations are of your
+machine and not of the published one:
+
+  duration = C + t_l * max load + t_m * mean load
+
+  bfio fit steps.csv
+  bfio fit steps.csv --plot steps.png --json
+  bfio fit steps.csv --per-worker              own C_g and t_g of each worker
+
+FILE has a header and a row per step: duration_s [s]; load_0, load_1, ... [tokens], the load of
+each worker, or max_load with mean_load or total_load (with --workers G). Other columns are not
+looked at. CSV or JSON Lines, .gz or not. The last line printed holds the arguments that put the
+constants in the place of the published ones. docs/fit.md: losses, intervals, limits.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="measured steps, one a row")
+    parser.add_argument(
+        "--loss",
+        default="huber",
+        metavar="NAME",
+        help="huber (default: a tail of slow steps counts little) or squares (keeps total time)",
+    )
+    parser.add_argument(
+        "--no-mean", action="store_true", help="no term of the mean load, as in BF-IO"
+    )
+    parser.add_argument(
+        "--per-worker", action="store_true", help="constants of each worker as well"
+    )
+    parser.add_argument(
+        "--workers", type=int, metavar="G", help="workers that total_load is the sum over"
+    )
+    parser.add_argument(
+        "--duration", metavar="NAME", help="column of durations in seconds (duration_s)"
+    )
+    parser.add_argument("--plot", metavar="FILE", help="draw durations, fit and residuals")
+    add_common(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from bfio.calibration.fit import fit_step_time
+    from bfio.calibration.reader import read_steps
+    from bfio.calibration.regression import Loss
+    from formulations.problem_data import member
+
+    loss = member(Loss, args.loss, "--loss")
+    place = picture_place(args.plot)
+    steps = read_steps(args.file, workers=args.workers, duration=args.duration)
+    fit = fit_step_time(steps, loss=loss, with_mean=not args.no_mean, per_worker=args.per_worker)
+    if place is not None:
+        from bfio.decode.plots import save
+
+        save(fit.plot(), place)
+    _show(args, fit, place)
+    return DONE
+
+
+def _show(args: argparse.Namespace, fit: "StepTimeFit", place: "Path | None") -> None:
+    from bfio.cli.tables import print_sentences
+    from bfio.common.provenance import citable_versions
+
+    if args.json:
+        plots = [] if place is None else [str(place)]
+        print_json(
+            {"file": args.file}
+            | fit.to_mapping()
+            | {"plots": plots, "versions": citable_versions()}
+        )
+        return
+    title = f"{args.file}: {len(fit.steps):,} steps, loss {fit.loss}"
+    print_table(title, ("", "estimate (95 %)"), fit.rows())
+    if fit.own is not None:
+        _print_own(fit.own)
+    for note in fit.notes:
+        print_sentences(f"note: {note}.")
+    if place is not None:
+        print(f"plot: {place}")
+    print(fit.flags)
+
+
+def _print_own(own: "WorkerFit") -> None:
+    from bfio.calibration.result import goodness_rows
+
+    print_table(
+        "each worker",
+        ("worker", "slowest in", "overhead [s]", "token time [s/token]"),
+        [
+            [
+                str(worker.worker),
+                f"{worker.critical_steps:,}",
+                *("–" if c is None else str(c) for c in (worker.overhead, worker.token_time)),
+            ]
+            for worker in own.workers
+        ],
+    )
+    mean = ("mean_time [s/token]", str(own.mean_time))
+    print_table("", ("each worker's own", ""), [mean, *goodness_rows(own.goodness)])
+
+
+COMMAND = Command(
+    name="fit",
+    summary="constants of the step time from measured steps",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)
