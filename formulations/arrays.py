@@ -36,7 +36,12 @@ def integer_vector(
 
 
 def integer_matrix(
-    rows: object, where: str, *, columns: int | None = None, minimum: int = 0
+    rows: object,
+    where: str,
+    *,
+    columns: int | None = None,
+    minimum: int = 0,
+    maximum: int = MAX_TOKENS,
 ) -> IntArray:
     """Return ``rows`` as a read-only int64 matrix.
 
@@ -51,12 +56,15 @@ def integer_matrix(
     """
     rows = plain_array(rows)
     if isinstance(rows, np.ndarray):
-        array = _checked_array(rows, where, 2, minimum, MAX_TOKENS)
+        array = _checked_array(rows, where, 2, minimum, maximum)
         _check_columns(array.shape[1], columns, where)
         return array
     if not _is_sequence(rows):
         raise InputError(where, f"expected a list of lists, found {shown(rows)}", "write a matrix")
-    vectors = [integer_vector(row, f"{where}[{i}]", minimum=minimum) for i, row in enumerate(rows)]
+    vectors = [
+        integer_vector(row, f"{where}[{i}]", minimum=minimum, maximum=maximum)
+        for i, row in enumerate(rows)
+    ]
     width = columns if columns is not None else (len(vectors[0]) if vectors else 0)
     for i, vector in enumerate(vectors):
         _check_columns(len(vector), width, f"{where}[{i}]")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from formulations.arrays import IntArray
+from formulations.errors import CapabilityError
 from formulations.step import Objective, StepProblem
 
 _WAITS = -1
@@ -36,6 +37,8 @@ def annealed(
     seed : int
         Seed.
     """
+    if problem.benefit is not None:
+        raise CapabilityError("benefit", "annealing knows loads only", "use another method")
     rng = np.random.default_rng(seed)
     best = _Walk(problem, start)
     for _ in range(_ROUNDS):

@@ -65,6 +65,13 @@ class SecondProblem(ProblemData):
     def __post_init__(self) -> None:
         """Validate."""
         N = self.step.num_requests
+        for name, step in (("step", self.step), ("window", self.window)):
+            if step is not None and step.benefit is not None:
+                raise InputError(
+                    f"{name}.benefit",
+                    "the second program knows none",
+                    "leave out the second objective, or the benefit",
+                )
         integer(self.most, "most", maximum=MAX_OBJECTIVE)
         cost = np.zeros(N, dtype=np.int64) if self.cost is None else self.cost
         cost = integer_vector(cost, "cost")

@@ -3,9 +3,12 @@
 They certify: a checked solution whose objective equals such a bound is optimal, whoever found it.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from formulations.arrays import IntArray
+from formulations.errors import InputError
 from formulations.step.problem import Objective, StepProblem
 
 #: Most ways to place the heaviest required requests that are looked at.
@@ -34,8 +37,62 @@ def lower_bound(problem: StepProblem) -> int:
       at least the lowest peak against the largest total, and never negative.
 
     The heaviest requests that must be admitted are on some worker each, for all steps alike: the
-    bound is the least over all ways to place them.
+    bound is the least over all ways to place them. From it goes what placements are worth at most.
     """
+    return _bound_of_loads(problem) - most_benefit(problem)
+
+
+def most_benefit(problem: StepProblem, slot_prices: Sequence[int] = ()) -> int:
+    """Return an integer that the benefit of no feasible assignment exceeds.
+
+    For any prices ``p_g >= 0`` of a slot, ``Σ_ig c_ig x_ig <= Σ_g p_g cap_g + Σ_ig (c_ig − p_g)
+    x_ig``, of which each request has the best worker's at most. Without prices also the sum of
+    each worker's ``cap_g`` largest is looked at.
+
+    Parameters
+    ----------
+    problem : StepProblem
+        Data.
+    slot_prices : sequence of int
+        One per worker; all 0 if there is none.
+
+    Raises
+    ------
+    InputError
+        If they are not as many as workers, or below 0.
+    """
+    G = problem.num_workers
+    if len(slot_prices) not in (0, G) or any(price < 0 for price in slot_prices):
+        raise InputError("slot_prices", "not one price >= 0 per worker", "solve again")
+    if problem.benefit is None or problem.num_admitted == 0:
+        return 0
+    # In Python's integers: prices come from outside.
+    prices = list(slot_prices) or [0] * G
+    is_open = (problem.capacity > 0).tolist()
+    best = [
+        max(c - p for c, p, o in zip(row, prices, is_open, strict=True) if o)
+        for row in problem.benefit.tolist()
+    ]
+    must = [False] * len(best) if problem.required is None else problem.required.tolist()
+    others = sorted((value for value, m in zip(best, must, strict=True) if not m), reverse=True)
+    own = [value for value, m in zip(best, must, strict=True) if m]
+    left = max(0, problem.num_admitted - len(own))
+    paid: int = sum(p * c for p, c in zip(prices, problem.capacity.tolist(), strict=True))
+    most: int = paid + sum(own) + sum(others[:left])
+    if slot_prices:
+        return most
+    return min(most, int(_largest_sums(problem.benefit, problem.capacity).sum()))
+
+
+def _largest_sums(benefit: IntArray, capacity: IntArray) -> IntArray:
+    """Sum of the ``cap_g`` largest entries of each column, shape (G,)."""
+    ordered = -np.sort(-benefit, axis=0)
+    sums = np.vstack([np.zeros_like(ordered[:1]), ordered.cumsum(axis=0)])
+    chosen: IntArray = sums[capacity, np.arange(len(capacity))]
+    return chosen
+
+
+def _bound_of_loads(problem: StepProblem) -> int:
     if problem.objective is Objective.GAP:
         return 0
     per_step = _ways_to_place_the_heaviest(problem, _peak_lower_bound(problem))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from formulations.errors import CapabilityError
-from formulations.step.check import plain_objective, violations
+from formulations.step.check import plain_benefit, plain_objective, violations
 from formulations.step.problem import StepProblem
 
 #: Most assignments ``(G+1)^N`` looked through.
@@ -28,7 +28,7 @@ def brute_force(problem: StepProblem) -> tuple[int, list[int | None]] | None:
     check_size(problem)
     best: tuple[int, list[int | None]] | None = None
     for assignment, loads in assignments(problem):
-        value = plain_objective(problem, loads)
+        value = plain_objective(problem, loads) - plain_benefit(problem, assignment)
         if (best is None or value < best[0]) and not violations(problem, assignment):
             best = value, list(assignment)
     return best

@@ -28,6 +28,7 @@ import numpy as np
 
 from formulations.arrays import IntArray
 from formulations.errors import InputError
+from formulations.step.bound import most_benefit
 from formulations.step.branch_proof import Branch, closes_all
 from formulations.step.exhaustion import Placements, PricedWorkers, WorkBudget, has_disjoint_choice
 from formulations.step.priced_sums import UNREACHABLE, priced_sums
@@ -73,6 +74,9 @@ class Certificate:
         two it falls (`formulations.step.share_proof`); one case with all rounds if empty. For
         ``"branches"``: how many of the price vectors, then worker, size and 0, or -1, 0 and 0
         (`formulations.step.branch_proof`).
+    slot_prices : tuple of int
+        For a problem with a benefit: one price >= 0 per worker, which bound what placements are
+        worth (`formulations.step.bound.most_benefit`); all else then is about the problem without.
     """
 
     kind: str
@@ -83,6 +87,7 @@ class Certificate:
     shares: tuple[tuple[Share, ...], ...] = ()
     admit_prices: tuple[int, ...] = ()
     cases: tuple[CaseRow, ...] = ()
+    slot_prices: tuple[int, ...] = ()
 
 
 def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
@@ -99,6 +104,12 @@ def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
         If the certificate does not prove its bound, is malformed, or its search exceeds
         `formulations.step.exhaustion.WORK_LIMIT`.
     """
+    if problem.benefit is not None:
+        worth = most_benefit(problem, certificate.slot_prices)
+        of_loads = replace(certificate, bound=certificate.bound + worth, slot_prices=())
+        return certified_bound(problem.without_benefit(), of_loads) - worth
+    if certificate.slot_prices:
+        raise InputError("certificate.slot_prices", "the step has no benefit", "solve again")
     if certificate.kind in ("shares", "shares-search"):
         if not _proven_by_shares(problem, certificate):
             raise _unproven(certificate)

@@ -36,8 +36,10 @@ def violations(
     loads = plain_loads(problem, assignment)
     violated = _slot_violations(problem, assignment) | _token_violations(problem, loads)
     violated |= _required_violations(problem, assignment)
-    if objective is not None and (error := abs(objective - plain_objective(problem, loads))):
-        violated["objective"] = error
+    if objective is not None:
+        value = plain_objective(problem, loads) - plain_benefit(problem, assignment)
+        if error := abs(objective - value):
+            violated["objective"] = error
     return violated
 
 
@@ -55,7 +57,10 @@ def plain_loads(problem: StepProblem, assignment: Sequence[int | None]) -> list[
 
 
 def plain_objective(problem: StepProblem, loads: list[list[int]]) -> int:
-    """Return the scaled objective of loads ``[g][h]`` [tokens], in Python's own integers."""
+    """Return the scaled objective of loads ``[g][h]`` [tokens], in Python's own integers.
+
+    Without what the placements are worth, see `plain_benefit`.
+    """
     speeds = problem.time_weights.tolist()
     total = 0
     for h, weight in enumerate(problem.weights):
@@ -67,6 +72,14 @@ def plain_objective(problem: StepProblem, loads: list[list[int]]) -> int:
         else:
             total += weight * (max(times) - min(times))
     return total
+
+
+def plain_benefit(problem: StepProblem, assignment: Sequence[int | None]) -> int:
+    """Return what an assignment's placements are worth, in units of the scaled objective."""
+    if problem.benefit is None:
+        return 0
+    rows: list[list[int]] = problem.benefit.tolist()
+    return sum(row[g] for row, g in zip(rows, assignment, strict=True) if g is not None)
 
 
 def _slot_violations(problem: StepProblem, assignment: Sequence[int | None]) -> dict[str, int]:

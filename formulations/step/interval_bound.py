@@ -24,6 +24,7 @@ import numpy as np
 
 from formulations.arrays import IntArray
 from formulations.errors import InputError
+from formulations.step.bound import most_benefit
 from formulations.step.problem import Objective, StepProblem
 
 
@@ -46,7 +47,7 @@ class IntervalRelaxation:
     pull : int
         ``P``.
     constant : int
-        What the objective subtracts whatever is admitted.
+        What the objective subtracts whatever is admitted, or no more than that.
     """
 
     times: IntArray
@@ -122,7 +123,8 @@ def interval_relaxation(problem: StepProblem) -> IntervalRelaxation | None:
         largest=_total(problem, sizes, np.argsort(-sizes)),
         supply=weights * (problem.num_workers if is_imbalance else 1),
         pull=int(weights.sum()) if is_imbalance else 0,
-        constant=int((times.sum(axis=0) * weights).sum()) if is_imbalance else 0,
+        constant=most_benefit(problem)
+        + (int((times.sum(axis=0) * weights).sum()) if is_imbalance else 0),
     )
 
 

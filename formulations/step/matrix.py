@@ -96,12 +96,14 @@ def _costs(problem: StepProblem) -> tuple[FloatArray, FloatArray, float]:
     """Return the costs of x and M, and the constant."""
     # Python integers: products of weight, speed and tokens may leave 64 bits before the check.
     weights = np.array(problem.weights, dtype=object)
+    benefit = np.zeros(problem.num_requests * problem.num_workers, dtype=object)
+    if problem.benefit is not None:
+        benefit += problem.benefit.reshape(-1)
     if problem.objective is not Objective.IMBALANCE:
-        none = np.zeros(problem.num_requests * problem.num_workers)
-        return none, weights.astype(np.float64), 0.0
+        return (-benefit).astype(np.float64), weights.astype(np.float64), 0.0
     times = problem.time_weights.astype(object)
     values = problem.contribution.astype(object) @ weights
     offset = -int((problem.base.astype(object) @ weights) @ times)
-    x_costs = -np.outer(values, times).reshape(-1)
+    x_costs = -np.outer(values, times).reshape(-1) - benefit
     peak_costs = problem.num_workers * weights
     return x_costs.astype(np.float64), peak_costs.astype(np.float64), float(offset)

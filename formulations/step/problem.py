@@ -1,7 +1,7 @@
 """Data of the BF-IO step program: one decode step of a barrier-synchronised cluster."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Protocol, Self
@@ -17,7 +17,7 @@ from formulations.arrays import (
     integer_vector,
     plain_array,
 )
-from formulations.documents import check_keys
+from formulations.documents import check_keys, check_list
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.problem_data import ProblemData, member
@@ -39,6 +39,7 @@ _OPTIONAL_KEYS = (
     "required",
     "token_time",
     "admit",
+    "benefit",
     "provenance",
 )
 
@@ -98,6 +99,11 @@ class StepProblem(ProblemData):
         ``token_time[g] * load[g]``; speeds 2 and 1 are ``token_time = [1, 2]``.
     admit : int, optional
         Exact number of requests to admit, at most the default ``U = min(N, Σ capacity)``.
+    benefit : IntArray, optional
+        Shape (N, G), >= 0: what placing request i on worker g is worth, in units of the scaled
+        objective, from which it is taken off; with fractional discounts ``scale`` times as much
+        as in tokens. A prefix that a worker holds saves prefill: μ times the tokens saved, times
+        ``scale``. One that is 0 everywhere is none.
 
     Raises
     ------
@@ -115,6 +121,7 @@ class StepProblem(ProblemData):
     required: BoolArray | None = None
     token_time: IntArray | None = None
     admit: int | None = None
+    benefit: IntArray | None = None
 
     def __post_init__(self) -> None:
         """Validate, freeze and clip."""
@@ -135,6 +142,7 @@ class StepProblem(ProblemData):
             token_capacity=_optional_vector(self.token_capacity, "token_capacity", G, 0),
             token_time=_optional_vector(self.token_time, "token_time", G, 1),
             required=_optional_flags(self.required, N),
+            benefit=self._checked_benefit(N, G),
         )
         if self.admit is not None:
             integer(self.admit, "admit", maximum=self._most_admissible)
@@ -176,11 +184,20 @@ class StepProblem(ProblemData):
         return loads
 
     def objective_value(self, assignment: Sequence[int | None]) -> int:
-        """Return the scaled integer objective of an assignment."""
-        return self.objective_of_loads(self.loads(assignment))
+        """Return the scaled integer objective of an assignment, its benefit taken off."""
+        return self._objective_of_loads(self.loads(assignment)) - self.benefit_of(assignment)
 
-    def objective_of_loads(self, loads: IntArray) -> int:
-        """Return the scaled integer objective of loads of shape (G, H+1) [tokens]."""
+    def benefit_of(self, assignment: Sequence[int | None]) -> int:
+        """Return ``Σ benefit[i,g] x[i,g]`` of an assignment, 0 where there is no benefit."""
+        if self.benefit is None:
+            return 0
+        return sum(int(self.benefit[i, g]) for i, g in enumerate(assignment) if g is not None)
+
+    def without_benefit(self) -> Self:
+        """Return the same step with no benefit of any placement."""
+        return self if self.benefit is None else replace(self, benefit=None)
+
+    def _objective_of_loads(self, loads: IntArray) -> int:
         times = loads * self.time_weights[:, None]
         peak = times.max(axis=0)
         if self.objective is Objective.IMBALANCE:
@@ -200,6 +217,7 @@ class StepProblem(ProblemData):
         gamma: Fraction | int = 1,
         objective: Objective = Objective.IMBALANCE,
         admit: int | None = None,
+        benefit: IntArray | None = None,
     ) -> Self:
         """Return the step program (IO) of what a policy sees.
 
@@ -215,6 +233,9 @@ class StepProblem(ProblemData):
             What to minimise.
         admit : int, optional
             Exact number of requests to admit, by default all that fit.
+        benefit : IntArray, optional
+            Shape (N, G): what each placement is worth [tokens of the objective]; it is brought to
+            the scale of the discount here.
         """
         columns = min(horizon + 1, state.projected_loads.shape[1])
         weights, scale = geometric_weights(Fraction(gamma), columns)
@@ -226,6 +247,7 @@ class StepProblem(ProblemData):
             scale=scale,
             objective=objective,
             admit=admit,
+            benefit=None if benefit is None else benefit * scale,
         )
 
     @classmethod
@@ -233,6 +255,9 @@ class StepProblem(ProblemData):
         """Build a problem from the JSON document that ``bfio solve`` reads."""
         fields = check_keys(document, "document", _REQUIRED_KEYS, _OPTIONAL_KEYS)
         weights, scale = discount_weights(fields.get("discount"))
+        benefit: Any = fields.get("benefit")
+        if benefit is not None:
+            weights, scale, benefit = _scaled_benefit(benefit, weights, scale)
         return cls(
             capacity=fields["capacity"],
             base=fields["base"],
@@ -244,6 +269,7 @@ class StepProblem(ProblemData):
             required=fields.get("required"),
             token_time=fields.get("token_time"),
             admit=fields.get("admit"),
+            benefit=benefit,
         )
 
     def to_mapping(self) -> dict[str, Any]:
@@ -260,6 +286,11 @@ class StepProblem(ProblemData):
                 document[key] = value.tolist()
         if self.admit is not None:
             document["admit"] = self.admit
+        if self.benefit is not None:
+            rows = self.benefit.tolist()
+            document["benefit"] = [
+                [_written(Fraction(b, self.scale)) for b in row] for row in rows
+            ]
         return document
 
     @property
@@ -275,12 +306,26 @@ class StepProblem(ProblemData):
             )
         return tuple(integer(w, f"discount[{h}]") for h, w in enumerate(weights))
 
+    def _checked_benefit(self, N: int, G: int) -> IntArray | None:
+        """Return the benefit; None for one of zeros as well."""
+        if self.benefit is None:
+            return None
+        most = min(MAX_OBJECTIVE, _MAX_COUNT * self.scale)
+        benefit = integer_matrix(self.benefit, "benefit", columns=G, maximum=most)
+        _check_length(benefit, N, "benefit", "request")
+        return benefit if benefit.any() else None
+
     def _check_magnitude(self) -> None:
         """Refuse data whose sums could leave 64-bit integers."""
         most_admitted = int(self.contribution.max(initial=0)) * self.num_requests
         heaviest = (int(self.base.max()) + most_admitted) * int(self.time_weights.max())
         reach = heaviest * self.num_workers * max(1, sum(self.weights))
-        if reach >= MAX_OBJECTIVE:
+        most_benefit = 0 if self.benefit is None else int(self.benefit.max()) * self.num_requests
+        if reach + most_benefit >= MAX_OBJECTIVE:
+            if most_benefit > reach:
+                raise InputError(
+                    "benefit", f"its sum could reach {most_benefit:.1e}", "use a smaller μ"
+                )
             raise InputError(
                 "base, contribution",
                 f"the objective could reach {reach:.1e}",
@@ -309,6 +354,40 @@ def discount_weights(discount: object) -> tuple[tuple[int, ...], int]:
     if any(exact) and not any(weights):
         raise InputError("discount", "every weight rounds to 0 millionths", "use larger weights")
     return weights, DISCOUNT_SCALE
+
+
+def _scaled_benefit(
+    benefit: object, weights: tuple[int, ...], scale: int
+) -> tuple[tuple[int, ...], int, list[list[int]]]:
+    """Bring the benefit of a document, in units of the objective, to the scale of the discount.
+
+    One that is fractional makes the scale `DISCOUNT_SCALE`, as fractional discounts do.
+
+    Returns
+    -------
+    tuple of (tuple of int, int, list of list of int)
+        Weights and scale, larger where need be, and the benefit times the scale.
+    """
+    exact = [
+        [exact_rational(b, f"benefit[{i}][{g}]") for g, b in enumerate(check_list(row, where))]
+        for i, row in enumerate(check_list(benefit, "benefit"))
+        if (where := f"benefit[{i}]")
+    ]
+    if scale == 1 and any(b.denominator > 1 for row in exact for b in row):
+        scale = DISCOUNT_SCALE
+        weights = tuple(w * scale for w in weights)
+    for i, row in enumerate(exact):
+        for g, b in enumerate(row):
+            if scale % b.denominator:
+                raise InputError(
+                    f"benefit[{i}][{g}]", f"{b} is no multiple of 1/{scale}", "round it"
+                )
+    return weights, scale, [[int(b * scale) for b in row] for row in exact]
+
+
+def _written(value: Fraction) -> int | str:
+    """Return a whole number as such, any other as text."""
+    return int(value) if value.denominator == 1 else str(value)
 
 
 def geometric_weights(gamma: Fraction, num_steps: int) -> tuple[tuple[int, ...], int]:

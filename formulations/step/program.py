@@ -5,6 +5,7 @@ Sets
 Data (all integers)
     cap_g free slots, b_g(h) base load, v_i(h) contribution, w_h weight, τ_g time per token,
     U requests to admit, min(N, Σ_g cap_g) by default, κ_g token capacity (optional)
+    c[i,g] benefit of placing i on g (optional), on the scale of the weights
 Variables
     x[i,g] binary   request i goes to worker g
     M[h]   integer  time of the most loaded worker at step h
@@ -14,6 +15,7 @@ Objective
     imbalance  min Σ_h w_h (G·M[h] − Σ_g τ_g L_g(h))         BF-IO section 4, (IO)
     max-load   min Σ_h w_h M[h]
     gap        min Σ_h w_h (M[h] − m[h])                      BalanceRoute's D
+    each less Σ_{i,g} c[i,g] x[i,g], if there is a benefit
 Constraints
     (1) admit_once[i]         Σ_g x[i,g] ≤ 1
     (2) capacity[g]           Σ_i x[i,g] ≤ cap_g
@@ -156,9 +158,13 @@ def _required(model: Any, problem: StepProblem) -> None:
 
 
 def _objective(model: Any, problem: StepProblem) -> Any:
-    return pyo.quicksum(
+    value = pyo.quicksum(
         weight * _step_objective(model, problem, h) for h, weight in enumerate(problem.weights)
     )
+    if problem.benefit is None:
+        return value
+    worth = problem.benefit.tolist()
+    return value - pyo.quicksum(worth[i][g] * model.x[i, g] for i, g in model.x)
 
 
 def _step_objective(model: Any, problem: StepProblem, h: int) -> Any:

@@ -34,7 +34,7 @@ import numpy as np
 
 from formulations.arrays import IntArray
 from formulations.errors import InputError
-from formulations.step.bound import peak_bounds
+from formulations.step.bound import most_benefit, peak_bounds
 from formulations.step.problem import Objective, StepProblem
 
 #: A share: step, worker, the level above which and the last level to which it is held, weight.
@@ -346,6 +346,7 @@ def _exact_sums(sizes: IntArray, values: IntArray, most: int, reach: int) -> Int
 
 
 def largest_objective(problem: StepProblem) -> int:
-    """Return what no objective, and no part of a bound by shares, exceeds."""
+    """Return what no objective, and no part of a bound by shares, exceeds in size."""
     heaviest = int(np.abs(peak_bounds(problem)[1]).max())
-    return heaviest * problem.num_workers * max(1, sum(problem.weights))
+    of_loads = heaviest * problem.num_workers * max(1, sum(problem.weights))
+    return of_loads + most_benefit(problem)

@@ -85,12 +85,15 @@ class StepProgram(Formulation[StepProblem, Sequence[int | None], StepResult]):
     ) -> StepResult:
         """Solve with weights in lowest terms; see `solve`."""
         # Weights such as 750,000 and 500,000 have led floating-point solvers to wrong optima.
-        factor = math.gcd(*self.problem.weights)
+        benefit = self.problem.benefit
+        common = 0 if benefit is None else int(np.gcd.reduce(benefit, axis=None))
+        factor = math.gcd(common, *self.problem.weights)
         if factor <= 1:
             return super().solved(method, limits, hint)
         weights = tuple(w // factor for w in self.problem.weights)
         deadline = limits.deadline.mapped(lambda answer: _scaled(answer, factor))
-        reduced = StepProgram(replace(self.problem, weights=weights))
+        lowered = None if benefit is None else benefit // factor
+        reduced = StepProgram(replace(self.problem, weights=weights, benefit=lowered))
         result = reduced.solved(method, replace(limits, time_limit=deadline), hint)
         return _scaled(result, factor)
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from formulations.step import Objective, StepProblem
@@ -27,6 +28,7 @@ def step_problems(
     max_requests: int = 6,
     max_horizon: int = 3,
     options: bool = True,
+    benefit: bool = True,
 ) -> StepProblem:
     """Any step problem: ties, zero slots, no requests, one worker, zero and huge loads."""
     G = draw(st.integers(1, max_workers))
@@ -50,6 +52,12 @@ def step_problems(
         document["weights"], document["scale"] = discount_weights(draw(discounts))
     if options:
         document |= draw(_options(N, capacity, base, largest))
+    if options and benefit and draw(st.booleans()):
+        # Whole and half tokens.
+        unit = max(1, document.get("scale", 1) // 2)
+        worth = st.integers(0, 4 * largest).map(lambda half: half * unit)
+        row = st.lists(st.just(0) | worth, min_size=G, max_size=G)
+        document["benefit"] = np.array(draw(st.lists(row, min_size=N, max_size=N))).reshape(N, G)
     return StepProblem(**document)
 
 

@@ -29,7 +29,8 @@ FILE is JSON ("-" reads stdin); FILE.jsonl holds one problem per line and is ans
    "objective": "imbalance"}                    optional: imbalance, max-load, gap
 
 optional besides: "token_capacity" (per worker), "required" (true per request that must start),
-"token_time" (time per token of each worker), "admit" (exact number of requests to start).
+"token_time" (time per token of each worker), "admit" (exact number of requests to start),
+"benefit" (per request a list: what starting it on each worker is worth, taken off the objective).
 
   bfio solve step.json
   bfio solve step.json --method cp-sat --time-limit 10 --json

@@ -3,8 +3,11 @@
 Requests with the same contribution are one integer variable per open worker, workers without free
 slots are a constant in each peak, and the objective is that of the program (IO):
 
-    min  Σ_h w_h (G·M_h − Σ_g b_g(h) − Σ_k Σ_g r_k(h) y_kg)
+    min  Σ_h w_h (G·M_h − Σ_g b_g(h) − Σ_k Σ_g r_k(h) y_kg) − Σ_k Σ_g c_kg y_kg
     s.t. M_h ≥ b_g(h) + Σ_k r_k(h) y_kg,  Σ_g y_kg ≤ n_k,  Σ_k y_kg ≤ cap_g,  Σ y = U.
+
+Where placements are worth something, requests of a class have the same benefit c too. Token
+capacities are rows as well, and required requests are classes of their own, all of which start.
 """
 
 from dataclasses import dataclass
@@ -32,15 +35,19 @@ class CompactResult:
 
 
 def is_compact(problem: StepProblem) -> bool:
-    """Whether `solve_compact` takes the problem: imbalance without further constraints."""
-    times = problem.time_weights
+    """Whether the problem is one of imbalance without further constraints."""
     waiting = problem.num_requests > problem.num_admitted
     return (
-        problem.objective is Objective.IMBALANCE
+        can_be_compact(problem)
         and problem.token_capacity is None
-        and not (times != times[0]).any()
         and (problem.required is None or not problem.required.any() or not waiting)
     )
+
+
+def can_be_compact(problem: StepProblem) -> bool:
+    """Whether `solve_compact` takes the problem: imbalance at one speed."""
+    times = problem.time_weights
+    return problem.objective is Objective.IMBALANCE and not (times != times[0]).any()
 
 
 def solve_compact(
@@ -50,13 +57,14 @@ def solve_compact(
     hint: tuple[int | None, ...] | None,
     effort: Effort,
     first_peak: tuple[int, int] | None = None,
+    least_of_loads: int | None = None,
 ) -> CompactResult:
     """Solve an imbalance problem with CP-SAT, one thread.
 
     Parameters
     ----------
     problem : StepProblem
-        Data for which `is_compact` holds.
+        Data for which `can_be_compact` holds.
     lower : int
         Proven lower bound on the scaled objective.
     hint : tuple of (int or None), optional
@@ -65,6 +73,8 @@ def solve_compact(
         Limits, and what has been used.
     first_peak : tuple of int, optional
         Range of the peak at the first look-ahead step that could hold an optimum.
+    least_of_loads : int, optional
+        Proven lower bound on the scaled objective without the benefit.
     """
     from ortools.sat.python import cp_model
 
@@ -73,6 +83,8 @@ def solve_compact(
     if first_peak is not None:
         model.add_linear_constraint(program.peaks[0], *first_peak)
     model.add(program.objective >= lower)
+    if least_of_loads is not None:
+        model.add(program.of_loads >= least_of_loads)
     if hint is not None:
         program.add_hint(hint)
     solver = cp_model.CpSolver()
@@ -108,14 +120,20 @@ class _Program:
 
         self.problem = problem
         self.workers = np.flatnonzero(problem.capacity > 0).tolist()
+        rows = problem.contribution
+        if problem.benefit is not None:
+            rows = np.hstack([rows, problem.benefit[:, self.workers]])
+        if problem.required is not None:
+            rows = np.hstack([rows, problem.required[:, None]])
         self.rows, self.classes, self.counts = np.unique(
-            problem.contribution, axis=0, return_inverse=True, return_counts=True
+            rows, axis=0, return_inverse=True, return_counts=True
         )
         self.model: Any = cp_model.CpModel()
         self.take = self._take()
         self._admit()
         self.peaks = self._peaks()
-        self.objective = self._objective()
+        self.of_loads = self._of_loads()
+        self.objective = self.of_loads - self._benefit()
         self.model.minimize(self.objective)
 
     def _take(self) -> list[list[Any]]:
@@ -127,8 +145,11 @@ class _Program:
         ]
 
     def _admit(self) -> None:
-        for row, n in zip(self.take, self.counts.tolist(), strict=True):
-            self.model.add(sum(row) <= n)
+        must = [False] * len(self.counts)
+        if self.problem.required is not None:
+            must = [bool(flag) for flag in self.rows[:, -1]]
+        for row, n, all_start in zip(self.take, self.counts.tolist(), must, strict=True):
+            self.model.add(sum(row) == n if all_start else sum(row) <= n)
         for p, g in enumerate(self.workers):
             self.model.add(sum(row[p] for row in self.take) <= int(self.problem.capacity[g]))
         self.model.add(sum(sum(row) for row in self.take) == self.problem.num_admitted)
@@ -138,27 +159,41 @@ class _Program:
         low = self.problem.base.max(axis=0).tolist()
         admitted = np.sort(self.problem.contribution, axis=0)[::-1].cumsum(axis=0)
         most = admitted[int(self.problem.capacity.max()) - 1].tolist()
+        limits = self.problem.token_capacity
         peaks = []
         for h, floor in enumerate(low):
             peak = self.model.new_int_var(floor, floor + most[h], "")
             for p, g in enumerate(self.workers):
-                load = self._contribution(h, [row[p] for row in self.take])
+                load = self._weighted([row[p] for row in self.take], h)
                 self.model.add(peak >= load + int(self.problem.base[g, h]))
+                if limits is not None:
+                    self.model.add(load <= int(limits[g] - self.problem.base[g, h]))
             peaks.append(peak)
         return peaks
 
-    def _contribution(self, h: int, variables: list[Any]) -> Any:
+    def _weighted(self, variables: list[Any], column: int) -> Any:
+        """One variable per class, each times what the class has in a column."""
         from ortools.sat.python import cp_model
 
-        return cp_model.LinearExpr.weighted_sum(variables, self.rows[:, h].tolist())
+        return cp_model.LinearExpr.weighted_sum(variables, self.rows[:, column].tolist())
 
-    def _objective(self) -> Any:
+    def _benefit(self) -> Any:
+        """Return what the placements are worth; a class has it after its contributions."""
+        if self.problem.benefit is None:
+            return 0
+        first = self.problem.num_steps
+        return sum(
+            self._weighted([row[p] for row in self.take], first + p)
+            for p in range(len(self.workers))
+        )
+
+    def _of_loads(self) -> Any:
         problem = self.problem
         admitted = [sum(row) for row in self.take]
         value = 0
         for h, weight in enumerate(problem.weights):
             base = int(problem.base[:, h].sum())
-            total = self._contribution(h, admitted)
+            total = self._weighted(admitted, h)
             value += weight * (problem.num_workers * self.peaks[h] - base - total)
         return int(problem.time_weights[0]) * value
 

@@ -166,6 +166,8 @@ def reduce_to_fill(problem: StepProblem) -> FillProblem | None:
     """Return the one-dimensional core of a step problem, or None if it has none."""
     if problem.objective is not Objective.IMBALANCE or problem.token_capacity is not None:
         return None
+    if problem.benefit is not None:
+        return None
     times = problem.time_weights
     slots = int(problem.capacity.sum())
     if problem.num_admitted != min(problem.num_requests, slots):

@@ -4,6 +4,8 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
+from bfio.step.exact.benefit import with_benefit, without_idle_benefit
+from bfio.step.exact.compact import can_be_compact, is_compact, solve_compact
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
 from bfio.step.exact.phases import Phase, skipped_phases
@@ -40,7 +42,8 @@ def solve_exact(
     ----------
     problem : StepProblem
         Data. Problems with a one-dimensional core (`bfio.step.exact.fill`) have a method of their
-        own, all others that of `bfio.step.exact.windows`.
+        own, all others that of `bfio.step.exact.windows`. Where placements are worth something
+        (``benefit``), both give a bound only, and the fallback closes what that leaves open.
     time_limit : float or Deadline, optional
         Wall-clock seconds.
     work_limit : int, optional
@@ -72,23 +75,31 @@ def solve_exact(
     began = time.perf_counter()
     effort = Effort(clock, checked_work_limit(work_limit))
     effort.spend(CALL)
-    core = reduce_to_fill(problem)
+    problem = without_idle_benefit(problem)
+    of_loads = problem.without_benefit()
+    core = reduce_to_fill(of_loads)
     reduced = time.perf_counter()
     if problem.num_admitted > 0:
         with clock.stopped():
             if core is None:
                 prepare_windows()
-            else:
+            if core is not None or problem.benefit is not None:
                 prepare()
     compile_s = time.perf_counter() - reduced
     start = None if hint is None or violations(problem, hint) else tuple(hint)
+    nodes = DEFAULT_NODE_LIMIT if node_limit is None else node_limit
+
+    def own_method(closes: str | None) -> ExactResult:
+        if core is None:
+            return _windowed(of_loads, start, effort, closes)
+        return _searched(of_loads, core, start, effort, closes, nodes, skipped)
+
     if problem.num_admitted == 0:
         result = _settled(problem)
-    elif core is None:
-        result = _windowed(problem, start, effort, fallback)
+    elif problem.benefit is None:
+        result = own_method(fallback)
     else:
-        nodes = DEFAULT_NODE_LIMIT if node_limit is None else node_limit
-        result = _searched(problem, core, start, effort, fallback, nodes, skipped)
+        result = _beneficial(problem, own_method(None), start, effort, fallback)
     spent = result.seconds
     left = time.perf_counter() - began - compile_s - spent.total
     return replace(
@@ -157,6 +168,27 @@ def _windowed(
     return other if own.objective is None else _merged(own, other)
 
 
+def _beneficial(
+    problem: StepProblem,
+    of_loads: ExactResult,
+    start: tuple[int | None, ...] | None,
+    effort: Effort,
+    fallback: str | None,
+) -> ExactResult:
+    """Solve a problem with a benefit from the answer without it; the fallback closes it."""
+    own = with_benefit(problem, of_loads, start, effort)
+    if own.proven or own.infeasible or fallback is None or effort.is_over:
+        return own
+    effort.clock.found(lambda: replace(own, stopped_by_time=True).to_step_result(problem))
+    if fallback == "cp-sat" and own.objective is not None and can_be_compact(problem):
+        with effort.clock.stopped():
+            backend("cp-sat").load()
+        other = _compact(problem, own, effort, None, least_of_loads=of_loads.bound)
+    else:
+        other = _delegated(problem, own.assignment, effort, fallback)
+    return other if own.objective is None else _merged(own, other)
+
+
 def _levelled(
     problem: StepProblem,
     core: FillProblem,
@@ -219,17 +251,17 @@ def _compact(
     start: ExactResult,
     effort: Effort,
     first_peak: tuple[int, int] | None,
+    least_of_loads: int | None = None,
 ) -> ExactResult:
     """Close a problem with CP-SAT, the best assignment and bound so far in hand."""
-    from bfio.step.exact.compact import solve_compact
-
     began = time.perf_counter()
     found = solve_compact(
         problem,
-        lower=start.bound or 0,
+        lower=0 if start.bound is None else start.bound,
         hint=start.assignment,
         effort=effort,
         first_peak=first_peak,
+        least_of_loads=least_of_loads,
     )
     value = None if found.assignment is None else problem.objective_value(found.assignment)
     # Finished without an assignment: nothing in the range of peaks, so nothing beats the start.
@@ -250,7 +282,6 @@ def _delegated(
     fallback: str | None,
 ) -> ExactResult:
     """Hand a problem without a one-dimensional core to the fallback."""
-    from bfio.step.exact.compact import is_compact
     from formulations.step.solver import solve
 
     value = None if start is None else problem.objective_value(start)

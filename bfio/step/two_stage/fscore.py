@@ -33,23 +33,34 @@ class ScoreWeights:
     ----------
     reward, penalty : tuple of int
         One entry per look-ahead step.
+    benefit : int
+        Factor of what placements are worth, 0 where nothing is.
     """
 
     reward: tuple[int, ...]
     penalty: tuple[int, ...]
+    benefit: int = 0
 
     @classmethod
-    def of(cls, alpha: Fraction, beta: Fraction, weights: Sequence[int]) -> "ScoreWeights":
-        """Scale ``α·w_h`` and ``β·w_h`` to the smallest common integers."""
+    def of(
+        cls, alpha: Fraction, beta: Fraction, weights: Sequence[int], *, has_benefit: bool = False
+    ) -> "ScoreWeights":
+        """Scale ``α·w_h`` and ``β·w_h``, and a benefit's 1, to the smallest common integers."""
         scale = lcm(alpha.denominator, beta.denominator)
         reward = [int(alpha * scale) * w for w in weights]
         penalty = [int(beta * scale) * w for w in weights]
-        common = gcd(*reward, *penalty) or 1
-        return cls(tuple(r // common for r in reward), tuple(p // common for p in penalty))
+        benefit = scale if has_benefit else 0
+        common = gcd(*reward, *penalty, benefit) or 1
+        return cls(
+            tuple(r // common for r in reward),
+            tuple(p // common for p in penalty),
+            benefit // common,
+        )
 
-    def exact_dtype(self, most_tokens: int) -> np.dtype[Any]:
+    def exact_dtype(self, most_tokens: int, most_benefit: int = 0) -> np.dtype[Any]:
         """Dtype in which scores are exact while no trajectory exceeds ``most_tokens``."""
         largest = most_tokens * (sum(self.reward) + sum(self.penalty))
+        largest += most_benefit * self.benefit
         return np.dtype(np.int64) if largest < _INT64_SAFE else np.dtype(np.object_)
 
 

@@ -183,10 +183,15 @@ class _Admission:
     ) -> None:
         num_workers = len(capacity)
         beta = parameters.beta if parameters.beta is not None else Fraction(num_workers)
-        self._weights = ScoreWeights.of(parameters.alpha, beta, weights)
+        benefit = limits.benefit
+        self._weights = ScoreWeights.of(
+            parameters.alpha, beta, weights, has_benefit=benefit is not None
+        )
         most_tokens = int(base.max()) + len(contribution) * int(contribution.max(initial=0))
-        dtype = self._weights.exact_dtype(most_tokens * int(limits.time.max()))
+        most_worth = 0 if benefit is None else len(contribution) * int(benefit.max(initial=0))
+        dtype = self._weights.exact_dtype(most_tokens * int(limits.time.max()), most_worth)
         self._limits = limits
+        self._worth = None if benefit is None else benefit.astype(dtype) * self._weights.benefit
         self._contribution = contribution.astype(dtype)
         self._loads = base.astype(dtype) * limits.time.astype(dtype)[:, None]
         self._envelope = self._loads.max(axis=0)
@@ -194,7 +199,7 @@ class _Admission:
         self._num_slots = limits.num_slots
         self._is_closed = np.zeros(num_workers, dtype=np.bool_)
         self._product_key = parameters.key == "product"
-        self._num_candidates = _num_candidates(contribution, parameters.candidates)
+        self._num_candidates = parameters.candidates or _num_candidates(contribution, benefit)
         self._by_size = np.argsort(-self._contribution[:, 0], kind="stable")
         self.waiting = np.arange(len(contribution))
         self.assignment: list[int | None] = [None] * len(contribution)
@@ -229,13 +234,14 @@ class _Admission:
         if len(fitting) == 0:
             self._is_closed[worker] = True
             return
-        candidates = self._candidates(fitting)
+        candidates = self._candidates(worker, fitting)
         members, value = best_subset(
             self._added(worker, candidates),
             self._envelope - self._loads[worker],
             min(int(self._free[worker]), self._num_slots),
             self._weights,
             self._allowances(worker),
+            None if self._worth is None else self._worth[candidates, worker],
         )
         if value > 0:
             self._admit(worker, tuple(int(candidates[k]) for k in members))
@@ -282,6 +288,8 @@ class _Admission:
         """Find the request of highest score for a worker; ties: oldest."""
         margins = self._envelope - self._loads[worker]
         values = scores(self._added(worker, requests), margins, self._weights)
+        if self._worth is not None:
+            values = values + self._worth[requests, worker]
         return int(requests[np.argmax(values)])
 
     def _emptiest_worker(self) -> int:
@@ -302,10 +310,19 @@ class _Admission:
         margins: IntArray = (self._envelope - self._loads[workers]).min(axis=1)
         return margins
 
-    def _candidates(self, fitting: IntArray) -> IntArray:
-        """Return the largest of some waiting requests, in arrival order."""
+    def _candidates(self, worker: int, fitting: IntArray) -> IntArray:
+        """Return the largest of some waiting requests, in arrival order.
+
+        With a benefit, those whose score is largest where nothing overflows.
+        """
         if len(fitting) <= self._num_candidates:
             return fitting
+        if self._worth is not None:
+            no_end = np.full(self._loads.shape[1], self._added(worker, fitting).max())
+            values = scores(self._added(worker, fitting), no_end, self._weights)
+            values = values + self._worth[fitting, worker]
+            chosen = np.argsort(-values, kind="stable")[: self._num_candidates]
+            return np.sort(fitting[chosen])
         fits = np.zeros(len(self.assignment), dtype=np.bool_)
         fits[fitting] = True
         return np.sort(self._by_size[fits[self._by_size]][: self._num_candidates])
@@ -320,7 +337,6 @@ class _Admission:
         self.waiting = self.waiting[~np.isin(self.waiting, requests)]
 
 
-def _num_candidates(contribution: IntArray, chosen: int | None) -> int:
-    if chosen is not None:
-        return chosen
-    return CANDIDATES_BY_SUMS if grows_alike(contribution) else CANDIDATES_BY_ENUMERATION
+def _num_candidates(contribution: IntArray, benefit: IntArray | None) -> int:
+    by_sums = benefit is None and grows_alike(contribution)
+    return CANDIDATES_BY_SUMS if by_sums else CANDIDATES_BY_ENUMERATION

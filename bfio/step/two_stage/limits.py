@@ -7,6 +7,9 @@ The rule of BalanceRoute is kept, in the plainest way:
 - Requests that must start are admitted first, by the same two stages; then the others.
 - A set that would break ``κ_g`` is no candidate. Nor is one that leaves less room than the other
   slots of the worker will take, if they have to be filled: that of the smallest requests waiting.
+- What placing a request on a worker is worth is added to the score of every set that holds it, so
+  that with BR-0's factors the score still is minus the change of the objective. Candidates then
+  are the requests worth most where nothing overflows, not the largest ones.
 """
 
 from dataclasses import dataclass
@@ -31,18 +34,21 @@ class Limits:
         Shape (N,): requests that must be admitted.
     num_slots : int
         How many slots may be filled.
+    benefit : IntArray, optional
+        Shape (N, G): what each placement is worth, in units of the scaled objective.
     """
 
     time: IntArray
     most_time: IntArray | None
     required: BoolArray
     num_slots: int
+    benefit: IntArray | None = None
 
     @classmethod
     def of(cls, problem: StepProblem) -> "Limits | None":
         """Return the restrictions of a problem, None if it has none."""
         given = (problem.token_capacity, problem.token_time, problem.required, problem.admit)
-        if all(value is None for value in given):
+        if all(value is None for value in (*given, problem.benefit)):
             return None
         required = problem.required
         return cls(
@@ -50,6 +56,7 @@ class Limits:
             most_time=_most_time(problem),
             required=np.zeros(problem.num_requests, np.bool_) if required is None else required,
             num_slots=int(problem.capacity.sum()) if problem.admit is None else problem.admit,
+            benefit=problem.benefit,
         )
 
     @classmethod

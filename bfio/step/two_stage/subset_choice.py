@@ -26,6 +26,7 @@ def best_subset(
     capacity: int,
     weights: ScoreWeights,
     allowances: IntArray | None = None,
+    worth: IntArray | None = None,
 ) -> tuple[tuple[int, ...], int]:
     """Choose 1 to ``capacity`` candidates of highest F-score.
 
@@ -42,6 +43,8 @@ def best_subset(
     allowances : IntArray, optional
         Shape (at least ``capacity`` + 1, H+1): most tokens that c requests may add at each step;
         each candidate alone may be chosen.
+    worth : IntArray, optional
+        Shape (K,): what each candidate adds to the score of every set that holds it.
 
     Returns
     -------
@@ -51,14 +54,15 @@ def best_subset(
     Raises
     ------
     InputError
-        If candidates grow differently and there are more than `MAX_ENUMERATED`.
+        If candidates grow differently, or differ in worth, and there are more than
+        `MAX_ENUMERATED`.
     """
     capacity = min(capacity, len(contribution))
-    if capacity == 1:
+    if worth is None and capacity == 1:
         return _best_single(contribution, margins, weights)
-    if grows_alike(contribution):
+    if worth is None and grows_alike(contribution):
         return _best_by_sums(contribution, margins, capacity, weights, allowances)
-    return _best_by_enumeration(contribution, margins, capacity, weights, allowances)
+    return _best_by_enumeration(contribution, margins, capacity, weights, allowances, worth)
 
 
 def grows_alike(contribution: IntArray) -> bool:
@@ -145,12 +149,15 @@ def _best_by_enumeration(
     capacity: int,
     weights: ScoreWeights,
     allowances: IntArray | None,
+    worth: IntArray | None,
 ) -> tuple[tuple[int, ...], int]:
     if len(contribution) > MAX_ENUMERATED:
+        in_what = "grow differently" if worth is None else "differ in benefit"
+        alike = ", or a projection that is alike for all" if worth is None else ""
         raise InputError(
             "candidates",
-            f"{len(contribution)} requests that grow differently have too many subsets",
-            f"use --candidates {MAX_ENUMERATED} or less, or a projection that is alike for all",
+            f"{len(contribution)} requests that {in_what} have too many subsets",
+            f"use --candidates {MAX_ENUMERATED} or less{alike}",
         )
     members = _subsets(len(contribution), capacity)
     trajectories = members.astype(contribution.dtype) @ contribution
@@ -158,6 +165,8 @@ def _best_by_enumeration(
         allowed = (trajectories <= allowances[members.sum(axis=1)]).all(axis=1).astype(np.bool_)
         members, trajectories = members[allowed], trajectories[allowed]
     values = scores(trajectories, margins, weights)
+    if worth is not None:
+        values = values + members.astype(worth.dtype) @ worth
     best = _first_best(values, trajectories[:, 0])
     return tuple(np.flatnonzero(members[best]).tolist()), int(values[best])
 

@@ -50,6 +50,7 @@ def plain_rule(problem: StepProblem, threshold: int) -> list[int | None]:
     load, free = problem.base[:, 0].tolist(), problem.capacity.tolist()
     kappa = [10**9] * G if problem.token_capacity is None else problem.token_capacity.tolist()
     required = [False] * len(sizes) if problem.required is None else problem.required.tolist()
+    benefit = [[0] * G] * len(sizes) if problem.benefit is None else problem.benefit.tolist()
     left = sum(free) if problem.admit is None else problem.admit
     answer: list[int | None] = [None] * len(sizes)
 
@@ -58,7 +59,8 @@ def plain_rule(problem: StepProblem, threshold: int) -> list[int | None]:
 
     def score(members: tuple[int, ...], g: int) -> int:
         time = tau[g] * sum(sizes[i] for i in members)
-        return int(time - G * max(0, time - margin(g)))
+        worth = sum(benefit[i][g] for i in members)
+        return int(time - G * max(0, time - margin(g)) + worth)
 
     def fits(members: tuple[int, ...], g: int) -> bool:
         waiting = sorted(s for s, w in zip(sizes, answer, strict=True) if w is None)

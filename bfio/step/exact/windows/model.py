@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.arrays import BoolArray, IntArray
+from formulations.errors import CapabilityError
 from formulations.step.problem import Objective, StepProblem
 from formulations.step.share_bound import MAX_VALUE, largest_objective
 
@@ -210,7 +211,17 @@ def with_modes(model: StepModel) -> WindowModel | None:
 
 
 def step_model(problem: StepProblem, order: IntArray | None = None) -> StepModel:
-    """Return the model of a problem without its modes, requests in an order if one is given."""
+    """Return the model of a problem without its modes, requests in an order if one is given.
+
+    Raises
+    ------
+    CapabilityError
+        If placements are worth something (``benefit``).
+    """
+    if problem.benefit is not None:
+        raise CapabilityError(
+            "benefit", "our own search knows loads only", "use bfio.step.exact.solve_exact"
+        )
     common = 0
     if order is None:
         order, common = _ordered(problem)

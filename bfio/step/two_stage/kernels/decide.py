@@ -60,6 +60,8 @@ def two_stage_compiled(
     list of (int or None), or None
         Worker of each request; None instead of a list if the reference has to decide.
     """
+    if limits is not None and limits.benefit is not None:
+        return None
     beta = Fraction(len(capacity)) if parameters.beta is None else parameters.beta
     factors = _factors(parameters.alpha, beta, tuple(weights))
     if factors is None:
