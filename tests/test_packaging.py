@@ -63,16 +63,21 @@ def test_the_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Path) -> No
     assert done.stdout.startswith(str(place))
 
 
+#: Extras whose wheels depend on the accelerator; CONTRIBUTING.md says so.
+UNPINNED = {"gpu"}
+
+
 def test_every_dependency_is_locked_and_justified() -> None:
     """What pyproject.toml asks for is pinned in a lock file and named in CONTRIBUTING.md."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *(name for extra in extras.values() for name in extra)]
+    required = [*project["dependencies"], *(x for e in extras.values() for x in e)]
+    free = {x for extra in UNPINNED for x in extras[extra]}
     lock = (ROOT / "requirements.lock").read_text() + (DOCS / "requirements.lock").read_text()
     guide = (ROOT / "CONTRIBUTING.md").read_text()
-    for requirement in wanted:
+    for requirement in required:
         name = requirement.split(">")[0].split("=")[0].split("[")[0].strip()
-        assert f"\n{name}==" in f"\n{lock}", name
+        assert requirement in free or f"\n{name}==" in f"\n{lock}", name
         assert name in guide, name
 
 

@@ -21,6 +21,7 @@ machine and not of the published one:
   bfio fit steps.csv
   bfio fit steps.csv --plot steps.png --json
   bfio fit steps.csv --per-worker              own C_g and t_g of each worker
+  bfio measure steps.csv                       measure a GPU first
 
 FILE has a header and a row per step: duration_s [s]; load_0, load_1, ... [tokens], the load of
 each worker, or max_load with mean_load or total_load (with --workers G). Other columns are not

@@ -1,0 +1,64 @@
+"""Measure decode steps, and write them as the file that a fit reads."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from bfio.calibration.measure_options import MeasureOptions
+from bfio.workloads.files import atomic_file
+from formulations.errors import InputError
+
+_HEADER = "duration_s,load_0,batch,length,device\n"
+
+
+def require_torch() -> None:
+    """Refuse to go on without PyTorch.
+
+    Raises
+    ------
+    InputError
+        If it is not installed.
+    """
+    if find_spec("torch") is None:
+        raise InputError("measure", "PyTorch is not installed", "pip install 'bfio[gpu]'")
+
+
+def measure_steps(
+    path: str | Path,
+    options: MeasureOptions | None = None,
+    *,
+    overwrite: bool = False,
+    on_step: Callable[[], None] = lambda: None,
+) -> str:
+    """Time decode steps, write a row for each, and return the name of the device.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file (.csv); it appears whole or not at all.
+    options : MeasureOptions, optional
+        What is measured.
+    overwrite : bool
+        Whether an existing file may be replaced.
+    on_step : callable
+        Called after each timed step.
+
+    Raises
+    ------
+    InputError
+        If PyTorch is not installed, the device is not there or too small, or the file exists.
+    """
+    require_torch()
+    from bfio.calibration.decode_loop import timed_steps
+
+    options = options or MeasureOptions()
+    with atomic_file(Path(path), overwrite=overwrite) as (stream, _):
+        device, steps = timed_steps(options)
+        stream.write(_HEADER.encode())
+        for step in steps:
+            load = options.batch * step.length
+            cells = f"{step.duration_s!r},{load},{options.batch},{step.length}"
+            # A name with a comma would be two cells.
+            stream.write(f"{cells},{device.replace(',', ' ')}\n".encode())
+            on_step()
+    return device

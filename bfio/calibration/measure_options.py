@@ -1,0 +1,102 @@
+"""What is measured: the shape of a model, how many requests, and over which caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bfio.common.options import TEXT, WHOLE, option
+from formulations.errors import InputError, use_one_of
+from formulations.keywords import known_fields
+from formulations.scalars import integer
+
+#: Numbers that weights and caches are kept in, and the bytes of one.
+NUMBER_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
+_MOST = 10**7
+
+
+@known_fields
+@dataclass(frozen=True)
+class MeasureOptions:
+    """A decoder-only transformer with random weights, and the steps of it that are timed.
+
+    The default shape is that of an 8-billion-parameter model with grouped queries, without its
+    embeddings.
+
+    Parameters
+    ----------
+    lengths : str
+        Tokens of cache that each request has, one or more numbers with commas.
+    batch : int
+        Requests decoded at once, B.
+    repeats : int
+        Timed steps per length.
+    warm_up : int
+        Steps per length before any is timed.
+    layers, hidden, heads, kv_heads, mlp : int
+        Shape of the model; each head has ``hidden / heads`` numbers.
+    dtype : str
+        Numbers of weights and caches.
+    device : str
+        A device of PyTorch: ``cuda``, ``cuda:1``, ``cpu``; by default ``cuda`` where there is one.
+    seed : int
+        Seed of the weights and of the order of the steps.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    lengths: str = option(
+        "128,256,512,768,1024,1536,2048",
+        TEXT,
+        "N,N,...",
+        "tokens of cache per request (128 … 2048)",
+    )
+    batch: int = option(72, WHOLE, "B", "requests decoded at once (72)")
+    repeats: int = option(40, WHOLE, "N", "timed steps per length (40)")
+    warm_up: int = option(3, WHOLE, "N", "steps per length that are not timed (3)")
+    layers: int = option(32, WHOLE, "N", "layers (32)")
+    hidden: int = option(4096, WHOLE, "N", "width of the model (4096)")
+    heads: int = option(32, WHOLE, "N", "heads of queries (32)")
+    kv_heads: int = option(8, WHOLE, "N", "heads of keys and values (8)")
+    mlp: int = option(14336, WHOLE, "N", "inner width of the feed-forward part (14336)")
+    dtype: str = option("bfloat16", TEXT, "T", "bfloat16 (default), float16 or float32")
+    device: str | None = option(None, TEXT, "D", "cuda (default where there is one), cuda:1, cpu")
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name in ("batch", "repeats", "layers", "hidden", "heads", "kv_heads", "mlp"):
+            integer(getattr(self, name), name, minimum=1, maximum=_MOST)
+        integer(self.warm_up, "warm_up", maximum=_MOST)
+        integer(self.seed, "seed", maximum=2**63 - 1)
+        for whole, part in (("hidden", "heads"), ("heads", "kv_heads")):
+            number, of = getattr(self, whole), getattr(self, part)
+            if number % of:
+                what = f"{of} do not divide {whole}, {number}"
+                raise InputError(part, what, "use a divisor")
+        if self.dtype not in NUMBER_BYTES:
+            remedy = use_one_of(self.dtype, NUMBER_BYTES)
+            raise InputError("dtype", f"{self.dtype!r} is unknown", remedy)
+        if len(set(self.cache_lengths)) < 2:
+            what = "one length tells nothing of the time per token"
+            raise InputError("lengths", what, "give two or more")
+
+    @property
+    def cache_lengths(self) -> tuple[int, ...]:
+        """The lengths, as numbers."""
+        found = []
+        for text in self.lengths.split(","):
+            if not (text.strip().isascii() and text.strip().isdigit()):
+                raise InputError("lengths", f"{text!r:.40} is no number", "write 128,256,512")
+            found.append(integer(int(text[:20]), "lengths", minimum=1, maximum=_MOST))
+        return tuple(found)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of weights and of the longest caches."""
+        keys = 2 * self.kv_heads * (self.hidden // self.heads)
+        weights = self.hidden * (2 * self.hidden + keys + 3 * self.mlp)
+        caches = self.batch * max(self.cache_lengths) * keys
+        return self.layers * (weights + caches) * NUMBER_BYTES[self.dtype]

@@ -1,0 +1,54 @@
+"""``bfio measure``: time decode steps of a GPU."""
+
+import argparse
+
+from bfio.calibration.measure_options import MeasureOptions
+from bfio.cli.command import DONE, Command
+from bfio.cli.options import add_common
+from bfio.cli.output import print_json, progress_bar
+from bfio.common.options import add_options, from_namespace
+
+_DESCRIPTION = """\
+Time decode steps of a transformer with random weights over KV caches of chosen lengths, and write
+them as a file that bfio fit reads. Needs PyTorch: pip install 'bfio[gpu]'.
+
+  bfio measure steps.csv && bfio fit steps.csv --plot steps.png
+  bfio measure steps.csv --device cuda:1 --batch 32 --lengths 512,1024,4096,8192
+  bfio measure steps.csv --device cpu --layers 2 --hidden 256 --heads 4 --kv-heads 2 --mlp 512
+
+It measures one worker: what a device takes for its weights, its cache and its kernels, not what
+waiting for other workers, sampling and the network add. docs/fit.md has the limits.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="OUT", help="file to write (.csv)")
+    add_options(parser.add_argument_group("what is measured"), MeasureOptions)
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    add_common(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from bfio.calibration.measure import measure_steps
+
+    options = from_namespace(MeasureOptions, args, seed=args.seed)
+    number = options.repeats * len(options.cache_lengths)
+    with progress_bar() as bar:
+        task = bar.add_task("steps", total=number)
+        device = measure_steps(
+            args.file, options, overwrite=args.overwrite, on_step=lambda: bar.advance(task)
+        )
+    if args.json:
+        print_json({"file": args.file, "steps": number, "device": device})
+    else:
+        print(f"{args.file}: {number:,} steps on {device}; next: bfio fit {args.file}")
+    return DONE
+
+
+COMMAND = Command(
+    name="measure",
+    summary="time decode steps of a GPU, for bfio fit",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)
