@@ -10,22 +10,28 @@ prices are duals of the linear program that packs as many tokens as it can (Gilm
 for cutting stock, with the number of workers given).
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, in_place
+from bfio.step.exact import sums
 from bfio.step.exact.columns import PRICE_SCALE
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.fill import FillProblem
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
-#: Most cells of one table (requests x sums), and rounds of column generation times requests^2.
+#: Most cells of one table (requests x sums), and of one with rows by cardinality; rounds of column
+#: generation times requests^2.
 _MAX_CELLS = 1 << 25
+_MAX_COUNTED = 1 << 24
 _ROUND_WORK = 6_000_000
 #: Operations of a pivot per row.
 _PIVOT = 100
+#: Sums to a word of bits.
+_WORD = 64
 #: Disjoint subsets sought in one round.
 _PER_ROUND = 12
 #: Weight from which on a column of the linear program's solution counts.
@@ -49,9 +55,9 @@ def _priced_sums(
 ) -> None:
     """Fill ``best[c, x]``, the largest value of at most c requests of sum <= x.
 
-    With one row there is no limit on c. ``taken[i]`` tells where request i raised an entry.
+    In the last row there is no limit on c. ``taken[i]`` tells where request i raised an entry.
     """
-    rows = len(best)
+    last = len(best) - 1
     best[:, : limit + 1] = 0
     before = np.empty(limit + 1, np.int64)
     for i in range(len(sizes)):
@@ -59,10 +65,9 @@ def _priced_sums(
         taken[i, :, : limit + 1] = False
         if values[i] <= 0 or size > limit:
             continue
-        for c in range(rows - 1, -1 if rows == 1 else 0, -1):
-            if rows == 1:
-                copy_to(before, best[0, : limit + 1])
-            below = before if rows == 1 else best[c - 1]
+        copy_to(before, best[last, : limit + 1])
+        for c in range(last, 0, -1):
+            below = before if c == last else best[c - 1]
             row = best[c, size : limit + 1]
             _add_request(row, below[: len(row)], values[i], taken[i, c, size : limit + 1])
 
@@ -74,11 +79,42 @@ def _subset_behind(
     """Mark in ``members`` the requests behind ``best[count, limit]``."""
     x = limit
     c = count
+    unlimited = taken.shape[1] - 1
     for i in range(len(sizes) - 1, -1, -1):
         members[i] = taken[i, c, x]
         if members[i]:
             x -= sizes[i]
-            c = max(0, c - 1)
+            c -= 0 if c == unlimited else 1
+
+
+def least_peak_by_sums(core: FillProblem, first: int, last: int, effort: Effort) -> int:
+    """Return the least peak under which each worker alone could take enough: that of prices 0.
+
+    A worker takes the largest sum below its margin of no more requests than it has slots.
+
+    Parameters
+    ----------
+    core : FillProblem
+        Data; every request is admitted.
+    first, last : int
+        Least and largest peak of interest; the answer is one of them or between them.
+    effort : Effort
+        Counts the work.
+    """
+    limit = core.largest_margin(last)
+    most = min(int(core.capacity.max()), int((np.cumsum(core.sizes) <= limit).sum()))
+    if most == 0 or (most + 1) * (limit + 1) > _MAX_CELLS:
+        return first
+    effort.spend(CALL + (most + 1) * (limit + 1) * (1 + len(core.sizes) // _WORD))
+    exactly = sums.floors(core.sizes, np.arange(1, most + 1), limit)
+    at_most = np.maximum.accumulate(np.concatenate([np.zeros_like(exactly[:1]), exactly]), axis=0)
+    rows = np.minimum(core.capacity, most)
+    total = int(core.sizes.sum())
+
+    def holds(peak: int) -> bool:
+        return int(at_most[rows, np.minimum(peak - core.base, limit)].sum()) >= total
+
+    return first + bisect_left(range(first, last), True, key=holds)
 
 
 class PackBound:
@@ -108,17 +144,19 @@ class PackBound:
         self._bases: IntArray = kinds[:, 0]
         self._slots: IntArray = kinds[:, 1]
         self._limit = min(last - int(self._bases[0]), self._total)
-        self._rows: IntArray = self._rows_of(self._slots)
+        # Row of each kind in the table; in the last one there is no limit on the number.
+        counted = self._counted(self._slots)
+        self._last = 1 + int(self._slots[counted].max(initial=0))
+        self._rows: IntArray = np.where(counted, self._slots, self._last)
         self.prices: IntArray = np.zeros_like(core.sizes)
 
-    def _rows_of(self, capacity: IntArray) -> IntArray:
-        """Row of each kind in the table; all 0 if cardinalities never bind or are too many."""
-        fitting = int(np.searchsorted(np.cumsum(self._sizes), self._limit, side="right"))
-        rows = np.minimum(capacity, fitting)
-        cells = len(self._sizes) * (self._limit + 1) * (int(rows.max()) + 1)
-        if (capacity >= fitting).all() or cells > _MAX_CELLS:
-            return np.zeros_like(capacity)
-        return rows
+    def _counted(self, slots: IntArray) -> BoolArray:
+        """Whether the slots of each kind are so few that they may bind, and the table has rows."""
+        margins = self._limit - (self._bases - self._bases[0])
+        fitting = np.searchsorted(np.cumsum(self._sizes), margins, side="right")
+        most = _MAX_COUNTED // (len(self._sizes) * (self._limit + 1)) - 2
+        counted: BoolArray = slots <= np.minimum(fitting - 1, most)
+        return counted
 
     @property
     def is_small(self) -> bool:
@@ -130,9 +168,11 @@ class PackBound:
         import highspy
 
         N = len(self._sizes)
-        rows = int(self._rows.max()) + 1
-        self._best: IntArray = np.empty((rows, self._limit + 1), dtype=np.int64)
-        self._taken: BoolArray = np.empty((N, rows, self._limit + 1), dtype=np.bool_)
+        shape = (self._last + 1, self._limit + 1)
+        self._best: IntArray = np.empty(shape, dtype=np.int64)
+        self._taken: BoolArray = np.empty((N, *shape), dtype=np.bool_)
+        # The values that the table was filled with last.
+        self._filled: IntArray | None = None
         self._known: set[tuple[int, bytes]] = set()
         self._columns: list[tuple[int, IntArray]] = []
         self._program = highspy.Highs()
@@ -166,18 +206,20 @@ class PackBound:
             if expired():
                 break
             duals = self._solve()
+            if self._packs_all:
+                break
             exact = np.maximum(np.rint(duals[len(self._bases) :] * PRICE_SCALE), 0)
             exact = exact.astype(np.int64)
             added = False
             for prices in [exact] if behind is None else [(exact + behind) // 2, exact]:
-                total = self._total_under(prices, peak)
+                total = self.total_under(prices, peak)
                 if total < least:
                     least, behind = total, prices
                 possible = self._least_possible(prices, peak, last)
                 if possible > peak:
                     self.prices = prices
                     peak = possible
-                    least = self._total_under(prices, peak)
+                    least = self.total_under(prices, peak)
                 if peak >= last:
                     return last
                 added = self._add_best(prices, duals, peak)
@@ -213,6 +255,12 @@ class PackBound:
         worth = float(self._sizes[members].sum())
         self._program.addCol(worth, 0.0, np.inf, len(rows), rows, np.ones(len(rows)))
 
+    @property
+    def _packs_all(self) -> bool:
+        """Whether the program packs all tokens, so that no prices exclude its peak."""
+        packed = self._program.getInfo().objective_function_value
+        return bool(packed > int(self._sizes.sum()) - _LEAST_GAIN)
+
     def _solve(self) -> FloatArray:
         self._program.run()
         pivots = int(self._program.getInfo().simplex_iteration_count)
@@ -220,15 +268,19 @@ class PackBound:
         self._effort.spend(CALL + max(0, pivots) * _PIVOT * rows)
         return np.array(self._program.getSolution().row_dual)
 
-    def _total_under(self, prices: IntArray, peak: int) -> int:
+    def total_under(self, prices: IntArray, peak: int) -> int:
         """Most tokens these prices leave possible under a peak, scaled; fills the table."""
         values = PRICE_SCALE * self._sizes - prices
-        self._fill(values, self._limit)
+        self._fill(values)
         return self._read_total(prices, peak)
 
-    def _fill(self, values: IntArray, limit: int) -> None:
-        self._effort.spend(CALL + len(self._sizes) * len(self._best) * (limit + 1))
-        _priced_sums(self._sizes, values, limit, self._best, self._taken)
+    def _fill(self, values: IntArray) -> None:
+        """Fill the table, unless that is what it has."""
+        if self._filled is not None and (values == self._filled).all():
+            return
+        self._filled = values.copy()
+        self._effort.spend(CALL + len(self._sizes) * self._best.size)
+        _priced_sums(self._sizes, values, self._limit, self._best, self._taken)
 
     def _read_total(self, prices: IntArray, peak: int) -> int:
         margins = np.minimum(peak - self._bases, self._limit)
@@ -258,7 +310,7 @@ class PackBound:
             margin = min(peak - base, self._limit)
             left = values.copy()
             for _ in range(max(1, _PER_ROUND // len(self._bases))):
-                self._fill(left, margin)
+                self._fill(left)
                 _subset_behind(self._sizes, self._taken, row, margin, members)
                 subset = np.flatnonzero(members)
                 cost = duals[kind] + float(duals[len(self._bases) + subset].sum())

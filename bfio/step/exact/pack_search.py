@@ -10,7 +10,7 @@ from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.enumerate import NODE, enumerate_placements
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.pack import refill, spread
-from bfio.step.exact.pack_bound import PackBound
+from bfio.step.exact.pack_bound import PackBound, least_peak_by_sums
 from bfio.step.exact.phases import Phase
 from bfio.step.exact.rebalance import exchange_with_waiting, rebalance
 from bfio.step.exact.result import ExactResult, Seconds
@@ -19,13 +19,16 @@ from formulations.step.certificate import Certificate
 
 #: Start of the pseudo-random sequence: the same problem is always searched alike.
 _SEED = 88172645463325252
-#: Groups split anew and workers refilled per turn; turns before the bound is raised, and after.
+#: Groups split anew and workers refilled per turn; turns before the bound is raised where that is
+#: quick and where it is not, and after.
 _ROUNDS = 200
 _REFILLS = 100
 _FIRST_TURNS = 16
+_MORE_TURNS = 40
 _TURNS = 300
-#: Most table cells for refilling (requests x sums).
+#: Most table cells (requests x sums) for refilling, and for a bound that is raised quickly.
 _MAX_CELLS = 1 << 24
+_FEW_CELLS = 1 << 18
 #: Share of what the limits leave that raising the bound may take.
 _BOUND_SHARE = 0.6
 #: Requests up to which the enumeration is worth a try.
@@ -91,8 +94,10 @@ class PackSearch:
             self._accept(core.owner_of(start))
         self._loads = spread(core.base, core.capacity, core.sizes, self._current)
         self._accept(self._current)
+        if self._open and Phase.PACKING_PRICES not in self._skip:
+            self._raise_by_sums()
         bound_seconds = 0.0
-        self._rebalance(_FIRST_TURNS)
+        self._rebalance(_FIRST_TURNS if self._cells <= _FEW_CELLS else _MORE_TURNS)
         if self._open and not self._effort.is_over and Phase.PACKING_PRICES not in self._skip:
             before = time.perf_counter()
             self._raise_bound()
@@ -113,6 +118,11 @@ class PackSearch:
     def _open(self) -> bool:
         return self._peak > self._lower
 
+    @property
+    def _cells(self) -> int:
+        """Cells of a table of all sums below the best peak, for each request."""
+        return len(self._core.sizes) * (self._peak - int(self._core.base.min()))
+
     def _accept(self, owner: IntArray) -> None:
         """Keep a placement that beats the one in hand."""
         peak = self._core.peak_of(self._core.value_of(owner))
@@ -121,17 +131,16 @@ class PackSearch:
             self._owner = owner.copy()
 
     def _rebalance(self, turns: int) -> None:
-        """Aim at the bound and, every fourth turn, halfway between it and the best."""
+        """Aim at the bound; every fourth turn, and after one that was met, halfway to the best."""
         core = self._core
         rebalances = Phase.REBALANCING not in self._skip
-        refills = (
-            Phase.REFILLS not in self._skip
-            and len(core.sizes) * (self._peak - int(core.base.min())) <= _MAX_CELLS
-        )
+        refills = Phase.REFILLS not in self._skip and self._cells <= _MAX_CELLS
+        met = False
         for turn in range(turns):
             if not self._open or self._effort.is_over:
                 return
-            target = self._lower if turn % 4 < 3 else (self._lower + self._peak - 1) // 2
+            halfway = (self._lower + self._peak - 1) // 2
+            target = halfway if met or turn % 4 == 3 else self._lower
             met = rebalances and rebalance(
                 target,
                 core.capacity,
@@ -143,7 +152,7 @@ class PackSearch:
                 self._effort.spent,
             )
             if not met and refills:
-                refill(
+                met = refill(
                     target,
                     core.base,
                     core.capacity,
@@ -156,6 +165,14 @@ class PackSearch:
                 )
             self._accept(self._current)
             self._seen.append(self._current.copy())
+
+    def _raise_by_sums(self) -> None:
+        """Exclude peaks under which sums of so few requests leave too much room: prices of 0."""
+        raised = least_peak_by_sums(self._core, self._lower, self._peak, self._effort)
+        if raised > self._lower:
+            self._lower = raised
+            self._prices = (np.zeros_like(self._core.sizes),)
+            self._method = "bound"
 
     def _raise_bound(self) -> None:
         """Exclude peaks by prices."""

@@ -13,7 +13,7 @@ from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
 from bfio.step.exact.level import level
 from bfio.step.exact.pack import refill, spread
-from bfio.step.exact.pack_bound import PackBound
+from bfio.step.exact.pack_bound import PackBound, least_peak_by_sums
 from bfio.step.exact.rebalance import exchange_with_waiting, find_split, rebalance
 from formulations.arrays import IntArray
 from formulations.errors import InputError
@@ -167,6 +167,61 @@ def test_priced_peaks_are_valid(core: FillProblem) -> None:
     pricing.prepare()
     raised = pricing.raise_peak(first, last, lambda: False)
     assert first <= raised <= least
+
+
+@pytest.mark.parametrize("most", [0, 3000, 1 << 24])
+def test_tables_with_rows_for_some_numbers(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Largest values by enumeration, for workers that have rows for their slots or none."""
+    monkeypatch.setattr(pack_bound, "_MAX_COUNTED", most)
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        sizes = np.sort(rng.integers(0, 30, 7))
+        core = _core([1, 2, 4, 6, 0], rng.integers(0, 20, 5).tolist(), sizes.tolist())
+        last = int(core.base.max()) + int(rng.integers(0, 60))
+        pricing = PackBound(core, last, Effort())
+        pricing.prepare()
+        prices = rng.integers(0, 12 * PRICE_SCALE, 7)
+        worth = PRICE_SCALE * sizes - prices
+        subsets = [list(s) for n in range(8) for s in combinations(range(7), n)]
+        exact, loose = (
+            sum(
+                max(
+                    int(worth[s].sum())
+                    for s in subsets
+                    if sizes[s].sum() <= last - base and len(s) <= max(slots, least)
+                )
+                for base, slots in zip(core.base.tolist(), core.capacity.tolist(), strict=True)
+            )
+            for least in (0, 7)
+        )
+        found = pricing.total_under(prices, last) - int(prices.sum())
+        assert exact <= found <= loose
+        assert most == 3000 or found == (loose if most == 0 else exact)
+
+
+@given(_packings())
+def test_peaks_by_sums_are_those_of_each_worker_alone(core: FillProblem) -> None:
+    """The least peak with enough largest sums, by enumeration; prices 0 certify it."""
+    capacity, base = [*core.capacity.tolist(), 0], [*core.base.tolist(), core.peak]
+    core = _core(capacity, base, core.sizes.tolist())
+    first = core.least_peak_for_all()
+    last = max(first, int(core.base.max() + core.sizes.sum()))
+    sizes = core.sizes.tolist()
+    sums = [(len(s), sum(s)) for n in range(len(sizes) + 1) for s in combinations(sizes, n)]
+    expected = next(
+        peak
+        for peak in range(first, last + 1)
+        if sum(
+            max(x for n, x in sums if n <= slots and x <= peak - base)
+            for base, slots in zip(core.base.tolist(), core.capacity.tolist(), strict=True)
+        )
+        >= sum(sizes)
+    )
+    assert least_peak_by_sums(core, first, last, Effort()) == expected
+    problem = instant(capacity, base, sizes)
+    claim = core.num_workers * expected - core.total_base - sum(sizes)
+    zeros = ((0,) * len(sizes),)
+    assert certified_bound(problem, Certificate("sums", claim, zeros, PRICE_SCALE)) == claim
 
 
 @given(_packings())
