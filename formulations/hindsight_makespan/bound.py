@@ -14,6 +14,9 @@ Both parts of the wall-clock time are bounded apart, in ``m = G·B`` slots:
   one request they are its own loads; the heights up to the longest part of each θ are the
   requests aligned at their ends (the drain). For B = 1 the layers contain the first bound.
 
+With a memory no more than `MakespanProblem.most_running` requests run at once, which stands for
+``m``, and no step holds more than all memories: ``⌈work / Σ κ_g⌉`` busy steps at least.
+
 For the latency, completions in order of size are bounded one by one (`latency_bound`).
 """
 
@@ -49,7 +52,9 @@ def lower_bound(problem: MakespanProblem) -> int:
 
 def busy_steps_bound(problem: MakespanProblem) -> int:
     """Return a lower bound on the number of busy steps."""
-    packed = packing_bound(problem.output, problem.total_slots)
+    packed = packing_bound(problem.output, problem.most_running)
+    if problem.memory is not None:
+        packed = max(packed, -(-problem.work // int(problem.memory.sum())))
     if not problem.work_conserving:
         return packed
     ends = accumulate(np.sort(problem.arrival).tolist(), max)
@@ -98,7 +103,7 @@ def _volumes(problem: MakespanProblem, peak: int) -> IntArray:
     # entries[v]: single loads of v tokens; above[θ]: those of more than θ.
     entries = change.cumsum()[: peak + 1]
     above = entries[::-1].cumsum()[::-1][1:]
-    return -(-above // problem.total_slots)
+    return -(-above // problem.most_running)
 
 
 def _longest_parts(problem: MakespanProblem, peak: int) -> IntArray:
@@ -112,7 +117,7 @@ def _longest_parts(problem: MakespanProblem, peak: int) -> IntArray:
 
 def _pairs(problem: MakespanProblem, peak: int) -> IntArray:
     """Return, per height, the two shortest of the m + 1 longest parts: they share a slot."""
-    m = problem.total_slots
+    m = problem.most_running
     if problem.num_requests <= m:
         return np.zeros(peak, dtype=np.int64)
     heights = np.arange(peak)[:, None]

@@ -27,8 +27,11 @@ def brute_force(problem: MakespanProblem) -> tuple[int, list[int], list[int]]:
     end = max(arrivals, default=0) + sum(outputs)
     latest = [end - o for o in outputs]
     choices = [last - a + 1 for last, a in zip(latest, arrivals, strict=True)]
-    # The first request is on worker 0, the next on one of two, and so on: workers are equal.
-    places = [min(problem.workers, i + 1) for i in range(len(outputs))]
+    # The first request is on worker 0, the next on one of two, and so on, if workers are equal.
+    places = [
+        min(problem.workers, i + 1) if problem.is_symmetric else problem.workers
+        for i in range(len(outputs))
+    ]
     size = math.prod(choices) * math.prod(places)
     if size > MAX_SCHEDULES:
         raise CapabilityError(
@@ -59,7 +62,9 @@ class _Enumeration:
             return
         if self.best is not None and self._cost() >= self.best[0]:
             return
-        open_workers = min(self._problem.workers, max(self._workers, default=-1) + 2)
+        open_workers = self._problem.workers
+        if self._problem.is_symmetric:
+            open_workers = min(open_workers, max(self._workers, default=-1) + 2)
         for start in range(int(self._problem.arrival[i]), self._latest[i] + 1):
             for worker in range(open_workers):
                 if self._add(i, start, worker):
@@ -97,6 +102,8 @@ class _Enumeration:
             loads = self._used.setdefault((worker, start + j), [])
             loads.append(int(self._problem.prompt[i]) + j)
             fits = fits and len(loads) <= self._problem.slots
+            if self._problem.memory is not None:
+                fits = fits and sum(loads) <= self._problem.memory[worker]
         return fits
 
     def _remove(self, i: int, start: int, worker: int) -> None:

@@ -56,7 +56,8 @@ def violations(
     dict of str to int
         Constraint name to positive amount; empty for a feasible schedule. ``slots[g,k]`` is the
         excess of worker g from step k on, ``work_conserving[k]`` the requests that should have
-        started at step k, both named by the first step of each stretch.
+        started at step k, both named by the first step of each stretch; ``memory[g,k]`` the tokens
+        too many of worker g, named by the last step of each stretch, where they are most.
     """
     n = problem.num_requests
     for name, values in (("starts", starts), ("workers", workers)):
@@ -70,7 +71,7 @@ def violations(
     nowhere = [i for i, g in enumerate(workers) if not 0 <= g < problem.workers]
     if violated or nowhere:
         return violated | {f"workers[{i}]": 1 for i in nowhere}
-    violated = _slots(problem, starts, workers)
+    violated = _slots(problem, starts, workers) | _memory(problem, starts, workers)
     if problem.work_conserving:
         violated |= _idling(problem, starts)
     if objective is not None:
@@ -150,6 +151,33 @@ def _slots(
             running += changes[worker][step]
             if running > problem.slots:
                 violated[f"slots[{worker},{step}]"] = running - problem.slots
+    return violated
+
+
+def _memory(
+    problem: MakespanProblem, starts: Sequence[int], workers: Sequence[int]
+) -> dict[str, int]:
+    """Between events loads only grow, so the last step of each stretch is looked at."""
+    if problem.memory is None:
+        return {}
+    limits = problem.memory.tolist()
+    # A request that runs holds s - k_i + k at step k: a constant, and one more per step.
+    changes: dict[int, dict[int, tuple[int, int]]] = {}
+    columns = (starts, problem.prompt.tolist(), problem.output.tolist(), workers)
+    for start, prompt, output, worker in zip(*columns, strict=True):
+        of_worker = changes.setdefault(worker, {})
+        for step, sign in ((start, 1), (start + output, -1)):
+            constant, running = of_worker.get(step, (0, 0))
+            of_worker[step] = constant + sign * (prompt - start), running + sign
+    violated = {}
+    for worker in sorted(changes):
+        constant = running = 0
+        for step in sorted(changes[worker]):
+            held = constant + running * (step - 1)
+            if held > limits[worker]:
+                violated[f"memory[{worker},{step - 1}]"] = held - limits[worker]
+            more, joined = changes[worker][step]
+            constant, running = constant + more, running + joined
     return violated
 
 

@@ -29,6 +29,11 @@ def latest_starts(problem: MakespanProblem) -> list[int]:
     between A and its end; the steps A .. k_i − 1 are busy with others, so ``k_i <= A + R_i``. And
     with K busy steps in all it ends at ``A + K`` at the latest: ``k_i <= A + K − o_i``, where K is
     at most `most_busy_steps`. Delaying may pay here, so nothing shorter holds in general.
+
+    *Latency with a memory.* An idle slot may be of no use. But idle steps from A on can be deleted
+    as above, and each latency falls: ``k_i <= A + R_i``. And the latency is no more than that of a
+    list schedule, V, while every other request takes its ``o_j`` at least:
+    ``k_i <= a_i + V − Σ_j o_j``.
     """
     total = sum(problem.output.tolist())
     last = max(problem.arrival.tolist(), default=0)
@@ -36,6 +41,10 @@ def latest_starts(problem: MakespanProblem) -> list[int]:
     if problem.work_conserving:
         rows = zip(problem.arrival.tolist(), outputs, strict=True)
         return [a + (total - o) // problem.total_slots for a, o in rows]
+    if problem.objective is MakespanObjective.LATENCY and problem.memory is not None:
+        most = objective_value(problem, *list_schedule(problem)) - total
+        rows = zip(problem.arrival.tolist(), outputs, strict=True)
+        return [min(last + total - o, a + most) for a, o in rows]
     if problem.objective is MakespanObjective.LATENCY:
         return [last + (total - o) // problem.total_slots for o in outputs]
     steps = most_busy_steps(problem)

@@ -5,6 +5,8 @@ once can be given slots, so this is the scheduling of jobs on m identical machin
 """
 
 import heapq
+from collections.abc import Iterator
+from itertools import accumulate
 
 from formulations.hindsight_makespan.problem import MakespanProblem
 
@@ -18,15 +20,28 @@ def latency_bound(problem: MakespanProblem) -> int:
       remaining first completes the most requests by any step, so the r-th completion of any
       schedule is no earlier than its r-th. Nor is it earlier than the r-th of the ``a_i + o_i``.
     * With all arrivals moved to the first, shortest first is optimal on identical machines.
+
+    With a memory, m is `MakespanProblem.most_running`, and there is a third: the r requests that
+    complete first have held at least the r least works, of which a step holds ``Σ κ_g`` at most.
     """
     arrivals, outputs = problem.arrival.tolist(), problem.output.tolist()
-    m = problem.total_slots
+    m = problem.most_running
     alone = sorted(a + o for a, o in zip(arrivals, outputs, strict=True))
     shared = zip(_shared_completions(arrivals, outputs, m), alone, strict=True)
     one_by_one = sum(max(pair) for pair in shared)
     first = min(arrivals)
     together = first * len(outputs) + sum(shortest_first_completions(outputs, m))
-    return int(max(one_by_one, together) - sum(arrivals))
+    held = 0 if problem.memory is None else first * len(outputs) + sum(_held_completions(problem))
+    return int(max(one_by_one, together, held) - sum(arrivals))
+
+
+def _held_completions(problem: MakespanProblem) -> Iterator[int]:
+    """Yield steps that no schedule from step 0 completes 1, 2, ... requests before, by memory."""
+    assert problem.memory is not None
+    memory = int(problem.memory.sum())
+    rows = zip(problem.prompt.tolist(), problem.output.tolist(), strict=True)
+    works = sorted(s * o + o * (o - 1) // 2 for s, o in rows)
+    return (-(-total // memory) for total in accumulate(works))
 
 
 def shortest_first_completions(outputs: list[int], machines: int) -> list[int]:

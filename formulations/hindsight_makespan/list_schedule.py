@@ -1,9 +1,14 @@
 """A schedule at once: requests in a given order, each as soon as a slot is free."""
 
 import heapq
+from bisect import insort
 from collections.abc import Sequence
 
+from formulations.hindsight_makespan.memory import Held, fits
 from formulations.hindsight_makespan.problem import MakespanProblem
+
+#: Requests that may find no memory at a step before the search for one that does ends.
+_LOOKS = 100
 
 
 def list_schedule(
@@ -13,7 +18,9 @@ def list_schedule(
 
     At each step the waiting requests of highest priority take the free slots, each on the worker
     with the least sum of ``s + o`` among those with a free slot (ties: the lower worker). Work is
-    conserved, so the schedule is feasible for every problem.
+    conserved, so the schedule is feasible for every problem. With a memory, a worker takes a
+    request only if what runs there then fits to its end; of those that fit nowhere the first
+    `_LOOKS` of the order wait, and those behind them in the order may go first.
 
     Parameters
     ----------
@@ -22,6 +29,8 @@ def list_schedule(
     order : sequence of int, optional
         Requests, most urgent first; by default as listed.
     """
+    if problem.memory is not None:
+        return _within_memory(problem, range(problem.num_requests) if order is None else order)
     arrivals, outputs = problem.arrival.tolist(), problem.output.tolist()
     sizes = (problem.prompt + problem.output).tolist()
     num = problem.num_requests
@@ -56,6 +65,54 @@ def list_schedule(
             count[worker] -= 1
             size[worker] -= sizes[i]
             heapq.heappush(free, (size[worker], worker))
+    return tuple(starts), tuple(workers)
+
+
+def _within_memory(
+    problem: MakespanProblem, order: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Do so where what a worker holds is limited."""
+    assert problem.memory is not None
+    rows = list(
+        zip(
+            problem.arrival.tolist(), problem.prompt.tolist(), problem.output.tolist(), strict=True
+        )
+    )
+    limits = problem.memory.tolist()
+    rank = {i: r for r, i in enumerate(order)}
+    coming = sorted(rank, key=lambda i: (-rows[i][0], -rank[i]))
+    waiting: list[int] = []
+    on: list[dict[int, Held]] = [{} for _ in limits]
+    size = [0] * len(limits)
+    starts, workers = [0] * len(rows), [0] * len(rows)
+    step = 0
+    while coming or waiting:
+        while coming and rows[coming[-1]][0] <= step:
+            insort(waiting, coming.pop(), key=rank.__getitem__)
+        passed = 0
+        for i in list(waiting):
+            _, prompt, output = rows[i]
+            new = (prompt - step, step + output)
+            open_to = [
+                g
+                for g, limit in enumerate(limits)
+                if len(on[g]) < problem.slots and fits(on[g].values(), new, limit)
+            ]
+            if open_to:
+                starts[i], workers[i] = step, min(open_to, key=lambda g: (size[g], g))
+                on[workers[i]][i] = new
+                size[workers[i]] += prompt + output
+                waiting.remove(i)
+                continue
+            passed += 1
+            if passed == _LOOKS:
+                break
+        ends = [end for held in on for _, end in held.values()]
+        step = min(ends + [rows[i][0] for i in coming[-1:]], default=step)
+        for g, held in enumerate(on):
+            for i in [i for i, (_, end) in held.items() if end <= step]:
+                del held[i]
+                size[g] -= rows[i][1] + rows[i][2]
     return tuple(starts), tuple(workers)
 
 

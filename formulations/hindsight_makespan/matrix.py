@@ -80,6 +80,8 @@ def build_standard_form(problem: MakespanProblem, groups: tuple[RequestKind, ...
         _add_conserving_rows(writer, problem, groups, starts)
     elif busy is not None:
         _add_gapless_rows(writer, steps, busy)
+    if problem.memory is not None:
+        _add_memory_rows(writer, problem.memory, starts, steps)
     completions = sum(problem.output.tolist()) - sum(problem.arrival.tolist())
     return writer.form(completions if latency else problem.offset)
 
@@ -100,7 +102,8 @@ def _check_size(problem: MakespanProblem, groups: tuple[RequestKind, ...]) -> No
     nonzeros = 0
     for kind in groups:
         width = len(kind.starts)
-        nonzeros += kind.lanes * width * (2 * kind.output + 1)
+        rows = 2 if problem.memory is None else 3
+        nonzeros += kind.lanes * width * (rows * kind.output + 1)
         if problem.work_conserving:
             nonzeros += kind.lanes * width * (kind.output + width // 2)
     if nonzeros > MAX_NONZEROS:
@@ -139,6 +142,18 @@ def _add_lane_rows(
         writer.add(first + row, starts.column, starts.load)
         writer.add(first + each, peak + of_cell, -1)
     return busy
+
+
+def _add_memory_rows(
+    writer: FormWriter, memory: IntArray, starts: _Starts, steps: IntArray
+) -> None:
+    """(7)."""
+    place = np.searchsorted(steps, starts.step)
+    cells, row = np.unique(starts.lane[starts.column] * len(steps) + place, return_inverse=True)
+    lane, of_cell = cells // len(steps), cells % len(steps)
+    places = zip(lane.tolist(), steps[of_cell].tolist(), strict=True)
+    first = writer.rows((f"memory[{g},{k}]" for g, k in places), upper=memory[lane])
+    writer.add(first + row, starts.column, starts.load)
 
 
 def _add_conserving_rows(

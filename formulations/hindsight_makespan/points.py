@@ -28,7 +28,7 @@ def schedule_of(
         for member, j in zip(kind.members, order.tolist(), strict=False):
             starts[member], workers[member] = kind.first_start + int(place[j]), int(lane[j])
         offset += size
-    if problem.objective is MakespanObjective.LATENCY:
+    if problem.objective is MakespanObjective.LATENCY and problem.memory is None:
         workers = spread_over_workers(problem, starts)
     return tuple(starts), tuple(workers)
 
@@ -93,9 +93,11 @@ def spread_over_workers(problem: MakespanProblem, starts: Sequence[int]) -> list
 def _first_uses(
     problem: MakespanProblem, groups: tuple[RequestKind, ...], workers: Sequence[int]
 ) -> list[int]:
-    """Renumber the workers in the order in which the kinds' members first use them."""
+    """Renumber equal workers in the order in which the kinds' members first use them."""
     if lanes(problem)[0] == 1:
         return [0] * problem.num_requests
+    if not problem.is_symmetric:
+        return list(workers)
     number: dict[int, int] = {}
     for kind in groups:
         for i in kind.members:

@@ -9,6 +9,7 @@ from typing import Any, Self
 from formulations.arrays import IntArray, integer
 from formulations.documents import check_keys, shown
 from formulations.errors import InputError
+from formulations.hindsight_makespan.memory import checked_memory, most_at_once
 from formulations.problem_data import ProblemData, member
 from formulations.rationals import exact_rational
 from formulations.request_table import checked_columns, read_requests, written_requests
@@ -16,7 +17,7 @@ from formulations.request_table import checked_columns, read_requests, written_r
 #: Most workers, and slots of each.
 _MAX_COUNT = 10**6
 _REQUIRED_KEYS = ("workers", "slots", "requests")
-_OPTIONAL_KEYS = ("step_overhead", "token_time", "objective", "work_conserving")
+_OPTIONAL_KEYS = ("step_overhead", "token_time", "objective", "work_conserving", "memory")
 
 #: Fixed part of a step and time per token [s] of the simulator the BF-IO authors released.
 STEP_OVERHEAD = Fraction("4.8875e-3")
@@ -66,6 +67,10 @@ class MakespanProblem(ProblemData):
     work_conserving : bool, optional
         Whether every step must admit ``min(free slots, waiting)`` requests. Imbalance requires
         it; by default it holds for imbalance only.
+    memory : IntArray, optional
+        Shape (G,), or one number for all: most tokens ``κ_g`` that worker g holds at any step
+        (KV memory). Every request must fit some worker alone. Not with work conservation: which
+        waiting request would have to start into too little memory is no rule of the system.
 
     Raises
     ------
@@ -82,6 +87,7 @@ class MakespanProblem(ProblemData):
     token_time: Fraction = TOKEN_TIME
     objective: MakespanObjective = MakespanObjective.WALL_CLOCK
     work_conserving: bool | None = None
+    memory: IntArray | None = None
 
     def __post_init__(self) -> None:
         """Validate and freeze."""
@@ -93,6 +99,7 @@ class MakespanProblem(ProblemData):
         )
         self._set(
             work_conserving=self._conserves(),
+            memory=checked_memory(self.memory, self.workers, self.prompt + self.output - 1),
             step_overhead=exact_rational(self.step_overhead, "step_overhead", exponents=True),
             token_time=exact_rational(self.token_time, "token_time", exponents=True),
         )
@@ -111,6 +118,18 @@ class MakespanProblem(ProblemData):
         return self.workers * self.slots
 
     @property
+    def most_running(self) -> int:
+        """How many requests run at once at most: ``G·B``, or what memory holds of the smallest."""
+        if self.memory is None:
+            return self.total_slots
+        return most_at_once(self.prompt, self.slots, self.memory)
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether all workers are alike."""
+        return self.memory is None or bool((self.memory == self.memory[0]).all())
+
+    @property
     def work(self) -> int:
         """``Σ_i Σ_j (s_i + j)`` [tokens]: the sum of all loads of any drained run."""
         rows = zip(self.prompt.tolist(), self.output.tolist(), strict=True)
@@ -120,7 +139,8 @@ class MakespanProblem(ProblemData):
     def largest_load(self) -> int:
         """A load that no worker exceeds [tokens]: all slots full of requests of highest peak."""
         peaks = sorted((self.prompt + self.output - 1).tolist(), reverse=True)
-        return sum(peaks[: self.slots])
+        most: int = sum(peaks[: self.slots])
+        return most if self.memory is None else min(most, int(self.memory.max()))
 
     @property
     def scale(self) -> int:
@@ -146,7 +166,7 @@ class MakespanProblem(ProblemData):
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the JSON document that `from_mapping` reads."""
-        return {
+        document = {
             "workers": self.workers,
             "slots": self.slots,
             "requests": written_requests(self),
@@ -155,13 +175,14 @@ class MakespanProblem(ProblemData):
             "objective": self.objective.value,
             "work_conserving": self.work_conserving,
         }
+        return document if self.memory is None else document | {"memory": self.memory.tolist()}
 
     @classmethod
     def from_mapping(cls, document: Any) -> Self:
         """Read ``{"workers": G, "slots": B, "requests": [{"prompt", "output"}...]}``.
 
         Optional: ``arrival`` of a request (0), ``step_overhead`` and ``token_time`` (strings such
-        as "0.0049"), ``objective``, ``work_conserving``.
+        as "0.0049"), ``objective``, ``work_conserving``, ``memory`` (one number, or one each).
         """
         check_keys(document, "document", _REQUIRED_KEYS, _OPTIONAL_KEYS)
         columns: dict[str, Any] = read_requests(document["requests"], arrival_optional=True)
@@ -171,7 +192,7 @@ class MakespanProblem(ProblemData):
     def _conserves(self) -> bool:
         conserves = self.work_conserving
         if conserves is None:
-            return self.objective is MakespanObjective.IMBALANCE
+            conserves = self.objective is MakespanObjective.IMBALANCE
         if not isinstance(conserves, bool):
             raise InputError("work_conserving", shown(conserves), "write true or false")
         if self.objective is MakespanObjective.IMBALANCE and not conserves:
@@ -179,5 +200,11 @@ class MakespanProblem(ProblemData):
                 "work_conserving",
                 "imbalance is meaningless where idling is free",
                 "leave it out, or minimise wall-clock",
+            )
+        if conserves and self.memory is not None:
+            raise InputError(
+                "memory",
+                "is not defined where work is conserved",
+                "leave it out, or minimise wall-clock or latency with work_conserving false",
             )
         return conserves

@@ -22,12 +22,13 @@ Constraints
     (4) filled[k]       Σ_{c,g, k' running at k} x[c,g,k'] >= m full[k]
     (5) waiting[c,k]    Σ_{g, k' <= k} x[c,g,k'] + n_c full[k] >= n_c      for e_c <= k < l_c
     (6) gapless[k]      busy[k] >= busy[k+1]          (wall clock without work conservation)
+    (7) memory[g,k]     Σ_{c, k' running at k} (s_c + k − k') x[c,g,k'] <= κ_g         (if given)
 
 (4) and (5) are work conservation, only there: at each step all slots are used, or nobody waits,
 so min(free, waiting) requests start. (6) holds for some optimum: idle steps after the last
 arrival can be deleted. Lanes are workers, numbered as a list of the requests first uses them;
-for latency, which does not see workers, one lane has all m slots. The barrier of the BF-IO
-paper, section 3, is (3).
+for latency, which without a memory does not see workers, one lane has all m slots. The barrier
+of the BF-IO paper, section 3, is (3).
 """
 
 from typing import Any
@@ -74,6 +75,8 @@ def build(problem: MakespanProblem, *, aggregate: bool = True) -> Any:
         _work_conserving(model, problem, groups, running)
     elif per_step:
         _gapless(model, steps)
+    if problem.memory is not None:
+        _memory(model, problem.memory.tolist(), groups, running)
     model.objective = pyo.Objective(expr=_cost(model, problem), sense=pyo.minimize)
     return model
 
@@ -135,12 +138,35 @@ def _barrier(
     """(3) No load exceeds the peak."""
 
     def rule(model: Any, g: int, k: int) -> Any:
-        terms = (
-            (groups[c].prompt + k - start) * model.x[c, g, start] for c, start in running[g, k]
-        )
-        return pyo.quicksum(terms) <= model.peak[k]
+        return _load(model, groups, running, g, k) <= model.peak[k]
 
     model.barrier = pyo.Constraint(sorted(running), rule=rule)
+
+
+def _memory(
+    model: Any,
+    limits: list[int],
+    groups: tuple[RequestKind, ...],
+    running: dict[tuple[int, int], list[tuple[int, int]]],
+) -> None:
+    """(7) No worker holds more than its memory."""
+
+    def rule(model: Any, g: int, k: int) -> Any:
+        return _load(model, groups, running, g, k) <= limits[g]
+
+    model.memory = pyo.Constraint(sorted(running), rule=rule)
+
+
+def _load(
+    model: Any,
+    groups: tuple[RequestKind, ...],
+    running: dict[tuple[int, int], list[tuple[int, int]]],
+    g: int,
+    k: int,
+) -> Any:
+    return pyo.quicksum(
+        (groups[c].prompt + k - start) * model.x[c, g, start] for c, start in running[g, k]
+    )
 
 
 def _work_conserving(

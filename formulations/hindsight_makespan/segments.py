@@ -12,7 +12,8 @@ def segments(problem: MakespanProblem) -> list[list[int]]:
     ⌊R_i / m⌋ + o_i)`` among themselves (`horizon.latest_starts`), whatever arrives from a on. If
     that is at most a, they never meet the others: the optimum is the sum of the parts' optima.
     For latency without conservation the same holds with their last arrival in place of a_i: their
-    own optimum ends by then, and the sum of the parts' optima is a bound that it meets.
+    own optimum ends by then, and the sum of the parts' optima is a bound that it meets. With a
+    memory the sum of all outputs stands for its m-th part.
 
     Parameters
     ----------
@@ -27,9 +28,10 @@ def segments(problem: MakespanProblem) -> list[list[int]]:
     arrivals, outputs = problem.arrival.tolist(), problem.output.tolist()
     parts: list[list[int]] = []
     total = latest = longest = 0
+    shared = problem.total_slots if problem.memory is None else 1
     for i in sorted(range(problem.num_requests), key=lambda i: (arrivals[i], i)):
         # ⌊R_i / m⌋ <= ⌊total / m⌋, so this is no earlier than the steps of the proof.
-        if not parts or latest + total // problem.total_slots <= arrivals[i]:
+        if not parts or latest + total // shared <= arrivals[i]:
             parts.append([])
             total = latest = longest = 0
         parts[-1].append(i)

@@ -20,6 +20,7 @@ WORDS = Words(
         "filled": "step {0} is called full with {by} slots free",
         "waiting": "step {1}: {by} of {kind} wait while slots are free",
         "gapless": "step {0} is idle, and a later one is not",
+        "memory": "step {1}: worker {0} holds {by} tokens more than its memory",
         "arrival": "request {0} starts {by} steps before it arrives",
         "workers": "request {0} is on a worker that is not there",
         "work_conserving": "step {0}: {by} requests wait while slots are free",

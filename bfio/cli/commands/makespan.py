@@ -24,7 +24,8 @@ FILE is JSON ("-" reads stdin):
    "step_overhead": "0.0048875",       optional: C [s], exact, as a string or whole number
    "token_time": "1.00524902e-7",      optional: t [s/token]
    "objective": "wall-clock",          optional, see below
-   "work_conserving": false}           optional
+   "work_conserving": false,           optional
+   "memory": [40, 30]}                 optional: tokens that each worker holds at most, or a number
 
   bfio makespan requests.json --time-limit 60
   bfio makespan requests.json --objective imbalance --json
@@ -33,8 +34,8 @@ FILE is JSON ("-" reads stdin):
 objectives: wall-clock, sum of the lengths of all steps in which something runs; imbalance, sum of
 (largest load - load) over workers and steps; latency, sum of completion minus arrival in steps.
 Work is conserved if every step starts min(free slots, waiting) requests. Imbalance needs that:
-without it, idling would be free. Steps in which nothing runs take no time, so wall-clock without
-work conservation does not depend on arrivals.
+without it, idling would be free; with a memory it is not defined. Steps in which nothing runs take
+no time, so wall-clock without work conservation does not depend on arrivals.
 
 The answer is an interval [bound, objective], "optimal" if both meet; "scale" of their units make
 one second. exact: ours; cp-sat, highs, pyomo[:SOLVER]: the integer program (HiGHS and Pyomo prove
@@ -47,6 +48,12 @@ def _add_objective(parser: argparse.ArgumentParser) -> None:
         "--objective",
         metavar="NAME",
         help="wall-clock, imbalance or latency, in place of the file's",
+    )
+    parser.add_argument(
+        "--memory",
+        metavar="TOKENS",
+        type=int,
+        help="most tokens of each worker at any step, in place of the file's",
     )
 
 
@@ -112,7 +119,7 @@ COMMAND = problem_command(
     solve="bfio.hindsight.makespan:solve_makespan",
     file="machine and requests (.json)",
     more_arguments=_add_objective,
-    overrides=("objective",),
+    overrides=("objective", "memory"),
     details=_details,
     lines=_lines,
 )

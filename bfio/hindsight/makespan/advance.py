@@ -71,7 +71,7 @@ def advance(
     cost = store.cost[parent.state] + data.per_present * (running + parent.ready - depth)
     if running:
         cost += data.per_step + data.per_token * room.loads.max()
-    alive = _grow(slots, 1 if data.per_present == 0 else 0)
+    alive = _grow(slots, data.growth)
     step, late = _next_step(parent.now + 1, alive, room.waiting, data.arrival)
     count = 0
     for c in range(len(room.waiting)):

@@ -8,7 +8,7 @@ import numpy as np
 
 from bfio.common.kernels import entry_point, in_place, kernel
 from bfio.hindsight.makespan.advance import Parent, Room, advance
-from bfio.hindsight.makespan.kernel import HEAD, LEFT_BITS, Data
+from bfio.hindsight.makespan.kernel import HEAD, LEFT_BITS, LEFT_MASK, Data
 from bfio.hindsight.makespan.store import BEST, DROPPED, EXPANDED, GENERATED, OPEN, Store
 from formulations.arrays import BoolArray, IntArray
 
@@ -56,8 +56,8 @@ def _expand_one(
         else:
             coming += room.waiting[c]
     most = min(room.free.sum(), ready)
-    # Latency idles only to wait for an arrival, see `horizon.latest_starts`.
-    settled = data.conserving or (data.per_present > 0 and coming == 0)
+    # Latency idles only to wait for an arrival, or for memory, see `horizon.latest_starts`.
+    settled = data.conserving or (data.per_present > 0 and coming == 0 and data.memory == 0)
     least = most if settled else 0
     if room.free.sum() == len(slots) and least == 0 and coming == 0:
         least = 1
@@ -115,6 +115,11 @@ def _enumerate(
     while True:
         if depth < most:
             code = _next_code(code, parent.now, alike, waiting, free, first, data.arrival)
+            if data.memory and code < last:
+                slots = store.rows[parent.state][HEAD:]
+                if not _has_memory(slots, added[:depth], code, data):
+                    code += 1
+                    continue
         if code < last and depth < most:
             lane, kind = code // num_kinds, code % num_kinds
             if first[lane] < 0:
@@ -142,6 +147,65 @@ def _enumerate(
             if depth == 0 or added[depth - 1] // num_kinds != lane:
                 first[lane] = -1
             code += 1
+
+
+@in_place
+def _has_memory(slots: IntArray, added: IntArray, code: int, data: Data) -> bool:
+    """Whether a lane holds one more request, beside what runs and is added, to the end of all."""
+    num_kinds = len(data.load)
+    lane, kind = code // num_kinds, code % num_kinds
+    per_lane = len(slots) // data.lanes
+    base = lane * per_lane
+    for at in range(per_lane + len(added) + 1):
+        left = _left_of(at, slots, base, per_lane, added, kind, lane, data)
+        if left == 0:
+            continue
+        # Loads rise but where a request ends: what is held at the last step of this one.
+        held = 0
+        for other in range(per_lane + len(added) + 1):
+            if _left_of(other, slots, base, per_lane, added, kind, lane, data) >= left:
+                held += _load_of(other, slots, base, per_lane, added, kind, data) + left - 1
+        if held > data.memory:
+            return False
+    return True
+
+
+@in_place
+def _left_of(
+    at: int,
+    slots: IntArray,
+    base: int,
+    per_lane: int,
+    added: IntArray,
+    kind: int,
+    lane: int,
+    data: Data,
+) -> int:
+    """Return the steps left of a request: of the slots, the added, or the new one; 0 for none."""
+    if at < per_lane:
+        return int(slots[base + at] & LEFT_MASK)
+    if at == per_lane + len(added):
+        return int(data.output[kind])
+    code = added[at - per_lane]
+    return int(data.output[code % len(data.load)]) if code // len(data.load) == lane else 0
+
+
+@in_place
+def _load_of(
+    at: int,
+    slots: IntArray,
+    base: int,
+    per_lane: int,
+    added: IntArray,
+    kind: int,
+    data: Data,
+) -> int:
+    """Return its load now."""
+    if at < per_lane:
+        return int(slots[base + at] >> LEFT_BITS)
+    if at == per_lane + len(added):
+        return int(data.load[kind])
+    return int(data.load[added[at - per_lane] % len(data.load)])
 
 
 @in_place

@@ -23,7 +23,11 @@ class SearchForm:
     problem : MakespanProblem
         Where it comes from; at least one request.
     lanes, slots : int
-        Workers and slots the search tells apart: for latency one lane of all slots.
+        Workers and slots the search tells apart: for latency without a memory one lane of all.
+    memory : int
+        Most tokens that a lane holds, the least one where workers differ; 0 for no limit.
+    growth : int
+        Tokens by which a load grows per step: 1, or 0 where loads do not matter.
     per_step, per_token, per_present : int
         Cost of a busy step, of a token of its peak, and of a request that has arrived and not
         completed (latency).
@@ -32,7 +36,7 @@ class SearchForm:
     conserving : bool
         Whether work is conserved.
     arrival, load, output, count : IntArray
-        Shape (C,): the kinds; ``load`` is 0 and does not grow for latency.
+        Shape (C,): the kinds; ``load`` is 0 for latency without a memory.
     members : tuple of tuple of int
         Requests of each kind.
     origin : int
@@ -42,6 +46,8 @@ class SearchForm:
     problem: MakespanProblem
     lanes: int
     slots: int
+    memory: int
+    growth: int
     per_step: int
     per_token: int
     per_present: int
@@ -81,7 +87,7 @@ class SearchForm:
         for members, times, places in zip(self.members, starts, lanes, strict=True):
             for i, time, place in zip(members, times, places, strict=True):
                 of_request[i], worker[i] = time + self.origin, place
-        if self.is_latency:
+        if self.is_latency and self.problem.memory is None:
             worker = spread_over_workers(self.problem, of_request)
         return tuple(of_request), tuple(worker)
 
@@ -89,13 +95,14 @@ class SearchForm:
 def search_form(problem: MakespanProblem) -> SearchForm:
     """Write a problem for the search; free wall-clock schedules all begin at the last arrival."""
     latency = problem.objective is MakespanObjective.LATENCY
+    pooled = latency and problem.memory is None
     deferred = not latency and not problem.work_conserving
     arrivals = problem.arrival.tolist()
     origin = max(arrivals) if deferred else min(arrivals)
     groups: dict[tuple[int, int, int], list[int]] = {}
     rows = zip(arrivals, problem.prompt.tolist(), problem.output.tolist(), strict=True)
     for i, (arrival, prompt, output) in enumerate(rows):
-        key = (output, 0 if latency else prompt, 0 if deferred else arrival - origin)
+        key = (output, 0 if pooled else prompt, 0 if deferred else arrival - origin)
         groups.setdefault(key, []).append(i)
     # Long requests first: the search meets schedules with a short drain early. Latency needs
     # the shortest first, see `kernel.latency_to_go`.
@@ -107,8 +114,10 @@ def search_form(problem: MakespanProblem) -> SearchForm:
     constant = 0 if latency else problem.offset
     return SearchForm(
         problem=problem,
-        lanes=1 if latency else min(problem.workers, num),
-        slots=min(problem.total_slots if latency else problem.slots, num),
+        lanes=1 if pooled else min(problem.workers, num),
+        slots=min(problem.total_slots if pooled else problem.slots, num),
+        memory=0 if problem.memory is None else int(problem.memory.min()),
+        growth=0 if pooled else 1,
         per_step=per_step // unit,
         per_token=per_token // unit,
         per_present=int(latency),

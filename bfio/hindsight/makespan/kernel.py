@@ -24,7 +24,7 @@ class Data(NamedTuple):
     """The kinds and the rules; see `SearchForm`.
 
     ``radix`` weighs the counts of a state; ``last_arrival`` and ``most_successors`` (of a state)
-    are numbers.
+    are numbers; ``memory`` is what a lane holds at most, 0 for no limit.
     """
 
     arrival: IntArray
@@ -33,6 +33,8 @@ class Data(NamedTuple):
     radix: IntArray
     counts: IntArray
     lanes: int
+    memory: int
+    growth: int
     per_step: int
     per_token: int
     per_present: int
@@ -111,6 +113,8 @@ def _peaks_to_go(slots: IntArray, data: Data, waiting: IntArray, scratch: IntArr
     if max(top, longest) + 1 < scratch.shape[1]:
         peaks = max(peaks, _layers(slots, data, waiting, scratch, longest, top))
     steps = max(longest, (tokens + total_slots - 1) // total_slots)
+    if data.memory:
+        steps = max(steps, (work + lanes * data.memory - 1) // (lanes * data.memory))
     return data.per_step * steps + data.per_token * peaks
 
 

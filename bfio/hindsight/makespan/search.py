@@ -71,7 +71,9 @@ def is_searchable(form: SearchForm, known: int) -> bool:
     for count in form.count.tolist():
         ways *= count + 1
     return (
-        ways < 2**60
+        # Lanes have no names, so they must be alike.
+        form.problem.is_symmetric
+        and ways < 2**60
         # A step costs at most what all lanes together cost in the whole schedule.
         and known * (form.lanes + 1) < MAX_COST
         and form.lanes * form.slots <= MAX_SLOTS
@@ -219,6 +221,8 @@ def _data(form: SearchForm, most_successors: int) -> Data:
         np.array(radix[::-1], dtype=np.int64),
         form.count,
         lanes=form.lanes,
+        memory=form.memory,
+        growth=form.growth,
         per_step=form.per_step,
         per_token=form.per_token,
         per_present=form.per_present,

@@ -52,6 +52,30 @@ HAND_CHECKED = (
     ),
     # Two slots side by side on one worker: loads 3 + 4, then 5 alone.
     (makespan_problem(1, 2, [(0, 3, 1), (0, 4, 2)]), 12, (0, 0)),
+    # Only 6 tokens fit: 3, then 4 and 5; beside 5 there would be 3 as well.
+    (makespan_problem(1, 2, [(0, 3, 1), (0, 4, 2)], memory=6), 12, (0, 1)),
+    # The same with 2 a step: three busy steps instead of two.
+    (
+        makespan_problem(1, 2, [(0, 3, 1), (0, 4, 2)], memory=6, step_overhead=Fraction(2)),
+        18,
+        (0, 1),
+    ),
+    # 4 and 4 fit beside each other, 5 and 5 a step later do not, nor 5 and 4: 2, and 4.
+    (
+        makespan_problem(
+            1, 2, [(0, 4, 2), (0, 4, 2)], memory=8, objective=MakespanObjective.LATENCY
+        ),
+        6,
+        (0, 2),
+    ),
+    # The second is gone before that step: 2 + 1.
+    (
+        makespan_problem(
+            1, 2, [(0, 4, 2), (0, 4, 1)], memory=8, objective=MakespanObjective.LATENCY
+        ),
+        3,
+        (0, 0),
+    ),
 )
 
 
@@ -71,12 +95,31 @@ def makespan_problems(
         arrival, prompt = draw(st.sampled_from(arrivals)), draw(st.integers(1, 6))
         requests.append((arrival, prompt, draw(st.integers(1, 3))))
     times = [Fraction(0), Fraction(1), Fraction(1, 3), Fraction(5), Fraction("0.25")]
+    workers = draw(st.integers(1, 3))
+    conserves: bool = draw(st.booleans())
+    is_imbalance = objective is MakespanObjective.IMBALANCE
+    memory = None
+    if not conserves and not is_imbalance and draw(st.booleans()):
+        memory = draw(memories(workers, requests))
     return makespan_problem(
-        draw(st.integers(1, 3)),
+        workers,
         draw(st.integers(1, 2)),
         requests,
+        memory=memory,
         step_overhead=draw(st.sampled_from(times)),
         token_time=draw(st.sampled_from(times[1:])),
         objective=objective,
-        work_conserving=None if objective is MakespanObjective.IMBALANCE else draw(st.booleans()),
+        work_conserving=None if is_imbalance else conserves,
     )
+
+
+@st.composite
+def memories(
+    draw: st.DrawFn, workers: int, requests: Sequence[tuple[int, int, int]]
+) -> int | list[int]:
+    """Draw equal or unequal memories in which every request fits somewhere."""
+    least = max((s + o - 1 for _, s, o in requests), default=1)
+    if draw(st.booleans()):
+        return least + draw(st.integers(0, 8))
+    others = [draw(st.integers(1, least + 6)) for _ in range(workers - 1)]
+    return draw(st.permutations([least + draw(st.integers(0, 6)), *others]))
