@@ -13,7 +13,8 @@ from bfio.decode.machine.phases import run_step
 from bfio.decode.machine.ring import add_ending, enter_window, gained
 from bfio.decode.machine.state import ACTIVE, ADMITTED, FURTHEST, REVEALED, STEP, WAITING, State
 from bfio.decode.machine.two_stage import admit_by_score
-from bfio.decode.machine.window import Window, project
+from bfio.decode.machine.window import Window, grow_alike, waiting_requests
+from bfio.step.two_stage.kernels.two_stage import order_by_size
 
 
 @compilable(allocates=True)
@@ -29,21 +30,21 @@ def admit_by_setting(state: State, memory: Memory, setting: int) -> bool:
         np.empty(columns, np.int64),
         np.empty((num_workers, columns), np.int64),
         np.empty((num_workers, columns), np.int64),
-        np.empty((num, columns), np.int64),
+        np.empty((0 if grow_alike(state) else num, columns), np.int64),
     )
-    project(state, window)
-    by_size, assignment = memory.by_size[:num], memory.assignment[:num]
+    sizes, by_size = state.requests.prompt[waiting_requests(state)], memory.by_size[:num]
+    order_by_size(sizes, by_size)
     return admit_by_score(
         state,
-        window.base,
-        window.contribution,
+        window,
+        sizes,
         by_size,
         rule.reward[:columns],
         rule.overflow[:columns],
         rule.threshold,
         rule.candidates,
         rule.product_key != 0,
-        assignment,
+        memory.assignment[:num],
     )
 
 

@@ -20,7 +20,7 @@ from bfio.decode.adaptive.observing import is_due, look, note_decision
 from bfio.decode.adaptive.rehearsal import admit_compiled, rehearse
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import first_waiting
-from bfio.decode.machine.ring import gained
+from bfio.decode.machine.ring import column_of, gained
 from bfio.decode.machine.state import ACTIVE, COMPLETED, REVEALED, STEP, WAITING, State
 from bfio.decode.machine.two_stage import MAX_CONTRIBUTIONS
 from bfio.decode.machine.window import Window
@@ -53,7 +53,7 @@ def decide(state: State, window: Window, memory: Memory) -> bool:
     for g in range(num_workers):
         seen.foretold[g] = 0
         if state.settings.horizon > 0:
-            seen.foretold[g] = state.ending_count[g, step % state.ending_count.shape[1]]
+            seen.foretold[g] = state.ending_count[g, column_of(state, step)]
     if not admit_compiled(state, memory, seen.counts[kept.CURRENT]):
         return False
     note_decision(seen)

@@ -39,9 +39,9 @@ class Prediction(NamedTuple):
         ``q``, where tables are read.
     counts_down : bool
         Whether what was predicted to outlive the window comes a step closer with each token, too.
-    last, due : IntArray
-        Shape (n,): the last step that a running request is predicted to have, and the step at
-        which it is predicted again.
+    last, due, turn : IntArray
+        Shape (n,): the last step that a running request is predicted to have, the step at which
+        it is predicted again, and the one at which ``q`` more tokens are out, where that counts.
     noted : IntArray
         Shape (n,): 1 if it stands in the ring of endings, or stood there until the step passed.
     calendar : Calendar
@@ -62,6 +62,7 @@ class Prediction(NamedTuple):
     counts_down: bool
     last: IntArray
     due: IntArray
+    turn: IntArray
     noted: IntArray
     calendar: Calendar
     history: LengthHistory
@@ -109,7 +110,7 @@ def predicted_by_draw(drawn: IntArray, horizon: int) -> Prediction:
 
 def _new(num_requests: int, horizon: int) -> Prediction:
     size = 1 << (horizon + 2).bit_length()
-    last, due, following, previous = np.full((4, num_requests), -1, dtype=np.int64)
+    last, due, turn, following, previous = np.full((5, num_requests), -1, dtype=np.int64)
     return Prediction(
         learns=False,
         draws=False,
@@ -117,6 +118,7 @@ def _new(num_requests: int, horizon: int) -> Prediction:
         counts_down=False,
         last=last,
         due=due,
+        turn=turn,
         noted=np.zeros(num_requests, dtype=np.int64),
         calendar=Calendar(np.full(size, -1, dtype=np.int64), following, previous),
         history=new_history(0, 0, longest=0),

@@ -48,7 +48,9 @@ def predict(state: State, request: int, age: int) -> None:
     # One that is further away comes into the window before it can end.
     due = last + 1 if in_ring else last - horizon
     if prediction.learns:
-        due = min(due, step + prediction.refresh - age % prediction.refresh)
+        if age == 0 or step >= prediction.turn[request]:
+            prediction.turn[request] = step + prediction.refresh
+        due = min(due, int(prediction.turn[request]))
     # The calendar ends there; a length drawn for it is the same if it is asked early.
     due = min(due, step + len(prediction.calendar.first) - 1)
     prediction.due[request] = due

@@ -14,6 +14,12 @@ def gained(gains: IntArray, steps: int) -> int:
     return int((steps // period) * gains[period] + gains[steps % period])
 
 
+@compilable
+def column_of(state: State, step: int) -> int:
+    """Return the column of a step in the ring, whose width is a power of two."""
+    return int(step & (state.ending_load.shape[1] - 1))
+
+
 @compilable(allocates=True)
 def gained_each(gains: IntArray, steps: IntArray) -> IntArray:
     """Return ``D`` of each entry of ``steps``, shape (n,) [tokens]."""
@@ -35,7 +41,7 @@ def add_ending(state: State, request: int, last: int, times: int) -> None:
     times : int
         1 or -1.
     """
-    column = last % state.ending_load.shape[1]
+    column = column_of(state, last)
     worker = state.marks.worker[request]
     drift = gained(state.gains, int(state.marks.start[request]))
     state.ending_load[worker, column] += times * (state.requests.prompt[request] - drift)
@@ -56,6 +62,6 @@ def enter_window(state: State) -> None:
 @compilable
 def leave_window(state: State) -> None:
     """Clear the column of the step that is about to end."""
-    column = state.counters[STEP] % state.ending_load.shape[1]
+    column = column_of(state, int(state.counters[STEP]))
     state.ending_load[:, column] = 0
     state.ending_count[:, column] = 0

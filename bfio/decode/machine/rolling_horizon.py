@@ -53,7 +53,7 @@ def decide(state: State, window: Window, planner: Planner) -> bool:
     num = min(counters[WAITING], max(MOST_WAITING, num_free))
     contribution = window.contribution[:num]
     by_size, assignment = planner.by_size[:num], planner.assignment[:num]
-    order_by_size(contribution, by_size)
+    order_by_size(contribution[:, 0].copy(), by_size)
     free = slots - state.workers.running
     status = plan_admissions(
         free, window.base, window.running, contribution, by_size, planner.moves, assignment

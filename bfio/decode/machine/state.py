@@ -157,9 +157,9 @@ class State(NamedTuple):
     wheel : IntArray
         Shape (2^k,): first request of the list of those whose last step is this slot modulo 2^k.
     ending_load, ending_count : IntArray
-        Shape (G, H+1): requests whose last step, known or predicted, is k = column modulo H+1, if
-        that lies in the window: their prompts less the drift before they started [tokens], and
-        their number.
+        Shape (G, 2^k), ``2^k > H``: requests whose last step, known or predicted, is the column
+        modulo 2^k, if that lies in the window: their prompts less the drift before they started
+        [tokens], and their number.
     prediction : Prediction
         See there.
     """
@@ -233,6 +233,7 @@ def new_state(
     counters = np.zeros(9, dtype=np.int64)
     counters[FURTHEST] = -1
     longest = int(workload.output_tokens.max(initial=1))
+    ring = 1 << horizon.bit_length()
     return State(
         settings=_settings(cluster, options, horizon, known),
         counters=counters,
@@ -248,8 +249,8 @@ def new_state(
         lists=Lists(*_filled(3, min(n, cluster.total_slots), -1)),
         wheel=np.full(_wheel_size(longest, horizon), -1, dtype=np.int64),
         workers=WorkerRows(*_filled(6, G, 0)),
-        ending_load=np.zeros((G, horizon + 1), dtype=np.int64),
-        ending_count=np.zeros((G, horizon + 1), dtype=np.int64),
+        ending_load=np.zeros((G, ring), dtype=np.int64),
+        ending_count=np.zeros((G, ring), dtype=np.int64),
         prediction=prediction or no_prediction(),
     )
 

@@ -8,11 +8,19 @@ import numpy as np
 from bfio.common.compilable import compilable
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import admit_assigned
+from bfio.decode.machine.size_order import SizeOrder, new_order, put_in_order
 from bfio.decode.machine.state import ACTIVE, WAITING, State
-from bfio.decode.machine.window import Window, project
+from bfio.decode.machine.window import (
+    Window,
+    grow_alike,
+    growth_of_waiting,
+    project,
+    project_running,
+    waiting_requests,
+)
 from bfio.decode.options import ArrivalMode
 from bfio.step.two_stage.fscore import ScoreWeights
-from bfio.step.two_stage.kernels.two_stage import DECIDED, order_by_size, two_stage_decide
+from bfio.step.two_stage.kernels.two_stage import DECIDED, two_stage_decide
 from formulations.arrays import IntArray
 
 #: Factors of the score from here on leave 64-bit integers at once.
@@ -30,6 +38,8 @@ class TwoStage(NamedTuple):
         See `bfio.step.two_stage.kernels.two_stage.two_stage_decide`.
     reward, penalty : IntArray
         Shape (H+1,): factors of the score, see `bfio.step.two_stage.fscore.ScoreWeights`.
+    order : SizeOrder
+        Those that wait, by size.
     by_size, assignment : IntArray
         Shape (most waiting,): the waiting requests, largest first; the worker of each, -1 for
         none.
@@ -40,6 +50,7 @@ class TwoStage(NamedTuple):
     product_key: int
     reward: IntArray
     penalty: IntArray
+    order: SizeOrder
     by_size: IntArray
     assignment: IntArray
 
@@ -61,6 +72,7 @@ def memory(task: KernelTask) -> TwoStage | None:
         product_key=int(parameters.key == "product"),
         reward=np.array(score.reward, dtype=np.int64),
         penalty=np.array(score.penalty, dtype=np.int64),
+        order=new_order(n, most),
         by_size=by_size,
         assignment=assignment,
     )
@@ -73,27 +85,28 @@ def decide(state: State, window: Window, rule: TwoStage) -> bool:
     num_waiting, slots = counters[WAITING], state.settings.slots
     if num_waiting == 0 or counters[ACTIVE] == len(state.workers.load) * slots:
         return True
-    project(state, window)
-    by_size, assignment = rule.by_size[:num_waiting], rule.assignment[:num_waiting]
+    waiting = waiting_requests(state)
+    sizes, by_size = state.requests.prompt[waiting], rule.by_size[:num_waiting]
+    put_in_order(rule.order, waiting, sizes, by_size)
     return admit_by_score(
         state,
-        window.base,
-        window.contribution[:num_waiting],
+        window,
+        sizes,
         by_size,
         rule.reward,
         rule.penalty,
         rule.threshold,
         rule.candidates,
         rule.product_key != 0,
-        assignment,
+        rule.assignment[:num_waiting],
     )
 
 
 @compilable(allocates=True)
 def admit_by_score(
     state: State,
-    base: IntArray,
-    contribution: IntArray,
+    window: Window,
+    sizes: IntArray,
     by_size: IntArray,
     reward: IntArray,
     penalty: IntArray,
@@ -102,12 +115,22 @@ def admit_by_score(
     by_product: bool,
     assignment: IntArray,
 ) -> bool:
-    """Admit as `two_stage_decide` says of these arguments; False if it would not be exact."""
-    order_by_size(contribution, by_size)
+    """Project, and admit as `two_stage_decide` says; False if it would not be exact.
+
+    Its rows of contributions are written only where they are not all sizes and one growth.
+    """
+    num_rows = 0
+    if grow_alike(state):
+        project_running(state, window)
+    else:
+        project(state, window)
+        num_rows = len(sizes)
     status = two_stage_decide(
         state.settings.slots - state.workers.running,
-        base,
-        contribution,
+        window.base,
+        sizes,
+        growth_of_waiting(state, window),
+        window.contribution[:num_rows],
         by_size,
         reward,
         penalty,

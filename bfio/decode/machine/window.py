@@ -15,7 +15,7 @@ from bfio.common.compilable import compilable
 from bfio.decode.machine.arrays import add_each, copy_to, gather, take_in_turn, while_active
 from bfio.decode.machine.phases import first_waiting
 from bfio.decode.machine.refresh import predicted_steps, predicts
-from bfio.decode.machine.ring import gained, gained_each
+from bfio.decode.machine.ring import column_of, gained, gained_each
 from bfio.decode.machine.state import ACTIVE, REVEALED, STEP, State
 from formulations.arrays import IntArray
 
@@ -57,19 +57,39 @@ def project(state: State, window: Window) -> None:
     if len(window.level) == 1:
         project_now(state, window)
         return
-    active = state.lists.running[: state.counters[ACTIVE]]
-    waiting = state.pool[first_waiting(state) : state.counters[REVEALED]]
-    remaining = active
-    if state.settings.by_age:
-        remaining = remaining_running(state, active)
-    project_loads(state, window, remaining)
+    project_running(state, window)
+    waiting = waiting_requests(state)
     project_contributions(state, window, waiting, remaining_waiting(state, waiting))
 
 
+@compilable(allocates=True)
+def project_running(state: State, window: Window) -> None:
+    """Compute projected loads of this step, with lengths known or not at all."""
+    active = state.lists.running[: state.counters[ACTIVE]]
+    remaining = active
+    if state.settings.by_age and len(window.level) > 1:
+        remaining = remaining_running(state, active)
+    project_loads(state, window, remaining)
+
+
+@compilable(allocates=True)
+def waiting_requests(state: State) -> IntArray:
+    """Return the requests that wait, oldest first."""
+    waiting: IntArray = state.pool[first_waiting(state) : state.counters[REVEALED]]
+    return waiting
+
+
 @compilable
+def grow_alike(state: State) -> bool:
+    """Whether all waiting requests would grow alike over the window, as none is known to end."""
+    told = state.settings.known or predicts(state)
+    return not (told and state.settings.waiting_ends)
+
+
+@compilable(allocates=True)
 def project_now(state: State, window: Window) -> None:
     """Write loads and sizes as they are: without look-ahead nobody ends and nothing grows."""
-    waiting = state.pool[first_waiting(state) : state.counters[REVEALED]]
+    waiting = waiting_requests(state)
     copy_to(window.base[:, 0], state.workers.load)
     copy_to(window.running[:, 0], state.workers.running)
     gather(window.contribution[: len(waiting), 0], state.requests.prompt, waiting)
@@ -126,7 +146,7 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
         project_by_age(state, window, remaining)
     else:
         # Loads less the drift since step 0: these do not move while a request runs.
-        first = step % state.ending_load.shape[1]
+        first = column_of(state, step)
         take_in_turn(window.base, loads - running * window.level[0], state.ending_load, first)
         take_in_turn(window.running, running, state.ending_count, first)
         base = window.base
@@ -162,11 +182,18 @@ def project_contributions(
     waiting, remaining : IntArray
         Shape (N,): the requests, and how many steps each will run.
     """
-    growth = window.level - window.level[0]
-    if state.settings.by_age and state.settings.growing:
-        growth = gained_each(state.gains, np.arange(len(growth)))
+    growth = growth_of_waiting(state, window)
     sizes = state.requests.prompt[waiting]
     while_active(window.contribution[: len(waiting)], sizes, growth, remaining)
+
+
+@compilable(allocates=True)
+def growth_of_waiting(state: State, window: Window) -> IntArray:
+    """Return what a request admitted now gains until each step of the window, shape (H+1,)."""
+    if state.settings.by_age and state.settings.growing:
+        return gained_each(state.gains, np.arange(len(window.level)))
+    growth: IntArray = window.level - window.level[0]
+    return growth
 
 
 def note_predicted(state: State, remaining: IntArray) -> None:
@@ -182,7 +209,7 @@ def note_predicted(state: State, remaining: IntArray) -> None:
     horizon, width = int(state.settings.horizon), state.ending_load.shape[1]
     within = remaining <= horizon
     ending = state.lists.running[: state.counters[ACTIVE]][within]
-    columns = (state.counters[STEP] + remaining[within] - 1) % width
+    columns = (state.counters[STEP] + remaining[within] - 1) & (width - 1)
     cells = state.marks.worker[ending] * width + columns
     drift = gained_each(state.gains, state.marks.start[ending])
     state.ending_load[:] = 0

@@ -41,7 +41,7 @@ def planned(
     by_size, assignment = np.empty((2, num), dtype=np.int64)
     if num == 0 or not capacity.any():
         return [None] * len(contribution)
-    order_by_size(added, by_size)
+    order_by_size(added[:, 0].copy(), by_size)
     if plan_admissions(capacity, loads, runs, added, by_size, moves, assignment) != DECIDED:
         return [*planned_reference(capacity, loads, runs, added, moves), *waiting]
     return [*(None if worker < 0 else worker for worker in assignment.tolist()), *waiting]

@@ -68,8 +68,11 @@ def two_stage_compiled(
         return None
     # Always fresh, writeable and contiguous, so that one machine code serves every caller.
     added = np.array(contribution, dtype=np.int64, order="C")
+    sizes, growth = added[:, 0].copy(), np.zeros(len(weights), dtype=np.int64)
+    if len(added):
+        growth = added[0] - added[0, 0]
     by_size, assignment = np.empty((2, len(added)), dtype=np.int64)
-    order_by_size(added, by_size)
+    order_by_size(sizes, by_size)
     if limits is not None:
         status = _decide_within(
             capacity, base, added, by_size, factors, parameters, limits, assignment
@@ -78,6 +81,8 @@ def two_stage_compiled(
     status = two_stage_decide(
         np.array(capacity, dtype=np.int64),
         np.array(base, dtype=np.int64, order="C"),
+        sizes,
+        growth,
         added,
         by_size,
         factors[0],
@@ -132,11 +137,11 @@ def warm_up() -> None:
     """Compile the kernels, or load them from the cache on disk, before any clock runs."""
     one = np.ones((1, 1), dtype=np.int64)
     by_size, assignment = np.zeros((2, 1), dtype=np.int64)
-    order_by_size(one, by_size)
-    two_stage_decide(
-        one[0].copy(), one.copy(), one, by_size, one[0], one[0], 1, 0, False, assignment
-    )
     row, none = one[0].copy(), one[0, :0].copy()
+    order_by_size(row, by_size)
+    two_stage_decide(
+        row.copy(), one.copy(), row, row, one, by_size, row, row, 1, 0, False, assignment
+    )
     two_stage_decide_within(
         row, one.copy(), one, by_size, 0, 1, row, none, row, row, 1, 0, False, assignment
     )

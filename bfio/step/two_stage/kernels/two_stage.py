@@ -66,7 +66,7 @@ class Admission(NamedTuple):
     ----------
     free, loads, contribution, by_size, assignment : IntArray
         See `two_stage_decide`; ``by_size`` holds those that still wait, at its front. Loads are
-        times, and contributions those on the worker at hand.
+        times, and contributions those on the worker at hand, read if requests grow differently.
     sizes, rewards : IntArray
         Shape (N,): ``v_i(0)`` of each request, and its rewards if requests grow differently; in
         time, too.
@@ -105,6 +105,8 @@ class Admission(NamedTuple):
 def two_stage_decide(
     free: IntArray,
     loads: IntArray,
+    sizes: IntArray,
+    growth: IntArray,
     contribution: IntArray,
     by_size: IntArray,
     reward: IntArray,
@@ -124,8 +126,12 @@ def two_stage_decide(
         Shape (G,), free slots; overwritten.
     loads : IntArray
         Shape (G, H+1), projected loads without new admissions [tokens]; overwritten.
+    sizes : IntArray
+        Shape (N,), ``v_i(0)`` of the waiting requests in arrival order [tokens].
+    growth : IntArray
+        Shape (H+1,), ``d(h)`` of requests that grow alike [tokens].
     contribution : IntArray
-        Shape (N, H+1), of the waiting requests in arrival order [tokens].
+        Shape (N, H+1), their projected loads; (0, H+1) if all of them are ``sizes[i] + d(h)``.
     by_size : IntArray
         Shape (N,), the requests in the order of `order_by_size`; overwritten.
     reward, penalty : IntArray
@@ -147,10 +153,21 @@ def two_stage_decide(
     assignment[:] = -1
     if len(assignment) == 0:
         return DECIDED
-    if not _is_exact(free, loads, contribution, reward, penalty, 1):
+    largest = _largest_sum(sizes, growth) if len(contribution) == 0 else _largest(contribution)
+    if not _is_exact(free, loads, len(sizes) * largest, reward, penalty):
         return NEEDS_REFERENCE
     admission = _admission(
-        free, loads, contribution, by_size, by_size, reward, penalty, assignment, free.sum()
+        free,
+        loads,
+        sizes,
+        growth,
+        contribution,
+        by_size,
+        by_size,
+        reward,
+        penalty,
+        assignment,
+        free.sum(),
     )
     if candidates == 0:
         candidates = _default_candidates(admission)
@@ -194,7 +211,7 @@ def two_stage_decide_within(
     loads : IntArray
         Shape (G, H+1), projected times; overwritten.
     contribution : IntArray
-        Shape (N, H+1) [tokens]; overwritten.
+        Shape (N, H+1), projected loads of the waiting requests [tokens]; overwritten.
     by_size : IntArray
         Shape (N,): the required requests in the order of `order_by_size`, then the others.
     num_required, num_slots : int
@@ -210,8 +227,10 @@ def two_stage_decide_within(
     assignment[:] = -1
     if len(assignment) == 0:
         return DECIDED
-    if not _is_exact(free, loads, contribution, reward, penalty, time.max()):
+    most_added = _largest(contribution) * len(contribution) * float(time.max())
+    if not _is_exact(free, loads, most_added, reward, penalty):
         return NEEDS_REFERENCE
+    sizes, growth = contribution[:, 0].copy(), contribution[0] - contribution[0, 0]
     rows = free.max() + 1 if len(most_time) > 0 else 0
     allowances = np.empty((rows, loads.shape[1]), np.int64)
     bounds = Bounds(time, most_time, free.copy(), allowances)
@@ -221,7 +240,17 @@ def two_stage_decide_within(
         for g in range(len(free)):
             free[g] = bounds.slots[g] - (assignment == g).sum()
         admission = _admission(
-            free, loads, contribution, pool, everyone, reward, penalty, assignment, num_slots
+            free,
+            loads,
+            sizes,
+            growth,
+            contribution,
+            pool,
+            everyone,
+            reward,
+            penalty,
+            assignment,
+            num_slots,
         )
         if not _admit_within(admission, bounds, threshold, candidates, product_key):
             return NEEDS_REFERENCE
@@ -257,34 +286,32 @@ def _admit_within(
 
 
 @entry_point
-def order_by_size(contribution: IntArray, by_size: IntArray) -> None:
+def order_by_size(sizes: IntArray, by_size: IntArray) -> None:
     """Write the requests by current size to ``by_size``, largest first, ties oldest first.
 
     Sizes times N must stay below 2^62, or the order is void; such data go to the reference.
     """
-    num = len(contribution)
-    keys = np.empty(num, np.int64)
-    for i in range(num):
-        keys[i] = i - num * contribution[i, 0]
+    bits = 0
+    while len(sizes) >> bits > 0:
+        bits += 1
+    keys = np.empty(len(sizes), np.int64)
+    for i in range(len(sizes)):
+        keys[i] = i - (sizes[i] << bits)
     keys.sort()
-    for k in range(num):
-        by_size[k] = keys[k] % num
+    # The lowest bits of a number in two's complement: no division.
+    for k in range(len(sizes)):
+        by_size[k] = keys[k] & ((1 << bits) - 1)
 
 
 @in_place
 def _is_exact(
-    free: IntArray,
-    loads: IntArray,
-    contribution: IntArray,
-    reward: IntArray,
-    penalty: IntArray,
-    time: int,
+    free: IntArray, loads: IntArray, most_added: float, reward: IntArray, penalty: IntArray
 ) -> bool:
     """Whether no score and no product of slots and margin can overflow.
 
     The estimate is in floats, because in integers it could overflow itself.
     """
-    tokens = _largest(loads) + _largest(contribution) * len(contribution) * float(time)
+    tokens = _largest(loads) + most_added
     factor, slots = 1.0, 0.0
     for h in range(len(reward)):
         factor += float(reward[h]) + float(penalty[h])
@@ -302,10 +329,23 @@ def _largest(matrix: IntArray) -> float:
     return float(largest)
 
 
+@in_place
+def _largest_sum(sizes: IntArray, growth: IntArray) -> float:
+    """Return the largest contribution of requests that grow alike."""
+    size, grown = sizes[0], growth[0]
+    for i in range(1, len(sizes)):
+        size = max(size, sizes[i])
+    for h in range(1, len(growth)):
+        grown = max(grown, growth[h])
+    return float(size + grown)
+
+
 @kernel
 def _admission(
     free: IntArray,
     loads: IntArray,
+    sizes: IntArray,
+    growth: IntArray,
     contribution: IntArray,
     by_size: IntArray,
     everyone: IntArray,
@@ -314,8 +354,8 @@ def _admission(
     assignment: IntArray,
     num_slots: int,
 ) -> Admission:
-    drift = contribution[0] - contribution[0, 0]
-    alike = _all_grow_by(drift, contribution, everyone)
+    drift = growth.copy()
+    alike = len(contribution) == 0 or _all_grow_by(drift, contribution, everyone)
     if not alike:
         drift[:] = 0
     envelope = loads[0].copy()
@@ -330,13 +370,13 @@ def _admission(
         contribution,
         by_size,
         assignment,
-        contribution[:, 0].copy(),
+        sizes.copy(),
         rewards_of(contribution[: 0 if alike else len(contribution)], reward),
         envelope,
         np.empty(len(free), np.int64),
         np.full(len(free), -1, np.int64),
         counts,
-        np.empty(len(contribution), np.int64),
+        np.empty(len(sizes), np.int64),
         Score(reward, penalty, np.empty(len(reward), np.int64), drift),
         alike,
     )
@@ -550,7 +590,7 @@ def _admit_subset(
     most = min(admission.free[worker], len(candidates), admission.counts[_FREE])
     if most == 1:
         best = _best_single(admission, candidates, False)
-        if score_of(admission.contribution[candidates[best]], admission.score) > 0:
+        if _single_score(admission, candidates[best]) > 0:
             _take(admission, worker, candidates, best)
         else:
             _admit_single(admission, worker, waiting)
@@ -563,6 +603,13 @@ def _admit_subset(
     elif count > 0:
         _admit_single(admission, worker, waiting)
     return count > 0
+
+
+@in_place
+def _single_score(admission: Admission, request: int) -> int:
+    if admission.alike:
+        return score_at(admission.score, 1, admission.sizes[request])
+    return score_of(admission.contribution[request], admission.score)
 
 
 @kernel
@@ -588,7 +635,10 @@ def _admit(admission: Admission, worker: int, request: int) -> None:
     admission.assignment[request] = worker
     loads = admission.loads[worker]
     for h in range(len(loads)):
-        loads[h] += admission.contribution[request, h]
+        if admission.alike:
+            loads[h] += admission.sizes[request] + admission.score.drift[h]
+        else:
+            loads[h] += admission.contribution[request, h]
     admission.known[worker] = -1
     if _raise_envelope(admission.envelope, loads):
         admission.counts[_ENVELOPES] += 1
