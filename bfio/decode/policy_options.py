@@ -65,6 +65,13 @@ class PolicyOptions:
         ``d``, workers that `power-of-2` samples per request.
     cap_threshold : int, optional
         ``Θ`` of `throttled` [tokens]; by default the mean load per worker after a full admission.
+    report_every : int, optional
+        Steps between two reports of what workers hold, of `minimum-tokens` and `total-tokens`; by
+        default 40 and 60.
+    timeout_steps : int
+        Steps that `attention-dp-balance` waits for all workers to have a free slot.
+    batching_steps : int
+        Steps that it waits for more requests once they have.
     key : str
         Priority of stage 2, ``"lexicographic"`` (free slots, then margin) or ``"product"``.
     backend : str
@@ -113,6 +120,15 @@ class PolicyOptions:
     )
     choices: int = option(2, WHOLE, "D", "power-of-2: workers sampled (2)")
     cap_threshold: int | None = option(None, WHOLE, "N", "throttled: load limit [tokens]")
+    report_every: int | None = option(
+        None, WHOLE, "N", "minimum-tokens, total-tokens: steps between reports (40; 60)"
+    )
+    timeout_steps: int = option(
+        50, WHOLE, "N", "attention-dp-balance: steps it waits for all workers (50)"
+    )
+    batching_steps: int = option(
+        10, WHOLE, "N", "attention-dp-balance: steps it gathers requests (10)"
+    )
     backend: str = option("exact", TEXT, "B", "bf-io: exact, cp-sat, highs or pyomo")
     objective: Objective = option("imbalance", TEXT, "O", "imbalance, max-load or gap")
     second: str = option(NO_SECOND, TEXT, "S", "bf-io: which optimum (none; docs/second.md)")
@@ -134,6 +150,9 @@ class PolicyOptions:
         checked_work_limit(self.second_proof, "second_proof")
         _optional_integer(self.candidates, "candidates", 1, _MAX_COUNT)
         _optional_integer(self.horizon, "horizon", 0, _MAX_HORIZON)
+        _optional_integer(self.report_every, "report_every", 1, _MAX_COUNT)
+        integer(self.timeout_steps, "timeout_steps", maximum=_MAX_COUNT)
+        integer(self.batching_steps, "batching_steps", maximum=_MAX_COUNT)
         _optional_integer(self.moves, "moves", 1, _MAX_COUNT)
         _optional_integer(self.cap_threshold, "cap_threshold", 1, MAX_TOKENS)
         _one_of(self.key, "key", KEYS)

@@ -39,6 +39,8 @@ class WorkerTally(NamedTuple):
         Its load with queued and newly assigned prompts [tokens].
     queued : int
         Requests bound to it that do not run yet.
+    queued_tokens : int
+        Prompts of those [tokens].
     """
 
     number: int
@@ -46,6 +48,7 @@ class WorkerTally(NamedTuple):
     requests: int
     tokens: int
     queued: int
+    queued_tokens: int
 
 
 #: What a greedy policy minimises over the workers that take a request.
@@ -62,7 +65,12 @@ def takes(worker: WorkerTally, size: int) -> bool:
 def with_one_more(worker: WorkerTally, size: int) -> WorkerTally:
     """Return a worker after a request of ``size`` prompt tokens has been assigned to it."""
     return WorkerTally(
-        worker.number, worker.free - 1, worker.requests + 1, worker.tokens + size, worker.queued
+        worker.number,
+        worker.free - 1,
+        worker.requests + 1,
+        worker.tokens + size,
+        worker.queued,
+        worker.queued_tokens,
     )
 
 
@@ -70,7 +78,7 @@ def with_one_more(worker: WorkerTally, size: int) -> WorkerTally:
 def running_tally(state: State, g: int) -> WorkerTally:
     """Return what runs on worker g: the machine lets a request start if that takes it."""
     running = state.workers.running[g]
-    return WorkerTally(g, state.settings.slots - running, running, state.workers.load[g], 0)
+    return WorkerTally(g, state.settings.slots - running, running, state.workers.load[g], 0, 0)
 
 
 @compilable
@@ -79,8 +87,9 @@ def worker_tally(state: State, g: int) -> WorkerTally:
     if not state.settings.immediate:
         return running_tally(state, g)
     workers, queued = state.workers, state.workers.queued[g]
-    tokens = workers.load[g] + workers.queued_tokens[g]
-    return WorkerTally(g, 1, workers.running[g] + queued, tokens, queued)
+    queued_tokens = workers.queued_tokens[g]
+    tokens = workers.load[g] + queued_tokens
+    return WorkerTally(g, 1, workers.running[g] + queued, tokens, queued, queued_tokens)
 
 
 class StepTally:
@@ -102,6 +111,7 @@ class StepTally:
             state.running + state.queued,
             state.loads + state.queued_tokens,
             state.queued,
+            state.queued_tokens,
         )
         lists = [column.tolist() for column in columns]
         self.workers = list(map(WorkerTally, range(state.num_workers), *lists))

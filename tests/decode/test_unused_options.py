@@ -17,6 +17,8 @@ def test_what_each_policy_reads() -> None:
     assert read["fcfs"] == set()
     assert read["power-of-2"] == {"choices"}
     assert read["throttled"] == {"cap_threshold"}
+    assert read["minimum-tokens"] == read["total-tokens"] == {"report_every"}
+    assert read["attention-dp-balance"] == {"timeout_steps", "batching_steps"}
     assert read["br-0"] == {"threshold", "candidates", "alpha", "beta", "key"}
     assert read["br-h"] == read["br-0"] | {"gamma", "horizon"}
     assert read["rolling-horizon"] == {"horizon", "moves"}

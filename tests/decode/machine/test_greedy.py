@@ -32,6 +32,9 @@ def policy_options(draw: st.DrawFn) -> PolicyOptions:
     return PolicyOptions(
         choices=draw(st.integers(1, 6)),
         cap_threshold=draw(st.none() | st.integers(1, 60) | st.just(10**12)),
+        report_every=draw(st.none() | st.integers(1, 9)),
+        timeout_steps=draw(st.integers(0, 9) | st.just(50)),
+        batching_steps=draw(st.integers(0, 4) | st.just(10)),
     )
 
 

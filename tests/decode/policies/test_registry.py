@@ -16,6 +16,8 @@ from tests.decode.policies.states import state
 
 DOCUMENTED = [
     "adaptive",
+    "attention-dp-balance",
+    "balance-scheduling",
     "bf-io",
     "br-0",
     "br-h",
@@ -23,15 +25,20 @@ DOCUMENTED = [
     "fcfs-by-index",
     "jsq",
     "jsq-tokens",
+    "least-kv",
     "longest-first",
     "max-min",
     "min-min",
+    "minimum-tokens",
+    "pending-prefill",
     "power-of-2",
     "random",
     "rolling-horizon",
     "round-robin",
     "router",
     "throttled",
+    "token-score",
+    "total-tokens",
 ]
 
 USER_POLICY = '''
