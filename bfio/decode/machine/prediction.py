@@ -41,7 +41,7 @@ class Prediction(NamedTuple):
         Whether what was predicted to outlive the window comes a step closer with each token, too.
     last, due, turn : IntArray
         Shape (n,): the last step that a running request is predicted to have, the step at which
-        it is predicted again, and the one at which ``q`` more tokens are out, where that counts.
+        the calendar has it, and the one at which ``q`` more tokens are out, where that counts.
     noted : IntArray
         Shape (n,): 1 if it stands in the ring of endings, or stood there until the step passed.
     calendar : Calendar

@@ -51,10 +51,7 @@ def predict(state: State, request: int, age: int) -> None:
         if age == 0 or step >= prediction.turn[request]:
             prediction.turn[request] = step + prediction.refresh
         due = min(due, int(prediction.turn[request]))
-    # The calendar ends there; a length drawn for it is the same if it is asked early.
-    due = min(due, step + len(prediction.calendar.first) - 1)
-    prediction.due[request] = due
-    enlist(prediction.calendar, request, due)
+    enlist(prediction, request, due, step)
 
 
 @compilable
@@ -67,8 +64,13 @@ def predict_due(state: State) -> None:
     calendar.first[slot] = -1
     while request >= 0:
         following = int(calendar.following[request])
-        leave_ring(state, request)
-        predict(state, request, step - int(state.marks.start[request]))
+        due = int(min(prediction.turn[request], prediction.last[request] + 1))
+        if prediction.learns and step < due:
+            # The calendar ended before its turn came.
+            enlist(prediction, request, due, step)
+        else:
+            leave_ring(state, request)
+            predict(state, request, step - int(state.marks.start[request]))
         request = following
 
 
@@ -99,8 +101,11 @@ def learn_lengths(state: State) -> None:
 
 
 @compilable
-def enlist(calendar: Calendar, request: int, due: int) -> None:
-    """Put a request on the list of those that are due at a step."""
+def enlist(prediction: Prediction, request: int, due: int, step: int) -> None:
+    """Put a request on the list of those that are due at a step, or where the calendar ends."""
+    calendar = prediction.calendar
+    due = min(due, step + len(calendar.first) - 1)
+    prediction.due[request] = due
     slot = due & (len(calendar.first) - 1)
     first = int(calendar.first[slot])
     calendar.previous[request] = -1

@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.decode.cluster import Cluster
 from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.simulation import simulate
+from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
-from tests.decode.cases import Scenario, least_projected, scenarios
-from tests.decode.machine.equality import both_engines, differences
+from tests.decode.cases import Scenario, first_come, least_projected, scenarios, workload
+from tests.decode.machine.equality import assert_same_run, both_engines, differences
 from tests.decode.reference import Reference
 from tests.decode.test_reference import Recorder, assert_same_states
 
@@ -71,10 +74,6 @@ def test_what_policies_see_is_what_was_predicted(
 @given(st.integers(1, 9), st.integers(0, 99))
 def test_requests_are_asked_about_at_multiples_of_q_and_at_the_floor(q: int, seed: int) -> None:
     """One request that runs 40 steps while another waits for the only slot."""
-    from bfio.decode.cluster import Cluster
-    from bfio.decode.simulation import simulate
-    from tests.decode.cases import first_come, workload
-
     predictor = Erratic(seed, q, False)
     simulate(
         workload([5, 5], [40, 1]),
@@ -149,6 +148,25 @@ def test_both_engines_predict_alike(
 ) -> None:
     """Calendar and ring of compiled runs give what whole arrays give, bit by bit."""
     _assert_same(scenario, predictor, horizon, past)
+
+
+@pytest.mark.parametrize(
+    "predictor",
+    [
+        "survival:refresh=3:refit=2:window=30",
+        "survival:refresh=50:refit=1:gate=1/3",
+        "survival:refresh=4:refit=3:gate=0:anchor=decrement",
+        "exact-match:refresh=7:refit=2:least=3:buckets=3",
+        "noisy-oracle:0.7",
+    ],
+)
+def test_both_engines_predict_alike_in_a_long_run(predictor: str) -> None:
+    """Over many refreshes, floors, refits and turns of the calendar, decisions are the same."""
+    rng = np.random.default_rng(1)
+    load = Workload(rng.integers(1, 40, 160), rng.geometric(1 / 15, 160), name="load")
+    for window_knows, options in (("active", {}), ("all", {"projection": "growing"})):
+        given = {"predictor": predictor, "pool": 10, "window_knows": window_knows, **options}
+        assert_same_run(load, "br-h", Cluster(3, 4), PolicyOptions(horizon=6), **given)
 
 
 @pytest.mark.deep
