@@ -14,6 +14,7 @@ from bfio.step.exact.windows.model import Split, WindowModel
 from bfio.step.exact.windows.placements import Placements
 from bfio.step.exact.windows.program import LEAST_WEIGHT, Duals, ShareProgram, Solution
 from bfio.step.exact.windows.shares import Columns, Cuts, broken_cuts
+from bfio.step.exact.windows.splits import Splits
 from formulations.arrays import FloatArray
 from formulations.step.bound import lower_bound
 from formulations.step.share_bound import ShareRound
@@ -31,8 +32,6 @@ _SMOOTHING = 0.6
 _LOST = 4
 #: Modes that are priced alone for as long as that yields sets.
 _HOT_MODES = 1024
-#: Difference of loads in a solution from which on a case can be split there [tokens].
-_LEAST_SPREAD = 1e-3
 
 
 @dataclass
@@ -45,11 +44,15 @@ class Case:
 
 @dataclass(frozen=True)
 class _Open:
-    """A case still to be closed: what is left of it, and how it came about."""
+    """A case still to be closed: what is left of it, and how it came about.
+
+    ``bound`` is that of the case it is part of, and ``spread`` that of its last split.
+    """
 
     boxes: Boxes
     bound: int
-    path: tuple[tuple[Split, bool], ...]
+    path: tuple[tuple[Split, bool], ...] = ()
+    spread: float = 0.0
 
 
 class WindowSearch:
@@ -143,30 +146,43 @@ class WindowSearch:
 
     def _explore(self, program: ShareProgram, sums: Aggregate | None) -> None:
         """Close the problem case by case, in depth-first order."""
-        waiting = [_Open(self._boxes, self.bound, ())]
+        waiting = [_Open(self._boxes, self.bound)]
+        splits = Splits(self.model)
         stopped = None
         while waiting and not self._effort.is_over:
             case = waiting.pop()
-            self._enter(program, case)
-            if sums is not None and len(self.cases) == 1:
-                self._bound_by_sums(program, sums)
-            if self._boxes.is_empty:
+            solution, closed = self._bounded(program, case, sums)
+            if case.path:
+                split, high = case.path[-1]
+                reached = self.value if closed else self.bound
+                splits.learn(split, high=high, spread=case.spread, rise=reached - case.bound)
+            if closed:
                 continue
-            solution = self._converge(program)
-            if self.proven or self._closed_otherwise(solution):
-                continue
-            split = None if solution is None else self._split(program, solution)
-            if split is None or self._effort.is_over:
+            chosen = None if solution is None else splits.choose(program.columns, solution)
+            if chosen is None or self._effort.is_over:
                 stopped = self.bound
                 break
+            split, spread = chosen
             self.cases[-1].split = split
             for high in (True, False):
                 # The last one is taken first.
                 boxes = self._boxes.part(split, high=high)
-                waiting.append(_Open(boxes, self.bound, (*case.path, (split, high))))
+                waiting.append(_Open(boxes, self.bound, (*case.path, (split, high)), spread))
         left = [case.bound for case in waiting] + ([] if stopped is None else [stopped])
         self.bound = min([self.value, *left])
         self.cases += [Case([]) for _ in waiting]
+
+    def _bounded(
+        self, program: ShareProgram, case: _Open, sums: Aggregate | None
+    ) -> tuple[Solution | None, bool]:
+        """Bound a case; return the last solution of its program, and whether it is closed."""
+        self._enter(program, case)
+        if sums is not None and len(self.cases) == 1:
+            self._bound_by_sums(program, sums)
+        if self._boxes.is_empty:
+            return None, True
+        solution = self._converge(program)
+        return solution, self.proven or self._closed_otherwise(solution)
 
     def _enter(self, program: ShareProgram, case: _Open) -> None:
         self._boxes, self.bound = case.boxes, case.bound
@@ -211,24 +227,6 @@ class WindowSearch:
             self.placements.take(value, owner)
         self.searched |= complete
         return complete
-
-    def _split(self, program: ShareProgram, solution: Solution) -> Split | None:
-        """Return the worker and step whose load differs most in a solution, and its mean."""
-        columns, goal = program.columns, self.model.goal
-        token_time = self.model.workers.token_time
-        used = np.flatnonzero(solution.weights > LEAST_WEIGHT)
-        steps = self._boxes.modes.loads.shape[1]
-        weights, worker = solution.weights[used], columns.worker[used]
-        loads = columns.times[used, :steps] // token_time[worker][:, None]
-        mean = np.zeros((len(self.model.open), steps))
-        np.add.at(mean, worker, weights[:, None] * loads)
-        spread = np.zeros_like(mean)
-        np.add.at(spread, worker, weights[:, None] * np.abs(loads - mean[worker]))
-        paid = spread * goal.pays[:steps] * token_time[:, None]
-        k, step = np.unravel_index(int(np.argmax(paid)), paid.shape)
-        if spread[k, step] < _LEAST_SPREAD:
-            return None
-        return Split(int(k), int(step), int(np.floor(mean[k, step])))
 
     def _converge(self, program: ShareProgram) -> Solution | None:
         """Add cuts and columns until the bound meets the placement or nothing moves."""

@@ -16,11 +16,12 @@ from bfio.step.exact.windows.boxes import Boxes
 from bfio.step.exact.windows.model import WindowModel, build_model
 from bfio.step.exact.windows.prepare import prepare_windows
 from bfio.step.exact.windows.pricing import BLOCK, Priced, find_highest, most_units
-from bfio.step.exact.windows.program import ShareProgram
+from bfio.step.exact.windows.program import Duals, ShareProgram, Solution
 from bfio.step.exact.windows.refit import refit
-from bfio.step.exact.windows.shares import Cuts, rounded_weights
+from bfio.step.exact.windows.shares import Columns, Cuts, rounded_weights
 from bfio.step.exact.windows.simplex import Simplex
 from bfio.step.exact.windows.solve import solve_window
+from bfio.step.exact.windows.splits import Splits
 from bfio.step.interval_bound import interval_bound
 from formulations.arrays import IntArray
 from formulations.step import StepProblem
@@ -50,6 +51,33 @@ def models(seed: int, number: int) -> list[tuple[WindowModel, int]]:
         if model is not None and not Boxes.of(model).is_empty:
             found.append((model, best))
     return found
+
+
+def _halves(*weights: float) -> Solution:
+    """Return a solution of columns of two workers, two of each."""
+    nothing = np.zeros(0)
+    duals = Duals(nothing, nothing, 0.0)
+    return Solution(0.0, nothing, np.array(weights), duals, nothing, [], [])
+
+
+def test_splits_learn_which_workers_raise_bounds() -> None:
+    """The load that differs most is split first, later one where both parts rose."""
+    problem = StepProblem(np.array([1, 1]), np.array([[10], [10]]), np.array([[1], [9], [1], [7]]))
+    model = build_model(problem)
+    assert model is not None
+    splits = Splits(model)
+    columns = Columns(np.array([0, 0, 1, 1]), np.array([[11], [19], [11], [17]]))
+    chosen = splits.choose(columns, _halves(0.5, 0.5, 0.5, 0.5))
+    # Half the time 11, half 19: 4 from the mean of 15, and a level of the peak costs 2.
+    assert chosen == ((0, 0, 15), 8.0)
+    splits.learn(chosen[0], high=False, spread=8.0, rise=80)
+    splits.learn(chosen[0], high=True, spread=8.0, rise=0)
+    again = splits.choose(columns, _halves(0.5, 0.5, 0.5, 0.5))
+    assert again == ((1, 0, 14), 6.0)
+    splits.learn(chosen[0], high=True, spread=8.0, rise=160)
+    assert splits.choose(columns, _halves(0.5, 0.5, 0.5, 0.5)) == chosen
+    assert splits.choose(columns, _halves(1, 0, 0.5, 0.5)) == again
+    assert splits.choose(columns, _halves(1, 0, 0, 1)) is None
 
 
 def test_sums_per_worker_bound_every_problem() -> None:
