@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bfio.calibration.regression import huber_weights, noise_of
-from formulations.arrays import FloatArray
+from formulations.arrays import FloatArray, IntArray
 
 #: Temperatures, in units of the median duration: the first, the last, and how many.
 _HOT, _COLD, _TEMPERATURES = 0.2, 1e-3, 120
@@ -46,6 +46,11 @@ class _Smooth:
         return self.values - found, np.hstack([shares, shares * self.loads, self.mean])
 
 
+def evenly_spaced(number: int, most: int) -> IntArray:
+    """Return ``most`` of so many rows, evenly spaced; all of them if there are no more."""
+    return np.linspace(0, number - 1, min(number, most)).astype(np.int64)
+
+
 def annealed_lines(
     duration: FloatArray, loads: FloatArray, mean: FloatArray | None, start: FloatArray
 ) -> tuple[FloatArray, float]:
@@ -63,7 +68,7 @@ def annealed_lines(
         Shape (3,): overhead, time per token and the mean's time of equal workers.
     """
     number = loads.shape[1]
-    rows = np.linspace(0, len(duration) - 1, min(len(duration), _MOST_STEPS)).astype(np.int64)
+    rows = evenly_spaced(len(duration), _MOST_STEPS)
     unit, token = float(np.median(duration)), float(loads[rows].max(axis=1).mean())
     means = np.zeros((len(duration), 0)) if mean is None else mean[:, None] / token
     smooth = _Smooth(duration[rows] / unit, loads[rows] / token, means[rows])

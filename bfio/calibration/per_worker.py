@@ -14,13 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfio.calibration.annealing import annealed_lines
+from bfio.calibration.annealing import annealed_lines, evenly_spaced
 from bfio.calibration.regression import Loss, Regression, are_independent, regress
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 #: A worker that is critical in fewer steps is not fitted: any line explains so few.
 LEAST_CRITICAL = 10
-_MAX_ROUNDS = 50
+_MAX_ROUNDS, _LAST_ROUNDS = 50, 4
+#: Steps that all rounds but the last ones look at, evenly spaced if there are more.
+_MOST_STEPS = 20_000
 
 
 @dataclass(frozen=True)
@@ -81,24 +83,40 @@ def fit_lines(
     WorkerLines or None
         None if no worker is critical in `LEAST_CRITICAL` steps of different loads.
     """
-    steps = _Steps(duration, loads, mean, loss)
     lines, mean_time = annealed_lines(duration, loads, mean, start)
-    best: tuple[float, WorkerLines] | None = None
+    rows = evenly_spaced(len(duration), _MOST_STEPS)
+    some = _Steps(duration[rows], loads[rows], None if mean is None else mean[rows], loss)
+    _alternate(some, lines, mean_time, _MAX_ROUNDS)
+    every = _Steps(duration, loads, mean, loss)
+    best = _alternate(every, lines, mean_time, _LAST_ROUNDS)
+    return None if best is None else _fitted(every, best.critical, intervals=True)
+
+
+def _alternate(
+    steps: _Steps, lines: FloatArray, mean_time: float, most_rounds: int
+) -> WorkerLines | None:
+    """Fit the lines of the critical workers under the lines at hand, and so on; return the best.
+
+    Its lines are left in ``lines``, shape (G, 2); a worker without one keeps the one it had.
+    """
+    best: tuple[float, WorkerLines, FloatArray] | None = None
     seen: set[bytes] = set()
-    for _ in range(_MAX_ROUNDS):
-        critical = (lines[:, 0] + lines[:, 1] * loads).argmax(axis=1)
+    for _ in range(most_rounds):
+        critical = (lines[:, 0] + lines[:, 1] * steps.loads).argmax(axis=1)
         found = None if critical.tobytes() in seen else _fitted(steps, critical)
         if found is None:
             break
         seen.add(critical.tobytes())
         times = found.regression.coefficients
-        # A worker without a line of its own keeps the one it had.
         lines[list(found.fitted)] = times[: 2 * len(found.fitted)].reshape(-1, 2)
-        mean_time = mean_time if mean is None else float(times[-1])
+        mean_time = mean_time if steps.mean is None else float(times[-1])
         size = _misfit(steps, lines, mean_time)
         if best is None or size < best[0]:
-            best = size, found
-    return None if best is None else _fitted(steps, best[1].critical, intervals=True)
+            best = size, found, lines.copy()
+    if best is None:
+        return None
+    lines[:] = best[2]
+    return best[1]
 
 
 def _fitted(steps: _Steps, critical: IntArray, *, intervals: bool = False) -> WorkerLines | None:

@@ -28,10 +28,12 @@ from formulations.arrays import FloatArray
 BEND = 1.345
 #: Median absolute residual of a normal law with standard deviation 1.
 _MEDIAN_OF_NORMAL = 0.6744897501960817
-#: Noise below this share of the median value is rounding.
-_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+#: Noise below so many units in the last place of the median value is rounding.
+_ROUNDING = 16
+_EPS = float(np.finfo(np.float64).eps)
 _MAX_ROUNDS = 200
-#: A round that moves no row by more than this share of the noise is the last.
+#: A round that moves no row by more than this share of the noise, or a unit in the last place, is
+#: the last.
 _STILL = 1e-9
 #: Columns that differ from a combination of others by less than this share of themselves.
 _ALIKE = 1e-12
@@ -110,7 +112,7 @@ def are_independent(columns: FloatArray) -> bool:
 def noise_of(residuals: FloatArray, values: FloatArray) -> float:
     """Return the spread of residuals, robustly; rounding errors of the values at least."""
     spread = float(np.median(np.abs(residuals))) / _MEDIAN_OF_NORMAL
-    return max(spread, _ROUNDING * float(np.median(np.abs(values))))
+    return max(spread, _ROUNDING * _EPS * float(np.median(np.abs(values))))
 
 
 def huber_weights(residuals: FloatArray, noise: float) -> FloatArray:
@@ -129,6 +131,7 @@ def _descended(
     turned = turned + basis.T @ (values - basis @ turned)
     if loss is Loss.SQUARES:
         return turned, weights, np.inf
+    last_place = _EPS * float(np.median(np.abs(values)))
     for _ in range(_MAX_ROUNDS):
         residuals = values - basis @ turned
         noise = noise_of(residuals, values)
@@ -136,7 +139,7 @@ def _descended(
         weighted = weights[:, None] * basis
         move = np.linalg.solve(basis.T @ weighted, weighted.T @ residuals)
         turned = turned + move
-        if np.abs(basis @ move).max() <= _STILL * noise:
+        if np.abs(basis @ move).max() <= max(_STILL * noise, last_place):
             break
     return turned, weights, BEND * noise
 
