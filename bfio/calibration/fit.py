@@ -78,7 +78,8 @@ def fit_step_time(
     notes = (
         *(_notes_on_mean(steps, terms.which, correlation) if with_mean else ()),
         *negative,
-        *_notes_on_fit(steps, fitted, goodness, terms),
+        *_notes_on_fit(goodness, terms),
+        *_bend(steps, fitted if own is None else own.fitted_s, are_equal=own is None),
         *(() if own is None else _notes_on_workers(own)),
     )
     return StepTimeFit(
@@ -177,9 +178,7 @@ def _notes_on_mean(
         )
 
 
-def _notes_on_fit(
-    steps: MeasuredSteps, fitted: FloatArray, goodness: Goodness, terms: _Terms
-) -> Iterator[str]:
+def _notes_on_fit(goodness: Goodness, terms: _Terms) -> Iterator[str]:
     if terms.regression.half_widths is None:
         yield "no intervals: there are as many constants as steps"
     if abs(goodness.total_ratio - 1) > _LEFT_OUT:
@@ -187,14 +186,14 @@ def _notes_on_fit(
             f"all steps together took {percent(goodness.total_ratio - 1)} more than these "
             "constants say: the tail counts little (--loss squares keeps the total)"
         )
-    yield from _bend(steps, fitted)
 
 
-def _bend(steps: MeasuredSteps, fitted: FloatArray) -> Iterator[str]:
-    """Tell it if typical durations at some loads are off the line by more than noise."""
+def _bend(steps: MeasuredSteps, fitted: FloatArray, *, are_equal: bool) -> Iterator[str]:
+    """Tell it if typical durations at some loads are off the fit by more than noise."""
     order = np.argsort(steps.max_load, kind="stable")
-    off = (steps.duration_s / fitted - 1)[order]
-    # A tail moves the line away from typical steps everywhere.
+    order = order[~np.isnan(fitted[order])]
+    off = steps.duration_s[order] / fitted[order] - 1
+    # A tail moves the fit away from typical steps everywhere.
     off = off - np.median(off)
     edges = np.arange(_BINS + 1) * len(off) // _BINS
     found = []
@@ -205,9 +204,10 @@ def _bend(steps: MeasuredSteps, fitted: FloatArray) -> Iterator[str]:
             found.append((middle, steps.max_load[order[first]], steps.max_load[order[end - 1]]))
     if found:
         middle, least, most = max(found, key=lambda entry: abs(entry[0]))
+        workers = " or workers differ (--per-worker)" if are_equal and steps.workers != 1 else ""
         yield (
-            f"durations are not linear in the load: steps with a peak of {least:,.0f} to "
-            f"{most:,.0f} tokens are typically {percent(middle)} off the line"
+            f"durations are not linear in the load{workers}: steps with a peak of {least:,.0f} to "
+            f"{most:,.0f} tokens are typically {percent(middle)} off the fit"
         )
 
 
