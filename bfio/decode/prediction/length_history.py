@@ -7,7 +7,8 @@ composite estimate are exact:
     p̂ >= 1/2        if and only if  2·c >= n,
     ŷ = p̂·μ̂ + (1 - p̂)·H  =  (s + (n - c)·H) / n,
 
-with n outputs longer than a, c of them at most ``a + H``, and s the sum of what those had left.
+with n outputs longer than a, c of them at most ``a + H``, and s >= c the sum of what those had
+left; so ŷ is in [1, H] without being clipped.
 Runs interpreted and compiled share these functions.
 """
 
@@ -151,7 +152,7 @@ def _steps_left(counts: IntArray, horizon: int, gate: IntArray, steps: IntArray)
         if longer == 0 or ended * gate[1] < longer * gate[0]:
             steps[age] = horizon + 1
         else:
-            steps[age] = max(1, (left + (longer - ended) * horizon + longer - 1) // longer)
+            steps[age] = (left + (longer - ended) * horizon + longer - 1) // longer
 
 
 @compilable(compiled_as=_steps_left)
@@ -176,7 +177,7 @@ def gated_steps(
     """Return ŷ of n, c and s, shape (k,): rounded up, and ``H + 1`` where the gate is closed."""
     steps = (left + (longer - ended) * horizon + longer - 1) // np.maximum(longer, 1)
     closed = (longer == 0) | (ended * gate[1] < longer * gate[0])
-    predicted: IntArray = np.where(closed, horizon + 1, np.maximum(steps, 1))
+    predicted: IntArray = np.where(closed, horizon + 1, steps)
     return predicted
 
 

@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
+from bfio.decode.machine.refresh import forget, predict
+from bfio.decode.machine.state import STEP, new_state
+from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.prediction.registry import build
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
@@ -176,3 +180,18 @@ def test_both_engines_predict_alike_in_thousands_of_runs(
 ) -> None:
     """The same, deeply."""
     _assert_same(scenario, predictor, horizon, past)
+
+
+def test_a_request_that_starts_again_is_asked_q_tokens_later() -> None:
+    """However long ago it was asked the last time."""
+    load = Workload(np.array([5]), np.array([30]), history=Workload(np.array([5]), np.array([40])))
+    predictor = build("survival:refresh=4", load, history=load.history)
+    prediction = predictor.compiled(3)
+    state = new_state(load, Cluster(1, 1), RunOptions(), horizon=3, prediction=prediction)
+    dues = []
+    for step in (0, 2):
+        state.counters[STEP] = step
+        predict(state, 0, 0)
+        dues.append(int(state.prediction.due[0]))
+        forget(state, 0)
+    assert dues == [4, 6]
