@@ -71,6 +71,37 @@ def integer_matrix(
     return frozen(np.array(vectors, dtype=np.int64).reshape(len(vectors), width))
 
 
+def check_length(array: NDArray[Any], length: int, where: str, per: str) -> None:
+    """Refuse an array of another length, telling what it has one entry per."""
+    if len(array) != length:
+        raise InputError(
+            where, f"{len(array)} entries where {length} are expected", f"give one per {per}"
+        )
+
+
+def optional_vector(values: object, where: str, length: int, minimum: int) -> IntArray | None:
+    """Return one integer per worker, if there are any; see `integer_vector`."""
+    if values is None:
+        return None
+    vector = integer_vector(values, where, minimum=minimum)
+    check_length(vector, length, where, "worker")
+    return vector
+
+
+def optional_flags(values: object, where: str, length: int) -> BoolArray | None:
+    """Return one flag per request, if there are any, as a read-only vector."""
+    if values is None:
+        return None
+    values = plain_array(values)
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    if not isinstance(values, list | tuple) or not all(isinstance(v, bool) for v in values):
+        raise InputError(where, "not a list of true/false", "give one flag per request")
+    flags: BoolArray = frozen(np.array(values, dtype=np.bool_).reshape(len(values)))
+    check_length(flags, length, where, "request")
+    return flags
+
+
 def plain_array(values: object) -> object:
     """Return an array of numbers as such, and one of objects as a list; all else as it is."""
     if not isinstance(values, np.ndarray | Sequence) and hasattr(values, "__array__"):

@@ -93,7 +93,10 @@ def problem_command(
 
 
 def _status(result: Any) -> int:
-    return NOTHING_FOUND if result.objective is None else DONE
+    from formulations.results import Termination
+
+    answered = result.objective is not None or result.termination is Termination.INFEASIBLE
+    return DONE if answered else NOTHING_FOUND
 
 
 def _parsed(text: str, problem: str, given: Mapping[str, object]) -> Any:

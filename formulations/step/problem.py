@@ -9,13 +9,16 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from formulations.arrays import (
+    MAX_TOKENS,
     BoolArray,
     IntArray,
+    check_length,
     frozen,
     integer,
     integer_matrix,
     integer_vector,
-    plain_array,
+    optional_flags,
+    optional_vector,
 )
 from formulations.documents import check_keys, check_list
 from formulations.errors import InputError
@@ -27,8 +30,6 @@ from formulations.rationals import exact_rational
 DISCOUNT_SCALE = 10**6
 #: Largest objective value (in scaled integers) any assignment may have: 64-bit sums stay exact.
 MAX_OBJECTIVE = 2**62
-#: Largest cap and time weight accepted from outside; capacities are clipped to N anyway.
-_MAX_COUNT = 10**12
 
 _REQUIRED_KEYS = ("capacity", "base", "contribution")
 #: ``provenance`` says where a problem comes from; it is not read.
@@ -131,17 +132,17 @@ class StepProblem(ProblemData):
         G, steps = base.shape
         contribution = integer_matrix(self.contribution, "contribution", columns=steps)
         N = len(contribution)
-        capacity = integer_vector(self.capacity, "capacity", maximum=_MAX_COUNT)
-        _check_length(capacity, G, "capacity", "worker")
+        capacity = integer_vector(self.capacity, "capacity", maximum=MAX_TOKENS)
+        check_length(capacity, G, "capacity", "worker")
         self._set(
             base=base,
             contribution=contribution,
             capacity=frozen(np.minimum(capacity, N)),
             objective=member(Objective, self.objective, "objective"),
             weights=self._checked_weights(steps),
-            token_capacity=_optional_vector(self.token_capacity, "token_capacity", G, 0),
-            token_time=_optional_vector(self.token_time, "token_time", G, 1),
-            required=_optional_flags(self.required, N),
+            token_capacity=optional_vector(self.token_capacity, "token_capacity", G, 0),
+            token_time=optional_vector(self.token_time, "token_time", G, 1),
+            required=optional_flags(self.required, "required", N),
             benefit=self._checked_benefit(N, G),
         )
         if self.admit is not None:
@@ -310,9 +311,9 @@ class StepProblem(ProblemData):
         """Return the benefit; None for one of zeros as well."""
         if self.benefit is None:
             return None
-        most = min(MAX_OBJECTIVE, _MAX_COUNT * self.scale)
+        most = min(MAX_OBJECTIVE, MAX_TOKENS * self.scale)
         benefit = integer_matrix(self.benefit, "benefit", columns=G, maximum=most)
-        _check_length(benefit, N, "benefit", "request")
+        check_length(benefit, N, "benefit", "request")
         return benefit if benefit.any() else None
 
     def _check_magnitude(self) -> None:
@@ -393,31 +394,3 @@ def _written(value: Fraction) -> int | str:
 def geometric_weights(gamma: Fraction, num_steps: int) -> tuple[tuple[int, ...], int]:
     """Return the weights ``round(γ^h · 10^6)`` for h = 0..num_steps-1, and their scale."""
     return discount_weights([gamma**h for h in range(num_steps)])
-
-
-def _check_length(array: IntArray | BoolArray, length: int, where: str, per: str) -> None:
-    if len(array) != length:
-        raise InputError(
-            where, f"{len(array)} entries where {length} are expected", f"give one per {per}"
-        )
-
-
-def _optional_vector(values: object, where: str, length: int, minimum: int) -> IntArray | None:
-    if values is None:
-        return None
-    vector = integer_vector(values, where, minimum=minimum, maximum=_MAX_COUNT)
-    _check_length(vector, length, where, "worker")
-    return vector
-
-
-def _optional_flags(values: object, length: int) -> BoolArray | None:
-    if values is None:
-        return None
-    values = plain_array(values)
-    if isinstance(values, np.ndarray):
-        values = values.tolist()
-    if not isinstance(values, list | tuple) or not all(isinstance(v, bool) for v in values):
-        raise InputError("required", "not a list of true/false", "give one flag per request")
-    flags: BoolArray = frozen(np.array(values, dtype=np.bool_).reshape(len(values)))
-    _check_length(flags, length, "required", "request")
-    return flags

@@ -1,0 +1,49 @@
+"""The pausing program: which active requests run a step, and which waiting ones start.
+
+``build(priced)`` states it in Pyomo at a price of tokens, ``solve(problem)`` minimises the time
+per token by Dinkelbach's sequence of such programs, ``violations(problem, runs, assignment)``
+checks any answer. What needs Pyomo or a solver is loaded when first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from formulations.lazy import lazy_attributes
+from formulations.pausing.bound import Relaxation, least_ratio, least_times
+from formulations.pausing.brute_force import brute_force
+from formulations.pausing.check import time_and_tokens, violations
+from formulations.pausing.problem import Action, PausingProblem, PricedPausing
+from formulations.pausing.result import PausingResult, PricedResult
+
+if TYPE_CHECKING:
+    from formulations.pausing.program import build
+    from formulations.pausing.solver import PricedProgram, assess, solve, solve_by
+
+_HOMES = {
+    "PricedProgram": "formulations.pausing.solver",
+    "assess": "formulations.pausing.solver",
+    "build": "formulations.pausing.program",
+    "solve": "formulations.pausing.solver",
+    "solve_by": "formulations.pausing.solver",
+}
+
+__all__ = [
+    "Action",
+    "PausingProblem",
+    "PausingResult",
+    "PricedPausing",
+    "PricedProgram",
+    "PricedResult",
+    "Relaxation",
+    "assess",
+    "brute_force",
+    "build",
+    "least_ratio",
+    "least_times",
+    "solve",
+    "solve_by",
+    "time_and_tokens",
+    "violations",
+]
+
+
+__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)

@@ -1,0 +1,236 @@
+"""Bounds on the pausing program that need no solver.
+
+Let the step last M units. Then worker g bears ``⌊(M − C_g)/τ_g⌋`` tokens, of which those that must
+run take theirs. *Without waiting requests* workers do not meet: each runs as many of the others as
+it bears, the lightest first, and no choice emits more tokens. So the k-th lightest of worker g
+joins at the time at which the k lightest fit, and the most tokens of a step are a count of these
+times: exact.
+
+*With waiting requests* let these be put anywhere, in parts: what all workers bear together is
+filled with the smallest requests of those that could run at all, active ones that have joined on
+their own worker and waiting ones that fit some worker alone, no more of the latter than there are
+slots and tokens for. Every feasible step emits at most that many tokens, so it takes at least the
+least time at which this relaxation emits as many (`least_times`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from formulations.arrays import IntArray
+from formulations.pausing.problem import PausingProblem, PricedPausing
+
+
+def shortest_step(problem: PausingProblem) -> int:
+    """Return a time that no step is below: what must run runs."""
+    loads = np.zeros(problem.num_workers, dtype=np.int64)
+    must = problem.must_run
+    np.add.at(loads, problem.worker[must], problem.load[must])
+    return int((problem.overheads + problem.rates * loads).max())
+
+
+def longest_step(problem: PausingProblem) -> int:
+    """Return a time that no step exceeds: all run, and each worker takes the largest ones."""
+    loads = np.zeros(problem.num_workers, dtype=np.int64)
+    np.add.at(loads, problem.worker, problem.load)
+    largest = np.concatenate([[0], np.cumsum(-np.sort(-problem.waiting))])
+    return int((problem.overheads + problem.rates * (loads + largest[problem.capacity])).max())
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """A pausing problem in which what workers bear is shared by all that wait.
+
+    Parameters
+    ----------
+    problem : PausingProblem
+        Data.
+    """
+
+    problem: PausingProblem
+
+    @cached_property
+    def base(self) -> IntArray:
+        """Tokens of those that must run, shape (G,)."""
+        loads = np.zeros(self.problem.num_workers, dtype=np.int64)
+        must = self.problem.must_run
+        np.add.at(loads, self.problem.worker[must], self.problem.load[must])
+        return loads
+
+    @cached_property
+    def optional(self) -> IntArray:
+        """Active requests that may run, by worker, lightest first, oldest first."""
+        may = np.flatnonzero(~self.problem.must_run)
+        return may[np.lexsort((may, self.problem.load[may], self.problem.worker[may]))]
+
+    @cached_property
+    def prefix(self) -> IntArray:
+        """Tokens of each of `optional` and all lighter ones of its worker."""
+        worker = self.problem.worker[self.optional]
+        totals = np.cumsum(self.problem.load[self.optional])
+        before: IntArray = np.concatenate([[0], totals])[np.searchsorted(worker, worker)]
+        return totals - before
+
+    @cached_property
+    def joins(self) -> IntArray:
+        """Time at which each of `optional` and all lighter ones of its worker fit."""
+        worker = self.problem.worker[self.optional]
+        return self._time_of(worker, self.base[worker] + self.prefix)
+
+    @cached_property
+    def first_fit(self) -> IntArray:
+        """Least time at which each waiting request fits some worker alone, shape (N,).
+
+        Beyond all times where its tokens fit none, or no slot is free.
+        """
+        problem = self.problem
+        sizes = problem.waiting[:, None]
+        times = self._time_of(np.arange(problem.num_workers)[None], self.base + sizes)
+        fits = (problem.capacity > 0) & (sizes <= problem.room)
+        first: IntArray = np.where(fits, times, self.never).min(axis=1, initial=self.never)
+        return first
+
+    @cached_property
+    def candidates(self) -> IntArray:
+        """Waiting requests that may start, smallest first, as many as could together."""
+        problem = self.problem
+        room = int(np.maximum(problem.room, 0)[problem.capacity > 0].sum())
+        may = np.flatnonzero(~problem.must_start & (self.first_fit < self.never))
+        may = may[np.argsort(problem.waiting[may], kind="stable")]
+        slots = int(problem.capacity.sum()) - int(problem.must_start.sum())
+        required = int(problem.waiting[problem.must_start].sum())
+        fitting = np.searchsorted(np.cumsum(problem.waiting[may]), room - required, "right")
+        return may[: max(0, min(slots, int(fitting)))]
+
+    @cached_property
+    def forced(self) -> int:
+        """How many tokens every step emits."""
+        return int(self.problem.must_run.sum() + self.problem.must_start.sum())
+
+    @cached_property
+    def shortest(self) -> int:
+        """A time that no step is below."""
+        required = self.first_fit[self.problem.must_start]
+        return max(shortest_step(self.problem), int(required.max(initial=0)))
+
+    @cached_property
+    def never(self) -> int:
+        """A time beyond all steps."""
+        return longest_step(self.problem) + 1
+
+    @cached_property
+    def most(self) -> int:
+        """Most tokens of any step."""
+        return self.most_tokens(self.never - 1)
+
+    def bears(self, time: int) -> IntArray:
+        """Return the tokens that each worker bears in a step of so many units, shape (G,)."""
+        return (time - self.problem.overheads) // self.problem.rates
+
+    def most_tokens(self, time: int) -> int:
+        """Return how many tokens a step of so many units emits at most; -1 if there is none."""
+        if time < self.shortest:
+            return -1
+        problem = self.problem
+        sizes, joins, own = self._items
+        loads = self.base.copy()
+        here = own >= 0
+        fits = joins <= time
+        np.add.at(loads, own[here & fits], sizes[here & fits])
+        # A worker without room for any waiting request lends nothing to them.
+        bears = np.minimum(self.bears(time), loads + self._most_taken)
+        required = int(problem.waiting[problem.must_start].sum())
+        left = int((bears - self.base).sum()) - required
+        if left < 0:
+            return -1
+        return self.forced + int(np.searchsorted(np.cumsum(sizes[fits]), left, "right"))
+
+    @cached_property
+    def _items(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Sizes of all that may run, smallest first, when they may, and workers (-1: any)."""
+        problem = self.problem
+        sizes = np.concatenate([problem.load[self.optional], problem.waiting[self.candidates]])
+        joins = np.concatenate([self.joins, self.first_fit[self.candidates]])
+        anywhere = np.full(len(self.candidates), -1, dtype=np.int64)
+        own = np.concatenate([problem.worker[self.optional], anywhere])
+        order = np.argsort(sizes, kind="stable")
+        return sizes[order], joins[order], own[order]
+
+    @cached_property
+    def _most_taken(self) -> IntArray:
+        """Most tokens of waiting requests that a worker takes, shape (G,)."""
+        problem = self.problem
+        largest = np.concatenate([[0], np.cumsum(-np.sort(-problem.waiting))])
+        taken: IntArray = np.minimum(largest[problem.capacity], np.maximum(problem.room, 0))
+        return taken
+
+    def _time_of(self, worker: IntArray, tokens: IntArray) -> IntArray:
+        times: IntArray = self.problem.overheads[worker] + self.problem.rates[worker] * tokens
+        return times
+
+
+def least_times(relaxation: Relaxation, above: Fraction | None = None) -> IntArray:
+    """Return for n = 1, 2, ... a time below which no step emits n tokens or more.
+
+    Parameters
+    ----------
+    relaxation : Relaxation
+        The problem.
+    above : Fraction, optional
+        Units of time per token of a known step. Where no step of n tokens has a lower ratio the
+        answer is the first time of that ratio, which is found at once.
+
+    Returns
+    -------
+    IntArray
+        Shape (most tokens,); empty if there is no feasible step.
+    """
+    most, last = relaxation.most, relaxation.never - 1
+    smallest = int(relaxation.problem.rates.min())
+    times: list[int] = []
+    while len(times) < most:
+        n = len(times) + 1
+        high = last if above is None else min(last, _below(above, n))
+        if relaxation.most_tokens(high) < n:
+            times.append(high + 1)
+            continue
+        # Gallop to a time with n tokens, then halve what lies between.
+        low, reach = max([relaxation.shortest, *times[-1:]]) - 1, smallest
+        while low + reach < high and relaxation.most_tokens(low + reach) < n:
+            low, reach = low + reach, 2 * reach
+        high = min(low + reach, high)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if relaxation.most_tokens(middle) < n:
+                low = middle
+            else:
+                high = middle
+        times += [high] * (relaxation.most_tokens(high) - n + 1)
+    return np.array(times, dtype=np.int64)
+
+
+def _below(ratio: Fraction, tokens: int) -> int:
+    """Return the longest time at which so many tokens have a lower ratio."""
+    return -(-ratio.numerator * tokens // ratio.denominator) - 1
+
+
+def least_ratio(times: Sequence[int]) -> Fraction | None:
+    """Return the least ratio of units of time to tokens that `least_times` allow; None if none."""
+    return min((Fraction(int(time), n + 1) for n, time in enumerate(times)), default=None)
+
+
+def lower_bound(priced: PricedPausing, times: IntArray) -> int:
+    """Return a lower bound on ``q·time − p·tokens`` of every feasible step.
+
+    Parameters
+    ----------
+    priced : PricedPausing
+        Data.
+    times : IntArray
+        Its `least_times`.
+    """
+    values = (priced.value(time, n + 1) for n, time in enumerate(times.tolist()))
+    return min(values, default=0)

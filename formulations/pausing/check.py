@@ -1,0 +1,102 @@
+"""The checker of pausing solutions: it knows the problem data and nothing of any solver."""
+
+from collections.abc import Sequence
+
+from formulations.pausing.problem import PausingProblem
+
+
+def violations(
+    problem: PausingProblem,
+    runs: Sequence[bool],
+    assignment: Sequence[int | None],
+    claimed: tuple[int, int] | None = None,
+) -> dict[str, int]:
+    """Return every violated constraint of the pausing program and by how much.
+
+    Parameters
+    ----------
+    problem : PausingProblem
+        Data.
+    runs : sequence of bool
+        Whether each active request runs, length J.
+    assignment : sequence of int or None
+        Worker of each waiting request, None for those that keep waiting, length N.
+    claimed : tuple of (int, int), optional
+        Claimed units of time and tokens, compared with the recomputed ones.
+
+    Returns
+    -------
+    dict of str to int
+        Constraint name to positive amount; empty for a feasible solution.
+    """
+    sizes = (("runs", runs, problem.num_active), ("assignment", assignment, problem.num_requests))
+    for name, values, length in sizes:
+        if len(values) != length:
+            return {name: abs(len(values) - length)}
+    strangers = {f"runs[{j}]": 1 for j, run in enumerate(runs) if not isinstance(run, bool)}
+    strangers |= {
+        f"worker[{i}]": 1
+        for i, g in enumerate(assignment)
+        if g is not None and not (type(g) is int and 0 <= g < problem.num_workers)
+    }
+    if strangers:
+        return strangers
+    violated = {
+        f"must_run[{j}]": 1
+        for j, must in enumerate(problem.must_run.tolist())
+        if must and not runs[j]
+    }
+    violated |= {
+        f"required[{i}]": 1
+        for i, must in enumerate(problem.must_start.tolist())
+        if must and assignment[i] is None
+    }
+    violated |= _limits(problem, assignment)
+    time, tokens = time_and_tokens(problem, runs, assignment)
+    if tokens == 0:
+        violated["emits"] = 1
+    if claimed is not None:
+        for name, is_so, said in zip(("time", "tokens"), (time, tokens), claimed, strict=True):
+            if is_so != said:
+                violated[name] = abs(is_so - said)
+    return violated
+
+
+def time_and_tokens(
+    problem: PausingProblem, runs: Sequence[bool], assignment: Sequence[int | None]
+) -> tuple[int, int]:
+    """Return how long the step lasts, in units, and how many tokens it emits."""
+    loads = [0] * problem.num_workers
+    tokens = 0
+    for g, load, run in zip(problem.worker.tolist(), problem.load.tolist(), runs, strict=True):
+        if run:
+            loads[g] += load
+            tokens += 1
+    for prompt, worker in zip(problem.waiting.tolist(), assignment, strict=True):
+        if worker is not None:
+            loads[worker] += prompt
+            tokens += 1
+    columns = (problem.overheads.tolist(), problem.rates.tolist(), loads)
+    return max(c + rate * load for c, rate, load in zip(*columns, strict=True)), tokens
+
+
+def _limits(problem: PausingProblem, assignment: Sequence[int | None]) -> dict[str, int]:
+    """Return the slots and the tokens that workers take beyond what they have."""
+    violated = {}
+    for g, slots in enumerate(problem.capacity.tolist()):
+        if (excess := assignment.count(g) - slots) > 0:
+            violated[f"capacity[{g}]"] = excess
+    if problem.token_capacity is None:
+        return violated
+    held = [0] * problem.num_workers
+    for g, load in zip(problem.worker.tolist(), problem.load.tolist(), strict=True):
+        held[g] += load
+    taken = [0] * problem.num_workers
+    for prompt, worker in zip(problem.waiting.tolist(), assignment, strict=True):
+        if worker is not None:
+            taken[worker] += prompt
+    for g, most in enumerate(problem.token_capacity.tolist()):
+        # A worker that holds too much already may take nobody, and is no fault of this step.
+        if taken[g] and held[g] + taken[g] > most:
+            violated[f"token_capacity[{g}]"] = held[g] + taken[g] - most
+    return violated

@@ -1,0 +1,299 @@
+"""Data of the pausing program: one step of a cluster whose active requests may skip it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from math import lcm
+from typing import Any, Self
+
+import numpy as np
+
+from formulations.arrays import (
+    BoolArray,
+    IntArray,
+    check_length,
+    frozen,
+    integer,
+    integer_vector,
+    optional_flags,
+    optional_vector,
+)
+from formulations.documents import check_keys, check_list
+from formulations.errors import InputError
+from formulations.hindsight_makespan.problem import STEP_OVERHEAD, TOKEN_TIME
+from formulations.keywords import known_fields
+from formulations.problem_data import ProblemData
+from formulations.rationals import exact_rational
+from formulations.step.problem import MAX_OBJECTIVE
+
+_REQUIRED_KEYS = ("capacity", "active", "max_pauses")
+_OPTIONAL_KEYS = ("waiting", "required", "step_overhead", "token_time", "token_capacity")
+#: A time, or one for each worker, as documents and callers write it.
+Times = Fraction | int | str | Sequence[Fraction | int | str]
+
+
+class Action(StrEnum):
+    """What becomes of an active request at the step."""
+
+    KEEP = "keep"
+    PAUSE = "pause"
+    RESUME = "resume"
+    #: Paused before, and again.
+    STAY = "stay"
+
+
+@known_fields
+@dataclass(frozen=True)
+class PausingProblem(ProblemData):
+    """One step in which active requests run or pause, and waiting ones start or wait.
+
+    A request that runs emits one token and adds its load to its worker; a paused one keeps slot
+    and memory and emits nothing. A step lasts ``max_g (C_g + τ_g L_g)`` with ``L_g`` the load of
+    what runs on g. What is to be least is the time per token emitted.
+
+    Parameters
+    ----------
+    capacity : IntArray
+        Shape (G,): free slots of each worker, clipped to N; paused requests have theirs.
+    worker : IntArray
+        Shape (J,): worker of each active request.
+    load : IntArray
+        Shape (J,), >= 1: tokens that it holds, and adds to the step if it runs.
+    paused : IntArray
+        Shape (J,): steps in a row that it has been paused until now, 0 if it ran last.
+    waiting : IntArray
+        Shape (N,), >= 1: tokens that each waiting request adds if it starts, oldest first.
+    max_pauses : int
+        ``P``: a request that has been paused so many steps in a row must run.
+    step_overhead, token_time : tuple of Fraction
+        ``C_g >= 0`` [s] and ``τ_g > 0`` [s/token], one for all workers or one each, exact; by
+        default those of the BF-IO authors' simulator.
+    token_capacity : IntArray, optional
+        Shape (G,): most tokens ``κ_g`` that worker g holds at the step, running or paused.
+    required : BoolArray, optional
+        Shape (N,): waiting requests that must start now.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, naming field and index.
+    """
+
+    capacity: IntArray
+    worker: IntArray
+    load: IntArray
+    paused: IntArray
+    waiting: IntArray
+    max_pauses: int
+    step_overhead: Times = STEP_OVERHEAD
+    token_time: Times = TOKEN_TIME
+    token_capacity: IntArray | None = None
+    required: BoolArray | None = None
+
+    def __post_init__(self) -> None:
+        """Validate, freeze and clip."""
+        capacity = integer_vector(self.capacity, "capacity")
+        G = len(capacity)
+        if G == 0:
+            raise InputError("capacity", "no worker", "give the free slots of at least one")
+        worker = integer_vector(self.worker, "worker", maximum=G - 1)
+        J = len(worker)
+        load = integer_vector(self.load, "load", minimum=1)
+        paused = integer_vector(self.paused, "paused")
+        for name, column in (("load", load), ("paused", paused)):
+            check_length(column, J, name, "active request")
+        waiting = integer_vector(self.waiting, "waiting", minimum=1)
+        self._set(
+            capacity=frozen(np.minimum(capacity, len(waiting))),
+            worker=worker,
+            load=load,
+            paused=paused,
+            waiting=waiting,
+            max_pauses=integer(self.max_pauses, "max_pauses"),
+            step_overhead=_times(self.step_overhead, "step_overhead", G),
+            token_time=_times(self.token_time, "token_time", G),
+            token_capacity=optional_vector(self.token_capacity, "token_capacity", G, 0),
+            required=optional_flags(self.required, "required", len(waiting)),
+        )
+        self._check_magnitude()
+
+    @property
+    def num_workers(self) -> int:
+        """``G``."""
+        return len(self.capacity)
+
+    @property
+    def num_active(self) -> int:
+        """``J``."""
+        return len(self.worker)
+
+    @property
+    def num_requests(self) -> int:
+        """``N``, requests that wait."""
+        return len(self.waiting)
+
+    @cached_property
+    def scale(self) -> int:
+        """How many units of time make a second, so that all times are integers."""
+        return lcm(*(t.denominator for t in (*self._overheads, *self._rates)))
+
+    @cached_property
+    def overheads(self) -> IntArray:
+        """``C_g`` in units, shape (G,)."""
+        return frozen(np.array([int(c * self.scale) for c in self._overheads], dtype=np.int64))
+
+    @cached_property
+    def rates(self) -> IntArray:
+        """``τ_g`` in units per token, shape (G,)."""
+        return frozen(np.array([int(t * self.scale) for t in self._rates], dtype=np.int64))
+
+    @cached_property
+    def must_run(self) -> BoolArray:
+        """Shape (J,): active requests that may not be paused any longer."""
+        return frozen(self.paused >= self.max_pauses)
+
+    @cached_property
+    def must_start(self) -> BoolArray:
+        """``required``, all false where it is not given; shape (N,)."""
+        if self.required is None:
+            return frozen(np.zeros(self.num_requests, dtype=np.bool_))
+        return self.required
+
+    @cached_property
+    def room(self) -> IntArray:
+        """Tokens that each worker may take on, shape (G,); below 0 where it holds too many."""
+        held = np.zeros(self.num_workers, dtype=np.int64)
+        np.add.at(held, self.worker, self.load)
+        if self.token_capacity is None:
+            return frozen(np.full(self.num_workers, int(self.waiting.sum())))
+        return frozen(self.token_capacity - held)
+
+    def ratio(self, time: int, tokens: int) -> Fraction:
+        """Return seconds per token of a step of so many units of time that emits so many."""
+        return Fraction(time, tokens * self.scale)
+
+    def actions(self, runs: Sequence[bool]) -> tuple[Action, ...]:
+        """Return what becomes of each active request if these run."""
+        rested, ran = (Action.STAY, Action.RESUME), (Action.PAUSE, Action.KEEP)
+        return tuple(
+            (rested if paused else ran)[bool(run)]
+            for run, paused in zip(runs, self.paused.tolist(), strict=True)
+        )
+
+    def frozen_workers(
+        self, runs: Sequence[bool], assignment: Sequence[int | None]
+    ) -> tuple[int, ...]:
+        """Return the workers that have active requests, and run nothing."""
+        on = self.worker.tolist()
+        busy = {g for g, run in zip(on, runs, strict=True) if run} | set(assignment)
+        return tuple(sorted(set(on) - busy))
+
+    @classmethod
+    def from_mapping(cls, document: Any) -> Self:
+        """Build a problem from the JSON document that ``bfio pause`` reads."""
+        fields = check_keys(document, "document", _REQUIRED_KEYS, _OPTIONAL_KEYS)
+        rows = [
+            check_keys(row, f"active[{j}]", ("worker", "load"), ("paused",))
+            for j, row in enumerate(check_list(fields["active"], "active"))
+        ]
+        columns: dict[str, Any] = {}
+        for name, least in (("worker", 0), ("load", 1), ("paused", 0)):
+            values = [
+                integer(row.get(name, 0), f"active[{j}].{name}", minimum=least)
+                for j, row in enumerate(rows)
+            ]
+            columns[name] = np.array(values, dtype=np.int64)
+        given = {name: fields[name] for name in _OPTIONAL_KEYS[1:] if name in fields}
+        return cls(
+            capacity=fields["capacity"],
+            **columns,
+            waiting=fields.get("waiting", []),
+            max_pauses=fields["max_pauses"],
+            **given,
+        )
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the JSON document `from_mapping` reads."""
+        columns = (self.worker.tolist(), self.load.tolist(), self.paused.tolist())
+        document: dict[str, Any] = {
+            "capacity": self.capacity.tolist(),
+            "active": [
+                {"worker": g, "load": w, "paused": p} for g, w, p in zip(*columns, strict=True)
+            ],
+            "waiting": self.waiting.tolist(),
+            "max_pauses": self.max_pauses,
+            "step_overhead": [str(time) for time in self._overheads],
+            "token_time": [str(time) for time in self._rates],
+        }
+        for key in ("token_capacity", "required"):
+            if (value := getattr(self, key)) is not None:
+                document[key] = value.tolist()
+        return document
+
+    @property
+    def _overheads(self) -> tuple[Fraction, ...]:
+        return self.step_overhead  # type: ignore[return-value]
+
+    @property
+    def _rates(self) -> tuple[Fraction, ...]:
+        return self.token_time  # type: ignore[return-value]
+
+    def _check_magnitude(self) -> None:
+        """Refuse data whose sums could leave 64-bit integers, and rates of 0."""
+        for g, rate in enumerate(self._rates):
+            if rate == 0:
+                raise InputError(f"token_time[{g}]", "0: load would cost nothing", "give one > 0")
+        tokens = int(self.load.sum()) + int(self.waiting.sum())
+        slowest = max(int(c * self.scale) for c in self._overheads) + tokens * max(
+            int(t * self.scale) for t in self._rates
+        )
+        if slowest * max(1, self.num_active + self.num_requests) >= MAX_OBJECTIVE:
+            raise InputError(
+                "step_overhead, token_time",
+                f"the step could last {slowest:.1e} units of 1/{self.scale} s",
+                "write times with fewer digits, for example in units of the time of one token",
+            )
+
+
+@dataclass(frozen=True)
+class PricedPausing:
+    """A pausing problem with a price of tokens: ``q·time − p·tokens`` is to be least.
+
+    For the least ratio of time to tokens, p/q, and for no other, that least value is 0
+    (Dinkelbach 1967).
+
+    Parameters
+    ----------
+    problem : PausingProblem
+        The step.
+    time_price, token_price : int
+        ``q >= 1`` for a unit of time, ``p >= 0`` for a token.
+    """
+
+    problem: PausingProblem
+    time_price: int
+    token_price: int
+
+    @classmethod
+    def at(cls, problem: PausingProblem, ratio: Fraction) -> Self:
+        """Return the priced problem of a ratio in units of time per token."""
+        return cls(problem, ratio.denominator, ratio.numerator)
+
+    def value(self, time: int, tokens: int) -> int:
+        """Return ``q·time − p·tokens``."""
+        return self.time_price * time - self.token_price * tokens
+
+
+def _times(times: object, where: str, workers: int) -> tuple[Fraction, ...]:
+    """Return an exact time for each worker."""
+    if not isinstance(times, list | tuple):
+        return (exact_rational(times, where, exponents=True),) * workers
+    if len(times) != workers:
+        raise InputError(
+            where, f"{len(times)} entries where {workers} are expected", "give one per worker"
+        )
+    return tuple(
+        exact_rational(time, f"{where}[{g}]", exponents=True) for g, time in enumerate(times)
+    )

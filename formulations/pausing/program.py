@@ -1,0 +1,137 @@
+"""The pausing program at a price of tokens, stated once.
+
+Sets
+    workers g = 0..G−1, active requests j = 0..J−1 on workers g(j), waiting ones i = 0..N−1
+Data (all integers)
+    w_j load of active request j, s_i of waiting request i if it starts [tokens]
+    C_g, τ_g units of time of a step, and per token; cap_g free slots, r_g tokens that fit
+    P most pauses in a row; j has been paused p_j steps in a row
+    q price of a unit of time, p of a token
+Variables
+    y[j]   binary   active request j runs
+    x[i,g] binary   waiting request i starts on worker g
+    M      integer  units of time that the step lasts
+Objective
+    min q·M − p·(Σ_j y[j] + Σ_{i,g} x[i,g])
+Constraints
+    (1) admit_once[i]       Σ_g x[i,g] ≤ 1
+    (2) capacity[g]         Σ_i x[i,g] ≤ cap_g
+    (3) peak[g]             M ≥ C_g + τ_g (Σ_{j: g(j)=g} w_j y[j] + Σ_i s_i x[i,g])
+    (4) must_run[j]         y[j] = 1                             where p_j ≥ P
+    (5) emits               Σ_j y[j] + Σ_{i,g} x[i,g] ≥ 1
+    (6) token_capacity[g]   Σ_i s_i x[i,g] ≤ r_g                 (optional)
+    (7) required[i]         Σ_g x[i,g] = 1 for requests that must start now (optional)
+
+Paused requests hold their tokens, so what fits beside them, ``r_g = κ_g − Σ_{j: g(j)=g} w_j``,
+does not depend on who runs; a worker that holds too much takes nobody, r_g = 0. The ratio of time
+to tokens is least where the least value of this program is 0: its solver goes there by
+Dinkelbach's sequence of prices.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+
+from formulations.pausing.bound import longest_step, shortest_step
+from formulations.pausing.problem import PausingProblem, PricedPausing
+
+
+def build(priced: PricedPausing, model: Any = None) -> Any:
+    """State the program of a priced problem.
+
+    Parameters
+    ----------
+    priced : PricedPausing
+        Data; at least one request.
+    model : pyomo.environ.ConcreteModel, optional
+        Model to add to; by default a new one.
+
+    Returns
+    -------
+    pyomo.environ.ConcreteModel
+        With the variables and constraints named in the module's text.
+    """
+    problem = priced.problem
+    model = pyo.ConcreteModel(name="pausing") if model is None else model
+    _variables(model, problem)
+    _starts(model, problem)
+    _peak(model, problem)
+    _must_run(model, problem)
+    model.emits = pyo.Constraint(expr=_tokens(model) >= 1)
+    if problem.token_capacity is not None:
+        _token_capacity(model, problem)
+    if problem.required is not None:
+        _required(model, problem)
+    cost = priced.time_price * model.M - priced.token_price * _tokens(model)
+    model.objective = pyo.Objective(expr=cost, sense=pyo.minimize)
+    return model
+
+
+def _variables(model: Any, problem: PausingProblem) -> None:
+    model.active_requests = pyo.RangeSet(0, problem.num_active - 1)
+    model.requests = pyo.RangeSet(0, problem.num_requests - 1)
+    model.workers = pyo.RangeSet(0, problem.num_workers - 1)
+    model.y = pyo.Var(model.active_requests, domain=pyo.Binary)
+    model.x = pyo.Var(model.requests, model.workers, domain=pyo.Binary)
+    model.M = pyo.Var(domain=pyo.Integers, bounds=(shortest_step(problem), longest_step(problem)))
+
+
+def _tokens(model: Any) -> Any:
+    return pyo.quicksum(model.y.values()) + pyo.quicksum(model.x.values())
+
+
+def _starts(model: Any, problem: PausingProblem) -> None:
+    """(1), (2) A request starts once, in a free slot."""
+
+    def once(model: Any, i: int) -> Any:
+        return pyo.quicksum(model.x[i, g] for g in model.workers) <= 1
+
+    def slots(model: Any, g: int) -> Any:
+        terms = [model.x[i, g] for i in model.requests]
+        return pyo.quicksum(terms) <= int(problem.capacity[g]) if terms else pyo.Constraint.Skip
+
+    model.admit_once = pyo.Constraint(model.requests, rule=once)
+    model.capacity = pyo.Constraint(model.workers, rule=slots)
+
+
+def _peak(model: Any, problem: PausingProblem) -> None:
+    """(3) The step lasts as long as every worker needs."""
+
+    def rule(model: Any, g: int) -> Any:
+        runs = (int(problem.load[j]) * model.y[j] for j in np.flatnonzero(problem.worker == g))
+        starts = (int(problem.waiting[i]) * model.x[i, g] for i in model.requests)
+        load = pyo.quicksum(runs) + pyo.quicksum(starts)
+        return int(problem.overheads[g]) + int(problem.rates[g]) * load <= model.M
+
+    # Without a request on it a worker is within the bounds of M.
+    workers = sorted(set(problem.worker.tolist()) | set(model.workers if model.x else ()))
+    model.peak = pyo.Constraint(workers, rule=rule)
+
+
+def _must_run(model: Any, problem: PausingProblem) -> None:
+    """(4) Nobody is paused more than P steps in a row."""
+    who = [int(j) for j in np.flatnonzero(problem.must_run)]
+    model.must_run = pyo.Constraint(who, rule=lambda model, j: model.y[j] == 1)
+
+
+def _token_capacity(model: Any, problem: PausingProblem) -> None:
+    """(6) What starts fits beside what is held."""
+
+    def rule(model: Any, g: int) -> Any:
+        terms = [int(problem.waiting[i]) * model.x[i, g] for i in model.requests]
+        room = max(0, int(problem.room[g]))
+        return pyo.quicksum(terms) <= room if terms else pyo.Constraint.Skip
+
+    model.token_capacity = pyo.Constraint(model.workers, rule=rule)
+
+
+def _required(model: Any, problem: PausingProblem) -> None:
+    """(7) Starved requests start now."""
+
+    def rule(model: Any, i: int) -> Any:
+        return pyo.quicksum(model.x[i, g] for g in model.workers) == 1
+
+    model.required = pyo.Constraint(
+        [int(i) for i in np.flatnonzero(problem.must_start)], rule=rule
+    )

@@ -1,0 +1,300 @@
+"""The pausing program with its verbs: Dinkelbach's sequence of prices, and what is proven."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from formulations.arrays import FloatArray, IntArray, integer
+from formulations.backends import SolveLimits, check_method
+from formulations.deadline import Deadline, OutOfTime, TimeLimit
+from formulations.formulation import Formulation
+from formulations.pausing.bound import (
+    Relaxation,
+    least_ratio,
+    least_times,
+    longest_step,
+    lower_bound,
+)
+from formulations.pausing.brute_force import Solution, brute_force
+from formulations.pausing.check import time_and_tokens, violations
+from formulations.pausing.matrix import build_standard_form
+from formulations.pausing.problem import PausingProblem, PricedPausing
+from formulations.pausing.result import PausingResult, PricedResult
+from formulations.results import BoundKind, Termination, own_solver
+from formulations.standard_form import StandardForm
+from formulations.trust import COMBINATORIAL
+
+
+class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
+    """The program of one `PricedPausing`.
+
+    Parameters
+    ----------
+    problem : PricedPausing
+        Data.
+    times : IntArray, optional
+        Its `least_times`, if they are known.
+    """
+
+    result = PricedResult
+
+    def __init__(self, problem: PricedPausing, times: IntArray | None = None) -> None:
+        super().__init__(problem)
+        self._times = times
+
+    def state(self) -> Any:
+        """Return the Pyomo statement."""
+        from formulations.pausing.program import build
+
+        return build(self.problem)
+
+    def write(self) -> StandardForm:
+        """Return the standard form, written without Pyomo."""
+        return build_standard_form(self.problem)
+
+    def lower_bound(self) -> int:
+        """Return the bound of the relaxation."""
+        if self._times is None:
+            self._times = least_times(Relaxation(self.problem.problem))
+        return lower_bound(self.problem, self._times)
+
+    def objective_value(self, solution: Solution) -> int:
+        """Return ``q·time − p·tokens``."""
+        return self.problem.value(*time_and_tokens(self.problem.problem, *solution))
+
+    def violations(self, solution: Solution, objective: int | None = None) -> dict[str, int]:
+        """Return every violated constraint and by how much."""
+        violated = violations(self.problem.problem, *solution)
+        if objective is not None and (error := abs(objective - self.objective_value(solution))):
+            violated["objective"] = error
+        return violated
+
+    def settled(self, method: str) -> PricedResult | None:
+        """Answer a problem without requests, which emits nothing."""
+        problem = self.problem.problem
+        if problem.num_active + problem.num_requests:
+            return None
+        return self.answer(None, Termination.INFEASIBLE, None, method=method)
+
+    def solution_at(self, values: FloatArray) -> Solution:
+        """Read who runs and who starts off a point."""
+        problem = self.problem.problem
+        J, N, G = problem.num_active, problem.num_requests, problem.num_workers
+        x = values[J : J + N * G].reshape(N, G)
+        pairs = zip(x.argmax(axis=1).tolist(), (x.max(axis=1) > 0.5).tolist(), strict=True)
+        starts = tuple(g if starts else None for g, starts in pairs)
+        return tuple((values[:J] > 0.5).tolist()), starts
+
+    def point_of(self, solution: Solution) -> FloatArray:
+        """Write a solution as a point."""
+        problem = self.problem.problem
+        runs, assignment = solution
+        x = np.zeros((problem.num_requests, problem.num_workers))
+        for i, g in enumerate(assignment):
+            if g is not None:
+                x[i, g] = 1.0
+        duration, _ = time_and_tokens(problem, runs, assignment)
+        return np.concatenate([np.array(runs, dtype=np.float64), x.reshape(-1), [duration]])
+
+
+def solve(
+    problem: PausingProblem,
+    *,
+    backend: str = "cp-sat",
+    time_limit: TimeLimit = None,
+    hint: Solution | None = None,
+    seed: int = 0,
+    times: IntArray | None = None,
+) -> PausingResult:
+    """Minimise the time per token by integer programs at ever lower prices of tokens.
+
+    At the ratio of the best step so far, ``λ = p/q``, the program has a value below 0 where some
+    step has a lower ratio, which is the next λ; at value 0 the ratio is the least (Dinkelbach
+    1967). Ratios fall strictly, so the sequence ends.
+
+    Parameters
+    ----------
+    problem : PausingProblem
+        Data.
+    backend : str
+        ``cp-sat``, ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
+    time_limit : float or Deadline, optional
+        Wall-clock seconds in all.
+    hint : tuple of (runs, assignment), optional
+        A feasible solution to start from.
+    seed : int
+        Random seed of the solver.
+    times : IntArray, optional
+        `least_times` of the problem, if they are known.
+
+    Returns
+    -------
+    PausingResult
+        Optimal only with a bound derived in integers: CP-SAT's on the last program, or that of
+        the relaxation (`formulations.pausing.bound`).
+    """
+    deadline = Deadline.of(time_limit)
+    began = time.perf_counter()
+    best = None if hint is None or violations(problem, *hint) else hint
+    rounds, compile_s = 0, 0.0
+    report: dict[str, Any] = {"solver": {}}
+    said = Termination.TIME_LIMIT
+    try:
+        if times is None:
+            with deadline.interrupting():
+                above = None if best is None else _ratio(problem, best)
+                times = least_times(Relaxation(problem), above)
+    except OutOfTime:
+        return _judged(problem, best, said, None, method=backend)
+    known = least_ratio(times.tolist())
+    while True:
+        ratio = _ratio(problem, best)
+        if best is not None and ratio == known:
+            said = Termination.OPTIMAL
+            break
+        priced = PricedPausing.at(problem, ratio)
+        watched = deadline.mapped(_always(problem, best, known, backend))
+        found = PricedProgram(priced, times).solved(backend, SolveLimits(watched, seed), best)
+        rounds, compile_s = rounds + 1, compile_s + found.compile_seconds
+        report, said = {"solver": found.solver, "proof": found.proof}, found.termination
+        if found.solution is not None and not found.violations:
+            step = found.solution
+            if best is None or _ratio(problem, step) < ratio:
+                best = step
+                if not deadline.is_over:
+                    continue
+        if found.bound is not None and found.bound_kind is BoundKind.INTEGER:
+            # T >= (p·n + bound)/q for n tokens, n at least 1.
+            least = ratio + Fraction(min(0, found.bound), priced.time_price)
+            known = least if known is None else max(known, least)
+        break
+    return _judged(
+        problem,
+        best,
+        said,
+        known,
+        method=backend,
+        rounds=rounds,
+        seconds=time.perf_counter() - began - compile_s,
+        compile_seconds=compile_s,
+        **report,
+    )
+
+
+def solve_by(
+    problem: PausingProblem,
+    method: str,
+    *,
+    time_limit: TimeLimit = None,
+    seed: int = 0,
+    own: Mapping[str, Callable[[], PausingResult]] | None = None,
+) -> PausingResult:
+    """Solve by a backend, by enumeration, or by a method of the caller's own.
+
+    Raises
+    ------
+    InputError
+        If the method is unknown, or the seed no integer from 0 to 2^31 - 1.
+    CapabilityError
+        If the problem is too large for a backend or for enumeration.
+    """
+    integer(seed, "seed", maximum=2**31 - 1)
+    methods = {"brute-force": lambda: _enumerated(problem, time_limit)} | dict(own or {})
+    check_method(method, tuple(methods))
+    if method in methods:
+        return methods[method]()
+    return solve(problem, backend=method, time_limit=time_limit, seed=seed)
+
+
+def assess(
+    problem: PausingProblem,
+    solution: Solution | None,
+    bound: Fraction | None,
+    **report: Any,
+) -> PausingResult:
+    """Check a step from anywhere against a bound in units of time per token.
+
+    Parameters
+    ----------
+    problem : PausingProblem
+        Data.
+    solution : tuple of (runs, assignment), optional
+        Who runs and who starts where.
+    bound : Fraction, optional
+        Lower bound on units of time per token, derived in integers.
+    report
+        Other fields of the result: ``method``, and how the solve went.
+    """
+    return _judged(problem, solution, Termination.FEASIBLE, bound, **report)
+
+
+def _enumerated(problem: PausingProblem, time_limit: TimeLimit) -> PausingResult:
+    began = time.perf_counter()
+    try:
+        with Deadline.of(time_limit).interrupting():
+            best = brute_force(problem)
+    except OutOfTime:
+        return _judged(problem, None, Termination.TIME_LIMIT, None, method="brute-force")
+    report: dict[str, Any] = {"method": "brute-force", "seconds": time.perf_counter() - began}
+    report |= {"solver": own_solver(), "proof": "enumeration of all solutions"}
+    if best is None:
+        return _judged(problem, None, Termination.INFEASIBLE, None, **report)
+    (duration, tokens), solution = best
+    return _judged(problem, solution, Termination.OPTIMAL, Fraction(duration, tokens), **report)
+
+
+def _always(
+    problem: PausingProblem, best: Solution | None, bound: Fraction | None, method: str
+) -> Callable[[Any], PausingResult]:
+    """Return what tells of the best step so far, whatever a priced program has met."""
+    ours = _judged(problem, best, Termination.TIME_LIMIT, bound, method=method)
+    return lambda _: ours
+
+
+def _ratio(problem: PausingProblem, solution: Solution | None) -> Fraction:
+    """Return units of time per token of a step; without one, no less than that of any."""
+    if solution is None:
+        return Fraction(max(1, longest_step(problem)))
+    return Fraction(*time_and_tokens(problem, *solution))
+
+
+def _judged(
+    problem: PausingProblem,
+    solution: Solution | None,
+    said: Termination,
+    bound: Fraction | None,
+    *,
+    proof: str | None = None,
+    **report: Any,
+) -> PausingResult:
+    """Return a result that says no more than the checker and the bound bear out."""
+    result = PausingResult(problem=problem, termination=said, **report)
+    if solution is None:
+        infeasible = said is Termination.INFEASIBLE
+        said = said if infeasible or said is Termination.TIME_LIMIT else Termination.FAILED
+        exact = None if infeasible or bound is None else bound / problem.scale
+        return replace(result, termination=said, bound=exact, proof=proof if infeasible else None)
+    broken = violations(problem, *solution)
+    duration, tokens = time_and_tokens(problem, *solution)
+    proven = not broken and bound is not None and Fraction(duration, tokens) <= bound
+    if broken:
+        said = Termination.FAILED
+    elif proven:
+        said = Termination.OPTIMAL
+    elif said is Termination.OPTIMAL:
+        said = Termination.FEASIBLE
+    return replace(
+        result,
+        termination=said,
+        time=duration,
+        tokens=tokens,
+        bound=None if bound is None else bound / problem.scale,
+        runs=tuple(solution[0]),
+        assignment=tuple(solution[1]),
+        violations=broken,
+        proof=(proof or COMBINATORIAL) if proven else None,
+    )
