@@ -1,6 +1,7 @@
 """BF-IO, appendix A.1.1, on the real engine: instances on which JSQ and round-robin are bad."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from bfio.decode.simulation import simulate
 from bfio.workloads import jsq_bad, round_robin_bad
 
 #: Only the load makes a step long, so that ratios of step times are ratios of peak loads.
-MACHINE = {"step_overhead_s": 0.0, "token_time_s": 1.0}
+MACHINE: dict[str, Any] = {"step_overhead_s": 0.0, "token_time_s": 1.0}
 
 
 @pytest.mark.parametrize("workers", [2, 4, 8])

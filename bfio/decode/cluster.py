@@ -1,12 +1,21 @@
 """The machine that decodes: how many workers and slots, and how long a step lasts."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 from bfio.common.compilable import compilable
-from bfio.common.options import NUMBER, WHOLE, option
+from bfio.common.options import NUMBER, WHOLE, OptionKind, option
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.scalars import integer, real
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from formulations.arrays import FloatArray, IntArray
 
 #: Fixed part of a step [s] at 72 slots: (0.6e-3·72 + 35e-3)/16, read from the simulator that the
 #: BF-IO authors released; the paper itself prints no value.
@@ -21,33 +30,72 @@ MIN_TIME_S, MAX_TIME_S = 1e-15, 1e6
 MAX_TOTAL_SLOTS = 4_000_000
 
 
+#: Most tokens of memory that a worker may have; what no limit is given for counts as this.
+NO_LIMIT = 2**62
+#: Range of speeds accepted.
+MIN_SPEED, MAX_SPEED = 1e-6, 1e6
+
+#: Largest denominator of the proportions of times per token, and the error that ends the search.
+PACE_SCALE, PACE_ERROR = 100, 1e-9
+
+#: A number for all workers, or ``count*value`` and single values, one per worker.
+PER_WORKER = OptionKind(
+    "number, or one per worker such as 8*72,8*36",
+    str,
+    (int, float, str, list),
+    lambda value: value,
+)
+
+
 @known_fields
 @dataclass(frozen=True)
 class Cluster:
     """Barrier-synchronised decode workers (BF-IO, section 3 and eq. 6).
 
+    Where workers differ, a field is a tuple with one entry per worker, or a text such as
+    ``"8*72,8*36"``; equal entries are kept as the one number that they are.
+
     Parameters
     ----------
     workers : int
         Number of workers ``G``.
-    slots : int
+    slots : int or tuple of int
         Requests a worker decodes at once, ``B``.
-    step_overhead_s : float
+    step_overhead_s : float or tuple of float
         ``C``, the part of a step that no load changes [s].
-    token_time_s : float
+    token_time_s : float or tuple of float
         ``t_l``, time per token of the most loaded worker [s/token].
     mean_time_s : float
         Time per token of the mean load [s/token], an overhead every worker shares; 0 in BF-IO.
+    memory : int or tuple of int, optional
+        KV cache of a worker, ``κ`` [tokens]; by default no limit.
+    speed : float or tuple of float
+        How many times as fast a worker is: its times are divided by it.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, naming the field.
+
+    Notes
+    -----
+    A step lasts ``max_g (C_g + t_g·L_g)`` plus ``mean_time_s`` times the mean load.
     """
 
     workers: int = option(16, WHOLE, "G", "workers (default 16)")
-    slots: int = option(72, WHOLE, "B", "requests a worker decodes at once (72)")
-    step_overhead_s: float = option(
-        STEP_OVERHEAD_S, NUMBER, "C", "fixed part of a step [s] (4.8875e-3)", name="step_overhead"
+    slots: int | tuple[int, ...] = option(
+        72, PER_WORKER, "B", "requests a worker decodes at once (72), or one each: 8*72,8*36"
     )
-    token_time_s: float = option(
+    step_overhead_s: float | tuple[float, ...] = option(
+        STEP_OVERHEAD_S,
+        PER_WORKER,
+        "C",
+        "fixed part of a step [s] (4.8875e-3)",
+        name="step_overhead",
+    )
+    token_time_s: float | tuple[float, ...] = option(
         TOKEN_TIME_S,
-        NUMBER,
+        PER_WORKER,
         "T",
         "time per token of the peak [s] (1.00524902e-7)",
         name="token_time",
@@ -55,36 +103,222 @@ class Cluster:
     mean_time_s: float = option(
         0.0, NUMBER, "T", "time per token of the mean (0)", name="mean_time"
     )
+    memory: int | tuple[int, ...] | None = option(
+        None, PER_WORKER, "K", "KV cache of a worker [tokens], or one each (default: no limit)"
+    )
+    speed: float | tuple[float, ...] = option(
+        1.0, PER_WORKER, "S", "speed of a worker, or one each such as 8*1,8*2: divides its times"
+    )
 
     def __post_init__(self) -> None:
         """Validate."""
         integer(self.workers, "workers", minimum=1, maximum=MAX_TOTAL_SLOTS)
-        integer(self.slots, "slots", minimum=1, maximum=MAX_TOTAL_SLOTS)
-        if self.workers * self.slots > MAX_TOTAL_SLOTS:
+        self._set("slots", _slots)
+        self._set("memory", _memory)
+        self._set("step_overhead_s", _time)
+        self._set("token_time_s", _time)
+        self._set("speed", _speed)
+        _time(self.mean_time_s, "mean_time_s")
+        if self.total_slots > MAX_TOTAL_SLOTS:
             raise InputError(
                 "slots",
-                f"{self.workers} workers x {self.slots} slots is more than {MAX_TOTAL_SLOTS}",
+                f"{self.total_slots} slots on {self.workers} workers are more than "
+                f"{MAX_TOTAL_SLOTS}",
                 "simulate fewer slots",
             )
-        for name in ("step_overhead_s", "token_time_s", "mean_time_s"):
-            value = real(getattr(self, name), name)
-            if value != 0.0 and not MIN_TIME_S <= value <= MAX_TIME_S:
+        for overhead, token_time in zip(*self._times(), strict=True):
+            if overhead + token_time + self.mean_time_s == 0.0:
+                raise InputError("step_overhead_s", "every step would take 0 s", "give a time > 0")
+
+    def _set(self, name: str, check: Callable[[Any, str], float]) -> None:
+        """Check a field that may differ between workers, and keep equal entries as one."""
+        value = getattr(self, name)
+        if isinstance(value, str):
+            value = _entries(value, name)
+        if isinstance(value, list | tuple):
+            if len(value) != self.workers:
                 raise InputError(
-                    name, f"{value} s", f"give 0 or a time in [{MIN_TIME_S}, {MAX_TIME_S}] s"
+                    name, f"{len(value)} entries for {self.workers} workers", "give one per worker"
                 )
-        if self.step_overhead_s + self.token_time_s + self.mean_time_s == 0.0:
-            raise InputError("step_overhead_s", "every step would take 0 s", "give a time > 0")
+            each = tuple(check(entry, f"{name}[{g}]") for g, entry in enumerate(value))
+            value = each[0] if len(set(each)) == 1 else each
+        elif value is not None:
+            value = check(value, name)
+        object.__setattr__(self, name, value)
 
     @property
     def total_slots(self) -> int:
-        """``G·B``."""
-        return self.workers * self.slots
+        """Slots of all workers, ``G·B`` where they have as many."""
+        return self.workers * self.slots if isinstance(self.slots, int) else sum(self.slots)
 
-    def step_time(self, max_load: float, mean_load: float) -> float:
-        """Duration of a step, ``C + t_l·max load + t_m·mean load`` [s] (eq. 6 with t_m = 0)."""
-        return step_time(
-            self.step_overhead_s, self.token_time_s, self.mean_time_s, max_load, mean_load
+    @property
+    def shape(self) -> str:
+        """Workers and slots in words: ``16x72``, or ``16x(8*72,8*36)``."""
+        slots = per_worker_text(self.slots)
+        return f"{self.workers}x({slots})" if "*" in slots else f"{self.workers}x{slots}"
+
+    def alike(self, name: str, who: str) -> Any:
+        """Return the value of a field that all workers share.
+
+        Parameters
+        ----------
+        name : str
+            The field.
+        who : str
+            What does not know unequal workers, for the error.
+
+        Raises
+        ------
+        InputError
+            If it differs between workers.
+        """
+        value = getattr(self, name)
+        if isinstance(value, tuple):
+            raise InputError(name, f"{who} knows equal workers only", "give one number for all")
+        return value
+
+    @property
+    def keeps_one_pace(self) -> bool:
+        """Whether all workers take as long for the same load."""
+        times = (self.speed, self.step_overhead_s, self.token_time_s)
+        return not any(isinstance(entry, tuple) for entry in times)
+
+    def worker_slots(self) -> IntArray:
+        """Return ``B_g``, shape (G,)."""
+        slots: IntArray = _array(self.slots, self.workers, "int64")
+        return slots
+
+    def worker_memory(self) -> IntArray:
+        """Return ``κ_g``, shape (G,) [tokens]; `NO_LIMIT` without a limit."""
+        memory = NO_LIMIT if self.memory is None else self.memory
+        limits: IntArray = _array(memory, self.workers, "int64")
+        return limits
+
+    def worker_times(self) -> tuple[FloatArray, FloatArray]:
+        """Return ``C_g`` [s] and ``t_g`` [s/token], each of shape (G,)."""
+        overhead, token_time = self._times()
+        return (
+            _array(overhead, self.workers, "float64"),
+            _array(token_time, self.workers, "float64"),
         )
+
+    def paces(self) -> tuple[IntArray | None, IntArray | None]:
+        """Return what step programs of unequal workers compare; None and None of equal ones.
+
+        Returns
+        -------
+        tuple of IntArray
+            Each of shape (G,): times per token as integers in their proportion, the least at
+            least `PACE_SCALE` where integers up to that do not give it exactly, and the fixed
+            part of a step in tokens of the worker's own time.
+        """
+        if self.keeps_one_pace:
+            return None, None
+        import numpy as np
+
+        from formulations.arrays import frozen
+
+        overheads, token_times = self.worker_times()
+        fastest = token_times[token_times > 0].min(initial=np.inf)
+        if (token_times <= 0).any() or fastest == np.inf:
+            raise InputError(
+                "token_time_s",
+                "a worker takes no time for a token where workers differ",
+                "give every worker a time > 0",
+            )
+        ratios = token_times / fastest
+        for scale in (*range(1, PACE_SCALE), PACE_SCALE):
+            whole = np.rint(ratios * scale)
+            if np.abs(whole / scale - ratios).max() < PACE_ERROR:
+                break
+        return frozen(whole.astype(np.int64)), frozen(
+            np.rint(overheads / token_times).astype(np.int64)
+        )
+
+    def step_time(self, loads: IntArray) -> float:
+        """Duration of a step, ``max_g (C_g + t_g·L_g) + t_m·mean load`` [s].
+
+        Equation (6) of BF-IO where workers are equal and t_m = 0.
+
+        Parameters
+        ----------
+        loads : IntArray
+            Shape (G,) [tokens].
+        """
+        busy = max(
+            step_time(overhead, token_time, 0.0, int(load), 0.0)
+            for overhead, token_time, load in zip(*self._times(), loads, strict=True)
+        )
+        return float(busy + self.mean_time_s * (int(sum(map(int, loads))) / self.workers))
+
+    def _times(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        each = [
+            value if isinstance(value, tuple) else (value,) * self.workers
+            for value in (self.step_overhead_s, self.token_time_s, self.speed)
+        ]
+        overheads, token_times, speeds = each
+        return (
+            tuple(time / speed for time, speed in zip(overheads, speeds, strict=True)),
+            tuple(time / speed for time, speed in zip(token_times, speeds, strict=True)),
+        )
+
+
+def _array(value: Any, length: int, dtype: str) -> Any:
+    import numpy as np
+
+    return np.array(value if isinstance(value, tuple) else (value,) * length, dtype=dtype)
+
+
+def per_worker_text(value: float | tuple[float, ...]) -> str:
+    """Return a number, or the entries of one per worker, as `Cluster` reads them."""
+    if not isinstance(value, tuple):
+        return f"{value}"
+    runs = [(entry, len(list(same))) for entry, same in groupby(value)]
+    return ",".join(f"{count}*{entry}" for entry, count in runs)
+
+
+def _entries(text: str, where: str) -> float | tuple[float, ...]:
+    """Return the number in a text, or those of a list such as ``8*72,8*36``."""
+    entries: list[float] = []
+    for part in text.split(","):
+        count, star, value = part.rpartition("*")
+        try:
+            entries += [_number(value)] * (min(int(count), MAX_TOTAL_SLOTS) if star else 1)
+        except ValueError:
+            remedy = "write a number, or one per worker such as 8*72,8*36"
+            raise InputError(where, f"{part.strip()!r} is no number", remedy) from None
+    return entries[0] if "*" not in text and len(entries) == 1 else tuple(entries)
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _slots(value: object, where: str) -> int:
+    return integer(value, where, minimum=1, maximum=MAX_TOTAL_SLOTS)
+
+
+def _memory(value: object, where: str) -> int:
+    return integer(value, where, minimum=1, maximum=NO_LIMIT - 1)
+
+
+def _time(value: object, where: str) -> float:
+    time = real(value, where)
+    if time != 0.0 and not MIN_TIME_S <= time <= MAX_TIME_S:
+        raise InputError(where, f"{time} s", f"give 0 or a time in [{MIN_TIME_S}, {MAX_TIME_S}] s")
+    return time
+
+
+def _speed(value: object, where: str) -> float:
+    speed = real(value, where)
+    if not MIN_SPEED <= speed <= MAX_SPEED:
+        raise InputError(
+            where, f"a worker of speed {speed:g}", f"give one in [{MIN_SPEED}, {MAX_SPEED}]"
+        )
+    return speed
 
 
 @compilable

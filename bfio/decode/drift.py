@@ -139,6 +139,11 @@ class Drift:
         periods = steps // len(self.increments) + 1
         return min(periods * sum(self.increments), steps * max(self.increments))
 
+    def largest_gains(self, steps: IntArray) -> IntArray:
+        """Return `largest_gain` of each entry of ``steps``, shape (n,) [tokens]."""
+        periods = steps // len(self.increments) + 1
+        return np.minimum(periods * sum(self.increments), steps * max(self.increments))
+
     @cached_property
     def _prefix(self) -> IntArray:
         prefix: IntArray = np.concatenate(([0], np.cumsum(self.increments, dtype=np.int64)))

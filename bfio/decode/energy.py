@@ -64,9 +64,10 @@ def busy_times(loads: IntArray, durations: FloatArray, cluster: Cluster) -> Floa
     cluster : Cluster
         The machine.
     """
-    shared = cluster.step_overhead_s + cluster.mean_time_s * loads.mean(axis=1, keepdims=True)
+    overhead_s, token_time_s = cluster.worker_times()
+    shared = overhead_s + cluster.mean_time_s * loads.mean(axis=1, keepdims=True)
     # The barrier bounds the busy time; minimum() only removes the last bit of rounding.
-    busy: FloatArray = np.minimum(shared + cluster.token_time_s * loads, durations[:, None])
+    busy: FloatArray = np.minimum(shared + token_time_s * loads, durations[:, None])
     return busy
 
 

@@ -18,11 +18,14 @@ import numpy as np
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
 from bfio.decode.decisions import checked_decision
+from bfio.decode.machine.interruption import interrupts, log_is_full, relieve, swap_in
 from bfio.decode.machine.phases import (
     admit,
     bind,
+    close_bound,
     close_gaps,
     first_waiting,
+    free_slots,
     is_over,
     reveal,
     run_step,
@@ -34,11 +37,16 @@ from bfio.decode.machine.state import (
     ACTIVE,
     ADMITTED,
     FINISHED,
-    FIRST,
+    LOGGED,
+    QUEUED,
+    RESERVE,
     REVEALED,
     STEP,
+    SWAPPED,
     WAITING,
+    State,
     new_state,
+    peaks,
 )
 from bfio.decode.machine.window import (
     new_window,
@@ -96,15 +104,22 @@ def run_interpreted(
     predictor = predictors.made(asked.predictor, workload, asked.seed, history)
     checked = replace(asked, predictor=predictor.name)
     check_run(workload, cluster, checked)
-    chunks = Chunks(cluster.workers, watching.keep_trajectory)
-    run = _Interpreted(workload, policy, cluster, checked, lengths, predictor, chunks)
+    state = new_state(
+        workload,
+        cluster,
+        checked,
+        horizon=checked.horizon,
+        known=lengths is LengthSource.KNOWN,
+    )
+    chunks = Chunks.of(state, watching.keep_trajectory)
+    run = _Interpreted(state, policy, cluster, checked, lengths, predictor, chunks)
     run.name = name or run.name
     while not is_over(run.state) and not watching.is_stopped():
         if run.advance() and watching.observers:
             view = step_view(run.state, run.record, run.row, run.seen, run.decision)
             for observer in watching.observers:
                 observer.on_step(view)
-    chunks.keep(run.record, run.row + 1)
+    run.keep()
     return finished_run(
         policy=run.name,
         engine=Engine.REFERENCE,
@@ -134,7 +149,7 @@ class _Interpreted:
 
     def __init__(
         self,
-        workload: Workload,
+        state: State,
         policy: Policy,
         cluster: Cluster,
         options: RunOptions,
@@ -142,20 +157,19 @@ class _Interpreted:
         predictor: CheckedPredictor,
         chunks: Chunks,
     ) -> None:
-        G, H = cluster.workers, options.horizon
+        G, H = len(state.workers.load), options.horizon
+        self.state = state
         self.policy, self.name = policy, policy_name(policy)
         self.predictor: CheckedPredictor | None = None
         self.refresh: Refresh | None = None
         if lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
             self.predictor = predictor
-            self.refresh = Refresh(predictor, len(workload), H) if H else None
+            self.refresh = Refresh(predictor, len(state.pool), H) if H else None
         learners: tuple[Any, ...] = (self.predictor, policy)
         self.told = [each.finished for each in learners if hasattr(each, "finished")]
-        self.slots, self.horizon, self.rng = cluster.slots, H, options.generator()
-        known = lengths is LengthSource.KNOWN
-        self.state = new_state(workload, cluster, options, horizon=H, known=known)
+        self.horizon, self.rng = H, options.generator()
         self.window = new_window(G, H, 0)
-        self.anywhere = np.ones(G, dtype=np.int64)
+        self.token_time, self.overhead_tokens = cluster.paces()
         self.chunks = chunks
         self.record = self.chunks.new(min(256, self.chunks.most_steps))
         self.row = -1
@@ -168,15 +182,26 @@ class _Interpreted:
         """The step now."""
         return int(self.state.counters[STEP])
 
+    @property
+    def num_waiting(self) -> int:
+        """Requests in the pool, in queues and on the host."""
+        counters = self.state.counters
+        return int(counters[WAITING] + counters[QUEUED] + counters[SWAPPED])
+
     def advance(self) -> bool:
         """Do all phases of a step; False if nothing runs and the clock jumped instead."""
         state, counters = self.state, self.state.counters
+        if interrupts(state):
+            if log_is_full(state, self.record):
+                self.next_chunk()
+            relieve(state, self.record)
         reveal(state)
+        swap_in(state)
         if self.refresh is not None:
             self.refresh.begin_step(state)
         self.seen = self.decision = None
         if state.settings.immediate:
-            if counters[REVEALED] > counters[FIRST]:
+            if counters[WAITING] > 0:
                 self.bind()
             start_queued(state)
         elif counters[WAITING] > 0:
@@ -198,15 +223,31 @@ class _Interpreted:
         """Go on to the next row of the record, in a new chunk if this one is full."""
         self.row += 1
         if self.row == len(self.record.start_s):
-            self.chunks.keep(self.record, self.row)
-            self.record, self.row = self.chunks.new(min(2 * self.row, self.chunks.most_steps)), 0
+            self.row -= 1
+            self.next_chunk()
+            self.row = 0
+
+    def next_chunk(self) -> None:
+        """Keep the record, and go on with an empty one."""
+        self.keep()
+        size = min(max(2 * self.row, 256), self.chunks.most_steps)
+        self.record, self.row = self.chunks.new(size), -1
+        self.state.counters[LOGGED] = 0
+
+    def keep(self) -> None:
+        """Keep what the record has."""
+        self.chunks.keep(self.record, self.row + 1, int(self.state.counters[LOGGED]))
 
     def bind(self) -> None:
         """Ask the policy about each revealed request alone, as immediate dispatch does."""
         state = self.state
         self.project_loads()
-        for request in range(int(state.counters[FIRST]), int(state.counters[REVEALED])):
-            (worker,) = self.ask(np.array([request]), self.anywhere)
+        anywhere = (state.machine.slots > 0).astype(np.int64)
+        if not anywhere.any():
+            return
+        first = first_waiting(state)
+        for request in state.pool[first : state.counters[REVEALED]].tolist():
+            (worker,) = self.ask(np.array([request]), anywhere)
             if worker is None:
                 raise InputError(
                     f"policy {self.name}, step {self.step}, request 0",
@@ -214,19 +255,23 @@ class _Interpreted:
                     "return a worker, or use pooled dispatch",
                 )
             bind(state, request, worker)
+        close_bound(state)
         self.seen = self.decision = None
 
     def decide(self) -> None:
         """Let the waiting requests start that the policy chooses."""
         state = self.state
-        free = self.slots - state.workers.running
+        free = free_slots(state)
         if not free.any():
             return
         first = first_waiting(state)
         waiting = state.pool[first : state.counters[REVEALED]]
         self.project_loads()
         for i, worker in enumerate(self.ask(waiting, free)):
-            if worker is not None and not admit(state, first + i, worker):
+            if worker is None or admit(state, first + i, worker):
+                continue
+            # Who finds no memory keeps waiting, who finds no slot was sent wrongly.
+            if state.machine.slots[worker] <= state.workers.running[worker]:
                 raise InputError(
                     f"policy {self.name}, step {self.step}, request {i}",
                     f"worker {worker} has no free slot left",
@@ -238,11 +283,11 @@ class _Interpreted:
     def ask(self, requests: IntArray, free: IntArray) -> tuple[int | None, ...]:
         """Show the policy read-only copies, so that nothing it does reaches the run."""
         state, workers, step = self.state, self.state.workers, self.step
-        sizes = state.requests.prompt[requests]
+        sizes = state.requests.size[requests]
         contributions = self.contributions(requests, sizes)
         self.seen = DecodeState(
             step=step,
-            slots=self.slots,
+            slots=int(state.machine.slots.max()),
             loads=frozen(workers.load.copy()),
             projected_loads=frozen(self.window.base.copy()),
             free_slots=frozen(free.copy()),
@@ -254,6 +299,11 @@ class _Interpreted:
             ages=frozen(step - state.marks.reveal[requests]),
             contributions=frozen(contributions),
             rng=self.rng,
+            room=frozen(self.room()),
+            needs=frozen(state.requests.need[requests]),
+            reserves=state.settings.overflow == RESERVE,
+            token_time=self.token_time,
+            overhead_tokens=self.overhead_tokens,
         )
         began = perf_counter()
         with users_code(f"policy {self.name}, step {step}", remedy="mend the policy"):
@@ -261,6 +311,14 @@ class _Interpreted:
         self.decide_s += perf_counter() - began
         self.decision = checked_decision(answer, len(requests), len(free), self.name, step)
         return self.decision
+
+    def room(self) -> IntArray:
+        """Return the memory of each worker that requests starting now may take [tokens]."""
+        machine = self.state.machine
+        if self.state.settings.immediate:
+            # Whoever is bound waits until there is room.
+            return machine.memory.copy()
+        return machine.memory - machine.used
 
     def project_loads(self) -> None:
         """Write the projected loads of this step to the window."""
@@ -281,7 +339,7 @@ class _Interpreted:
         loads = np.empty((len(requests), self.horizon + 1), dtype=np.int64)
         remaining = remaining_waiting(self.state, requests)
         if self.predictor is not None and self.state.settings.waiting_ends:
-            ages = np.zeros_like(requests)
+            ages = self.state.requests.emitted[requests]
             remaining = self.predictor.remaining(requests, ages, self.horizon)
         project_contributions(
             self.state, self.window._replace(contribution=loads), requests, remaining
@@ -294,7 +352,7 @@ class _Interpreted:
             raise InputError(
                 f"policy {self.name}, step {self.step}",
                 "stalled: nothing runs, nothing can arrive, "
-                f"{self.state.counters[WAITING]} requests wait and none was admitted",
+                f"{self.num_waiting} requests wait and none was admitted",
                 "admit at least one request when no worker is busy",
             )
 
@@ -305,8 +363,9 @@ def check_run(workload: Workload, cluster: Cluster, options: RunOptions) -> int:
     Raises
     ------
     InputError
-        If it exceeds `MAX_STEP_TOKENS`, or a request has more than `MAX_DRAIN_STEPS` tokens and
-        nothing limits the steps: no one could wait for its end.
+        If it exceeds `MAX_STEP_TOKENS`, a request has more than `MAX_DRAIN_STEPS` tokens and
+        nothing limits the steps (no one could wait for its end), or one may come to take more
+        memory than any worker has.
     """
     longest = int(workload.output_tokens.max(initial=0))
     if options.steps is None and longest > MAX_DRAIN_STEPS:
@@ -314,11 +373,28 @@ def check_run(workload: Workload, cluster: Cluster, options: RunOptions) -> int:
             "workload", f"one request takes {longest} steps to drain", "limit the run by --steps"
         )
     heaviest = int(workload.prompt_tokens.max(initial=0)) + options.drift.largest_gain(longest)
-    together = cluster.workers * min(cluster.slots, len(workload)) * heaviest
+    together = min(cluster.total_slots, cluster.workers * len(workload)) * heaviest
     if together > MAX_STEP_TOKENS:
         raise InputError(
             "workload",
             f"{cluster.total_slots} slots of up to {heaviest} tokens overflow 64-bit sums",
             "use shorter requests or fewer slots",
         )
+    _check_memory(workload, cluster, options)
     return together
+
+
+def _check_memory(workload: Workload, cluster: Cluster, options: RunOptions) -> None:
+    """Refuse requests whose peak fits no worker."""
+    if cluster.memory is None:
+        return
+    most, largest = int(cluster.worker_memory().max()), peaks(workload, options.drift)
+    too_large = np.flatnonzero(largest > most)
+    if len(too_large):
+        first = int(too_large[0])
+        raise InputError(
+            f"request {first}",
+            f"takes up to {largest[first]} tokens of memory where the largest worker has {most} "
+            f"({len(too_large)} such requests)",
+            "give more memory, or leave such requests out",
+        )

@@ -164,6 +164,11 @@ class GapObserver:
             objective=self._objective,
             admit=admitted,
         )
+        if problem.token_capacity is not None:
+            # Slots that memory does not let fill are no choice, and a decision that plans for
+            # more than the window's capacity is compared with those that hold no more than it.
+            held = problem.loads(view.decision).max(axis=1)
+            problem = replace(problem, token_capacity=np.maximum(problem.token_capacity, held))
         self._scale = problem.scale
         self.rows.append(self._row(view, problem, admitted))
         self.worst.offer(self.rows[-1].regret_at_most, problem, view.decision, self.rows[-1])
@@ -184,7 +189,7 @@ class GapObserver:
         best = objective if result.objective is None else min(objective, result.objective)
         optimum = best if best == bound else None
         full_use, full_use_optimum = result, optimum
-        if admitted < view.state.num_admissible:
+        if admitted < view.state.num_admissible and problem.token_capacity is None:
             every_slot = _with_full_use(problem)
             full_use = self._solve(every_slot)
             full_use_optimum = _proven(every_slot, full_use)

@@ -61,9 +61,12 @@ class RunPart:
     @cached_property
     def balanced_s(self) -> FloatArray:
         """Time that each step would take if all workers had the mean load [s]."""
-        cluster = self.run.cluster
-        waited = cluster.token_time_s / cluster.workers * self.imbalance
-        return self.run.duration_s[self.steps] - waited
+        run = self.run
+        if run.balanced_s is not None:
+            return run.balanced_s[self.steps]
+        waited = run.cluster.worker_times()[1][0] / run.cluster.workers * self.imbalance
+        balanced: FloatArray = run.duration_s[self.steps] - waited
+        return balanced
 
     def mean_waiting(self, values: IntArray) -> Average:
         """Average a value of each request over those left waiting after admission, over steps.
@@ -90,8 +93,8 @@ class RunPart:
     def times_per_token(self) -> FloatArray:
         """``(finish - start)/o_i`` of each completed request (BF-IO eq. 9) [s]."""
         run, ids = self.run, self.completed
-        lengths = run.finish_step[ids] - run.start_step[ids] + 1
-        return (self._finish_s - run.start_s[run.start_step[ids]]) / lengths
+        spent = self._finish_s - run.start_s[run.start_step[ids]]
+        return spent / run.emitted_tokens[ids]
 
     @cached_property
     def delays(self) -> FloatArray:
@@ -269,9 +272,12 @@ def _idle_fraction_median(part: RunPart) -> Value:
 def _barrier_loss(part: RunPart) -> Value:
     if len(part.steps) == 0:
         return None
+    run, whole = part.run, float(part.run.duration_s[part.steps].sum())
+    if run.balanced_s is not None:
+        return 1.0 - float(part.balanced_s.sum()) / whole
     # Worker g waits t_l·(max load - L_g) of each step: together t_l·imbalance.
-    lost = part.run.cluster.token_time_s * exact_sum(part.imbalance)
-    return lost / (part.run.cluster.workers * float(part.run.duration_s[part.steps].sum()))
+    lost = float(run.cluster.worker_times()[1][0]) * exact_sum(part.imbalance)
+    return lost / (run.cluster.workers * whole)
 
 
 @METRICS.average(

@@ -7,12 +7,12 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from bfio.common.options import RATIONAL, TEXT, WHOLE, option
+from bfio.common.options import NUMBER, RATIONAL, TEXT, WHOLE, option
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.problem_data import member
 from formulations.rationals import exact_rational
-from formulations.scalars import integer
+from formulations.scalars import integer, real
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: Number of the random stream that policies draw from; predictors have another.
 _POLICY_STREAM = 1
 _POOL = 128
+#: Time for which a token swapped out is away [s]: half a MiB of KV cache per token, out and in
+#: again over a link of 50 GB/s.
+SWAP_TIME_S = 2e-5
 #: Largest look-ahead.
 MAX_HORIZON = 10**5
 #: Largest seed.
@@ -41,6 +44,22 @@ class Dispatch(StrEnum):
 
     POOLED = "pooled"
     IMMEDIATE = "immediate"
+
+
+class Overflow(StrEnum):
+    """What happens when the KV cache of a worker would overflow; read where memory is limited.
+
+    ``reserve`` lets a request start only if its whole peak fits, so that nothing overflows. Under
+    the others it starts if it fits now, and when growth overflows the memory of its worker the
+    youngest there, the one that started last, leaves it: under ``recompute`` it loses its cache
+    and waits again with what it has emitted added to its prompt (BalanceRoute's re-entry on the
+    recompute path); under ``swap`` its cache is held on the host, and it comes back to its worker
+    before any other request may start there.
+    """
+
+    RESERVE = "reserve"
+    RECOMPUTE = "recompute"
+    SWAP = "swap"
 
 
 class Projection(StrEnum):
@@ -93,6 +112,10 @@ class RunOptions:
         Load growth of running requests; LLM decode by default.
     steps : int, optional
         Most steps to run; by default the run drains.
+    overflow : Overflow
+        What happens when the memory of a worker (`Cluster.memory`) would overflow.
+    swap_time_s : float
+        Time for which each token swapped out is away, there and back [s/token]; read by ``swap``.
     seed : int
         Seed of the generator that the policy may draw from.
 
@@ -147,6 +170,16 @@ class RunOptions:
         "age:1,0 or global-step:2,1",
     )
     steps: int | None = option(None, WHOLE, "K", "stop after K steps (default: drain)")
+    overflow: Overflow = option(
+        Overflow.RECOMPUTE,
+        TEXT,
+        "RULE",
+        "with --memory: reserve (start only if the peak fits), recompute (default: the youngest "
+        "loses its cache) or swap (it goes to the host)",
+    )
+    swap_time_s: float = option(
+        SWAP_TIME_S, NUMBER, "T", "time a swapped token is away [s] (2e-5)", name="swap_time"
+    )
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -164,6 +197,8 @@ class RunOptions:
             "drift": drift if isinstance(drift, Drift) else parse_drift(str(drift), "drift"),
             "steps": None if self.steps is None else integer(self.steps, "steps"),
             "horizon": integer(self.horizon, "horizon", maximum=MAX_HORIZON),
+            "overflow": member(Overflow, self.overflow, "overflow"),
+            "swap_time_s": _swap_time(self.swap_time_s),
             "seed": integer(self.seed, "seed", maximum=MAX_SEED),
         }
         for name, value in checked.items():
@@ -187,6 +222,13 @@ def _pool(value: int, arrivals: str) -> int:
     if pool != _POOL and arrivals == ArrivalMode.TIMED:
         raise InputError("pool", "timed arrivals have none", "leave it out, or use arrivals pool")
     return pool
+
+
+def _swap_time(value: object) -> float:
+    time = float(real(value, "swap_time_s"))
+    if not 0 <= time <= 1:
+        raise InputError("swap_time_s", f"{time} s per token", "give a time in [0, 1] s")
+    return time
 
 
 def _rate(value: Fraction | float | str, arrivals: str) -> Fraction:

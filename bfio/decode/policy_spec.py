@@ -47,6 +47,8 @@ class PolicySpec:
         What other options are if none is named, so that two ways to spell one policy are known.
     draws : bool
         Whether its decisions depend on the seed; assumed of policies that are not registered.
+    interruptible : bool
+        Whether it copes with requests that leave their worker before they are done.
     """
 
     name: str
@@ -59,6 +61,7 @@ class PolicySpec:
     default_horizon: int = 0
     defaults: Mapping[str, object] = field(default_factory=dict, hash=False)
     draws: bool = False
+    interruptible: bool = True
 
 
 def stateless(function: Policy) -> Callable[[PolicyOptions], Policy]:

@@ -4,7 +4,7 @@ Nothing here uses the engine. From when and where each request ran, loads, count
 are computed anew, and every rule of the model is tested on its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,8 +13,9 @@ import numpy as np
 from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.options import ArrivalMode, Dispatch
+from bfio.decode.options import ArrivalMode, Dispatch, Overflow
 from bfio.decode.run import Run
+from bfio.decode.stints import Cause, Stints, stints
 from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray
 
@@ -53,9 +54,19 @@ def rules() -> dict[str, str]:
     return {name: (rule.__doc__ or "").splitlines()[0] for name, rule in _RULES.items()}
 
 
-def profile(drift: Drift, prompt: int, start: int, steps: int) -> IntArray:
-    """Return the loads ``w(1..steps)`` of a request that starts at step ``start`` [tokens]."""
-    first = start if drift.reading is DriftReading.GLOBAL_STEP else 0
+def profile(drift: Drift, prompt: int, start: int, steps: int, emitted: int = 0) -> IntArray:
+    """Return the loads of ``steps`` steps of a request that starts at step ``start`` [tokens].
+
+    Parameters
+    ----------
+    drift : Drift
+        How it grows.
+    prompt, start, steps : int
+        Its load at the first of these steps [tokens], that step, and how many they are.
+    emitted : int
+        Tokens that it has emitted before.
+    """
+    first = start if drift.reading is DriftReading.GLOBAL_STEP else emitted
     period = np.array(drift.increments, dtype=np.int64)
     increments = period[(first + np.arange(steps - 1)) % len(period)]
     loads: IntArray = prompt + np.concatenate(([0], np.cumsum(increments, dtype=np.int64)))
@@ -77,23 +88,39 @@ class _Replay:
     @cached_property
     def steps_run(self) -> IntArray:
         """Steps each started request has run, whether or not it finished."""
-        finish = self.run.finish_step[self.started]
-        last = np.where(finish >= 0, finish, self.run.steps - 1)
-        return last - self.run.start_step[self.started] + 1
+        steps = np.zeros(self.run.num_requests, dtype=np.int64)
+        np.add.at(steps, self.stints.request, self.stints.end - self.stints.start)
+        return steps[self.started]
+
+    @cached_property
+    def stints(self) -> Stints:
+        """When and where each request ran."""
+        return stints(self.run)
 
     @cached_property
     def trajectory(self) -> tuple[IntArray, IntArray]:
         """Loads and running requests, each of shape (K, G), from the request records alone."""
-        run, shape = self.run, (self.cluster.workers, self.run.steps)
+        shape = (self.cluster.workers, self.run.steps)
         loads, running = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        for i, steps in zip(self.started.tolist(), self.steps_run.tolist(), strict=True):
-            start, worker = int(run.start_step[i]), int(run.worker[i])
-            prompt = int(self.workload.prompt_tokens[i])
-            if steps > 0:
-                span = slice(start, start + steps)
-                loads[worker, span] += profile(run.options.drift, prompt, start, steps)
-                running[worker, span] += 1
+        for _, worker, start, end, profile_ in self.walk():
+            loads[worker, start:end] += profile_
+            running[worker, start:end] += 1
         return loads.T, running.T
+
+    def walk(self) -> Iterator[tuple[int, int, int, int, IntArray]]:
+        """Yield request, worker, first step, end and loads of each stint, as they are noted."""
+        drift, before = self.run.options.drift, -1
+        load = emitted = 0
+        for request, worker, start, end, _ in zip(
+            *map(np.ndarray.tolist, self.stints), strict=True
+        ):
+            if request != before:
+                before, load, emitted = request, int(self.workload.prompt_tokens[request]), 0
+            steps = end - start
+            # One more than it runs: what it would weigh at the next step it brings along.
+            loads = profile(drift, load, start, steps + 1, emitted)
+            yield request, worker, start, end, loads[:steps]
+            load, emitted = int(loads[-1]), emitted + steps
 
     @cached_property
     def revealed(self) -> IntArray:
@@ -102,10 +129,39 @@ class _Replay:
     @cached_property
     def waiting_before(self) -> IntArray:
         """Requests waiting at each step after the reveal and before admission, shape (K,)."""
-        return _running_total(self.run.reveal_step, self.run.steps) - (
-            _running_total(self.run.start_step, self.run.steps)
-            - _count(self.run.start_step, self.run.steps)
-        )
+        starts, steps = self.admissions, self.run.steps
+        waits = _running_total(self.run.reveal_step, steps) + _running_total(self.returns, steps)
+        return waits - (_running_total(starts, steps) - _count(starts, steps))
+
+    @cached_property
+    def emitted_at_end(self) -> dict[tuple[int, int], int]:
+        """Tokens that a request has emitted when a stint of it ends, by request and first step."""
+        emitted: dict[tuple[int, int], int] = {}
+        before, total = -1, 0
+        for request, _, start, end, _ in self.walk():
+            total = end - start if request != before else total + end - start
+            before = request
+            emitted[request, start] = total
+        return emitted
+
+    @cached_property
+    def returns(self) -> IntArray:
+        """Steps at which a request that was interrupted waits again, one entry for each."""
+        return self.stints.end[self.waits_again]
+
+    @cached_property
+    def admissions(self) -> IntArray:
+        """Steps at which a request starts that waited, one entry for each."""
+        again = np.zeros(len(self.stints.request), dtype=np.bool_)
+        same = self.stints.request[1:] == self.stints.request[:-1]
+        again[1:] = same & ~self.waits_again[:-1]
+        return self.stints.start[~again]
+
+    @cached_property
+    def waits_again(self) -> BoolArray:
+        """Stints after which the request waits among the others, and is not on the host."""
+        causes: BoolArray = np.isin(self.stints.cause, (Cause.RECOMPUTATION, Cause.FAILURE))
+        return causes
 
 
 def _count(at_step: IntArray, steps: int) -> IntArray:
@@ -128,16 +184,22 @@ def _malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
     """Count arrays of the wrong shape and indices that no replay could follow."""
     n, K, G = len(workload), run.steps, cluster.workers
     requests = (
-        run.reveal_step, run.start_step, run.finish_step, run.worker, run.prompt_tokens,
-        run.reveal_s,
+        run.reveal_step, run.start_step, run.finish_step, run.last_start_step, run.worker,
+        run.prompt_tokens, run.emitted_tokens, run.reveal_s,
     )  # fmt: skip
     per_step = (run.start_s, run.idle_before_s, run.max_load, run.min_load, run.total_load)
     counts = (run.active, run.waiting, run.admitted)
     wrong = sum(array.shape != (n,) for array in requests)
     wrong += sum(array.shape != (K,) for array in (*per_step, *counts))
     wrong += sum(array is not None and array.shape != (K, G) for array in (run.loads, run.running))
+    wrong += run.interruptions.ndim != 2 or run.interruptions.shape[1:] != (5,)
     if wrong:
         return wrong
+    who, where, start, end, cause = run.interruptions.T
+    wrong += _number((who < 0) | (who >= n)) + _number((where < 0) | (where >= G))
+    wrong += _number((start < 0) | (start >= end) | (end > K))
+    wrong += _number(~np.isin(cause, list(Cause)))
+    wrong += _number((run.last_start_step < run.start_step) | (run.last_start_step >= K))
     wrong += _number((run.worker < -1) | (run.worker >= G))
     wrong += _number((run.start_step >= 0) & (run.worker < 0))
     for steps in (run.reveal_step, run.start_step, run.finish_step):
@@ -163,7 +225,10 @@ def _output_length(replay: _Replay) -> int:
     done = replay.run.finish_step[replay.started] >= 0
     wrong = np.where(done, replay.steps_run != outputs, replay.steps_run >= outputs)
     unstarted = (replay.run.start_step < 0) & (replay.run.finish_step >= 0)
-    return _number(wrong) + _number(unstarted)
+    emitted = np.zeros(len(replay.workload), dtype=np.int64)
+    emitted[replay.started] = replay.steps_run
+    miscounted = emitted != replay.run.emitted_tokens
+    return _number(wrong) + _number(unstarted) + _number(miscounted)
 
 
 @_rule("start-before-reveal")
@@ -189,7 +254,10 @@ def _reveal_target(replay: _Replay) -> int:
         return 0
     undiscovered = len(replay.workload) - _running_total(run.reveal_step, run.steps)
     waiting, target = replay.waiting_before, run.options.pool
-    return _number((waiting > target) | ((waiting < target) & (undiscovered > 0)))
+    revealed = _count(run.reveal_step, run.steps) > 0
+    # Those that were interrupted may wait beside a pool that is full; it reveals nobody then.
+    overfull = (waiting > target) & (revealed | (len(replay.returns) == 0))
+    return _number(overfull | ((waiting < target) & (undiscovered > 0)))
 
 
 @_rule("reveal-time")
@@ -213,7 +281,69 @@ def _reveal_time(replay: _Replay) -> int:
 @_rule("capacity")
 def _capacity(replay: _Replay) -> int:
     """Check that no worker runs more requests than it has slots."""
-    return _number(replay.trajectory[1] > replay.cluster.slots)
+    return _number(replay.trajectory[1] > replay.cluster.worker_slots())
+
+
+@_rule("memory")
+def _memory(replay: _Replay) -> int:
+    """Check that no worker ever holds more than its memory, reserved peaks included."""
+    memory = replay.cluster.worker_memory()
+    if replay.cluster.memory is None:
+        return 0
+    wrong = _number(replay.trajectory[0] > memory)
+    if replay.run.options.overflow is not Overflow.RESERVE:
+        return wrong
+    held = np.zeros((replay.cluster.workers, replay.run.steps), dtype=np.int64)
+    for request, worker, start, end, _ in replay.walk():
+        output = int(replay.workload.output_tokens[request])
+        peak = replay.run.options.drift.largest_gain(output - 1)
+        held[worker, start:end] += int(replay.workload.prompt_tokens[request]) + peak
+    return wrong + _number(memory < held.T)
+
+
+@_rule("stints")
+def _stints(replay: _Replay) -> int:
+    """Check that stints of a request follow each other, from its first start to its last."""
+    run, (request, worker, start, end, cause) = replay.run, replay.stints
+    same = request[1:] == request[:-1]
+    wrong = _number(same & (start[1:] < end[:-1])) + _number(same & (cause[:-1] == -1))
+    # Who comes back from the host comes back to where it was.
+    wrong += _number(same & (cause[:-1] == Cause.SWAP) & (worker[1:] != worker[:-1]))
+    firsts = np.flatnonzero(np.concatenate(([True], ~same))[: len(request)])
+    wrong += _number(run.start_step[request[firsts]] != start[firsts])
+    never = np.ones(run.num_requests, dtype=np.bool_)
+    never[request] = False
+    return wrong + _number(never & (run.start_step >= 0))
+
+
+@_rule("overflow")
+def _overflow(replay: _Replay) -> int:
+    """Check that memory interrupts only what would not have fitted, the youngest first."""
+    memory, all_loads = replay.cluster.worker_memory(), replay.trajectory[0]
+    oldest_gone: dict[tuple[int, int], tuple[int, int, int]] = {}
+    begun: dict[tuple[int, int], int] = {}
+    drift = replay.run.options.drift
+    for (request, worker, start, end, loads), cause in zip(
+        replay.walk(), replay.stints.cause.tolist(), strict=True
+    ):
+        begun[start, worker] = begun.get((start, worker), 0) + int(loads[0])
+        if cause in (Cause.RECOMPUTATION, Cause.SWAP):
+            emitted = replay.emitted_at_end[request, start]
+            grown = profile(drift, int(loads[-1]), end - 1, 2, emitted - 1)[1]
+            gone = (start, request, int(grown))
+            oldest_gone[end, worker] = min(gone, oldest_gone.get((end, worker), gone))
+    wrong = 0
+    for (step, worker), (start, request, load) in oldest_gone.items():
+        if step == replay.run.steps:
+            continue
+        kept = all_loads[step, worker] - begun.get((step, worker), 0)
+        wrong += int(kept + load <= memory[worker])
+        on_it = (replay.stints.worker == worker) & (replay.stints.end > step)
+        stays = on_it & (replay.stints.start < step)
+        younger = replay.stints.start > start
+        younger |= (replay.stints.start == start) & (replay.stints.request > request)
+        wrong += _number(stays & younger)
+    return wrong
 
 
 @_rule("queue-order")
@@ -223,6 +353,9 @@ def _queue_order(replay: _Replay) -> int:
     if run.options.dispatch is not Dispatch.IMMEDIATE:
         return 0
     bound = np.flatnonzero(run.worker >= 0)
+    if len(run.interruptions):
+        # Who was interrupted stands before all others; that it does is the rule "stints".
+        bound = np.setdiff1d(bound, run.interruptions[:, 0])
     order = bound[np.argsort(run.worker[bound], kind="stable")]
     start = np.where(run.start_step[order] < 0, run.steps, run.start_step[order])
     same = run.worker[order][1:] == run.worker[order][:-1]
@@ -255,7 +388,7 @@ def _active(replay: _Replay) -> int:
 def _waiting(replay: _Replay) -> int:
     """Check waiting and admitted counts against reveals and starts."""
     run = replay.run
-    admitted = _count(run.start_step, run.steps)
+    admitted = _count(replay.admissions, run.steps)
     waiting = replay.waiting_before - admitted
     return _number(run.admitted != admitted) + _number(run.waiting != waiting)
 
@@ -274,6 +407,9 @@ def _work(replay: _Replay) -> int:
     """Check that the loads of a drained run add up to the work of its requests."""
     run, load = replay.run, replay.workload
     if not run.is_drained:
+        return 0
+    if len(run.interruptions):
+        # What a stint weighs depends on where it began; the rule "loads" has each of them.
         return 0
     expected = sum(
         total_work(run.options.drift, prompt, start, output)
@@ -298,12 +434,7 @@ def total_work(drift: Drift, prompt: int, start: int, output: int) -> int:
 def _duration(replay: _Replay) -> int:
     """Check that steps last as their loads say and follow each other without a hole."""
     run, (loads, _) = replay.run, replay.trajectory
-    expected = np.array(
-        [
-            replay.cluster.step_time(int(peak), int(total) / replay.cluster.workers)
-            for peak, total in zip(loads.max(axis=1), loads.sum(axis=1), strict=True)
-        ]
-    )
+    expected = np.array([replay.cluster.step_time(row) for row in loads])
     wrong = _number(np.abs(run.duration_s - expected) > _ROUNDING * expected)
     if run.steps == 0:
         return wrong

@@ -58,14 +58,22 @@ class Run:
         Shape (K, G): load [tokens] and requests of each worker; None if not kept.
     reveal_step, start_step, finish_step : IntArray
         Shape (n,): step at which each request is revealed, first decoded, last decoded.
+    last_start_step : IntArray
+        Shape (n,): step at which it last started; the first unless it was interrupted.
     worker : IntArray
-        Shape (n,): worker it is bound to.
-    prompt_tokens : IntArray
-        Shape (n,): its prompt [tokens].
+        Shape (n,): worker it is bound to, the last of several.
+    prompt_tokens, emitted_tokens : IntArray
+        Shape (n,): its prompt, and what it has emitted [tokens].
+    interruptions : IntArray
+        Shape (m, 5), in order of time: request, worker, step at which it had started there, first
+        step at which it does not run any more, and why (`bfio.decode.stints`).
     reveal_s : FloatArray
         Shape (n,): when it is revealed [s].
     arrival_s : FloatArray or None
         Shape (n,): when it arrives [s], with timed arrivals.
+    balanced_s : FloatArray or None
+        Shape (K,): how long each step would last were all workers busy as long as the mean [s];
+        None where they are equally fast.
     statistics : mapping
         What the policy says of itself.
     engine : str
@@ -91,17 +99,21 @@ class Run:
     reveal_step: IntArray
     start_step: IntArray
     finish_step: IntArray
+    last_start_step: IntArray
     worker: IntArray
     prompt_tokens: IntArray
+    emitted_tokens: IntArray
+    interruptions: IntArray
     reveal_s: FloatArray
     arrival_s: FloatArray | None
+    balanced_s: FloatArray | None = None
     statistics: Mapping[str, object] = field(default_factory=dict)
     engine: str = "reference"
     wall_s: float = 0.0
     decide_s: float = 0.0
 
     def __repr__(self) -> str:
-        machine = f"{self.cluster.workers}x{self.cluster.slots}"
+        machine = self.cluster.shape
         requests = f"{self.completed:,} of {self.num_requests:,} requests"
         return f"<Run of {self.policy} on {machine}: {self.steps:,} steps, {requests} completed>"
 
@@ -146,7 +158,7 @@ class Run:
         workers = self.cluster.workers
         imbalance = workers * self.max_load - self.total_load
         rows = [
-            ("machine", f"{workers} workers x {self.cluster.slots} slots"),
+            ("machine", f"{self.cluster.shape} (workers x slots)"),
             ("steps", f"{self.steps:,}"),
             ("requests completed", f"{self.completed:,} of {self.num_requests:,}"),
             ("output tokens", f"{self.tokens:,}"),

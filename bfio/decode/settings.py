@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from bfio.common.provenance import version_and_commit
-from bfio.decode.cluster import Cluster
+from bfio.decode.cluster import Cluster, per_worker_text
 from bfio.decode.options import ArrivalMode, Dispatch, RunOptions, WindowKnows
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource, Predictor
@@ -66,7 +66,9 @@ def setting_parts(
     first = options[0]
     parts = {
         "requests": requests,
-        "machine": f"{cluster.workers}x{cluster.slots} (workers x slots)",
+        "machine": f"{cluster.shape} (workers x slots)",
+        "speed": "" if cluster.speed == 1 else f"speed {per_worker_text(cluster.speed)}",
+        "memory": _memory(cluster, first),
         "arrivals": _arrivals(first),
         "steps": "" if first.steps is None else f"at most {first.steps:,} steps",
         "dispatch": "immediate dispatch" if first.dispatch is Dispatch.IMMEDIATE else "",
@@ -75,6 +77,12 @@ def setting_parts(
         "seed": f"seed {first.seed}",
     }
     return {name: text for name, text in parts.items() if text}
+
+
+def _memory(cluster: Cluster, options: RunOptions) -> str:
+    if cluster.memory is None:
+        return ""
+    return f"memory {per_worker_text(cluster.memory)} tokens ({options.overflow.value})"
 
 
 def nobody_asks(options: Sequence[RunOptions]) -> bool:

@@ -13,6 +13,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.engine import check_run, run_interpreted, run_options
+from bfio.decode.machine.state import may_interrupt
 from bfio.decode.metrics import METRICS, RunPart, measure, measure_steady
 from bfio.decode.observers import Observer, ProgressObserver, Watching
 from bfio.decode.options import RunOptions
@@ -105,6 +106,12 @@ def simulate(
     name, chosen = parse_policy(policy, policy_options)
     spec = find(name)
     check_dispatch(name, spec, asked)
+    if not spec.interruptible and may_interrupt(machine, asked):
+        raise InputError(
+            f"policy {name}",
+            "keeps books of requests that run to their end, and memory may interrupt them",
+            "use --overflow reserve, or another policy",
+        )
     asked = _asked_options(name, spec, chosen, asked)
     run = None
     if engine != "reference" and can_compile(spec, asked.predictor, observers):

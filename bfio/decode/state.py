@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bfio.decode.cluster import NO_LIMIT
 from formulations.arrays import IntArray
 
 
@@ -34,13 +35,29 @@ class DecodeState:
     queued_tokens : IntArray
         Shape (G,): prompt tokens of those.
     sizes : IntArray
-        Shape (N,): prompt tokens ``s_i`` of the waiting requests.
+        Shape (N,): prompt tokens ``s_i`` of the waiting requests; of one that was interrupted,
+        its load then.
     ages : IntArray
         Shape (N,): steps each has waited since it was revealed.
     contributions : IntArray
         Shape (N, H+1): ``v_i(h)``, predicted load of each if admitted now; column 0 is ``sizes``.
     rng : numpy.random.Generator
         The run's own generator; a policy draws from no other.
+    room : IntArray
+        Shape (G,): memory that requests starting now may take together [tokens]; where memory
+        is not limited, more than any may need. A worker refuses those that find no room: they
+        keep waiting.
+    needs : IntArray
+        Shape (N,): what each waiting request takes of it: its size, or its peak where that is
+        reserved.
+    reserves : bool
+        Whether peaks are reserved, so that growth takes no room any more.
+    token_time : IntArray or None
+        Shape (G,): times per token of the workers, as small integers in their proportion; None
+        if all workers are equally fast.
+    overhead_tokens : IntArray or None
+        Shape (G,): the fixed part of a step of each worker in tokens of its own time, rounded;
+        None likewise.
     """
 
     step: int
@@ -56,6 +73,18 @@ class DecodeState:
     ages: IntArray
     contributions: IntArray
     rng: np.random.Generator
+    room: IntArray = None  # type: ignore[assignment]  # set below, as are needs
+    needs: IntArray = None  # type: ignore[assignment]
+    reserves: bool = False
+    token_time: IntArray | None = None
+    overhead_tokens: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        """Set what a state without limited memory need not name."""
+        if self.room is None:
+            object.__setattr__(self, "room", np.full(len(self.loads), NO_LIMIT))
+        if self.needs is None:
+            object.__setattr__(self, "needs", self.sizes)
 
     @property
     def num_workers(self) -> int:
@@ -71,3 +100,26 @@ class DecodeState:
     def num_admissible(self) -> int:
         """``U = min(N, free slots)``: how many requests a work-conserving policy admits."""
         return min(self.num_waiting, int(self.free_slots.sum()))
+
+    def token_capacity(self, columns: int) -> IntArray | None:
+        """Most tokens that a worker is to hold over the window, shape (G,); None without limit.
+
+        That is its memory, or what it will hold by itself if that is more. On a worker that runs
+        nothing, one request may start that fits now, however much it may grow: else it might wait
+        for ever.
+
+        Parameters
+        ----------
+        columns : int
+            ``H + 1``, steps of the window.
+        """
+        if int(self.room.max(initial=0)) >= NO_LIMIT // 2:
+            return None
+        projected = self.projected_loads[:, :columns].max(axis=1)
+        capacity = (projected if self.reserves else self.loads) + self.room
+        peaks = self.contributions[:, :columns].max(axis=1, initial=0)
+        for g in np.flatnonzero(self.running == 0):
+            fitting = peaks[self.needs <= self.room[g]]
+            capacity[g] = max(int(capacity[g]), int(fitting.max(initial=0)))
+        larger: IntArray = np.maximum(capacity, projected)
+        return larger

@@ -41,6 +41,8 @@ class WorkerTally(NamedTuple):
         Requests bound to it that do not run yet.
     queued_tokens : int
         Prompts of those [tokens].
+    room : int
+        Memory that requests may still take [tokens].
     """
 
     number: int
@@ -49,6 +51,7 @@ class WorkerTally(NamedTuple):
     tokens: int
     queued: int
     queued_tokens: int
+    room: int
 
 
 #: What a greedy policy minimises over the workers that take a request.
@@ -56,14 +59,14 @@ Key = Callable[[WorkerTally], int]
 
 
 @compilable
-def takes(worker: WorkerTally, size: int) -> bool:
-    """Whether a request of ``size`` prompt tokens may go to this worker: said nowhere else."""
-    return worker.free > 0
+def takes(worker: WorkerTally, need: int) -> bool:
+    """Whether a request that needs so much memory may go to this worker: said nowhere else."""
+    return worker.free > 0 and need <= worker.room
 
 
 @compilable
-def with_one_more(worker: WorkerTally, size: int) -> WorkerTally:
-    """Return a worker after a request of ``size`` prompt tokens has been assigned to it."""
+def with_one_more(worker: WorkerTally, size: int, need: int) -> WorkerTally:
+    """Return a worker after a request has been assigned to it, of that size and need [tokens]."""
     return WorkerTally(
         worker.number,
         worker.free - 1,
@@ -71,14 +74,21 @@ def with_one_more(worker: WorkerTally, size: int) -> WorkerTally:
         worker.tokens + size,
         worker.queued,
         worker.queued_tokens,
+        worker.room - need,
     )
 
 
 @compilable
 def running_tally(state: State, g: int) -> WorkerTally:
-    """Return what runs on worker g: the machine lets a request start if that takes it."""
-    running = state.workers.running[g]
-    return WorkerTally(g, state.settings.slots - running, running, state.workers.load[g], 0, 0)
+    """Return what runs on worker g: the machine lets a request start if that takes it.
+
+    While some of its requests are on the host it takes no other.
+    """
+    running, machine = state.workers.running[g], state.machine
+    free = machine.slots[g] - running if state.workers.swapped[g] == 0 else 0
+    return WorkerTally(
+        g, free, running, state.workers.load[g], 0, 0, machine.memory[g] - machine.used[g]
+    )
 
 
 @compilable
@@ -87,9 +97,16 @@ def worker_tally(state: State, g: int) -> WorkerTally:
     if not state.settings.immediate:
         return running_tally(state, g)
     workers, queued = state.workers, state.workers.queued[g]
-    queued_tokens = workers.queued_tokens[g]
-    tokens = workers.load[g] + queued_tokens
-    return WorkerTally(g, 1, workers.running[g] + queued, tokens, queued, queued_tokens)
+    queued_tokens, is_up = workers.queued_tokens[g], int(state.machine.slots[g] > 0)
+    return WorkerTally(
+        g,
+        is_up,
+        workers.running[g] + queued,
+        workers.load[g] + queued_tokens,
+        queued,
+        queued_tokens,
+        state.machine.memory[g],
+    )
 
 
 class StepTally:
@@ -99,8 +116,8 @@ class StepTally:
     ----------
     workers : list of WorkerTally
         Each as it is now.
-    sizes : list of int
-        Prompt tokens of the waiting requests.
+    sizes, needs : list of int
+        Load of each waiting request when it starts, and the memory it needs for that [tokens].
     assignment : list of (int or None)
         The answer so far.
     """
@@ -112,21 +129,25 @@ class StepTally:
             state.loads + state.queued_tokens,
             state.queued,
             state.queued_tokens,
+            state.room,
         )
         lists = [column.tolist() for column in columns]
         self.workers = list(map(WorkerTally, range(state.num_workers), *lists))
         self.sizes: list[int] = state.sizes.tolist()
+        self.needs: list[int] = state.needs.tolist()
         self.assignment: list[int | None] = [None] * state.num_waiting
 
     def open_workers(self, request: int) -> list[int]:
         """Workers that take a waiting request, in increasing index."""
-        size = self.sizes[request]
-        return [worker.number for worker in self.workers if takes(worker, size)]
+        need = self.needs[request]
+        return [worker.number for worker in self.workers if takes(worker, need)]
 
     def assign(self, request: int, worker: int) -> None:
         """Give a waiting request to a worker that takes it."""
         self.assignment[request] = worker
-        self.workers[worker] = with_one_more(self.workers[worker], self.sizes[request])
+        self.workers[worker] = with_one_more(
+            self.workers[worker], self.sizes[request], self.needs[request]
+        )
 
 
 def assign_to_least(state: DecodeState, order: Iterable[int], key: Key) -> list[int | None]:
@@ -153,7 +174,7 @@ def assign_to_least(state: DecodeState, order: Iterable[int], key: Key) -> list[
     heapq.heapify(heap)
     for request in order:
         passed = []
-        while heap and not takes(tally.workers[heap[0][1]], tally.sizes[request]):
+        while heap and not takes(tally.workers[heap[0][1]], tally.needs[request]):
             passed.append(heapq.heappop(heap))
         if not heap:
             break

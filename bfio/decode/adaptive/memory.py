@@ -15,6 +15,7 @@ from bfio.decode.adaptive.settings import (
     SETTINGS,
 )
 from bfio.decode.cluster import Cluster
+from bfio.decode.machine.records import Chunks
 from bfio.decode.machine.state import Record, State, new_state
 from bfio.decode.options import RunOptions
 from bfio.step.two_stage.heuristic import TwoStageParameters
@@ -196,9 +197,7 @@ def new_memory(
             word=np.array([SEED], dtype=np.uint64),
         ),
         twins,
-        Record._make(
-            [*np.zeros((3, 1)), *_zeros(6, 1), _zeros(1, num_workers), _zeros(1, num_workers)]
-        ),
+        Chunks(num_workers, keep_trajectory=True).new(1),
         np.zeros(K),
         np.zeros(K),
         *_zeros(2, max(most_waiting, MOST_WAITING)),

@@ -11,7 +11,16 @@ from bfio.decode.adaptive.observing import note_choice, set_weights
 from bfio.decode.adaptive.settings import BELIEVED, DECAY, MOST_STEPS, UNCOUNTED
 from bfio.decode.machine.phases import run_step
 from bfio.decode.machine.ring import add_ending, enter_window, gained
-from bfio.decode.machine.state import ACTIVE, ADMITTED, FURTHEST, REVEALED, STEP, WAITING, State
+from bfio.decode.machine.state import (
+    ACTIVE,
+    ADMITTED,
+    FURTHEST,
+    REVEALED,
+    SLOTS,
+    STEP,
+    WAITING,
+    State,
+)
 from bfio.decode.machine.two_stage import admit_by_score
 from bfio.decode.machine.window import Window, grow_alike, waiting_requests
 from bfio.step.two_stage.kernels.two_stage import order_by_size
@@ -32,7 +41,7 @@ def admit_by_setting(state: State, memory: Memory, setting: int) -> bool:
         np.empty((num_workers, columns), np.int64),
         np.empty((0 if grow_alike(state) else num, columns), np.int64),
     )
-    sizes, by_size = state.requests.prompt[waiting_requests(state)], memory.by_size[:num]
+    sizes, by_size = state.requests.size[waiting_requests(state)], memory.by_size[:num]
     order_by_size(sizes, by_size)
     return admit_by_score(
         state,
@@ -63,16 +72,17 @@ def set_scene(twin: State, memory: Memory, step: int) -> None:
     twin.workers.running[:] = 0
     twin.ending_load[:] = 0
     twin.ending_count[:] = 0
-    twin.requests.prompt[:] = drawn.prompt
+    twin.requests.size[:] = drawn.prompt
     twin.requests.output[:] = drawn.output
     for place in range(len(twin.pool)):
         twin.pool[place] = place
     counters[:] = 0
     counters[STEP], counters[FURTHEST] = step, -1
+    counters[SLOTS] = twin.machine.slots.sum()
     counters[ACTIVE], counters[WAITING] = num_running, num_waiting
     counters[REVEALED] = num_running + num_waiting
     for request in range(num_running):
-        twin.requests.prompt[request] = memory.scene.running[PROMPT, request]
+        twin.requests.size[request] = memory.scene.running[PROMPT, request]
         resume(
             twin,
             request,
@@ -81,7 +91,7 @@ def set_scene(twin: State, memory: Memory, step: int) -> None:
             step + drawn.remaining[request] - 1,
         )
     for i in range(num_waiting):
-        twin.requests.prompt[num_running + i] = memory.scene.waiting[i]
+        twin.requests.size[num_running + i] = memory.scene.waiting[i]
 
 
 @compilable
@@ -91,7 +101,7 @@ def resume(twin: State, request: int, worker: int, begun: int, last: int) -> Non
     twin.marks.start[request] = begun
     twin.marks.last[request] = last
     age_gain = gained(twin.gains, twin.counters[STEP]) - gained(twin.gains, begun)
-    twin.workers.load[worker] += twin.requests.prompt[request] + age_gain
+    twin.workers.load[worker] += twin.requests.size[request] + age_gain
     twin.workers.running[worker] += 1
     twin.lists.running[request] = request
     twin.requests.place[request] = request
@@ -113,7 +123,7 @@ def rehearsed(twin: State, memory: Memory, setting: int, num_steps: int) -> floa
     for step in range(num_steps):
         if not reveal_up_to(twin, pool):
             break
-        has_choice = counters[WAITING] > 0 and counters[ACTIVE] < num_workers * twin.settings.slots
+        has_choice = counters[WAITING] > 0 and counters[ACTIVE] < counters[SLOTS]
         if has_choice and not admit_compiled(twin, memory, setting):
             return -1.0
         run_step(twin, record, 0)
@@ -168,7 +178,7 @@ def rehearse_all(memory: Memory, step: int, grows: bool) -> None:
         for setting in range(len(score)):
             total[setting] = DECAY * total[setting] + score[setting] / mean
         best = np.argmin(total)
-    note_choice(seen, best, len(twin.workers.load) * twin.settings.slots)
+    note_choice(seen, best, twin.counters[SLOTS])
 
 
 #: As machine code, for interpreted and compiled runs.

@@ -21,30 +21,40 @@ from bfio.decode.adaptive.rehearsal import admit_compiled, rehearse
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import first_waiting
 from bfio.decode.machine.ring import column_of, gained
-from bfio.decode.machine.state import ACTIVE, COMPLETED, REVEALED, STEP, WAITING, State
+from bfio.decode.machine.state import (
+    ACTIVE,
+    COMPLETED,
+    REVEALED,
+    SLOTS,
+    STEP,
+    WAITING,
+    State,
+    most_waiting,
+)
 from bfio.decode.machine.two_stage import MAX_CONTRIBUTIONS
 from bfio.decode.machine.window import Window
-from bfio.decode.options import ArrivalMode
 
 
 def memory(task: KernelTask) -> Memory | None:
     """Return what the kernel keeps, or None if windows are too large for it."""
-    most = len(task.workload)
-    if task.options.arrivals is ArrivalMode.POOL:
-        most = min(most, task.options.pool)
+    most = most_waiting(task.workload, task.cluster, task.options)
     horizon = task.policy.horizon  # type: ignore[attr-defined]
-    if most * (horizon + 1) > MAX_CONTRIBUTIONS:
+    cluster = task.cluster
+    equal = cluster.keeps_one_pace and isinstance(cluster.slots, int)
+    if not equal or cluster.memory is not None or most * (horizon + 1) > MAX_CONTRIBUTIONS:
         return None
     parameters = task.policy.parameters  # type: ignore[attr-defined]
-    return new_memory(task.cluster.workers, task.cluster.slots, horizon, most, parameters)
+    return new_memory(
+        cluster.workers, cluster.total_slots // cluster.workers, horizon, most, parameters
+    )
 
 
 @compilable(allocates=True)
 def decide(state: State, window: Window, memory: Memory) -> bool:
     """Let the current setting admit waiting requests, after a rehearsal if one is due."""
     counters, seen = state.counters, memory.seen
-    num_workers, slots, step = len(state.workers.load), state.settings.slots, counters[STEP]
-    if counters[WAITING] == 0 or counters[ACTIVE] == num_workers * slots:
+    num_workers, slots, step = len(state.workers.load), state.machine.slots[0], counters[STEP]
+    if counters[WAITING] == 0 or counters[ACTIVE] == counters[SLOTS]:
         return True
     look(seen, slots, step, counters[COMPLETED], state.workers.running)
     if is_due(seen):
@@ -70,12 +80,12 @@ def write_scene(state: State, memory: Memory) -> None:
         write_past(state, scene.past[:, i], counters[REVEALED] - 1 - i)
     running = np.sort(state.lists.running[: counters[ACTIVE]])
     for i in range(len(running)):
-        scene.running[PROMPT, i] = state.requests.prompt[running[i]]
+        scene.running[PROMPT, i] = state.requests.size[running[i]]
         scene.running[WORKER, i] = state.marks.worker[running[i]]
         scene.running[BEGUN, i] = state.marks.start[running[i]]
     first, num_waiting = first_waiting(state), min(counters[WAITING], len(scene.waiting))
     for i in range(num_waiting):
-        scene.waiting[i] = state.requests.prompt[state.pool[first + i]]
+        scene.waiting[i] = state.requests.size[state.pool[first + i]]
     counts[PAST], counts[RUNNING], counts[kept.WAITING] = num_past, len(running), num_waiting
 
 

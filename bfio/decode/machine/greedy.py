@@ -12,8 +12,15 @@ import numpy as np
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.kernel import Kernel, KernelTask
-from bfio.decode.machine.phases import admit, bind, close_gaps, first_waiting, start_queued
-from bfio.decode.machine.state import ACTIVE, ADMITTED, FIRST, REVEALED, WAITING, State
+from bfio.decode.machine.phases import (
+    admit,
+    bind,
+    close_bound,
+    close_gaps,
+    first_waiting,
+    start_queued,
+)
+from bfio.decode.machine.state import ACTIVE, ADMITTED, REVEALED, SLOTS, WAITING, State
 from bfio.decode.machine.window import Window
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.tally import Key, ServingOrder, takes, worker_tally
@@ -48,7 +55,7 @@ class Greedy(NamedTuple):
     rng: np.random.Generator
 
 
-#: ``choose(state, greedy, size)``: the worker of the next request, or -1 to leave the rest.
+#: ``choose(state, greedy, need)``: the worker of the next request, or -1 to leave the rest.
 Choose = Callable[[State, Greedy, int], int]
 
 
@@ -56,11 +63,11 @@ def least_by(key: Key) -> Choose:
     """Return the choice of the worker with the least key that takes the request."""
 
     @compilable
-    def choose(state: State, greedy: Greedy, size: int) -> int:
+    def choose(state: State, greedy: Greedy, need: int) -> int:
         best, least = -1, 0
         for g in range(len(state.workers.load)):
             worker = worker_tally(state, g)
-            if takes(worker, size):
+            if takes(worker, need):
                 found = key(worker)
                 if best < 0 or found < least:
                     best, least = g, found
@@ -109,11 +116,11 @@ def greedy_kernel(
 
 
 @compilable
-def list_open(state: State, greedy: Greedy, size: int) -> int:
+def list_open(state: State, greedy: Greedy, need: int) -> int:
     """List the workers that take a request in ``sampled[0]`` and return how many there are."""
     num_open = 0
     for g in range(len(state.workers.load)):
-        if takes(worker_tally(state, g), size):
+        if takes(worker_tally(state, g), need):
             greedy.sampled[0, num_open] = g
             num_open += 1
     return num_open
@@ -127,10 +134,10 @@ def one_of(chooses: Sequence[Choose]) -> Choose:
     if len(chooses) == 1:
         return chooses[0]
     lines = [
-        f"    if greedy.rule == {rule}: return choose_{rule}(state, greedy, size)"
+        f"    if greedy.rule == {rule}: return choose_{rule}(state, greedy, need)"
         for rule in range(len(chooses))
     ]
-    text = "\n".join(["def choose(state, greedy, size):", *lines, "    return -1"])
+    text = "\n".join(["def choose(state, greedy, need):", *lines, "    return -1"])
     names: dict[str, Any] = {f"choose_{rule}": choose for rule, choose in enumerate(chooses)}
     exec(text, names)
     choose: Choose = compilable(names["choose"])
@@ -144,12 +151,15 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
     def serve(state: State, window: Window, greedy: Greedy) -> bool:
         counters = state.counters
         if state.settings.immediate:
-            for request in range(counters[FIRST], counters[REVEALED]):
-                bind(state, request, choose(state, greedy, state.requests.prompt[request]))
+            for position in range(first_waiting(state), counters[REVEALED]):
+                request = state.pool[position]
+                worker = choose(state, greedy, state.requests.need[request])
+                if worker >= 0:
+                    bind(state, request, worker)
+            close_bound(state)
             start_queued(state)
             return True
-        num_free = len(state.workers.load) * state.settings.slots - counters[ACTIVE]
-        num_admissible = min(counters[WAITING], num_free)
+        num_admissible = min(counters[WAITING], counters[SLOTS] - counters[ACTIVE])
         num_keys = order_by_size(state, greedy, num_admissible)
         first = first_waiting(state)
         for served in range(num_admissible):
@@ -157,7 +167,7 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
             if greedy.order != ServingOrder.OLDEST:
                 position = pop_key(greedy, num_keys)
                 num_keys -= 1
-            worker = choose(state, greedy, state.requests.prompt[state.pool[position]])
+            worker = choose(state, greedy, state.requests.need[state.pool[position]])
             if worker < 0:
                 break
             admit(state, position, worker)
@@ -179,7 +189,7 @@ def order_by_size(state: State, greedy: Greedy, num_admissible: int) -> int:
     first = first_waiting(state)
     sign = 1 if greedy.order == ServingOrder.SMALLEST else -1
     for k in range(num_keys):
-        greedy.keys[k] = sign * state.requests.prompt[state.pool[first + k]]
+        greedy.keys[k] = sign * state.requests.size[state.pool[first + k]]
         greedy.places[k] = first + k
     for k in range(num_keys // 2 - 1, -1, -1):
         sift_down(greedy, k, num_keys)

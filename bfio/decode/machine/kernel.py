@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.common.compilable import linked
 from bfio.common.kernels import entry_point
+from bfio.decode.machine.interruption import interrupts, log_is_full, relieve, swap_in
 from bfio.decode.machine.phases import is_over, reveal, run_step, wait_for_arrival
-from bfio.decode.machine.state import ACTIVE, Record, State
+from bfio.decode.machine.state import ACTIVE, LOGGED, SWAPPED, Record, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,8 +95,15 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
     Returns the number of steps run, or why there is none.
     """
     row = 0
+    state.counters[LOGGED] = 0
     while row < len(record.start_s) and not is_over(state):
+        if interrupts(state):
+            if log_is_full(state, record):
+                break
+            relieve(state, record)
         reveal(state)
+        if state.counters[SWAPPED] > 0:
+            swap_in(state)
         if not decide(state, window, memory):
             return NOT_EXACT
         if state.counters[ACTIVE] == 0:

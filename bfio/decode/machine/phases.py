@@ -5,6 +5,8 @@ gains the increment of the step, what ends takes its load away. Requests that en
 form a linked list, so that a step costs its events and O(G).
 """
 
+import numpy as np
+
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import step_time
 from bfio.decode.machine.arrays import add_each, add_times, copy_to, extent, move_waiting
@@ -25,14 +27,44 @@ from bfio.decode.machine.state import (
     FURTHEST,
     IDLE,
     NOW,
+    QUEUED,
+    RESERVE,
     REVEALED,
     STEP,
+    SWAP,
+    SWAPPED,
     WAITING,
     Record,
     State,
 )
 from bfio.decode.tally import running_tally, takes
 from formulations.arrays import IntArray
+
+
+@compilable
+def has_room(state: State, worker: int, need: int) -> bool:
+    """Whether a worker has a slot and memory for one more request, whoever may have it."""
+    free = state.machine.slots[worker] - state.workers.running[worker]
+    return bool(free > 0 and need <= state.machine.memory[worker] - state.machine.used[worker])
+
+
+@compilable(allocates=True)
+def free_slots(state: State) -> IntArray:
+    """Return how many more requests each worker may run, shape (G,).
+
+    One with requests on the host takes no others.
+    """
+    free: IntArray = state.machine.slots - state.workers.running
+    if state.settings.overflow == SWAP:
+        free[state.workers.swapped > 0] = 0
+    return free
+
+
+@compilable(allocates=True)
+def ages_of(state: State, running: IntArray) -> IntArray:
+    """Return the tokens that running requests have emitted, shape (n,)."""
+    since: IntArray = state.counters[STEP] - state.marks.start[running]
+    return state.requests.emitted[running] + since
 
 
 @compilable
@@ -68,7 +100,8 @@ def reveal_until(state: State) -> int:
         while last < num_requests and state.arrival_s[last] <= state.clock[NOW]:
             last += 1
         return last
-    missing = max(0, int(state.settings.pool - state.counters[WAITING]))
+    waiting = state.counters[WAITING] + state.counters[QUEUED]
+    missing = max(0, int(state.settings.pool - waiting))
     return min(num_requests, last + missing)
 
 
@@ -79,8 +112,13 @@ def first_waiting(state: State) -> int:
 
 
 @compilable
-def bind(state: State, request: int, worker: int) -> None:
-    """Put a request at the end of a worker's queue."""
+def bind(state: State, request: int, worker: int) -> bool:
+    """Put a request at the end of a worker's queue, unless it could never run there.
+
+    `close_bound` follows once all have been bound.
+    """
+    if state.requests.need[request] > state.machine.memory[worker]:
+        return False
     workers = state.workers
     if workers.queued[worker] == 0:
         workers.head[worker] = request
@@ -89,21 +127,49 @@ def bind(state: State, request: int, worker: int) -> None:
     workers.tail[worker] = request
     state.marks.worker[request] = worker
     workers.queued[worker] += 1
-    workers.queued_tokens[worker] += state.requests.prompt[request]
+    workers.queued_tokens[worker] += state.requests.size[request]
+    state.counters[QUEUED] += 1
+    return True
+
+
+@compilable
+def close_bound(state: State) -> None:
+    """Move those that no worker has yet together, at the younger end of the pool."""
+    counters, first = state.counters, first_waiting(state)
+    left = 0
+    for position in range(first, counters[REVEALED]):
+        left += state.marks.worker[state.pool[position]] < 0
+    if 0 < left < counters[WAITING]:
+        move_waiting(state.pool[first : counters[REVEALED]], state.marks.worker)
+    counters[WAITING] = left
+
+
+@compilable
+def join_queue_at_its_head(state: State, request: int, worker: int) -> None:
+    """Put a request that was interrupted before all others of its worker's queue."""
+    workers = state.workers
+    if workers.queued[worker] == 0:
+        workers.tail[worker] = request
+    state.requests.next[request] = workers.head[worker]
+    workers.head[worker] = request
+    state.marks.worker[request] = worker
+    workers.queued[worker] += 1
+    workers.queued_tokens[worker] += state.requests.size[request]
+    state.counters[QUEUED] += 1
 
 
 @compilable
 def start_queued(state: State) -> None:
     """Let the heads of the queues start where they fit."""
-    workers, prompt = state.workers, state.requests.prompt
+    workers, need = state.workers, state.requests.need
     for g in range(len(workers.load)):
-        while workers.queued[g] > 0 and takes(running_tally(state, g), prompt[workers.head[g]]):
+        while workers.queued[g] > 0 and takes(running_tally(state, g), need[workers.head[g]]):
             request = workers.head[g]
             workers.head[g] = state.requests.next[request]
             workers.queued[g] -= 1
-            workers.queued_tokens[g] -= prompt[request]
+            workers.queued_tokens[g] -= state.requests.size[request]
             start(state, request, g)
-    state.counters[WAITING] -= state.counters[ADMITTED]
+    state.counters[QUEUED] -= state.counters[ADMITTED]
 
 
 @compilable
@@ -113,7 +179,7 @@ def admit(state: State, position: int, worker: int) -> bool:
     `close_gaps` follows once all have been admitted.
     """
     request = state.pool[position]
-    if not takes(running_tally(state, worker), state.requests.prompt[request]):
+    if not takes(running_tally(state, worker), state.requests.need[request]):
         return False
     state.marks.worker[request] = worker
     state.counters[FURTHEST] = max(position, int(state.counters[FURTHEST]))
@@ -123,25 +189,36 @@ def admit(state: State, position: int, worker: int) -> bool:
 
 @compilable
 def start(state: State, request: int, worker: int) -> None:
-    """Let a request run on its worker from this step on."""
+    """Let a waiting request run on its worker from this step on."""
+    begin(state, request, worker)
+    state.lists.started[state.counters[ADMITTED]] = request
+    state.counters[ADMITTED] += 1
+
+
+@compilable
+def begin(state: State, request: int, worker: int) -> None:
+    """Let a request run from this step on, for the first time or again."""
     counters, step = state.counters, int(state.counters[STEP])
-    last = step + int(state.requests.output[request]) - 1
+    emitted = int(state.requests.emitted[request])
+    last = step + int(state.requests.output[request]) - emitted - 1
+    if emitted == 0:
+        state.marks.first[request] = step
     state.marks.start[request] = step
     state.marks.last[request] = last
-    state.workers.load[worker] += state.requests.prompt[request]
+    state.workers.load[worker] += state.requests.size[request]
     state.workers.running[worker] += 1
+    if state.settings.overflow == RESERVE:
+        state.machine.used[worker] += state.requests.need[request]
     state.lists.running[counters[ACTIVE]] = request
     state.requests.place[request] = counters[ACTIVE]
-    state.lists.started[counters[ADMITTED]] = request
     counters[ACTIVE] += 1
-    counters[ADMITTED] += 1
     slot = last & (len(state.wheel) - 1)
     state.requests.next[request] = state.wheel[slot]
     state.wheel[slot] = request
     if state.settings.known and last <= step + state.settings.horizon:
         add_ending(state, request, last, 1)
     if predicts(state):
-        predict(state, request, 0)
+        predict(state, request, emitted)
 
 
 @compilable
@@ -172,13 +249,20 @@ def admit_assigned(state: State, assignment: IntArray) -> None:
 
 @compilable
 def wait_for_arrival(state: State) -> bool:
-    """Let the clock jump to the next arrival; False if there is none."""
-    upcoming = state.counters[REVEALED]
-    if upcoming >= len(state.arrival_s):
+    """Let the clock jump to when something next happens by itself; False if nothing does.
+
+    A request arrives, or one comes back from the host.
+    """
+    upcoming, soonest = state.counters[REVEALED], np.inf
+    if upcoming < len(state.arrival_s):
+        soonest = state.arrival_s[upcoming]
+    for place in range(state.counters[SWAPPED]):
+        soonest = min(soonest, state.host.ready_s[place])
+    # What is due already has not helped at this step.
+    if not state.clock[NOW] < soonest < np.inf:
         return False
-    arrival = state.arrival_s[upcoming]
-    state.clock[IDLE] += arrival - state.clock[NOW]
-    state.clock[NOW] = arrival
+    state.clock[IDLE] += soonest - state.clock[NOW]
+    state.clock[NOW] = soonest
     return True
 
 
@@ -191,7 +275,7 @@ def run_step(state: State, record: Record, row: int) -> None:
     record.duration_s[row] = duration
     record.idle_before_s[row] = state.clock[IDLE]
     record.active[row] = counters[ACTIVE]
-    record.waiting[row] = counters[WAITING]
+    record.waiting[row] = counters[WAITING] + counters[QUEUED]
     record.admitted[row] = counters[ADMITTED]
     complete(state)
     grow(state)
@@ -210,12 +294,18 @@ def measure(state: State, record: Record, row: int) -> float:
     record.max_load[row] = peak
     record.min_load[row] = least
     record.total_load[row] = total
-    mean = total / len(loads)
-    return float(
-        step_time(
-            settings.step_overhead_s, settings.token_time_s, settings.mean_time_s, peak, mean
-        )
-    )
+    mean, machine = total / len(loads), state.machine
+    overhead_s, token_time_s = machine.overhead_s, machine.token_time_s
+    if settings.one_pace:
+        return float(step_time(overhead_s[0], token_time_s[0], settings.mean_time_s, peak, mean))
+    longest, busy = 0.0, 0.0
+    for g in range(len(loads)):
+        own = step_time(overhead_s[g], token_time_s[g], 0.0, loads[g], 0.0)
+        longest = max(longest, own)
+        busy += own
+    shared = settings.mean_time_s * mean
+    record.balanced_s[row] = busy / len(loads) + shared
+    return float(longest + shared)
 
 
 @compilable
@@ -243,17 +333,25 @@ def complete(state: State) -> None:
 
 @compilable
 def leave(state: State, request: int) -> None:
-    """Take a request from its worker."""
+    """Let a request leave that is done."""
     if predicts(state):
         forget(state, request)
     counters = state.counters
-    worker = state.marks.worker[request]
-    state.workers.load[worker] -= state.requests.prompt[request] + growth(state, request)
-    state.workers.running[worker] -= 1
     state.lists.ended[counters[FINISHED]] = request
     counters[FINISHED] += 1
-    counters[ACTIVE] -= 1
     counters[COMPLETED] += 1
+    end(state, request)
+
+
+@compilable
+def end(state: State, request: int) -> None:
+    """Take a running request from its worker."""
+    counters, worker = state.counters, state.marks.worker[request]
+    state.workers.load[worker] -= state.requests.size[request] + growth(state, request)
+    state.workers.running[worker] -= 1
+    if state.settings.overflow == RESERVE:
+        state.machine.used[worker] -= state.requests.need[request]
+    counters[ACTIVE] -= 1
     # The last one that runs takes its place.
     place, moved = state.requests.place[request], state.lists.running[counters[ACTIVE]]
     state.lists.running[place] = moved
@@ -262,10 +360,11 @@ def leave(state: State, request: int) -> None:
 
 @compilable
 def growth(state: State, request: int) -> int:
-    """Return what a running request has gained since it started [tokens]."""
+    """Return what a running request has gained since it last started [tokens]."""
     step, begun = int(state.counters[STEP]), int(state.marks.start[request])
     if state.settings.by_age:
-        return gained(state.gains, step - begun)
+        emitted = int(state.requests.emitted[request])
+        return gained(state.gains, emitted + step - begun) - gained(state.gains, emitted)
     return gained(state.gains, step) - gained(state.gains, begun)
 
 
@@ -284,6 +383,6 @@ def grow(state: State) -> None:
 def grow_by_age(state: State) -> None:
     """Let every running request gain the increment of its own age."""
     active = state.lists.running[: state.counters[ACTIVE]]
-    ages = state.counters[STEP] - state.marks.start[active]
+    ages = ages_of(state, active)
     gains = gained_each(state.gains, ages + 1) - gained_each(state.gains, ages)
     add_each(state.workers.load, state.marks.worker[active], gains)

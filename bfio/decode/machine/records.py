@@ -1,11 +1,12 @@
 """The record of a run, gathered chunk by chunk."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from bfio.decode.cluster import Cluster
+from bfio.decode.machine.interruption import interrupts
 from bfio.decode.machine.state import ADMITTED, COMPLETED, FINISHED, STEP, Record, State
 from bfio.decode.observers import StepView
 from bfio.decode.options import RunOptions
@@ -18,6 +19,10 @@ MAX_CHUNK_STEPS = 20_000
 MAX_CHUNK_ENTRIES = 2**20
 
 
+#: Interruptions that a chunk has room for besides those of its last step.
+LOG_SIZE = 4096
+
+
 class Chunks:
     """The records of all chunks of a run.
 
@@ -28,29 +33,57 @@ class Chunks:
     keep_trajectory : bool
         Keep loads and running requests; otherwise all chunks share one array for them, so that
         memory does not grow with G times the number of steps.
+    one_pace : bool
+        Whether all workers take as long for the same load.
+    most_interrupted : int
+        Requests that one step may interrupt.
     """
 
-    def __init__(self, num_workers: int, keep_trajectory: bool) -> None:
+    def __init__(
+        self,
+        num_workers: int,
+        keep_trajectory: bool,
+        one_pace: bool = True,
+        most_interrupted: int = 0,
+    ) -> None:
         self._num_workers = num_workers
+        self._paces = not one_pace
+        self._log_size = most_interrupted + LOG_SIZE if most_interrupted else 0
         self.keeps = keep_trajectory
         self.most_steps = max(1, min(MAX_CHUNK_STEPS, MAX_CHUNK_ENTRIES // num_workers))
         self._shared: tuple[IntArray, IntArray] | None = None
         self._kept = [self.new(0)]
+
+    @classmethod
+    def of(cls, state: State, keep_trajectory: bool) -> Self:
+        """Return the empty records of a run."""
+        most = len(state.lists.running) if interrupts(state) else 0
+        return cls(len(state.workers.load), keep_trajectory, state.settings.one_pace, most)
 
     def new(self, num_steps: int) -> Record:
         """Return an empty record of at most ``most_steps`` steps."""
         times = [np.empty(num_steps) for _ in range(3)]
         counts = [np.empty(num_steps, dtype=np.int64) for _ in range(6)]
         if self.keeps or num_steps == 0:
-            return Record._make([*times, *counts, *self._trajectory(num_steps)])
-        self._shared = self._shared or self._trajectory(self.most_steps)
-        return Record._make([*times, *counts, *self._shared])
+            trajectory = self._trajectory(num_steps)
+        else:
+            trajectory = self._shared = self._shared or self._trajectory(self.most_steps)
+        balanced_s = np.empty(num_steps if self._paces else 0)
+        log = np.empty((self._log_size if num_steps else 0, 5), dtype=np.int64)
+        return Record._make([*times, *counts, *trajectory, balanced_s, log])
 
-    def keep(self, record: Record, num_steps: int) -> None:
-        """Keep the first steps of a record."""
+    def keep(self, record: Record, num_steps: int, num_interruptions: int) -> None:
+        """Keep the first steps of a record, and what was interrupted in them."""
         rows = num_steps if self.keeps else 0
         kept = Record._make(array[:num_steps] for array in record)
-        self._kept.append(kept._replace(loads=record.loads[:rows], running=record.running[:rows]))
+        self._kept.append(
+            kept._replace(
+                loads=record.loads[:rows],
+                running=record.running[:rows],
+                # A view would keep all of a log that is mostly empty.
+                interruptions=record.interruptions[:num_interruptions].copy(),
+            )
+        )
 
     def joined(self) -> Record:
         """Return what was kept of all chunks."""
@@ -109,16 +142,20 @@ def finished_run(
     kept: dict[str, Any] = {name: frozen(array) for name, array in record._asdict().items()}
     if not chunks.keeps:
         kept |= {"loads": None, "running": None}
+    if state.settings.one_pace:
+        kept["balanced_s"] = None
     return Run(
         policy=policy,
         engine=engine,
         cluster=cluster,
         options=options,
         reveal_step=frozen(marks.reveal),
-        start_step=frozen(marks.start),
+        start_step=frozen(marks.first),
+        last_start_step=frozen(marks.start),
         finish_step=frozen(np.where(marks.last < state.counters[STEP], marks.last, -1)),
         worker=frozen(marks.worker),
         prompt_tokens=frozen(state.requests.prompt),
+        emitted_tokens=frozen(emitted_tokens(state)),
         reveal_s=frozen(state.reveal_s),
         arrival_s=frozen(state.arrival_s) if state.settings.timed else None,
         statistics=statistics or {},
@@ -126,3 +163,11 @@ def finished_run(
         decide_s=decide_s,
         **kept,
     )
+
+
+def emitted_tokens(state: State) -> IntArray:
+    """Return the tokens that each request has emitted so far, shape (n,)."""
+    step, marks = state.counters[STEP], state.marks
+    runs = marks.last >= 0
+    since = np.minimum(marks.last + 1, step) - marks.start
+    return state.requests.emitted + np.where(runs, since, 0)

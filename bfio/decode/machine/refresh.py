@@ -70,7 +70,8 @@ def predict_due(state: State) -> None:
             enlist(prediction, request, due, step)
         else:
             leave_ring(state, request)
-            predict(state, request, step - int(state.marks.start[request]))
+            age = int(state.requests.emitted[request]) + step - int(state.marks.start[request])
+            predict(state, request, age)
         request = following
 
 

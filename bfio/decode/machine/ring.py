@@ -44,7 +44,7 @@ def add_ending(state: State, request: int, last: int, times: int) -> None:
     column = column_of(state, last)
     worker = state.marks.worker[request]
     drift = gained(state.gains, int(state.marks.start[request]))
-    state.ending_load[worker, column] += times * (state.requests.prompt[request] - drift)
+    state.ending_load[worker, column] += times * (state.requests.size[request] - drift)
     state.ending_count[worker, column] += times
 
 

@@ -6,10 +6,9 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.kernel import Kernel, KernelTask
-from bfio.decode.machine.phases import admit_assigned
-from bfio.decode.machine.state import ACTIVE, WAITING, State
+from bfio.decode.machine.phases import admit_assigned, free_slots
+from bfio.decode.machine.state import ACTIVE, SLOTS, WAITING, State, most_waiting
 from bfio.decode.machine.window import Window, project
-from bfio.decode.options import ArrivalMode
 from bfio.decode.rolling.kernel import DECIDED, plan_admissions
 from bfio.decode.rolling.settings import MOST_WAITING
 from bfio.step.two_stage.kernels.two_stage import order_by_size
@@ -35,9 +34,7 @@ class Planner(NamedTuple):
 
 def memory(task: KernelTask) -> Planner:
     """Return what the kernel keeps."""
-    most = len(task.workload)
-    if task.options.arrivals is ArrivalMode.POOL:
-        most = min(most, task.options.pool)
+    most = most_waiting(task.workload, task.cluster, task.options)
     by_size, assignment = np.empty((2, most), dtype=np.int64)
     return Planner(task.policy.moves, by_size, assignment)  # type: ignore[attr-defined]
 
@@ -45,8 +42,8 @@ def memory(task: KernelTask) -> Planner:
 @compilable(allocates=True)
 def decide(state: State, window: Window, planner: Planner) -> bool:
     """Let those start that the plan starts now; False if it would not be exact."""
-    counters, slots = state.counters, state.settings.slots
-    num_free = len(state.workers.load) * slots - counters[ACTIVE]
+    counters = state.counters
+    num_free = counters[SLOTS] - counters[ACTIVE]
     if counters[WAITING] == 0 or num_free == 0:
         return True
     project(state, window)
@@ -54,7 +51,7 @@ def decide(state: State, window: Window, planner: Planner) -> bool:
     contribution = window.contribution[:num]
     by_size, assignment = planner.by_size[:num], planner.assignment[:num]
     order_by_size(contribution[:, 0].copy(), by_size)
-    free = slots - state.workers.running
+    free = free_slots(state)
     status = plan_admissions(
         free, window.base, window.running, contribution, by_size, planner.moves, assignment
     )

@@ -7,14 +7,29 @@ import numpy as np
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.machine.prediction import Prediction, no_prediction
-from bfio.decode.options import ArrivalMode, Dispatch, Projection, RunOptions, WindowKnows
+from bfio.decode.options import (
+    ArrivalMode,
+    Dispatch,
+    Overflow,
+    Projection,
+    RunOptions,
+    WindowKnows,
+)
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
 
 # Entries of `State.counters`. FIRST is the first request revealed at this step, FURTHEST the last
 # position of the pool that was admitted at this step; ADMITTED and FINISHED count the lists of
 # what starts and ends at this step, ACTIVE the list of those that run.
-(STEP, FIRST, REVEALED, WAITING, ACTIVE, COMPLETED, ADMITTED, FINISHED, FURTHEST) = range(9)
+# WAITING counts the pool, QUEUED those bound to a worker that do not run, SWAPPED the requests on
+# the host, LOGGED the interruptions in the record, and SLOTS the slots of the workers that are up.
+(
+    STEP, FIRST, REVEALED, WAITING, ACTIVE, COMPLETED, ADMITTED, FINISHED, FURTHEST, QUEUED,
+    SWAPPED, LOGGED, SLOTS,
+) = range(13)  # fmt: skip
+
+# Values of `Settings.overflow`, in the order of `bfio.decode.options.Overflow`.
+(NONE, RESERVE, RECOMPUTE, SWAP) = range(-1, 3)
 
 # Entries of `State.clock`: the time, and the time without work since the last step [s].
 (NOW, IDLE) = range(2)
@@ -33,8 +48,6 @@ class Settings(NamedTuple):
         Whether arrivals are timed, and requests bound when they are revealed.
     pool : int
         ``R``.
-    slots : int
-        ``B``.
     steps : int
         Most steps; -1 for no limit.
     by_age : bool
@@ -47,23 +60,29 @@ class Settings(NamedTuple):
         Whether the ring is kept from the true lengths.
     waiting_ends : bool
         Whether waiting requests end within the window where they are known or predicted to.
-    step_overhead_s, token_time_s, mean_time_s : float
+    mean_time_s : float
         See `bfio.decode.cluster.Cluster`.
+    one_pace : bool
+        Whether all workers take as long for the same load at every step.
+    overflow : int
+        What happens where memory is limited; NONE where it is not.
+    swap_time_s : float
+        Time for which a token swapped out is away [s/token].
     """
 
     timed: bool
     immediate: bool
     pool: int
-    slots: int
     steps: int
     by_age: bool
     horizon: int
     growing: bool
     known: bool
     waiting_ends: bool
-    step_overhead_s: float
-    token_time_s: float
     mean_time_s: float
+    one_pace: bool
+    overflow: int
+    swap_time_s: float
 
 
 class RequestRows(NamedTuple):
@@ -73,6 +92,13 @@ class RequestRows(NamedTuple):
     ----------
     prompt, output : IntArray
         Their lengths [tokens].
+    emitted : IntArray
+        Tokens that it emitted before it last started; 0 but for those that were interrupted.
+    size : IntArray
+        Its load when it starts or starts again: its prompt and what it had gained [tokens].
+    need : IntArray
+        Memory that must be free for it to start: ``size`` itself, or its peak if that is reserved
+        [tokens].
     next : IntArray
         The request behind it in its worker's queue and, once it runs, in its slot of the wheel.
     place : IntArray
@@ -81,6 +107,9 @@ class RequestRows(NamedTuple):
 
     prompt: IntArray
     output: IntArray
+    emitted: IntArray
+    size: IntArray
+    need: IntArray
     next: IntArray
     place: IntArray
 
@@ -90,8 +119,8 @@ class Marks(NamedTuple):
 
     Parameters
     ----------
-    reveal, start : IntArray
-        Steps at which it is revealed and starts.
+    reveal, first, start : IntArray
+        Steps at which it is revealed, starts for the first time, and last started.
     last : IntArray
         Its last step: known at the start, and its finish if the run reaches it.
     worker : IntArray
@@ -99,6 +128,7 @@ class Marks(NamedTuple):
     """
 
     reveal: IntArray
+    first: IntArray
     start: IntArray
     last: IntArray
     worker: IntArray
@@ -112,9 +142,11 @@ class WorkerRows(NamedTuple):
     load, running : IntArray
         Load [tokens] and requests that run.
     queued, queued_tokens : IntArray
-        With immediate dispatch: requests that are bound to it and do not run, and their prompts.
+        With immediate dispatch: requests that are bound to it and do not run, and their sizes.
     head, tail : IntArray
         First and last request of that queue, if there is one.
+    swapped : IntArray
+        Its requests on the host.
     """
 
     load: IntArray
@@ -123,6 +155,27 @@ class WorkerRows(NamedTuple):
     queued_tokens: IntArray
     head: IntArray
     tail: IntArray
+    swapped: IntArray
+
+
+class Machine(NamedTuple):
+    """The workers as machines, as they are at this step, each array of shape (G,).
+
+    Parameters
+    ----------
+    slots, memory : IntArray
+        ``B_g`` and ``κ_g`` [tokens].
+    used : IntArray
+        Memory in use [tokens]: the load itself, or what is reserved.
+    overhead_s, token_time_s : FloatArray
+        ``C_g`` [s] and ``t_g`` [s/token].
+    """
+
+    slots: IntArray
+    memory: IntArray
+    used: IntArray
+    overhead_s: FloatArray
+    token_time_s: FloatArray
 
 
 class Lists(NamedTuple):
@@ -139,12 +192,27 @@ class Lists(NamedTuple):
     ended: IntArray
 
 
+class Host(NamedTuple):
+    """Requests that are swapped out, in the order in which they were; a counter says how many.
+
+    Parameters
+    ----------
+    request : IntArray
+        Shape (n,) or (0,).
+    ready_s : FloatArray
+        Same shape: when each may come back [s].
+    """
+
+    request: IntArray
+    ready_s: FloatArray
+
+
 class State(NamedTuple):
     """Everything a run changes, and its constants.
 
     Parameters
     ----------
-    settings, requests, marks, workers, lists
+    settings, requests, marks, workers, machine, lists, host
         See there.
     counters, clock
         See the names of their entries above.
@@ -174,8 +242,10 @@ class State(NamedTuple):
     arrival_s: FloatArray
     pool: IntArray
     lists: Lists
+    host: Host
     wheel: IntArray
     workers: WorkerRows
+    machine: Machine
     ending_load: IntArray
     ending_count: IntArray
     prediction: Prediction
@@ -192,6 +262,10 @@ class Record(NamedTuple):
         Shape (C,).
     loads, running : IntArray
         Shape (C, G).
+    balanced_s : FloatArray
+        Shape (C,).
+    interruptions : IntArray
+        Shape (L, 5): request, worker, first step, first step not run, and `Cause`.
     """
 
     start_s: FloatArray
@@ -205,6 +279,8 @@ class Record(NamedTuple):
     admitted: IntArray
     loads: IntArray
     running: IntArray
+    balanced_s: FloatArray
+    interruptions: IntArray
 
 
 def new_state(
@@ -230,29 +306,66 @@ def new_state(
         What predicts lengths, if a compiled run does.
     """
     n, G = len(workload), cluster.workers
-    counters = np.zeros(9, dtype=np.int64)
+    counters = np.zeros(13, dtype=np.int64)
     counters[FURTHEST] = -1
+    counters[SLOTS] = cluster.total_slots
     longest = int(workload.output_tokens.max(initial=1))
     ring = 1 << horizon.bit_length()
+    workers = WorkerRows(*_filled(7, G, 0))
+    size = workload.prompt_tokens.copy()
+    reserves = cluster.memory is not None and options.overflow is Overflow.RESERVE
+    swaps = cluster.memory is not None and options.overflow is Overflow.SWAP
     return State(
         settings=_settings(cluster, options, horizon, known),
         counters=counters,
         clock=np.zeros(2),
         gains=_gains(options.drift),
         requests=RequestRows(
-            workload.prompt_tokens.copy(), workload.output_tokens.copy(), *_filled(2, n, -1)
+            prompt=workload.prompt_tokens.copy(),
+            output=workload.output_tokens.copy(),
+            emitted=np.zeros(n, dtype=np.int64),
+            size=size,
+            need=peaks(workload, options.drift) if reserves else size,
+            next=np.full(n, -1, dtype=np.int64),
+            place=np.full(n, -1, dtype=np.int64),
         ),
-        marks=Marks(*_filled(4, n, -1)),
+        marks=Marks(*_filled(5, n, -1)),
         reveal_s=np.full(n, np.nan),
         arrival_s=_arrival_seconds(workload, options),
         pool=np.arange(n, dtype=np.int64),
         lists=Lists(*_filled(3, min(n, cluster.total_slots), -1)),
+        host=Host(np.zeros(n if swaps else 0, dtype=np.int64), np.zeros(n if swaps else 0)),
         wheel=np.full(_wheel_size(longest, horizon), -1, dtype=np.int64),
-        workers=WorkerRows(*_filled(6, G, 0)),
+        workers=workers,
+        machine=_machine(cluster, workers.load.copy() if reserves else workers.load),
         ending_load=np.zeros((G, ring), dtype=np.int64),
         ending_count=np.zeros((G, ring), dtype=np.int64),
         prediction=prediction or no_prediction(),
     )
+
+
+def most_waiting(workload: Workload, cluster: Cluster, options: RunOptions) -> int:
+    """Return how many requests may wait at once."""
+    n = len(workload)
+    if options.arrivals is ArrivalMode.TIMED:
+        return n
+    # Those that were interrupted wait again beside a pool that is full.
+    return min(n, options.pool + min(n, cluster.total_slots) * may_interrupt(cluster, options))
+
+
+def may_interrupt(cluster: Cluster, options: RunOptions) -> bool:
+    """Whether requests may leave their worker before they are done."""
+    return cluster.memory is not None and options.overflow is not Overflow.RESERVE
+
+
+def peaks(workload: Workload, drift: Drift) -> IntArray:
+    """Return the most memory that each request may come to take, shape (n,) [tokens]."""
+    peaks: IntArray = workload.prompt_tokens + drift.largest_gains(workload.output_tokens - 1)
+    return peaks
+
+
+def _machine(cluster: Cluster, used: IntArray) -> Machine:
+    return Machine(cluster.worker_slots(), cluster.worker_memory(), used, *cluster.worker_times())
 
 
 def _filled(count: int, length: int, value: int) -> list[IntArray]:
@@ -265,16 +378,16 @@ def _settings(cluster: Cluster, options: RunOptions, horizon: int, known: bool) 
         timed=options.arrivals is ArrivalMode.TIMED,
         immediate=options.dispatch is Dispatch.IMMEDIATE,
         pool=options.pool,
-        slots=cluster.slots,
         steps=-1 if options.steps is None else options.steps,
         by_age=drift.reading is DriftReading.AGE and not drift.is_uniform,
         horizon=horizon,
         growing=options.projection is Projection.GROWING,
         known=known and horizon > 0,
         waiting_ends=options.window_knows is WindowKnows.ALL,
-        step_overhead_s=float(cluster.step_overhead_s),
-        token_time_s=float(cluster.token_time_s),
         mean_time_s=float(cluster.mean_time_s),
+        one_pace=cluster.keeps_one_pace,
+        overflow=NONE if cluster.memory is None else list(Overflow).index(options.overflow),
+        swap_time_s=options.swap_time_s,
     )
 
 

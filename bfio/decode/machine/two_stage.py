@@ -7,9 +7,9 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.kernel import Kernel, KernelTask
-from bfio.decode.machine.phases import admit_assigned
+from bfio.decode.machine.phases import admit_assigned, first_waiting, free_slots
 from bfio.decode.machine.size_order import SizeOrder, new_order, put_in_order
-from bfio.decode.machine.state import ACTIVE, WAITING, State
+from bfio.decode.machine.state import ACTIVE, NONE, RESERVE, SLOTS, WAITING, State, most_waiting
 from bfio.decode.machine.window import (
     Window,
     grow_alike,
@@ -18,9 +18,12 @@ from bfio.decode.machine.window import (
     project_running,
     waiting_requests,
 )
-from bfio.decode.options import ArrivalMode
 from bfio.step.two_stage.fscore import ScoreWeights
-from bfio.step.two_stage.kernels.two_stage import DECIDED, two_stage_decide
+from bfio.step.two_stage.kernels.two_stage import (
+    DECIDED,
+    two_stage_decide,
+    two_stage_decide_within,
+)
 from formulations.arrays import IntArray
 
 #: Factors of the score from here on leave 64-bit integers at once.
@@ -43,6 +46,8 @@ class TwoStage(NamedTuple):
     by_size, assignment : IntArray
         Shape (most waiting,): the waiting requests, largest first; the worker of each, -1 for
         none.
+    token_time, overhead_tokens : IntArray
+        Shape (G,) of workers that are not equally fast, else (0,): see `Cluster.paces`.
     """
 
     threshold: int
@@ -53,12 +58,14 @@ class TwoStage(NamedTuple):
     order: SizeOrder
     by_size: IntArray
     assignment: IntArray
+    token_time: IntArray
+    overhead_tokens: IntArray
 
 
 def memory(task: KernelTask) -> TwoStage | None:
     """Return what the kernel keeps, or None if the numbers are too large for it."""
-    n, G, policy = len(task.workload), task.cluster.workers, task.policy
-    most = n if task.options.arrivals is ArrivalMode.TIMED else min(n, task.options.pool)
+    G, policy = task.cluster.workers, task.policy
+    most = most_waiting(task.workload, task.cluster, task.options)
     parameters, weights = policy.parameters, policy.weights  # type: ignore[attr-defined]
     beta = Fraction(G) if parameters.beta is None else parameters.beta
     score = ScoreWeights.of(parameters.alpha, beta, weights)
@@ -66,28 +73,38 @@ def memory(task: KernelTask) -> TwoStage | None:
     if too_large or most * len(weights) > MAX_CONTRIBUTIONS:
         return None
     by_size, assignment = np.empty((2, most), dtype=np.int64)
+    token_time, overhead_tokens = task.cluster.paces()
     return TwoStage(
         threshold=parameters.threshold,
         candidates=parameters.candidates or 0,
         product_key=int(parameters.key == "product"),
         reward=np.array(score.reward, dtype=np.int64),
         penalty=np.array(score.penalty, dtype=np.int64),
-        order=new_order(n, most),
+        order=new_order(len(task.workload), most),
         by_size=by_size,
         assignment=assignment,
+        token_time=_own(token_time),
+        overhead_tokens=_own(overhead_tokens),
     )
+
+
+def _own(paces: IntArray | None) -> IntArray:
+    """Return an array that may be written, as all for which kernels are compiled."""
+    return np.zeros(0, dtype=np.int64) if paces is None else paces.copy()
 
 
 @compilable(allocates=True)
 def decide(state: State, window: Window, rule: TwoStage) -> bool:
     """Let the two-stage heuristic admit waiting requests; False if it would not be exact."""
     counters = state.counters
-    num_waiting, slots = counters[WAITING], state.settings.slots
-    if num_waiting == 0 or counters[ACTIVE] == len(state.workers.load) * slots:
+    num_waiting = counters[WAITING]
+    if num_waiting == 0 or counters[ACTIVE] == counters[SLOTS]:
         return True
     waiting = waiting_requests(state)
-    sizes, by_size = state.requests.prompt[waiting], rule.by_size[:num_waiting]
+    sizes, by_size = state.requests.size[waiting], rule.by_size[:num_waiting]
     put_in_order(rule.order, waiting, sizes, by_size)
+    if state.settings.overflow != NONE or len(rule.token_time) > 0:
+        return admit_within(state, window, by_size, rule)
     return admit_by_score(
         state,
         window,
@@ -126,7 +143,7 @@ def admit_by_score(
         project(state, window)
         num_rows = len(sizes)
     status = two_stage_decide(
-        state.settings.slots - state.workers.running,
+        free_slots(state),
         window.base,
         sizes,
         growth_of_waiting(state, window),
@@ -143,6 +160,61 @@ def admit_by_score(
         return False
     admit_assigned(state, assignment)
     return True
+
+
+@compilable(allocates=True)
+def admit_within(state: State, window: Window, by_size: IntArray, rule: TwoStage) -> bool:
+    """Admit within memory and by the time that workers take; False if it would not be exact."""
+    project(state, window)
+    num, G = int(state.counters[WAITING]), len(state.workers.load)
+    free, assignment = free_slots(state), rule.assignment[:num]
+    unequal = len(rule.token_time) > 0
+    time = rule.token_time.copy() if unequal else np.ones(G, dtype=np.int64)
+    shift = rule.overhead_tokens if unequal else np.zeros(G, dtype=np.int64)
+    most_time = np.empty(0, dtype=np.int64)
+    if state.settings.overflow != NONE:
+        most_time = (token_capacity(state, window) + shift) * time
+    loads = np.empty_like(window.base)
+    for g in range(G):
+        loads[g] = (window.base[g] + shift[g]) * time[g]
+    status = two_stage_decide_within(
+        free,
+        loads,
+        window.contribution[:num],
+        by_size,
+        0,
+        free.sum(),
+        time,
+        most_time,
+        rule.reward,
+        rule.penalty,
+        rule.threshold,
+        rule.candidates,
+        rule.product_key != 0,
+        assignment,
+    )
+    if status != DECIDED:
+        return False
+    admit_assigned(state, assignment)
+    return True
+
+
+@compilable(allocates=True)
+def token_capacity(state: State, window: Window) -> IntArray:
+    """Return `bfio.decode.state.DecodeState.token_capacity` of a run with limited memory."""
+    workers, machine, num = state.workers, state.machine, int(state.counters[WAITING])
+    first = first_waiting(state)
+    capacity = np.empty(len(workers.load), dtype=np.int64)
+    for g in range(len(capacity)):
+        projected, room = window.base[g].max(), machine.memory[g] - machine.used[g]
+        held = projected if state.settings.overflow == RESERVE else workers.load[g]
+        most = max(held + room, projected)
+        if workers.running[g] == 0:
+            for i in range(num):
+                if state.requests.need[state.pool[first + i]] <= room:
+                    most = max(most, window.contribution[i].max())
+        capacity[g] = most
+    return capacity
 
 
 KERNEL = Kernel(memory, decide=decide, reads_window=True)

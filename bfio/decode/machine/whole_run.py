@@ -17,11 +17,12 @@ from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.greedy import one_of, serving
 from bfio.decode.machine.kernel import Kernel, KernelTask, compiled_loop
+from bfio.decode.machine.phases import is_over
 from bfio.decode.machine.records import Chunks, finished_run, step_view
-from bfio.decode.machine.state import Record, State, new_state
+from bfio.decode.machine.state import LOGGED, Record, State, most_waiting, new_state
 from bfio.decode.machine.window import new_window
 from bfio.decode.observers import ProgressObserver, Watching
-from bfio.decode.options import ArrivalMode, RunOptions
+from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction.registry import lengths_of, made
@@ -171,9 +172,7 @@ def _prepared(spec: PolicySpec, task: KernelTask) -> _Prepared | None:
     state = new_state(
         workload, cluster, options, horizon=horizon, known=known, prediction=prediction
     )
-    most = len(workload)
-    if options.arrivals is ArrivalMode.POOL:
-        most = min(most, options.pool)
+    most = most_waiting(workload, cluster, options)
     window = new_window(cluster.workers, horizon, most if kernel.reads_window else 0)
     code = machine_code_of(loop)
     told = kernel.statistics
@@ -224,7 +223,7 @@ def run_compiled(
     prepared = _prepared(spec, task)
     if prepared is None:
         return None
-    chunks = Chunks(cluster.workers, watching.keep_trajectory)
+    chunks = Chunks.of(prepared.state, watching.keep_trajectory)
     if not _run_chunks(prepared, chunks, watching):
         return None
     return finished_run(
@@ -249,11 +248,11 @@ def _run_chunks(prepared: _Prepared, chunks: Chunks, watching: Watching) -> bool
         seconds = perf_counter() - began
         if rows < 0:
             return False
-        chunks.keep(record, rows)
+        chunks.keep(record, rows, int(prepared.state.counters[LOGGED]))
         for observer in watching.observers if rows else ():
             if isinstance(observer, ProgressObserver):
                 observer.report(step_view(prepared.state, record, rows - 1))
-        if rows < num_steps:
+        if is_over(prepared.state):
             break
         num_steps = max(1, min(int(num_steps * CHUNK_S / max(seconds, 1e-9)), chunks.most_steps))
     return True

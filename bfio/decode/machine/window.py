@@ -13,7 +13,7 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.arrays import add_each, copy_to, gather, take_in_turn, while_active
-from bfio.decode.machine.phases import first_waiting
+from bfio.decode.machine.phases import ages_of, first_waiting
 from bfio.decode.machine.refresh import predicted_steps, predicts
 from bfio.decode.machine.ring import column_of, gained, gained_each
 from bfio.decode.machine.state import ACTIVE, REVEALED, STEP, State
@@ -92,7 +92,7 @@ def project_now(state: State, window: Window) -> None:
     waiting = waiting_requests(state)
     copy_to(window.base[:, 0], state.workers.load)
     copy_to(window.running[:, 0], state.workers.running)
-    gather(window.contribution[: len(waiting), 0], state.requests.prompt, waiting)
+    gather(window.contribution[: len(waiting), 0], state.requests.size, waiting)
 
 
 @compilable(allocates=True)
@@ -110,9 +110,12 @@ def remaining_waiting(state: State, waiting: IntArray) -> IntArray:
     if predicts(state) and state.settings.waiting_ends:
         steps = np.empty_like(waiting)
         for i in range(len(waiting)):
-            steps[i] = predicted_steps(state.prediction, waiting[i], 0)
+            request = waiting[i]
+            age = state.requests.emitted[request]
+            steps[i] = predicted_steps(state.prediction, request, age)
         return steps
-    return remaining_of(state, state.requests.output[waiting], state.settings.waiting_ends)
+    left = state.requests.output[waiting] - state.requests.emitted[waiting]
+    return remaining_of(state, left, state.settings.waiting_ends)
 
 
 @compilable(allocates=True)
@@ -157,8 +160,9 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
 def project_by_age(state: State, window: Window, remaining: IntArray) -> None:
     """Compute ``b_g(h)`` request by request, as increments depend on the age of each."""
     active = state.lists.running[: state.counters[ACTIVE]]
-    ages = state.counters[STEP] - state.marks.start[active]
-    prompts, workers = state.requests.prompt[active], state.marks.worker[active]
+    ages = ages_of(state, active)
+    gone = gained_each(state.gains, state.requests.emitted[active])
+    prompts, workers = state.requests.size[active] - gone, state.marks.worker[active]
     window.base[:] = 0
     window.running[:] = 0
     for h in range(len(window.level)):
@@ -183,7 +187,7 @@ def project_contributions(
         Shape (N,): the requests, and how many steps each will run.
     """
     growth = growth_of_waiting(state, window)
-    sizes = state.requests.prompt[waiting]
+    sizes = state.requests.size[waiting]
     while_active(window.contribution[: len(waiting)], sizes, growth, remaining)
 
 
@@ -214,5 +218,5 @@ def note_predicted(state: State, remaining: IntArray) -> None:
     drift = gained_each(state.gains, state.marks.start[ending])
     state.ending_load[:] = 0
     state.ending_count[:] = 0
-    add_each(state.ending_load.reshape(-1), cells, state.requests.prompt[ending] - drift)
+    add_each(state.ending_load.reshape(-1), cells, state.requests.size[ending] - drift)
     add_each(state.ending_count.reshape(-1), cells, np.ones_like(cells))

@@ -12,8 +12,9 @@ from bfio.common.kernels import is_compiled
 from bfio.decode.adaptive.settings import DEFAULT_HORIZON
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.score_choice import two_stage_of
 from bfio.decode.state import DecodeState
-from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage
+from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
 
 if TYPE_CHECKING:
     from bfio.decode.adaptive.memory import Memory
@@ -67,10 +68,8 @@ class Adaptive:
             _rehearse(memory, state)
         setting = int(seen.counts[kept.CURRENT])
         columns = set_weights(memory.rule, seen.rate, setting, state.num_workers)
-        answer = two_stage(
-            state.free_slots,
-            state.projected_loads[:, :columns],
-            state.contributions[:, :columns],
+        answer = two_stage_of(
+            state,
             memory.rule.reward[:columns].tolist(),
             self._with_penalty(int(memory.rule.penalty[setting]) * state.num_workers),
         )
@@ -188,4 +187,5 @@ SPEC = PolicySpec(
     uses_horizon=True,
     default_horizon=DEFAULT_HORIZON,
     kernel="bfio.decode.machine.adaptive:KERNEL",
+    interruptible=False,
 )

@@ -1,12 +1,14 @@
 """BF-IO: the integer program of each step, solved exactly."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from time import perf_counter
 from typing import NamedTuple
 
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.score_choice import two_stage_of
 from bfio.decode.second_choice import second_choice
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage_step
@@ -70,7 +72,12 @@ class BFIO:
         problem = StepProblem.from_state(
             state, horizon=self._horizon, gamma=self._gamma, objective=self._objective
         )
-        start = two_stage_step(problem, self._hint)
+        if problem.token_capacity is None:
+            start = two_stage_step(problem, self._hint)
+        else:
+            # Memory may not take as many as there are slots: as many start as the heuristic fits.
+            start = two_stage_of(state, problem.weights, self._hint)
+            problem = replace(problem, admit=sum(worker is not None for worker in start))
         if _has_no_choice(problem):
             self._num_trivial += 1
             return start

@@ -2,8 +2,9 @@
 
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.score_choice import two_stage_of
 from bfio.decode.state import DecodeState
-from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage
+from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
 
 
 class BR0:
@@ -32,13 +33,7 @@ class BR0:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by the loads of this step alone."""
-        return two_stage(
-            state.free_slots,
-            state.projected_loads[:, :1],
-            state.contributions[:, :1],
-            self.weights,
-            self.parameters,
-        )
+        return two_stage_of(state, self.weights, self.parameters)
 
 
 SPEC = PolicySpec(

@@ -4,8 +4,9 @@ from fractions import Fraction
 
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.score_choice import two_stage_of
 from bfio.decode.state import DecodeState
-from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage
+from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
 from formulations.step.problem import geometric_weights
 
 DEFAULT_HORIZON = 20
@@ -44,14 +45,7 @@ class BRH:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by the loads projected over the window."""
-        columns = min(self.horizon + 1, state.projected_loads.shape[1])
-        return two_stage(
-            state.free_slots,
-            state.projected_loads[:, :columns],
-            state.contributions[:, :columns],
-            self.weights[:columns],
-            self.parameters,
-        )
+        return two_stage_of(state, self.weights, self.parameters)
 
 
 SPEC = PolicySpec(

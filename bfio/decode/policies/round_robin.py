@@ -27,7 +27,7 @@ class RoundRobin:
         for request in oldest(state):
             for turn in range(state.num_workers):
                 worker = (self._next + turn) % state.num_workers
-                if takes(tally.workers[worker], tally.sizes[request]):
+                if takes(tally.workers[worker], tally.needs[request]):
                     tally.assign(request, worker)
                     self._next = (worker + 1) % state.num_workers
                     break
@@ -37,12 +37,12 @@ class RoundRobin:
 
 
 @compilable
-def choose(state: State, greedy: Greedy, size: int) -> int:
+def choose(state: State, greedy: Greedy, need: int) -> int:
     """Return the next open worker in the cycle."""
     num_workers = len(state.workers.load)
     for turn in range(num_workers):
         worker = (greedy.numbers[NEXT] + turn) % num_workers
-        if takes(worker_tally(state, worker), size):
+        if takes(worker_tally(state, worker), need):
             greedy.numbers[NEXT] = (worker + 1) % num_workers
             return int(worker)
     return -1

@@ -3,7 +3,7 @@
 from bfio.common.compilable import compilable
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.phases import first_waiting
-from bfio.decode.machine.state import ACTIVE, ADMITTED, WAITING, State
+from bfio.decode.machine.state import ACTIVE, ADMITTED, SLOTS, WAITING, State
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
@@ -53,14 +53,14 @@ def fair_share(state: DecodeState) -> int:
 
 
 @compilable
-def choose(state: State, greedy: Greedy, size: int) -> int:
+def choose(state: State, greedy: Greedy, need: int) -> int:
     """Return the first open worker under the threshold; any if nothing runs."""
     if state.counters[ADMITTED] == 0:
         greedy.numbers[SHARE] = greedy.numbers[GIVEN] or share_of(state)
     first = -1
     for g in range(len(state.workers.load)):
         worker = worker_tally(state, g)
-        if takes(worker, size):
+        if takes(worker, need):
             if worker.tokens < greedy.numbers[SHARE]:
                 return g
             if first < 0:
@@ -72,10 +72,10 @@ def choose(state: State, greedy: Greedy, size: int) -> int:
 def share_of(state: State) -> int:
     """Return `fair_share` of the state before any request is admitted."""
     counters, num_workers = state.counters, len(state.workers.load)
-    num_free = num_workers * state.settings.slots - counters[ACTIVE]
+    num_free = counters[SLOTS] - counters[ACTIVE]
     first, total = first_waiting(state), int(state.workers.load.sum())
     for position in range(first, first + min(counters[WAITING], num_free)):
-        total += state.requests.prompt[state.pool[position]]
+        total += state.requests.size[state.pool[position]]
     return int((total + num_workers - 1) // num_workers)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bfio.decode.machine.phases import ages_of
 from bfio.decode.machine.prediction import FAR
 from bfio.decode.machine.state import ACTIVE, ADMITTED, STEP, State
 from bfio.decode.predictor import CheckedPredictor
@@ -36,21 +37,23 @@ class Refresh:
         if not self._holds:
             return
         step, active = state.counters[STEP], _running(state)
-        ages = step - state.marks.start[active]
+        ages = ages_of(state, active)
         due = (ages % self._predictor.refresh == 0) | (self._last[active] < step)
+        # Nothing has started yet at this step but those that are back from the host.
+        due |= state.marks.start[active] == step
         self._ask(active[due], ages[due], step)
 
     def admitted(self, state: State) -> None:
         """Ask about requests that start with this step."""
         if self._holds:
             started = state.lists.started[: state.counters[ADMITTED]]
-            self._ask(started, np.zeros_like(started), state.counters[STEP])
+            self._ask(started, state.requests.emitted[started], state.counters[STEP])
 
     def remaining(self, state: State) -> IntArray:
         """Return the predicted remaining steps of the running requests, in their order."""
         step, active = state.counters[STEP], _running(state)
         if not self._holds:
-            self._ask(active, step - state.marks.start[active], step)
+            self._ask(active, ages_of(state, active), step)
         left: IntArray = self._last[active] - step + 1
         return left
 

@@ -100,16 +100,15 @@ def hindsight_of_run(
     _check(run, workload)
     cluster = run.cluster
     seen = run.reveal_step if revealed is Revealed.AS_SEEN else np.zeros_like(run.start_step)
+    overhead_s, token_time_s = (float(each[0]) for each in cluster.worker_times())
     problem = MakespanProblem(
         workers=cluster.workers,
-        slots=cluster.slots,
+        slots=cluster.alike("slots", "hindsight"),
         arrival=seen,
         prompt=workload.prompt_tokens,
         output=workload.output_tokens,
-        step_overhead=_decimal(cluster.step_overhead_s)
-        if step_overhead is None
-        else step_overhead,
-        token_time=_decimal(cluster.token_time_s) if token_time is None else token_time,
+        step_overhead=_decimal(overhead_s) if step_overhead is None else step_overhead,
+        token_time=_decimal(token_time_s) if token_time is None else token_time,
         objective=objective,
         work_conserving=work_conserving,
     )
@@ -168,5 +167,9 @@ def _check(run: Run, workload: Workload) -> None:
         raise InputError(where, "requests are left", "simulate without a limit of steps")
     if run.options.drift != LLM:
         raise InputError(where, "loads do not grow by a token per step", "use the drift llm")
+    if not run.cluster.keeps_one_pace:
+        raise InputError(where, "workers differ in speed", "use equal workers")
+    if len(run.interruptions):
+        raise InputError(where, "requests were interrupted", "use --overflow reserve")
     if run.cluster.mean_time_s != 0:
         raise InputError(where, "steps cost by the mean load too", "use mean_time_s = 0")

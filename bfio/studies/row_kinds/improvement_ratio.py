@@ -92,7 +92,8 @@ def ratio_values(baseline: Run, policy: Run, warm_up: int = 0) -> dict[str, Valu
         ``iir_over_sqrt_b_log_g``, its inverse ``relative_imbalance``, 0 for perfect balance, and
         both imbalances [tokens]; for the part also ``iir.half_width``.
     """
-    scale = math.sqrt(policy.cluster.slots * math.log(policy.cluster.workers))
+    slots = policy.cluster.alike("slots", "improvement-ratio")
+    scale = math.sqrt(slots * math.log(policy.cluster.workers))
     values: dict[str, Value] = {"sqrt_b_log_g": scale}
     for prefix, (part, mask) in _parts(warm_up).items():
         before, after = (_imbalance(part(run)) for run in (baseline, policy))

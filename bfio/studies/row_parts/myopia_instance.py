@@ -102,7 +102,7 @@ def myopia_instance(arguments: Arguments, plan: RunPlan) -> MyopiaInstance:
     return MyopiaInstance(
         choice=plan.choice,
         workers=plan.cluster.workers,
-        slots=plan.cluster.slots,
+        slots=plan.cluster.alike("slots", "price-of-myopia"),
         load=load,
         seed=arguments.whole("seed", 0) if load is not None else 0,
         overhead=arguments.whole("overhead", DEFAULT_OVERHEAD, maximum=10**9),

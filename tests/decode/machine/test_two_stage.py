@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.decode import score_choice
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.machine import two_stage
-from bfio.decode.policies import br_0, br_h
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.replay import run_violations
 from bfio.step.two_stage.heuristic import two_stage_reference
@@ -33,10 +33,7 @@ NAMES = ("br-0", "br-h")
 @contextmanager
 def readable_heuristic() -> Iterator[None]:
     """Let the policies of the reference run decide in plain Python."""
-    with (
-        patch.object(br_0, "two_stage", two_stage_reference),
-        patch.object(br_h, "two_stage", two_stage_reference),
-    ):
+    with patch.object(score_choice, "two_stage", two_stage_reference):
         yield
 
 

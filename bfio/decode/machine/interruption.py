@@ -1,0 +1,161 @@
+"""Requests that leave their worker before they are done, and come back.
+
+An interrupted request keeps what it has emitted: where it starts again its size is its prompt and
+what it had gained. One that is to be computed anew waits among the others in order of arrival
+(with immediate dispatch at the head of its worker's queue); one that is swapped out comes back to
+its worker, which takes no other request before.
+"""
+
+from bfio.common.compilable import compilable
+from bfio.decode.machine.phases import begin, end, growth, has_room, join_queue_at_its_head
+from bfio.decode.machine.refresh import forget, predicts
+from bfio.decode.machine.ring import add_ending
+from bfio.decode.machine.state import (
+    ACTIVE,
+    LOGGED,
+    NOW,
+    RECOMPUTE,
+    REVEALED,
+    STEP,
+    SWAP,
+    SWAPPED,
+    WAITING,
+    Record,
+    State,
+)
+
+# Why a request was interrupted: values of `bfio.decode.stints.Cause`.
+(RECOMPUTED, SWAPPED_OUT, FAILED, CANCELLED) = range(4)
+
+
+@compilable
+def interrupts(state: State) -> bool:
+    """Whether requests may be interrupted."""
+    overflow = state.settings.overflow
+    return bool(overflow in (RECOMPUTE, SWAP))
+
+
+@compilable
+def log_is_full(state: State, record: Record) -> bool:
+    """Whether the next step might interrupt more requests than the record has room for."""
+    left = len(record.interruptions) - state.counters[LOGGED]
+    return bool(interrupts(state) and left < state.counters[ACTIVE])
+
+
+@compilable
+def relieve(state: State, record: Record) -> None:
+    """Interrupt the youngest requests of each worker until what is left fits its memory."""
+    for g in range(len(state.workers.load)):
+        while state.workers.load[g] > state.machine.memory[g]:
+            make_room(state, record, g)
+
+
+@compilable
+def youngest(state: State, worker: int) -> int:
+    """Return the request that started last on a worker, the last revealed of several."""
+    best, latest = -1, -1
+    for k in range(state.counters[ACTIVE]):
+        request = state.lists.running[k]
+        if state.marks.worker[request] == worker:
+            start = state.marks.start[request]
+            if start > latest or (start == latest and request > best):
+                best, latest = request, start
+    return int(best)
+
+
+@compilable
+def make_room(state: State, record: Record, worker: int) -> None:
+    """Interrupt the youngest request of a worker whose memory is full.
+
+    One that fits not even alone waits for another worker.
+    """
+    request = youngest(state, worker)
+    load = state.requests.size[request] + growth(state, request)
+    fits = load <= state.machine.memory[worker]
+    if fits and state.settings.overflow == SWAP:
+        interrupt(state, record, request, SWAPPED_OUT)
+        swap_out(state, request, worker)
+        return
+    interrupt(state, record, request, RECOMPUTED)
+    if fits and state.settings.immediate:
+        join_queue_at_its_head(state, request, worker)
+    else:
+        wait_again(state, request)
+
+
+@compilable
+def interrupt(state: State, record: Record, request: int, cause: int) -> None:
+    """Take a running request from its worker before this step, and note it."""
+    counters, step = state.counters, int(state.counters[STEP])
+    worker, begun = int(state.marks.worker[request]), int(state.marks.start[request])
+    entry = record.interruptions[counters[LOGGED]]
+    entry[0], entry[1], entry[2], entry[3], entry[4] = request, worker, begun, step, cause
+    counters[LOGGED] += 1
+    last = int(state.marks.last[request])
+    strike_from_wheel(state, request, last)
+    # Endings up to one step less than the window are noted: this step has revealed none yet.
+    if state.settings.known and last < step + state.settings.horizon:
+        add_ending(state, request, last, -1)
+    if predicts(state):
+        forget(state, request)
+    gain = growth(state, request)
+    end(state, request)
+    state.requests.size[request] += gain
+    state.requests.emitted[request] += step - begun
+    state.marks.last[request] = -1
+    state.marks.worker[request] = -1
+
+
+@compilable
+def strike_from_wheel(state: State, request: int, last: int) -> None:
+    """Take a request off the list of those that end at a step."""
+    slot = last & (len(state.wheel) - 1)
+    following = state.requests.next[request]
+    before = int(state.wheel[slot])
+    if before == request:
+        state.wheel[slot] = following
+        return
+    while state.requests.next[before] != request:
+        before = int(state.requests.next[before])
+    state.requests.next[before] = following
+
+
+@compilable
+def wait_again(state: State, request: int) -> None:
+    """Put a request among those that wait, in order of arrival."""
+    place = int(state.counters[REVEALED] - state.counters[WAITING]) - 1
+    state.counters[WAITING] += 1
+    while place + 1 < state.counters[REVEALED] and state.pool[place + 1] < request:
+        state.pool[place] = state.pool[place + 1]
+        place += 1
+    state.pool[place] = request
+
+
+@compilable
+def swap_out(state: State, request: int, worker: int) -> None:
+    """Hold the cache of a request on the host."""
+    place = int(state.counters[SWAPPED])
+    away = state.settings.swap_time_s * state.requests.size[request]
+    state.host.request[place] = request
+    state.host.ready_s[place] = state.clock[NOW] + away
+    state.counters[SWAPPED] += 1
+    state.workers.swapped[worker] += 1
+    state.marks.worker[request] = worker
+
+
+@compilable
+def swap_in(state: State) -> None:
+    """Let those run again that are back from the host and fit, the first swapped out first."""
+    kept = 0
+    for place in range(state.counters[SWAPPED]):
+        request = int(state.host.request[place])
+        worker = int(state.marks.worker[request])
+        is_back = state.host.ready_s[place] <= state.clock[NOW]
+        if is_back and has_room(state, worker, state.requests.size[request]):
+            state.workers.swapped[worker] -= 1
+            begin(state, request, worker)
+        else:
+            state.host.request[kept] = request
+            state.host.ready_s[kept] = state.host.ready_s[place]
+            kept += 1
+    state.counters[SWAPPED] = kept

@@ -1,0 +1,61 @@
+"""When and where each request ran: one stint, or several of one that was interrupted."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from formulations.arrays import IntArray
+
+if TYPE_CHECKING:
+    from bfio.decode.run import Run
+
+
+class Cause(IntEnum):
+    """Why a stint ended before the request was done: last column of `Run.interruptions`."""
+
+    #: The memory of its worker overflowed: it waits again, to be computed anew.
+    RECOMPUTATION = 0
+    #: The same, and it is held on the host.
+    SWAP = 1
+    #: Its worker failed: it waits again.
+    FAILURE = 2
+    #: Its client gave up.
+    CANCELLATION = 3
+
+
+class Stints(NamedTuple):
+    """Stints of all requests; those of one request in order of time.
+
+    Parameters
+    ----------
+    request, worker : IntArray
+        Shape (m,).
+    start, end : IntArray
+        Shape (m,): first step, and the first after it at which it does not run any more.
+    cause : IntArray
+        Shape (m,): a `Cause`, or -1 of a request that is done or still runs.
+    """
+
+    request: IntArray
+    worker: IntArray
+    start: IntArray
+    end: IntArray
+    cause: IntArray
+
+
+def stints(run: Run) -> Stints:
+    """Return the stints of a run."""
+    last = np.flatnonzero(run.last_start_step >= 0)
+    # Who left its worker and has not come back has no last stint beside those that are noted.
+    left = np.full(run.num_requests, -1, dtype=np.int64)
+    np.maximum.at(left, run.interruptions[:, 0], run.interruptions[:, 2])
+    last = last[run.last_start_step[last] > left[last]]
+    finish = run.finish_step[last]
+    ends = np.where(finish >= 0, finish + 1, run.steps)
+    final = (last, run.worker[last], run.last_start_step[last], ends, np.full(len(last), -1))
+    columns = [np.concatenate(pair) for pair in zip(run.interruptions.T, final, strict=True)]
+    order = np.lexsort((columns[2], columns[0]))
+    return Stints(*(column[order] for column in columns))
