@@ -65,19 +65,19 @@ class ReportedTokens:
 
 
 @compilable
-def choose(state: State, greedy: Greedy, need: int) -> int:
+def choose(state: State, greedy: Greedy, request: int) -> int:
     """Return the open worker that is believed to hold fewest tokens."""
     bring_up_to_date(state, greedy)
     believed = greedy.sampled
     best = -1
     for g in range(len(state.workers.load)):
-        if takes(worker_tally(state, g), need) and (
+        if takes(worker_tally(state, g), state.requests.need[request]) and (
             best < 0 or believed[TOKENS, g] < believed[TOKENS, best]
         ):
             best = g
     if best >= 0:
         believed[REQUESTS, best] += 1
-        believed[TOKENS, best] += need
+        believed[TOKENS, best] += state.requests.size[request]
     return best
 
 

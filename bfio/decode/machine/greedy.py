@@ -55,7 +55,7 @@ class Greedy(NamedTuple):
     rng: np.random.Generator
 
 
-#: ``choose(state, greedy, need)``: the worker of the next request, or -1 to leave the rest.
+#: ``choose(state, greedy, request)``: the worker of the next request, or -1 to leave the rest.
 Choose = Callable[[State, Greedy, int], int]
 
 
@@ -63,11 +63,11 @@ def least_by(key: Key) -> Choose:
     """Return the choice of the worker with the least key that takes the request."""
 
     @compilable
-    def choose(state: State, greedy: Greedy, need: int) -> int:
+    def choose(state: State, greedy: Greedy, request: int) -> int:
         best, least = -1, 0
         for g in range(len(state.workers.load)):
             worker = worker_tally(state, g)
-            if takes(worker, need):
+            if takes(worker, state.requests.need[request]):
                 found = key(worker)
                 if best < 0 or found < least:
                     best, least = g, found
@@ -116,11 +116,11 @@ def greedy_kernel(
 
 
 @compilable
-def list_open(state: State, greedy: Greedy, need: int) -> int:
+def list_open(state: State, greedy: Greedy, request: int) -> int:
     """List the workers that take a request in ``sampled[0]`` and return how many there are."""
     num_open = 0
     for g in range(len(state.workers.load)):
-        if takes(worker_tally(state, g), need):
+        if takes(worker_tally(state, g), state.requests.need[request]):
             greedy.sampled[0, num_open] = g
             num_open += 1
     return num_open
@@ -134,10 +134,10 @@ def one_of(chooses: Sequence[Choose]) -> Choose:
     if len(chooses) == 1:
         return chooses[0]
     lines = [
-        f"    if greedy.rule == {rule}: return choose_{rule}(state, greedy, need)"
+        f"    if greedy.rule == {rule}: return choose_{rule}(state, greedy, request)"
         for rule in range(len(chooses))
     ]
-    text = "\n".join(["def choose(state, greedy, need):", *lines, "    return -1"])
+    text = "\n".join(["def choose(state, greedy, request):", *lines, "    return -1"])
     names: dict[str, Any] = {f"choose_{rule}": choose for rule, choose in enumerate(chooses)}
     exec(text, names)
     choose: Choose = compilable(names["choose"])
@@ -153,7 +153,7 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
         if state.settings.immediate:
             for position in range(first_waiting(state), counters[REVEALED]):
                 request = state.pool[position]
-                worker = choose(state, greedy, state.requests.need[request])
+                worker = choose(state, greedy, request)
                 if worker >= 0:
                     bind(state, request, worker)
             close_bound(state)
@@ -167,7 +167,7 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
             if greedy.order != ServingOrder.OLDEST:
                 position = pop_key(greedy, num_keys)
                 num_keys -= 1
-            worker = choose(state, greedy, state.requests.need[state.pool[position]])
+            worker = choose(state, greedy, state.pool[position])
             if worker < 0:
                 break
             admit(state, position, worker)

@@ -56,11 +56,11 @@ class AttentionDPBalance:
 
 
 @compilable
-def choose(state: State, greedy: Greedy, size: int) -> int:
+def choose(state: State, greedy: Greedy, request: int) -> int:
     """Return the worker with fewest requests, unless this step is held back."""
     if state.counters[ADMITTED] == 0 and is_held(state, greedy):
         return -1
-    return emptiest(state, greedy, size)
+    return emptiest(state, greedy, request)
 
 
 @compilable

@@ -25,13 +25,13 @@ def assign(state: DecodeState) -> list[int | None]:
 
 
 @compilable
-def choose(state: State, greedy: Greedy, size: int) -> int:
+def choose(state: State, greedy: Greedy, request: int) -> int:
     """Return the worker with fewest requests, unless some worker was full before this step."""
     if state.counters[ADMITTED] == 0:
         for g in range(len(state.workers.load)):
             if worker_tally(state, g).free == 0:
                 return -1
-    return emptiest(state, greedy, size)
+    return emptiest(state, greedy, request)
 
 
 SPEC = PolicySpec(

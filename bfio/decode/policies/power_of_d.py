@@ -40,9 +40,9 @@ class PowerOfChoices:
 
 
 @compilable(allocates=True)
-def choose(state: State, greedy: Greedy, need: int) -> int:
+def choose(state: State, greedy: Greedy, request: int) -> int:
     """Return the worker with fewest requests among ``d`` sampled open ones."""
-    num_open = list_open(state, greedy, need)
+    num_open = list_open(state, greedy, request)
     draw_sample(greedy, num_open, min(greedy.numbers[CHOICES], num_open))
     best, fewest = -1, 0
     for k in range(num_open):

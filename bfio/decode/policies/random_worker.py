@@ -23,9 +23,9 @@ def assign(state: DecodeState) -> list[int | None]:
 
 
 @compilable(allocates=True)
-def choose(state: State, greedy: Greedy, need: int) -> int:
+def choose(state: State, greedy: Greedy, request: int) -> int:
     """Draw an open worker uniformly."""
-    num_open = list_open(state, greedy, need)
+    num_open = list_open(state, greedy, request)
     return int(greedy.sampled[0, greedy.rng.integers(0, num_open)]) if num_open > 0 else -1
 
 

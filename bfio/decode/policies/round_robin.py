@@ -37,12 +37,12 @@ class RoundRobin:
 
 
 @compilable
-def choose(state: State, greedy: Greedy, need: int) -> int:
+def choose(state: State, greedy: Greedy, request: int) -> int:
     """Return the next open worker in the cycle."""
     num_workers = len(state.workers.load)
     for turn in range(num_workers):
         worker = (greedy.numbers[NEXT] + turn) % num_workers
-        if takes(worker_tally(state, worker), need):
+        if takes(worker_tally(state, worker), state.requests.need[request]):
             greedy.numbers[NEXT] = (worker + 1) % num_workers
             return int(worker)
     return -1

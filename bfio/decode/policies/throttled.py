@@ -53,14 +53,14 @@ def fair_share(state: DecodeState) -> int:
 
 
 @compilable
-def choose(state: State, greedy: Greedy, need: int) -> int:
+def choose(state: State, greedy: Greedy, request: int) -> int:
     """Return the first open worker under the threshold; any if nothing runs."""
     if state.counters[ADMITTED] == 0:
         greedy.numbers[SHARE] = greedy.numbers[GIVEN] or share_of(state)
     first = -1
     for g in range(len(state.workers.load)):
         worker = worker_tally(state, g)
-        if takes(worker, need):
+        if takes(worker, state.requests.need[request]):
             if worker.tokens < greedy.numbers[SHARE]:
                 return g
             if first < 0:
