@@ -120,7 +120,6 @@ def _fitted(
         found = regress(table, steps.duration_s, loss)
         sizes = found.coefficients * np.abs(table).mean(axis=0)
         least = int(sizes.argmin())
-        # What is below the least time that a machine takes is rounding.
         if len(which) == 1 or found.coefficients[least] >= MIN_TIME_S:
             return _Terms(which, table, found), notes
         if found.coefficients[least] <= -MIN_TIME_S:
@@ -136,7 +135,8 @@ def _negative(name: str, constant: Constant) -> str:
 
 
 def _constants(found: Regression) -> list[Constant]:
-    values = found.coefficients.tolist()
+    # What is nearer to 0 than any time that a machine takes is rounding.
+    values = [v if abs(v) >= MIN_TIME_S else 0.0 for v in found.coefficients.tolist()]
     if found.half_widths is None:
         return [Constant(value) for value in values]
     halves = found.half_widths.tolist()
@@ -145,9 +145,10 @@ def _constants(found: Regression) -> list[Constant]:
 
 def _goodness(duration: FloatArray, fitted: FloatArray, found: Regression) -> Goodness:
     off = duration - fitted
+    varies = bool(np.ptp(duration) > 0)
     spread = float(((duration - duration.mean()) ** 2).sum())
     return Goodness(
-        r_squared=1 - float(off @ off) / spread if spread > 0 else None,
+        r_squared=1 - float(off @ off) / spread if varies else None,
         median_relative_error=float(np.median(np.abs(off) / duration)),
         outliers=int(np.count_nonzero(found.weights < 1)),
         total_ratio=float(duration.sum() / fitted.sum()),

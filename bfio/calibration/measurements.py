@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.arrays import BoolArray, FloatArray
+from bfio.decode.cluster import MAX_TIME_S, MIN_TIME_S
+from formulations.arrays import MAX_TOKENS, BoolArray, FloatArray
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from bfio.decode.run import Run
+
+#: What is measured, least and most of it, and that in words.
+Rule = tuple[float, float, str]
+DURATION: Rule = (MIN_TIME_S, MAX_TIME_S, f"a duration is > 0 and at most {MAX_TIME_S:g} s")
+LOAD: Rule = (0.0, float(MAX_TOKENS), f"a load is >= 0 and at most {MAX_TOKENS:g} tokens")
 
 
 @dataclass(frozen=True)
@@ -45,11 +51,11 @@ class MeasuredSteps:
         """Validate."""
         if len(self.duration_s) == 0:
             raise InputError("steps", "there is none", "measure some")
-        _check("duration_s", self.duration_s, self.duration_s > 0, "a duration is > 0")
+        _check("duration_s", self.duration_s, keeps(DURATION, self.duration_s), DURATION[2])
         for name in ("max_load", "mean_load", "loads"):
             column = getattr(self, name)
             if column is not None:
-                _check(name, column, column >= 0, "a load is >= 0")
+                _check(name, column, keeps(LOAD, column), LOAD[2])
         if self.mean_load is not None:
             what = "a mean is no more than the peak"
             # A mean that was written with few digits may exceed a peak it is equal to.
@@ -81,9 +87,16 @@ class MeasuredSteps:
         return len(self.duration_s)
 
 
+def keeps(rule: Rule, column: FloatArray) -> BoolArray:
+    """Return which entries are within the bounds of a rule; NaN is not."""
+    least, most, _ = rule
+    kept: BoolArray = (column >= least) & (column <= most)
+    return kept
+
+
 def _check(name: str, column: FloatArray, is_right: BoolArray, rule: str) -> None:
-    """Name the first entry that is not finite or breaks a rule."""
-    bad = np.argwhere(~(np.isfinite(column) & is_right))
+    """Name the first entry that breaks a rule."""
+    bad = np.argwhere(~is_right)
     if len(bad):
         place = tuple(int(k) for k in bad[0])
         where = f"{name}[{', '.join(map(str, place))}]"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bfio.calibration.measurements import MeasuredSteps
+from bfio.calibration.measurements import DURATION, LOAD, MeasuredSteps, keeps
 from bfio.workloads.decimals import shown
 from bfio.workloads.tables import Table, open_table
 from formulations.arrays import FloatArray
@@ -107,15 +107,14 @@ def _rows(table: Table, names: Sequence[str], path: Path) -> Iterator[tuple[int,
 
 
 def _check(cells: FloatArray, lines: Sequence[int], names: Sequence[str], path: Path) -> None:
-    """Name the first cell that is not finite, a duration not positive, or a load negative."""
-    right = np.isfinite(cells) & (cells >= 0)
-    right[:, 0] &= cells[:, 0] > 0
+    """Name the first cell that is no duration, or no load."""
+    right = np.column_stack([keeps(DURATION, cells[:, 0]), keeps(LOAD, cells[:, 1:])])
     bad = np.argwhere(~right)
     if len(bad):
         row, column = bad[0].tolist()
-        rule = "a duration is > 0" if column == 0 else "a load is >= 0"
+        rule = DURATION if column == 0 else LOAD
         where = f"{path} line {lines[row]} column {names[column]!r}"
-        what = f"{cells[row, column]:g}, but {rule} and finite"
+        what = f"{cells[row, column]:g}, but {rule[2]}"
         raise InputError(where, what, "correct or leave out the row")
 
 

@@ -99,6 +99,8 @@ def test_json_lines_and_a_mean(bfio: Bfio) -> None:
         (HEAD + "0.1,5,6\n-0.2,1,7\n", (), "line 3 column 'duration_s': -0.2, but a duration"),
         (HEAD + "0.1,5,6\n0,1,7\n", (), "line 3 column 'duration_s': 0, but a duration is > 0"),
         (HEAD + "0.1,5,6\n0.2,inf,7\n", (), "line 3 column 'load_0': inf"),
+        (HEAD + "0.1,5,6\n0.2,5,1e300\n", (), "1e+300, but a load is >= 0 and at most 1e+12"),
+        (HEAD + "0.1,5,6\n1e300,5,7\n", (), "at most 1e+06 s"),
         (HEAD + "0.1,5,6\n0.2,,7\n", (), "line 3 column 'load_0': '' is no number"),
         (HEAD + "0.1,5,6\n0.2,x,7\n", (), "line 3 column 'load_0': 'x' is no number"),
         (HEAD + "0.1,5,6\n0.2,7\n", (), "line 3: 2 cells for 3 columns"),

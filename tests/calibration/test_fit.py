@@ -105,6 +105,25 @@ def test_a_negative_constant_is_set_to_zero() -> None:
     assert any("the model does not hold" in note for note in fit.notes)
 
 
+def test_rounding_is_no_constant() -> None:
+    """Steps without overhead: it is 0, for all workers together and for each, and no remark."""
+    loads = np.random.default_rng(0).uniform(0, 1e5, (60, 3))
+    fit = fit_step_time(
+        MeasuredSteps.from_loads(1e-7 * loads.max(axis=1), loads), with_mean=False, per_worker=True
+    )
+    assert fit.own is not None
+    assert fit.step_overhead.value == 0
+    assert [w.overhead and w.overhead.value for w in fit.own.workers] == [0, 0, 0]
+    assert fit.notes == ()
+
+
+def test_steps_that_never_vary() -> None:
+    """All last 10 ms: that is the overhead, and there is no variance to explain."""
+    fit = fit_step_time(_steps(np.full(60, 0.01), np.arange(60.0)))
+    assert [c.value for c in fit.constants.values()] == pytest.approx([0.01, 0, 0])
+    assert fit.goodness.r_squared is None
+
+
 def test_a_tail_that_is_left_out_is_told() -> None:
     """One step in ten takes twice as long: 10 % of the time, and least squares keep it."""
     steps = exact_steps()
