@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import linear_sum_assignment
 
 from bfio.step.exact import solve_exact
 from bfio.step.exact.benefit import _most_worth
@@ -94,6 +95,55 @@ def test_equals_enumeration(chunk: int) -> None:
 def test_equals_enumeration_deep(chunk: int) -> None:
     """The same on 2,000 problems, nine in ten of which have a solution."""
     assert sum(agree(seed) for seed in range(100 * chunk, 100 * chunk + 100)) > 60
+
+
+def test_what_cp_sat_closes_in_classes() -> None:
+    """Imbalance at one speed with memory, required requests and requests alike, left open."""
+    closed = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        # Every other one small, so that many assignments have the least imbalance.
+        most = 30 if seed % 2 else 4
+        base, sizes = rng.integers(0, most, (3, 1)), rng.integers(1, most, (6, 1))
+        sizes[1] = sizes[0]
+        benefit = rng.integers(0, 2 * most, (6, 3))
+        benefit[1] = benefit[0]
+        problem = StepProblem(
+            capacity=rng.integers(1, 3, 3),
+            base=base,
+            contribution=sizes,
+            benefit=benefit,
+            token_capacity=base[:, 0] + rng.integers(most, 2 * most, 3) if seed % 4 else None,
+            required=np.array([seed % 3 > 0, False, False, rng.random() < 0.5, False, False]),
+        )
+        truth, found = solve_by_enumeration(problem), solve_exact(problem)
+        assert found.to_step_result(problem).termination is truth.termination
+        assert found.objective == truth.objective
+        closed += found.method == "cp-sat"
+    assert closed > 10
+
+
+def test_slot_prices_are_the_dual_of_the_transportation_problem() -> None:
+    """With slots and requests to spare in turn: what they bound is what the best placement is."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        N, G = int(rng.integers(1, 9)), int(rng.integers(1, 5))
+        problem = StepProblem(
+            capacity=rng.integers(0, 3, G),
+            base=np.zeros((G, 1), dtype=np.int64),
+            contribution=np.ones((N, 1), dtype=np.int64),
+            benefit=rng.integers(0, 20, (N, G)) + (np.arange(G) == 0),
+        )
+        if problem.num_admitted == 0:
+            continue
+        assert problem.benefit is not None
+        slots = np.repeat(np.arange(G), problem.capacity)
+        pairs = linear_sum_assignment(problem.benefit[:, slots], maximize=True)
+        most = int(problem.benefit[:, slots][pairs].sum())
+        prices, placed = _most_worth(problem)
+        assert placed is not None
+        assert problem.benefit_of(placed) == most
+        assert most_benefit(problem, prices) == most
 
 
 def test_by_hand() -> None:
