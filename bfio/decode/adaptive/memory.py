@@ -8,6 +8,7 @@ from bfio.decode.adaptive.settings import (
     AHEAD,
     FIRST_GUESS,
     FIRST_REHEARSAL,
+    FIRST_SETTING,
     MOST_LISTED,
     MOST_WAITING,
     REMEMBERED,
@@ -136,8 +137,8 @@ class Memory(NamedTuple):
     record : Record
         One row, overwritten at each step of a rehearsal.
     score, total : FloatArray
-        Shape (K,): mean imbalance of each setting in the latest rehearsal [tokens], and what is
-        least for the best, of all rehearsals.
+        Shape (K,): mean imbalance of each setting in the latest draw [tokens], and what is least
+        for the best, of all rehearsals.
     by_size, assignment : IntArray
         Shape (most waiting,): the waiting requests, largest first; the worker of each.
     """
@@ -173,7 +174,7 @@ def new_memory(
     total = num_workers * slots
     counts, rate = _zeros(11), np.array([num_workers, FIRST_GUESS * num_workers], dtype=np.int64)
     counts[DUE] = max(1, total // FIRST_REHEARSAL)
-    counts[DECIDED_AT] = -2
+    counts[CURRENT], counts[DECIDED_AT] = FIRST_SETTING, -2
     K, M = len(SETTINGS), REMEMBERED * total + MOST_WAITING
     twins = _twins(num_workers, slots, horizon)
     n = len(twins[0].pool)

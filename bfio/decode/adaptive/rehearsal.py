@@ -8,7 +8,7 @@ from bfio.decode.adaptive import memory as kept
 from bfio.decode.adaptive.lengths import draw_lengths
 from bfio.decode.adaptive.memory import BEGUN, ENDS, FORETOLD, PROMPT, RUNNING, WORKER, Memory
 from bfio.decode.adaptive.observing import note_choice, set_weights
-from bfio.decode.adaptive.settings import BELIEVED, DECAY, MOST_STEPS, UNCOUNTED
+from bfio.decode.adaptive.settings import BELIEVED, DECAY, DRAWS, MOST_STEPS, UNCOUNTED
 from bfio.decode.machine.phases import run_step
 from bfio.decode.machine.ring import add_ending, enter_window, gained
 from bfio.decode.machine.state import (
@@ -167,18 +167,28 @@ def rehearse_all(memory: Memory, step: int, grows: bool) -> None:
     tells = seen.counts[FORETOLD] > 0 and BELIEVED * seen.counts[FORETOLD] >= seen.counts[ENDS]
     twin = memory.twins[2 * int(grows) + int(tells)]
     best = seen.counts[kept.CURRENT]
+    means = np.zeros(len(score))
+    for _ in range(DRAWS):
+        if not play_all(twin, memory, step):
+            break
+        means += score / score.mean() / DRAWS
+    else:
+        total[:] = DECAY * total + means
+        best = np.argmin(total)
+    note_choice(seen, best, twin.counters[SLOTS])
+
+
+@compilable(allocates=True)
+def play_all(twin: State, memory: Memory, step: int) -> bool:
+    """Score every setting on one draw; False if one is not exact, or all are balanced."""
+    score = memory.score
     num_steps = min(MOST_STEPS, UNCOUNTED * 2 + draw_lengths(memory, step))
-    is_exact = True
     for setting in range(len(score)):
         set_scene(twin, memory, step)
         score[setting] = rehearsed(twin, memory, setting, num_steps)
-        is_exact = is_exact and score[setting] >= 0
-    mean = score.mean()
-    if is_exact and mean > 0:
-        for setting in range(len(score)):
-            total[setting] = DECAY * total[setting] + score[setting] / mean
-        best = np.argmin(total)
-    note_choice(seen, best, twin.counters[SLOTS])
+        if score[setting] < 0:
+            return False
+    return bool(score.mean() > 0)
 
 
 #: As machine code, for interpreted and compiled runs.

@@ -26,7 +26,7 @@ class Setting(NamedTuple):
         return f"losses {self.losses / 100:g}, penalty {self.penalty}"
 
 
-#: BR-0 comes first: it decides until the first rehearsal, and among equals.
+#: BR-0 comes first: it decides among equals.
 SETTINGS = (
     Setting(0, 1),
     Setting(0, 4),
@@ -34,6 +34,8 @@ SETTINGS = (
     *(Setting(losses, 1) for losses in (70, 85, 100, 120, 145, 175)),
     *(Setting(losses, 2) for losses in (50, 60, 70, 85, 100, 120)),
 )
+#: The setting that decides until the first rehearsal: one request lost per window, β = G.
+FIRST_SETTING = SETTINGS.index(Setting(100, 1))
 #: Longest window, unless another is asked for.
 DEFAULT_HORIZON = 80
 #: Weight of the step at hand, and the least that a step of the window has.
@@ -52,8 +54,10 @@ REMEMBERED = 4
 AHEAD = 2
 #: Most waiting requests of a rehearsal, the oldest.
 MOST_WAITING = 512
+#: Draws of one rehearsal, over which scores are means.
+DRAWS = 2
 #: What an earlier rehearsal counts against the latest.
-DECAY = 0.5
+DECAY = 0.7
 #: Windows are believed to tell who ends if they foretell one in so many of the ends.
 BELIEVED = 2
 #: A length beyond all that were seen is at most so many mean lengths longer.

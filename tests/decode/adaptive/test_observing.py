@@ -101,6 +101,6 @@ def test_statistics_tell_what_decided() -> None:
     note_choice(kept.seen, 9, 16)
     assert statistics(kept) == {
         "rehearsals": 1,
-        "decisions": {"losses 0, penalty 1": 1},
+        "decisions": {"losses 1, penalty 1": 1},
         "chosen": [[7, "losses 0.5, penalty 2"]],
     }

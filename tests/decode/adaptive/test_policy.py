@@ -36,17 +36,14 @@ def test_no_length_is_known_before_it_ends(engine: str) -> None:
     assert np.array_equal(first.worker, second.worker)
 
 
-def test_until_the_first_rehearsal_it_is_br_0() -> None:
-    """The same steps, until a slot in sixteen has been given back."""
+def test_until_the_first_rehearsal_one_setting_decides() -> None:
+    """One request lost per window, β = G, until a slot in sixteen has been given back."""
     requests = lengths(300, seed=4)
-    run_by = {name: run(requests, name, engine="compiled") for name in ("adaptive", "br-0")}
-    chosen = run_by["adaptive"].statistics["chosen"]
+    chosen = run(requests, engine="compiled").statistics["chosen"]
     first = chosen[0][0]  # type: ignore[index]
-    before = run_by["br-0"].start_step < first
-    assert 0 < before.sum() < len(requests)
-    for field in ("start_step", "worker"):
-        ours, theirs = (getattr(run_by[name], field) for name in run_by)
-        assert np.array_equal(ours[before], theirs[before])
+    before = run(requests, steps=first, engine="compiled").statistics
+    assert before["rehearsals"] == 0
+    assert list(before["decisions"]) == ["losses 1, penalty 1"]  # type: ignore[call-overload]
 
 
 def test_known_ends_bring_balance() -> None:
@@ -60,7 +57,7 @@ def test_known_ends_bring_balance() -> None:
 
 
 def test_a_state_of_another_run_starts_it_anew() -> None:
-    """Asked about unrelated states it decides all the same, as BR-0 does."""
+    """Asked about unrelated states it decides all the same, by its first setting."""
     policy = Adaptive(PolicyOptions())
     seen = state(free=[1, 1], loads=[5, 9], sizes=[3, 7])
     assert policy(seen) == policy(seen)
