@@ -263,7 +263,7 @@ class StepProblem(ProblemData):
             weights=weights,
             scale=scale,
             objective=objective,
-            token_capacity=None if capacity is None else np.minimum(capacity, _MAX_COUNT),
+            token_capacity=None if capacity is None else np.minimum(capacity, MAX_TOKENS),
             token_time=state.token_time,
             admit=admit,
             benefit=None if benefit is None else benefit * scale,
