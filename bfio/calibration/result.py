@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.common.number_text import number, percent
 from bfio.decode.cluster import Cluster
+from formulations.errors import InputError
 from formulations.frames import html_paragraphs, html_table
 
 if TYPE_CHECKING:
@@ -105,12 +106,62 @@ class WorkerFit:
     critical: IntArray
     fitted_s: FloatArray
 
+    @property
+    def flags(self) -> str | None:
+        """Arguments of commands that give each worker its constants; None if some are not known.
+
+        Nor is one that came out negative a time that a machine takes.
+        """
+        times = self._times()
+        if times is None:
+            return None
+        overheads, token_times = (",".join(map(repr, each)) for each in times)
+        return (
+            f"--workers {len(self.workers)} --step-overhead {overheads} "
+            f"--token-time {token_times} --mean-time {self.mean_time.value!r}"
+        )
+
+    def cluster(self, slots: int | tuple[int, ...]) -> Cluster:
+        """Return a machine of these workers.
+
+        Raises
+        ------
+        InputError
+            If the constants of a worker are not known, or negative.
+        """
+        times = self._times()
+        if times is None:
+            what = "not every worker has constants"
+            raise InputError("cluster", what, "measure steps in which each is the slowest")
+        overheads, token_times = times
+        return Cluster(
+            workers=len(self.workers),
+            slots=slots,
+            step_overhead_s=overheads,
+            token_time_s=token_times,
+            mean_time_s=self.mean_time.value,
+        )
+
+    def _times(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+        """Return overhead and time per token of each worker, if all of them can be used."""
+        known = [
+            (worker.overhead.value, worker.token_time.value)
+            for worker in self.workers
+            if worker.overhead is not None and worker.token_time is not None
+        ]
+        if len(known) < len(self.workers) or min(map(min, known)) < 0:
+            return None
+        overheads, token_times = zip(*known, strict=True)
+        return overheads, token_times
+
     def to_mapping(self) -> dict[str, Any]:
         """Return it as a plain document."""
         return {
             "workers": [asdict(worker) for worker in self.workers],
             "mean_time": asdict(self.mean_time),
-        } | asdict(self.goodness)
+            **asdict(self.goodness),
+            "flags": self.flags,
+        }
 
 
 @dataclass(frozen=True, repr=False)

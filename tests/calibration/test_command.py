@@ -36,6 +36,7 @@ def test_a_file_of_loads(bfio: Bfio, tmp_path: Path) -> None:
     assert (tmp_path / "steps.png").read_bytes().startswith(b"\x89PNG")
     document = bfio("fit", str(path), "--json", "--per-worker").json
     assert lines[-1] == document["flags"]
+    assert document["own"]["flags"].startswith("--workers 4 --step-overhead 0.00488")
     found = [document["constants"][name]["value"] for name in document["constants"]]
     assert found == pytest.approx(TRUE, rel=1e-9)
     assert (document["steps"], document["workers"], document["notes"]) == (300, 4, [])

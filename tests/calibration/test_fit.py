@@ -171,8 +171,29 @@ def test_each_worker_has_its_own_constants() -> None:
     assert (last.critical_steps, last.overhead, last.token_time) == (0, None, None)
     assert any(note.startswith("worker 4: never the slowest") for note in fit.notes)
     assert steps.loads is not None
+    assert fit.own.flags is None
+    with pytest.raises(InputError, match="not every worker has constants"):
+        fit.own.cluster(4)
     slowest = (overhead + token_time * steps.loads).argmax(axis=1)
     assert np.array_equal(fit.own.critical, slowest)
+
+
+def test_a_run_of_unequal_workers_gives_each_its_constants_back() -> None:
+    """Two generations of accelerators, simulated: what is fitted is the machine that ran."""
+    machine = bfio.Cluster(
+        workers=2, slots=4, step_overhead_s=(5e-3, 4e-3), token_time_s=(1e-7, 3e-7)
+    )
+    run = bfio.simulate(bfio.synthetic("demo", 150, seed=1), "fcfs", machine)
+    fit = fit_step_time(MeasuredSteps.from_run(run), with_mean=False, per_worker=True)
+    assert fit.own is not None
+    found = fit.own.cluster(4)
+    for name in ("step_overhead_s", "token_time_s"):
+        assert getattr(found, name) == pytest.approx(getattr(machine, name), rel=1e-9)
+    assert fit.own.flags is not None
+    words = fit.own.flags.split()
+    assert words[:3] == ["--workers", "2", "--step-overhead"]
+    again = bfio.Cluster(workers=2, slots=4, step_overhead_s=words[3], token_time_s=words[5])  # type: ignore[arg-type]
+    assert again == found
 
 
 def test_own_constants_through_noise() -> None:

@@ -25,8 +25,8 @@ machine and not of the published one:
 
 FILE has a header and a row per step: duration_s [s]; load_0, load_1, ... [tokens], the load of
 each worker, or max_load with mean_load or total_load (with --workers G). Other columns are not
-looked at. CSV or JSON Lines, .gz or not. The last line printed holds the arguments that put the
-constants in the place of the published ones. docs/fit.md: losses, intervals, limits.
+looked at. CSV or JSON Lines, .gz or not. Printed last are the arguments that put the constants in
+the place of the published ones. docs/fit.md: losses, intervals, limits.
 """
 
 
@@ -93,6 +93,8 @@ def _show(args: argparse.Namespace, fit: "StepTimeFit", place: "Path | None") ->
     if place is not None:
         print(f"plot: {place}")
     print(fit.flags)
+    if fit.own is not None and fit.own.flags is not None:
+        print(f"or, each worker its own: {fit.own.flags}")
 
 
 def _print_own(own: "WorkerFit") -> None:
