@@ -16,6 +16,7 @@ from bfio.common.metrics import Average, Column, Domain, MetricTable, Value, exa
 from bfio.decode.energy import EnergyReading, energy_account
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.run import Run
+from bfio.decode.stints import Cause, Stints, stints
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -47,6 +48,17 @@ class RunPart:
         return candidates[member[start[candidates]]]
 
     @cached_property
+    def stints(self) -> Stints:
+        """When and where each request of the run ran."""
+        return stints(self.run)
+
+    def interrupted_tokens(self, *causes: Cause) -> int:
+        """Sum prompts and what was emitted of requests interrupted at these steps, for a cause."""
+        which = np.isin(self.stints.cause, causes) & np.isin(self.stints.end, self.steps)
+        prompts = self.run.prompt_tokens[self.stints.request[which]]
+        return exact_sum(prompts + self.stints.emitted[which])
+
+    @cached_property
     def completed(self) -> IntArray:
         """Those of them that completed."""
         return self.started[self.run.finish_step[self.started] >= 0]
@@ -76,10 +88,14 @@ class RunPart:
         values : IntArray
             Shape (n,).
         """
-        run, change = self.run, np.zeros(self.run.steps, dtype=np.int64)
-        revealed, started = np.flatnonzero(run.reveal_step >= 0), run.start_step >= 0
+        run, change = self.run, np.zeros(self.run.steps + 1, dtype=np.int64)
+        revealed, stints = np.flatnonzero(run.reveal_step >= 0), self.stints
         np.add.at(change, run.reveal_step[revealed], values[revealed])
-        np.subtract.at(change, run.start_step[started], values[started])
+        for steps, which, sign in (
+            (stints.start, stints.was_waiting, -1),
+            (stints.end, stints.waits_again, 1),
+        ):
+            np.add.at(change, steps[which], sign * values[stints.request[which]])
         some = self.steps[run.waiting[self.steps] > 0]
         return Average(np.cumsum(change)[some], run.waiting[some].astype(np.float64))
 
@@ -203,6 +219,27 @@ def _completed(part: RunPart) -> Value:
 @METRICS.metric("partial", "requests", "requests that started but did not complete")
 def _partial(part: RunPart) -> Value:
     return len(part.started) - len(part.completed)
+
+
+@METRICS.metric("interruptions", "requests", "times that a request left its worker undone")
+def _interruptions(part: RunPart) -> Value:
+    return int(np.isin(part.run.interruptions[:, 3], part.steps).sum())
+
+
+@METRICS.metric(
+    "recomputed_tokens",
+    "tokens",
+    "prompts and emitted tokens of interrupted requests whose cache was lost",
+)
+def _recomputed_tokens(part: RunPart) -> Value:
+    return part.interrupted_tokens(Cause.RECOMPUTATION, Cause.FAILURE)
+
+
+@METRICS.metric(
+    "swapped_tokens", "tokens", "prompts and emitted tokens of requests moved to the host"
+)
+def _swapped_tokens(part: RunPart) -> Value:
+    return part.interrupted_tokens(Cause.SWAP)
 
 
 @METRICS.metric("work", "tokens", "sum of the loads of all workers and steps")

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from bfio.common.options import NUMBER, RATIONAL, TEXT, WHOLE, option
+from bfio.decode.cluster import MAX_TIME_S
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.problem_data import member
@@ -226,8 +227,8 @@ def _pool(value: int, arrivals: str) -> int:
 
 def _swap_time(value: object) -> float:
     time = float(real(value, "swap_time_s"))
-    if not 0 <= time <= 1:
-        raise InputError("swap_time_s", f"{time} s per token", "give a time in [0, 1] s")
+    if not 0 <= time <= MAX_TIME_S:
+        raise InputError("swap_time_s", f"{time} s per token", f"give one in [0, {MAX_TIME_S}]")
     return time
 
 

@@ -134,34 +134,14 @@ class _Replay:
         return waits - (_running_total(starts, steps) - _count(starts, steps))
 
     @cached_property
-    def emitted_at_end(self) -> dict[tuple[int, int], int]:
-        """Tokens that a request has emitted when a stint of it ends, by request and first step."""
-        emitted: dict[tuple[int, int], int] = {}
-        before, total = -1, 0
-        for request, _, start, end, _ in self.walk():
-            total = end - start if request != before else total + end - start
-            before = request
-            emitted[request, start] = total
-        return emitted
-
-    @cached_property
     def returns(self) -> IntArray:
         """Steps at which a request that was interrupted waits again, one entry for each."""
-        return self.stints.end[self.waits_again]
+        return self.stints.end[self.stints.waits_again]
 
     @cached_property
     def admissions(self) -> IntArray:
         """Steps at which a request starts that waited, one entry for each."""
-        again = np.zeros(len(self.stints.request), dtype=np.bool_)
-        same = self.stints.request[1:] == self.stints.request[:-1]
-        again[1:] = same & ~self.waits_again[:-1]
-        return self.stints.start[~again]
-
-    @cached_property
-    def waits_again(self) -> BoolArray:
-        """Stints after which the request waits among the others, and is not on the host."""
-        causes: BoolArray = np.isin(self.stints.cause, (Cause.RECOMPUTATION, Cause.FAILURE))
-        return causes
+        return self.stints.start[self.stints.was_waiting]
 
 
 def _count(at_step: IntArray, steps: int) -> IntArray:
@@ -306,7 +286,8 @@ def _stints(replay: _Replay) -> int:
     """Check that stints of a request follow each other, from its first start to its last."""
     run, (request, worker, start, end, cause) = replay.run, replay.stints
     same = request[1:] == request[:-1]
-    wrong = _number(same & (start[1:] < end[:-1])) + _number(same & (cause[:-1] == -1))
+    wrong = _number(same & (start[1:] < end[:-1]))
+    wrong += _number(same & np.isin(cause[:-1], (-1, Cause.CANCELLATION)))
     # Who comes back from the host comes back to where it was.
     wrong += _number(same & (cause[:-1] == Cause.SWAP) & (worker[1:] != worker[:-1]))
     firsts = np.flatnonzero(np.concatenate(([True], ~same))[: len(request)])
@@ -323,12 +304,12 @@ def _overflow(replay: _Replay) -> int:
     oldest_gone: dict[tuple[int, int], tuple[int, int, int]] = {}
     begun: dict[tuple[int, int], int] = {}
     drift = replay.run.options.drift
-    for (request, worker, start, end, loads), cause in zip(
-        replay.walk(), replay.stints.cause.tolist(), strict=True
+    ends = zip(replay.stints.cause.tolist(), replay.stints.emitted.tolist(), strict=True)
+    for (request, worker, start, end, loads), (cause, emitted) in zip(
+        replay.walk(), ends, strict=True
     ):
         begun[start, worker] = begun.get((start, worker), 0) + int(loads[0])
         if cause in (Cause.RECOMPUTATION, Cause.SWAP):
-            emitted = replay.emitted_at_end[request, start]
             grown = profile(drift, int(loads[-1]), end - 1, 2, emitted - 1)[1]
             gone = (start, request, int(grown))
             oldest_gone[end, worker] = min(gone, oldest_gone.get((end, worker), gone))

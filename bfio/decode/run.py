@@ -209,9 +209,9 @@ class Run:
         """Return which steps are steady, shape (K,), or None if no step is.
 
         Steady steps are those with requests still waiting after admission, from the first such
-        step at which every slot is full, to the step at which the last request of the workload is
-        revealed (to the end if the run ended before that). A run whose requests are all revealed
-        at once has none.
+        step at which every slot is full (where memory is limited: the first at which one waits),
+        to the step at which the last request of the workload is revealed (to the end if the run
+        ended before that). A run whose requests are all revealed at once has none.
 
         Parameters
         ----------
@@ -226,7 +226,11 @@ class Run:
         With a pool that is large beside the slots these steps would dominate the means.
         """
         waits = self.waiting > 0
-        full = np.flatnonzero(waits & (self.active == self.cluster.total_slots))
+        is_full = self.active == self.cluster.total_slots
+        if self.cluster.memory is not None:
+            # Memory may keep slots empty for ever; who waits does so because nothing has room.
+            is_full[:] = True
+        full = np.flatnonzero(waits & is_full)
         if len(full) == 0:
             return None
         step = np.arange(self.steps)

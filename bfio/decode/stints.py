@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from formulations.arrays import IntArray
+from formulations.arrays import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from bfio.decode.run import Run
@@ -44,6 +44,29 @@ class Stints(NamedTuple):
     start: IntArray
     end: IntArray
     cause: IntArray
+
+    @property
+    def waits_again(self) -> BoolArray:
+        """Stints after which the request waits among the others, shape (m,)."""
+        again: BoolArray = np.isin(self.cause, (Cause.RECOMPUTATION, Cause.FAILURE))
+        return again
+
+    @property
+    def was_waiting(self) -> BoolArray:
+        """Stints before which the request waited, shape (m,): not those back from the host."""
+        waited = np.ones(len(self.request), dtype=np.bool_)
+        same = self.request[1:] == self.request[:-1]
+        waited[1:] = ~same | self.waits_again[:-1]
+        return waited
+
+    @property
+    def emitted(self) -> IntArray:
+        """Tokens that the request has emitted when a stint ends, shape (m,)."""
+        totals = np.cumsum(self.end - self.start)
+        first = np.searchsorted(self.request, self.request)
+        before = np.concatenate(([0], totals))[first]
+        emitted: IntArray = totals - before
+        return emitted
 
 
 def stints(run: Run) -> Stints:
