@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,10 +14,19 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     from bfio.decode.run import Run
 
-#: What is measured, least and most of it, and that in words.
-Rule = tuple[float, float, str]
-DURATION: Rule = (MIN_TIME_S, MAX_TIME_S, f"a duration is > 0 and at most {MAX_TIME_S:g} s")
-LOAD: Rule = (0.0, float(MAX_TOKENS), f"a load is >= 0 and at most {MAX_TOKENS:g} tokens")
+_REMEDY = "correct or leave out the step"
+
+
+class Rule(NamedTuple):
+    """The least and most that something measured may be, and that in words."""
+
+    least: float
+    most: float
+    words: str
+
+
+DURATION = Rule(MIN_TIME_S, MAX_TIME_S, f"a duration is > 0 and at most {MAX_TIME_S:g} s")
+LOAD = Rule(0.0, float(MAX_TOKENS), f"a load is >= 0 and at most {MAX_TOKENS:g} tokens")
 
 
 @dataclass(frozen=True)
@@ -51,15 +60,17 @@ class MeasuredSteps:
         """Validate."""
         if len(self.duration_s) == 0:
             raise InputError("steps", "there is none", "measure some")
-        _check("duration_s", self.duration_s, keeps(DURATION, self.duration_s), DURATION[2])
+        _check("duration_s", self.duration_s, DURATION)
         for name in ("max_load", "mean_load", "loads"):
             column = getattr(self, name)
             if column is not None:
-                _check(name, column, keeps(LOAD, column), LOAD[2])
+                _check(name, column, LOAD)
         if self.mean_load is not None:
-            what = "a mean is no more than the peak"
             # A mean that was written with few digits may exceed a peak it is equal to.
-            _check("mean_load", self.mean_load, self.mean_load <= self.max_load * 1.000001, what)
+            above = np.flatnonzero(self.mean_load > self.max_load * 1.000001)
+            if len(above):
+                what = f"{self.mean_load[above[0]]:g}, but a mean is no more than the peak"
+                raise InputError(f"mean_load[{above[0]}]", what, _REMEDY)
         if np.ptp(self.max_load) == 0:
             what = f"every step has a peak of {self.max_load[0]:g} tokens"
             remedy = "measure steps of other loads, or overhead and time per token are one"
@@ -89,15 +100,14 @@ class MeasuredSteps:
 
 def keeps(rule: Rule, column: FloatArray) -> BoolArray:
     """Return which entries are within the bounds of a rule; NaN is not."""
-    least, most, _ = rule
-    kept: BoolArray = (column >= least) & (column <= most)
+    kept: BoolArray = (column >= rule.least) & (column <= rule.most)
     return kept
 
 
-def _check(name: str, column: FloatArray, is_right: BoolArray, rule: str) -> None:
+def _check(name: str, column: FloatArray, rule: Rule) -> None:
     """Name the first entry that breaks a rule."""
-    bad = np.argwhere(~is_right)
+    bad = np.argwhere(~keeps(rule, column))
     if len(bad):
         place = tuple(int(k) for k in bad[0])
         where = f"{name}[{', '.join(map(str, place))}]"
-        raise InputError(where, f"{column[place]:g}, but {rule}", "correct or leave out the step")
+        raise InputError(where, f"{column[place]:g}, but {rule.words}", _REMEDY)

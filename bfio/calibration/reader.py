@@ -114,7 +114,7 @@ def _check(cells: FloatArray, lines: Sequence[int], names: Sequence[str], path: 
         row, column = bad[0].tolist()
         rule = DURATION if column == 0 else LOAD
         where = f"{path} line {lines[row]} column {names[column]!r}"
-        what = f"{cells[row, column]:g}, but {rule[2]}"
+        what = f"{cells[row, column]:g}, but {rule.words}"
         raise InputError(where, what, "correct or leave out the row")
 
 
