@@ -94,8 +94,8 @@ def hindsight_of_run(
     ------
     InputError
         If the run did not drain, has another load growth than one token per step or a cost of the
-        mean load, or does not fit the problem (a policy that leaves slots idle is no schedule of a
-        problem that conserves work).
+        mean load, interrupted requests, or does not fit the problem (a policy that leaves slots
+        idle is no schedule of a problem that conserves work, which a memory rules out).
     """
     _check(run, workload)
     cluster = run.cluster
@@ -111,6 +111,7 @@ def hindsight_of_run(
         token_time=_decimal(token_time_s) if token_time is None else token_time,
         objective=objective,
         work_conserving=work_conserving,
+        memory=None if cluster.memory is None else cluster.worker_memory(),
     )
     return _as_schedule(run, problem)
 

@@ -39,7 +39,7 @@ DEFAULT_OVERHEAD = 48_620
 #: Time for each optimum [s].
 DEFAULT_LIMIT = 10.0
 ARRIVALS = ("at-once", "poisson")
-_MACHINE = ("workers", "slots")
+_MACHINE = ("workers", "slots", "memory")
 _RUN = (
     "pool", "pool_per_worker", "pool_per_slot", "projection", "predictor", "window_knows",
     "engine",
@@ -69,6 +69,8 @@ class MyopiaInstance:
         ``C / t_l`` [tokens].
     limit : float
         Time for each optimum [s]; at 0 the combinatorial bound and list schedules stand for it.
+    memory : tuple of int, optional
+        Most tokens that each worker holds.
     """
 
     choice: WorkloadChoice
@@ -78,6 +80,7 @@ class MyopiaInstance:
     seed: int
     overhead: int
     limit: float
+    memory: tuple[int, ...] | None = None
 
 
 def myopia_instance(arguments: Arguments, plan: RunPlan) -> MyopiaInstance:
@@ -107,6 +110,9 @@ def myopia_instance(arguments: Arguments, plan: RunPlan) -> MyopiaInstance:
         seed=arguments.whole("seed", 0) if load is not None else 0,
         overhead=arguments.whole("overhead", DEFAULT_OVERHEAD, maximum=10**9),
         limit=arguments.seconds("hindsight_limit", DEFAULT_LIMIT),
+        memory=None
+        if plan.cluster.memory is None
+        else tuple(plan.cluster.worker_memory().tolist()),
     )
 
 
@@ -116,15 +122,24 @@ def criteria_of(arguments: Arguments) -> tuple[str, ...]:
     Raises
     ------
     InputError
-        If one is unknown or ignores the arrivals that the row has.
+        If one is unknown, ignores the arrivals that the row has, or is not defined where its
+        workers have a memory.
     """
-    timed = arguments.has("load")
-    usual = [name for name in CRITERIA if not (timed and name in _TIMELESS)]
+    timed, limited = arguments.has("load"), arguments.has("memory")
+    usual = [
+        name
+        for name, (_, conserves, _) in CRITERIA.items()
+        if not (timed and name in _TIMELESS) and not (limited and conserves)
+    ]
     asked = arguments.text("criteria", " ".join(usual)).split()
     for name in asked:
         if name not in CRITERIA:
             known = ", ".join(CRITERIA)
             raise InputError("argument criteria", f"{name!r} is unknown", f"use some of {known}")
+        if limited and CRITERIA[name][1]:
+            raise InputError(
+                "argument criteria", f"{name} is not defined with a memory", "use latency"
+            )
         if name not in usual:
             raise InputError(
                 "argument criteria", f"{name} ignores arrivals", f"use {name}_conserving"
@@ -133,11 +148,15 @@ def criteria_of(arguments: Arguments) -> tuple[str, ...]:
 
 
 def myopia_plan(arguments: Arguments, context: RowContext) -> RunPlan:
-    """Return the run of a row: every step takes a second, so that times are steps."""
+    """Return the run of a row: every step takes a second, so that times are steps.
+
+    With a memory the peak of each request is reserved, so that none is interrupted.
+    """
     own: Mapping[str, Any] = {
         "arrivals": "timed" if arguments.has("load") else "pool",
         "step_overhead": 1.0,
         "token_time": 0.0,
+        **({"overflow": "reserve"} if arguments.has("memory") else {}),
     }
     kept = {name: value for name, value in arguments.given.items() if name not in _OWN}
     return run_plan(Arguments({**kept, **own}, (*arguments.known, *own)), context)
@@ -181,6 +200,7 @@ def hindsight_problem(instance: MyopiaInstance, criterion: str) -> MakespanProbl
         token_time=Fraction(1),
         objective=objective,
         work_conserving=conserving,
+        memory=None if instance.memory is None else np.array(instance.memory),
     )
 
 

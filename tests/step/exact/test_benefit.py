@@ -123,6 +123,19 @@ def test_what_cp_sat_closes_in_classes() -> None:
     assert closed > 10
 
 
+@pytest.mark.parametrize("seed", [2, 5, 14, 18])
+def test_the_least_imbalance_may_be_kept(seed: int) -> None:
+    """The best has the least imbalance, and more benefit than the one found without it."""
+    rng = np.random.default_rng(seed)
+    problem = StepProblem(
+        capacity=np.array([1, 1, 1]),
+        base=rng.integers(0, 4, (3, 1)),
+        contribution=rng.integers(1, 4, (6, 1)),
+        benefit=rng.integers(0, 6, (6, 3)),
+    )
+    assert solve_exact(problem).objective == solve_step(problem, method="brute-force").objective
+
+
 def test_slot_prices_are_the_dual_of_the_transportation_problem() -> None:
     """With slots and requests to spare in turn: what they bound is what the best placement is."""
     for seed in range(40):

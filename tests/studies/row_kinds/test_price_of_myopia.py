@@ -130,6 +130,8 @@ def test_the_optimum_is_that_of_enumeration(more: dict[str, Any], policy: str, s
     st.integers(1, 4),
     st.integers(1, 40),
     st.sampled_from([None, 0.1, 0.9, 3.0]),
+    # Where the peaks of requests are reserved, those that bf-io wants may fit nowhere.
+    st.sampled_from([None, 11, 20]),
     st.integers(0, 10**6),
 )
 def test_nobody_beats_hindsight(
@@ -139,6 +141,7 @@ def test_nobody_beats_hindsight(
     slots: int,
     requests: int,
     load: float | None,
+    memory: int | None,
     seed: int,
 ) -> None:
     """Of any size: bound <= best known <= run, the run a schedule of every program."""
@@ -154,6 +157,8 @@ def test_nobody_beats_hindsight(
         "hindsight_limit": 0,
     }
     arguments |= {} if load is None else {"arrivals": "poisson", "load": load}
+    if memory is not None and policy != "bf-io":
+        arguments["memory"] = memory
     row = compute(**arguments)
     assert row.violations == {}
     assert (row.solves, row.unproven, row.stopped_by_clock) == (0, 0, False)
@@ -161,6 +166,42 @@ def test_nobody_beats_hindsight(
         if f"{name}.attained" in row.values:
             values = [row.values[f"{name}.{key}"] for key in ("bound", "best_known", "attained")]
             assert values == sorted(values)  # type: ignore[type-var]
+
+
+def test_memory_by_hand(tmp_path: Path) -> None:
+    """Loads 5, 6 twice in 11 tokens: 6 + 6 do not fit, 5 + 6 do, one slot of two is left empty.
+
+    First come runs them one after the other, since their peaks of 6 are reserved: latencies 2 and
+    4, peaks 5 + 6 + 5 + 6. Hindsight lets the second start beside the last step of the first:
+    latencies 2 and 3, peaks 5 + 11 + 6 of 22 as well, but three steps instead of four.
+    """
+    requests = traced(tmp_path, (5, 2), (5, 2)) | {"workers": 1, "slots": 2, "memory": 11}
+    row = compute(tmp_path, policy="fcfs", **requests)
+    values = row.values
+    assert (values["latency.attained"], values["latency.best_known"]) == (6, 5)
+    assert (values["peaks.attained"], values["peaks.best_known"]) == (22, 22)
+    assert values["wall_clock.attained"] == 22 + 4 * 7
+    assert values["wall_clock.best_known"] == values["wall_clock.bound"] == 22 + 3 * 7
+    assert {name.partition(".")[0] for name in values} & set(CRITERIA) == {
+        "wall_clock",
+        "peaks",
+        "latency",
+    }
+    assert row.violations == {}
+    with pytest.raises(InputError, match="imbalance is not defined with a memory"):
+        compute(tmp_path, policy="fcfs", criteria="imbalance", **requests)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_optimum_with_memory_is_that_of_enumeration(seed: int) -> None:
+    """Workers of unequal memory, in the run and in hindsight."""
+    arguments = {**TINY, "slots": 2, "memory": "1*12,1*9", "policy": "br-0", "seed": seed}
+    arguments["prompts"] = "uniform:lowest=1:highest=6"
+    row, instance = compute(**arguments), drawn(**arguments)
+    for name in ("wall_clock", "peaks", "latency"):
+        optimum = solve_by_enumeration(hindsight_problem(instance, name)).objective
+        assert row.values[f"{name}.best_known"] == row.values[f"{name}.bound"] == optimum
+    assert row.violations == {}
 
 
 def test_without_time_an_interval_is_left() -> None:
