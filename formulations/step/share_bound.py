@@ -32,7 +32,7 @@ from itertools import combinations
 
 import numpy as np
 
-from formulations.arrays import IntArray
+from formulations.arrays import BoolArray, IntArray
 from formulations.errors import InputError
 from formulations.step.bound import most_benefit, peak_bounds
 from formulations.step.problem import Objective, StepProblem
@@ -47,6 +47,8 @@ REACHABLE = -(1 << 60)
 MAX_VALUE = 1 << 58
 #: Most modes of all workers.
 _MAX_MODES = 1 << 17
+#: Levels of shares and sums that are looked at together.
+_TOGETHER = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -165,9 +167,12 @@ class Windows:
         weights = np.array(self.problem.weights, dtype=np.int64)
         return weights if self.counts_peaks else np.zeros_like(weights)
 
-    def times(self, worker: int, loads: IntArray) -> IntArray:
-        """Return the times of loads of shape (..., H+1), with negated ones behind for the gap."""
-        times: IntArray = loads * int(self.problem.time_weights[worker])
+    def times(self, worker: int | IntArray, loads: IntArray) -> IntArray:
+        """Return the times of loads of shape (..., H+1), with negated ones behind for the gap.
+
+        Of one worker, or of one for each row.
+        """
+        times: IntArray = loads * self.problem.time_weights[worker, None]
         if self.problem.objective is Objective.GAP:
             times = np.concatenate([times, -times], axis=-1)
         return times
@@ -218,39 +223,46 @@ class Windows:
         worth = np.sort(problem.contribution @ self.total_weights)[::-1]
         most = int((slots[: problem.num_admitted] * worth[: problem.num_admitted]).sum())
         before = (problem.base * problem.time_weights[:, None]).sum(axis=0) @ self.total_weights
+        limit = claim + int(before) + most
         floors = self.floors(modes)
-        lowest = [self.times(m.worker, m.loads + m.low) for m in modes]
-        least = np.maximum(lowest, floors) @ self.pays - int(before) - most
-        modes = [m for m, value in zip(modes, least.tolist(), strict=True) if value < claim]
-        for mode in modes:
-            low, high = mode.low, mode.high
-            while low < high:
-                middle = (low + high + 1) // 2
-                peaks = np.maximum(floors, self.times(mode.worker, mode.loads + middle))
-                if int((self.pays * peaks).sum()) - int(before) - most >= claim:
-                    high = middle - 1
-                else:
-                    low = middle
-            mode.high = high
+
+        def costs_less(chosen: list[Mode], sums: IntArray) -> BoolArray:
+            """Whether each mode costs less than the claim at its sum."""
+            times = self.times(*_stacked(chosen, sums))
+            less: BoolArray = np.maximum(floors, times) @ self.pays < limit
+            return less
+
+        kept = costs_less(modes, np.array([m.low for m in modes]))
+        modes = [m for m, less in zip(modes, kept.tolist(), strict=True) if less]
+        if not modes:
+            return modes
+        low, high = np.array([(m.low, m.high) for m in modes]).T
+        while (low < high).any():
+            middle = (low + high + 1) // 2
+            less = costs_less(modes, middle)
+            low, high = np.where(less, middle, low), np.where(less, high, middle - 1)
+        for mode, end in zip(modes, high.tolist(), strict=True):
+            mode.high = end
         return modes
 
     def floors(self, modes: list[Mode]) -> IntArray:
         """Return levels that no peak is below: of closed workers, and of what modes leave."""
         problem = self.problem
-        rows = [
-            self.times(g, problem.base[g]) for g in np.flatnonzero(problem.capacity == 0).tolist()
-        ]
-        for worker in np.flatnonzero(problem.capacity > 0).tolist():
-            ends = [
-                np.minimum(
-                    self.times(worker, m.loads + m.low), self.times(worker, m.loads + m.high)
-                )
-                for m in modes
-                if m.worker == worker
-            ]
-            rows.append(np.min(ends, axis=0))
-        floors: IntArray = np.max(rows, axis=0)
+        closed = np.flatnonzero(problem.capacity == 0)
+        workers, lowest = _stacked(modes, np.array([m.low for m in modes]))
+        _, highest = _stacked(modes, np.array([m.high for m in modes]))
+        ends = np.minimum(self.times(workers, lowest), self.times(workers, highest))
+        least = np.full((problem.num_workers, ends.shape[1]), np.iinfo(np.int64).max)
+        np.minimum.at(least, workers, ends)
+        rows = [self.times(closed, problem.base[closed]), least[np.unique(workers)]]
+        floors: IntArray = np.concatenate(rows).max(axis=0)
         return floors
+
+
+def _stacked(modes: list[Mode], sums: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the workers of modes and their loads with a sum each, shapes (M,) and (M, H+1)."""
+    workers = np.array([m.worker for m in modes])
+    return workers, np.stack([m.loads for m in modes]) + sums[:, None]
 
 
 @dataclass
@@ -280,6 +292,7 @@ class PricedRound:
     claim: int
     reach: int
     tables: dict[int, IntArray] = field(default_factory=dict)
+    held: dict[int, IntArray] = field(default_factory=dict)
 
     def paid(self, peaks: IntArray) -> int:
         """Return the objective with these peaks, but for what admitted requests add to it."""
@@ -312,15 +325,33 @@ class PricedRound:
         fixed += sum(self.shares.prices[i] for i in mode.own)
         fixed += self.shares.admit_price * (len(mode.own) + mode.count)
         costs = np.full(len(sums), fixed, dtype=np.int64)
-        H1 = problem.num_steps
-        for step, worker, above, to, weight in self.shares.shares:
-            above = max(above, int(self.floors[step]))
-            if worker != mode.worker or to <= above:
-                continue
-            times = tau * (mode.loads[step % H1] + sums)
-            reached = times if step < H1 else -times
-            costs += weight * (np.clip(reached, above, to) - above)
+        step, above, to, weight = self._held(mode.worker)
+        sign = np.where(step < problem.num_steps, tau, -tau)
+        reached = sign * mode.loads[step % problem.num_steps]
+        number = max(1, _TOGETHER // len(sums))
+        for first in range(0, len(step), number):
+            part = slice(first, first + number)
+            levels = reached[part, None] + sign[part, None] * sums
+            levels = np.minimum(np.maximum(levels, above[part, None]), to[part, None])
+            costs += weight[part] @ (levels - above[part, None])
         return costs
+
+    def _held(self, worker: int) -> IntArray:
+        """Return what a worker holds above floors, shape (4, number of shares).
+
+        Rows are steps, levels above which, levels to which, and weights.
+        """
+        if not self.held:
+            rows: dict[int, list[tuple[int, ...]]] = {}
+            for step, holder, above, to, weight in self.shares.shares:
+                above = max(above, int(self.floors[step]))
+                if to > above:
+                    rows.setdefault(holder, []).append((step, above, to, weight))
+            self.held = {
+                g: np.array(rows.get(g, ()), dtype=np.int64).reshape(-1, 4).T
+                for g in range(self.windows.problem.num_workers)
+            }
+        return self.held[worker]
 
     def table(self, worker: int) -> IntArray:
         """Best priced value of each number of common requests and sum; hugely negative if none."""
