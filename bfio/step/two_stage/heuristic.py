@@ -261,7 +261,8 @@ class _Admission:
     def _allowances(self, worker: int) -> IntArray | None:
         """Time that c requests may add to a worker, for each c = 0, 1, ...; None for any.
 
-        What its slots take that must be filled besides is kept free for the smallest requests.
+        What its slots take that must be filled besides is kept free for the smallest requests, as
+        many of these as fit at all.
         """
         if self._limits.most_time is None:
             return None
@@ -271,6 +272,7 @@ class _Admission:
         smallest = np.sort(self._added(worker, unassigned), axis=0).cumsum(axis=0)
         kept = np.vstack([np.zeros_like(room), smallest])
         must = max(0, min(self._num_slots, len(unassigned)) - others)
+        must = min(must, int((kept[1:] <= room).all(axis=1).sum()))
         rest = np.maximum(must - np.arange(int(self._free[worker]) + 1), 0)
         allowances: IntArray = room - kept[rest]
         return allowances

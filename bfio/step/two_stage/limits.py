@@ -6,7 +6,8 @@ The rule of BalanceRoute is kept, in the plainest way:
   tokens add ``τ_g·D(h)`` to it, and margins are those of times.
 - Requests that must start are admitted first, by the same two stages; then the others.
 - A set that would break ``κ_g`` is no candidate. Nor is one that leaves less room than the other
-  slots of the worker will take, if they have to be filled: that of the smallest requests waiting.
+  slots of the worker will take, if they have to be filled: that of the smallest requests waiting,
+  as many of these as fit.
 - What placing a request on a worker is worth is added to the score of every set that holds it, so
   that with BR-0's factors the score still is minus the change of the objective. Candidates then
   are the requests worth most where nothing overflows, not the largest ones.

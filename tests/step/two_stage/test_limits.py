@@ -64,8 +64,10 @@ def plain_rule(problem: StepProblem, threshold: int) -> list[int | None]:
 
     def fits(members: tuple[int, ...], g: int) -> bool:
         waiting = sorted(s for s, w in zip(sizes, answer, strict=True) if w is None)
-        must = min(left, len(waiting)) - (sum(free) - free[g]) - len(members)
-        rest = sum(waiting[: max(0, must)])
+        must = max(0, min(left, len(waiting)) - (sum(free) - free[g]))
+        # As many of the smallest as fit at all.
+        must = sum(load[g] + sum(waiting[: k + 1]) <= kappa[g] for k in range(must))
+        rest = sum(waiting[: max(0, must - len(members))])
         return bool(load[g] + sum(sizes[i] for i in members) + rest <= kappa[g])
 
     def age(members: tuple[int, ...]) -> tuple[bool, ...]:
@@ -299,3 +301,16 @@ def test_exchanges_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     assert repaired(problem, [None] * 4) == [1, 0, 1, 0]
     monkeypatch.setattr(repair._Exchange, "_exchange_best", lambda *_: False)  # noqa: SLF001
     assert repaired(problem, [None] * 4) is None
+
+
+def test_room_is_kept_for_as_many_as_fit() -> None:
+    """Four free slots and 20 tokens: of 5, 6, 6, 6, 9 three fit, so 9 starts with 5 and 6.
+
+    Room for four of the smallest, 23 tokens, would leave none that may start.
+    """
+    capacity, base = np.array([4]), np.array([[0]])
+    sizes = np.array([[9], [6], [6], [5], [6]])
+    limits = Limits(np.array([1]), np.array([20]), np.zeros(5, dtype=np.bool_), 4)
+    found = two_stage_reference(capacity, base, sizes, (1,), TwoStageParameters(), limits)
+    assert found == [0, 0, None, 0, None]
+    assert two_stage(capacity, base, sizes, (1,), TwoStageParameters(), limits) == found

@@ -156,9 +156,7 @@ def test_nobody_beats_hindsight(
         "hindsight_limit": 0,
     }
     arguments |= {} if load is None else {"arrivals": "poisson", "load": load}
-    # The others may find no set of requests that fills all slots, and stall.
-    if memory is not None and policy in ("fcfs", "jsq-tokens", "random"):
-        arguments["memory"] = memory
+    arguments |= {} if memory is None else {"memory": memory}
     row = compute(**arguments)
     assert row.violations == {}
     assert (row.solves, row.unproven, row.stopped_by_clock) == (0, 0, False)

@@ -453,13 +453,25 @@ def _fitting(admission: Admission, bounds: Bounds, worker: int) -> IntArray:
 def _set_allowances(admission: Admission, bounds: Bounds, worker: int) -> None:
     """Write what c requests may add to a worker, for c = 0 .. its free slots.
 
-    Slots that must be filled besides keep room for the smallest requests not admitted.
+    Slots that must be filled besides keep room for the smallest requests not admitted, as many of
+    these as fit at all.
     """
     assignment, free = admission.assignment, admission.free[worker]
     unassigned = (assignment < 0).sum()
     others = bounds.slots.sum() - (len(assignment) - unassigned) - free
     must = max(0, min(admission.counts[_SLOTS], unassigned) - others)
     smallest = np.empty(unassigned, np.int64)
+    fitting = _keep_room(admission, bounds, worker, smallest, must)
+    if fitting < must:
+        _keep_room(admission, bounds, worker, smallest, fitting)
+
+
+@in_place
+def _keep_room(
+    admission: Admission, bounds: Bounds, worker: int, smallest: IntArray, must: int
+) -> int:
+    """Write the allowances if a worker is to take so many; return how many of these fit."""
+    assignment, fitting = admission.assignment, must
     for h in range(len(admission.envelope)):
         found = 0
         for i in range(len(assignment)):
@@ -468,8 +480,14 @@ def _set_allowances(admission: Admission, bounds: Bounds, worker: int) -> None:
                 found += 1
         smallest.sort()
         room = bounds.most_time[worker] - admission.loads[worker, h]
-        for c in range(free + 1):
+        total, together = 0, 0
+        for k in range(must):
+            total += smallest[k]
+            together += total <= room
+        fitting = min(fitting, together)
+        for c in range(admission.free[worker] + 1):
             bounds.allowances[c, h] = room - smallest[: max(0, must - c)].sum()
+    return fitting
 
 
 @in_place
