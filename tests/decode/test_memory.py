@@ -9,6 +9,7 @@ import pytest
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.metrics import measure
+from bfio.decode.options import Overflow
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
@@ -144,7 +145,7 @@ def test_memory_that_was_exceeded_is_caught() -> None:
     """The same runs on a machine of nine tokens, and of thirteen where peaks are reserved."""
     assert run_violations(run_of(), PAIR, replace(SMALL, memory=9))["memory"] == 1
     free = run_of(cluster=replace(SMALL, memory=None))
-    reserving = replace(free, options=replace(free.options, overflow="reserve"))
+    reserving = replace(free, options=replace(free.options, overflow=Overflow.RESERVE))
     assert "memory" in run_violations(reserving, PAIR, replace(SMALL, memory=13))
     # Nobody had to leave a machine of twelve tokens.
     assert "overflow" in run_violations(run_of(), PAIR, replace(SMALL, memory=12))
