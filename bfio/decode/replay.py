@@ -423,6 +423,7 @@ def _duration(replay: _Replay) -> int:
     hole = np.abs(run.start_s - run.idle_before_s - previous_end)
     tolerance = _ROUNDING * np.maximum(run.start_s, 1e-300)
     wrong += _number((hole > tolerance) | (run.idle_before_s < 0))
-    if run.options.arrivals is ArrivalMode.POOL:
+    # Without arrivals there is nothing to wait for but requests on the host.
+    if run.options.arrivals is ArrivalMode.POOL and Cause.SWAP not in replay.stints.cause:
         wrong += _number(run.idle_before_s != 0)
     return wrong
