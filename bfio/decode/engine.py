@@ -18,7 +18,8 @@ import numpy as np
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
 from bfio.decode.decisions import checked_decision
-from bfio.decode.machine.interruption import interrupts, log_is_full, relieve, swap_in
+from bfio.decode.drift import DriftReading
+from bfio.decode.machine.interruption import begin_step, interrupts, log_is_full, swap_in
 from bfio.decode.machine.phases import (
     admit,
     bind,
@@ -45,6 +46,7 @@ from bfio.decode.machine.state import (
     SWAPPED,
     WAITING,
     State,
+    may_interrupt,
     new_state,
     peaks,
 )
@@ -194,7 +196,7 @@ class _Interpreted:
         if interrupts(state):
             if log_is_full(state, self.record):
                 self.next_chunk()
-            relieve(state, self.record)
+            begin_step(state, self.record)
         reveal(state)
         swap_in(state)
         if self.refresh is not None:
@@ -381,7 +383,19 @@ def check_run(workload: Workload, cluster: Cluster, options: RunOptions) -> int:
             "use shorter requests or fewer slots",
         )
     _check_memory(workload, cluster, options)
+    _check_growth(cluster, options)
     return together
+
+
+def _check_growth(cluster: Cluster, options: RunOptions) -> None:
+    """Refuse growth that would not be the same for all that wait, once some have run before."""
+    by_age = options.drift.reading is DriftReading.AGE and not options.drift.is_uniform
+    if by_age and may_interrupt(cluster, options):
+        raise InputError(
+            "drift",
+            "differs with age, and requests may be interrupted",
+            "use equal increments, global-step, or --overflow reserve without failures",
+        )
 
 
 def _check_memory(workload: Workload, cluster: Cluster, options: RunOptions) -> None:

@@ -117,6 +117,9 @@ class RunOptions:
         What happens when the memory of a worker (`Cluster.memory`) would overflow.
     swap_time_s : float
         Time for which each token swapped out is away, there and back [s/token]; read by ``swap``.
+    failures : str or tuple of (float, int, str)
+        When workers fail and recover, see `bfio.decode.failures.failures_of`. Who runs on a worker
+        that fails loses its cache and waits again; who is bound to it finds another one.
     seed : int
         Seed of the generator that the policy may draw from.
 
@@ -180,6 +183,13 @@ class RunOptions:
     )
     swap_time_s: float = option(
         SWAP_TIME_S, NUMBER, "T", "time a swapped token is away [s] (2e-5)", name="swap_time"
+    )
+    failures: str | tuple[tuple[float, int, str], ...] = option(
+        "none",
+        TEXT,
+        "F",
+        "workers that fail: none (default), random:mtbf=3600:mttr=60 [s], or a CSV file of "
+        "time_s,worker,event",
     )
     seed: int = 0
 

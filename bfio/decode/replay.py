@@ -13,6 +13,7 @@ import numpy as np
 from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.failures import NO_FAILURES, failures_of
 from bfio.decode.options import ArrivalMode, Dispatch, Overflow
 from bfio.decode.run import Run
 from bfio.decode.stints import Cause, Stints, stints
@@ -246,7 +247,10 @@ def _reveal_time(replay: _Replay) -> int:
     run, ids = replay.run, replay.revealed
     begin = run.start_s[run.reveal_step[ids]]
     if run.arrival_s is None:
-        return _number(run.reveal_s[ids] != begin)
+        # Requests may be revealed and then wait for a worker that is down.
+        idle = run.idle_before_s[run.reveal_step[ids]]
+        early = run.reveal_s[ids] < begin - idle * (1 + _ROUNDING) - (idle > 0) * begin * _ROUNDING
+        return _number((run.reveal_s[ids] > begin) | early)
     arrival, reveal = run.arrival_s[ids], run.reveal_s[ids]
     idle_from = begin - run.idle_before_s[run.reveal_step[ids]] * (1 + _ROUNDING)
     wrong = (reveal < arrival) | (reveal > begin) | (reveal < idle_from - begin * _ROUNDING)
@@ -279,6 +283,26 @@ def _memory(replay: _Replay) -> int:
         peak = replay.run.options.drift.largest_gain(output - 1)
         held[worker, start:end] += int(replay.workload.prompt_tokens[request]) + peak
     return wrong + _number(memory < held.T)
+
+
+@_rule("failures")
+def _failures(replay: _Replay) -> int:
+    """Check that nothing runs on a worker that is down, and that only this takes its requests."""
+    run, K = replay.run, replay.run.steps
+    schedule = failures_of(run.options.failures, replay.cluster.workers, run.options.seed)
+    down = np.zeros((K + 1, replay.cluster.workers), dtype=np.bool_)
+    failed = np.zeros((K + 1, replay.cluster.workers), dtype=np.bool_)
+    # What has happened by the end of a run that waits shows in no step.
+    first = np.searchsorted(run.start_s, schedule.time_s)
+    for step, worker, is_up in zip(
+        first.tolist(), schedule.worker.tolist(), schedule.is_up.tolist(), strict=True
+    ):
+        down[step:, worker] = not is_up
+        failed[step, worker] |= not is_up
+    wrong = _number(down[:K] & (replay.trajectory[1] > 0))
+    left = replay.stints.cause == Cause.FAILURE
+    wrong += _number(~failed[replay.stints.end[left], replay.stints.worker[left]])
+    return wrong
 
 
 @_rule("stints")
@@ -331,7 +355,8 @@ def _overflow(replay: _Replay) -> int:
 def _queue_order(replay: _Replay) -> int:
     """Check that with immediate dispatch each worker serves its queue in order."""
     run = replay.run
-    if run.options.dispatch is not Dispatch.IMMEDIATE:
+    # Who was bound to a worker that failed is bound again, after others.
+    if run.options.dispatch is not Dispatch.IMMEDIATE or run.options.failures != NO_FAILURES:
         return 0
     bound = np.flatnonzero(run.worker >= 0)
     if len(run.interruptions):
@@ -423,7 +448,8 @@ def _duration(replay: _Replay) -> int:
     hole = np.abs(run.start_s - run.idle_before_s - previous_end)
     tolerance = _ROUNDING * np.maximum(run.start_s, 1e-300)
     wrong += _number((hole > tolerance) | (run.idle_before_s < 0))
-    # Without arrivals there is nothing to wait for but requests on the host.
-    if run.options.arrivals is ArrivalMode.POOL and Cause.SWAP not in replay.stints.cause:
+    # Without arrivals there is nothing to wait for but requests on the host, and recoveries.
+    waits = Cause.SWAP in replay.stints.cause or run.options.failures != NO_FAILURES
+    if run.options.arrivals is ArrivalMode.POOL and not waits:
         wrong += _number(run.idle_before_s != 0)
     return wrong

@@ -109,8 +109,8 @@ def simulate(
     if not spec.interruptible and may_interrupt(machine, asked):
         raise InputError(
             f"policy {name}",
-            "keeps books of requests that run to their end, and memory may interrupt them",
-            "use --overflow reserve, or another policy",
+            "keeps books of requests that run to their end, and these may be interrupted",
+            "use --overflow reserve and no failures, or another policy",
         )
     asked = _asked_options(name, spec, chosen, asked)
     run = None

@@ -1,6 +1,6 @@
 """Small policies and the strategies that the tests of the engine share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -135,11 +135,30 @@ def clusters(draw: st.DrawFn, largest: int) -> Cluster:
 
 
 @st.composite
+def failures(draw: st.DrawFn, workers: int) -> tuple[tuple[float, int, str], ...] | str:
+    """Draw failures, each with its recovery, so that every run can end; mostly there are none."""
+    if draw(st.booleans()):
+        return "none"
+    events: list[tuple[float, int, str]] = []
+    for worker in range(workers):
+        times = draw(st.lists(st.integers(0, 40), max_size=4, unique=True).map(sorted))
+        for fails, recovers in zip(times[::2], times[1::2], strict=False):
+            events += [(fails / 4, worker, "fail"), (recovers / 4, worker, "recover")]
+    return tuple(sorted(events))
+
+
+@st.composite
 def scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
     """Draw any workload on any small machine with any options."""
     arrivals = draw(st.sampled_from(["pool", "timed"]))
     requests, drift = draw(workloads()), draw(drifts())
     cluster = draw(clusters(int(peaks(requests, drift).max(initial=1))))
+    overflow = draw(st.sampled_from(["recompute", "swap", "reserve"]))
+    events = draw(failures(cluster.workers))
+    overflows = cluster.memory is not None and overflow != "reserve"
+    if (overflows or events != "none") and not drift.is_uniform:
+        # Growth by age is refused where requests may be interrupted.
+        drift = replace(drift, reading=DriftReading.GLOBAL_STEP)
     options = {
         "arrivals": arrivals,
         "pool": draw(st.integers(1, 30)) if arrivals == "pool" else 128,
@@ -150,8 +169,9 @@ def scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
         "predictor": draw(st.sampled_from(["none", "oracle"])),
         "window_knows": draw(st.sampled_from(["active", "all"])),
         "drift": drift,
-        "overflow": draw(st.sampled_from(["recompute", "swap", "reserve"])),
+        "overflow": overflow,
         "swap_time_s": draw(st.sampled_from([0.0, 0.01])),
+        "failures": events,
         "steps": None if drained else draw(st.none() | st.integers(0, 20)),
         "seed": draw(st.integers(0, 2**63 - 1)),
     }

@@ -56,6 +56,7 @@ class Reference:
     counts_down: bool = False
     overflow: str = "recompute"
     swap_time_s: float = 2e-5
+    failures: tuple[tuple[float, int, str], ...] = ()
 
     def __post_init__(self) -> None:
         """Start with every request undiscovered and every worker empty."""
@@ -70,6 +71,7 @@ class Reference:
         for job in self.jobs:
             gain = self.drift.largest_gain(job.output - 1)
             job.need = job.prompt + gain if self.reserves else job.load
+        self.events, self.down = list(self.failures), set[int]()
         self.interruptions: list[tuple[int, int, int, int, int]] = []
         # The contract: stream 1 of the seed, apart from that of generated requests.
         self.rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(1,)))
@@ -79,6 +81,7 @@ class Reference:
     def simulate(self) -> "Reference":
         """Run until the steps are used up or every request has finished."""
         while self.step != self.steps and any(job.finish < 0 for job in self.jobs):
+            self.fail()
             self.relieve()
             self.reveal()
             self.swap_in()
@@ -90,10 +93,12 @@ class Reference:
                 self.run(admitted)
             else:
                 upcoming = [job.ready_s for job in self.host]
+                upcoming += [time for time, _, _ in self.events]
                 if self.hidden and self.pool is None:
                     upcoming.append(self.arrival_s[self.hidden[0].index])
-                self.idle += min(upcoming) - self.clock
-                self.clock = min(upcoming)
+                later = min(time for time in upcoming if time > self.clock)
+                self.idle += later - self.clock
+                self.clock = later
         return self
 
     @property
@@ -110,6 +115,27 @@ class Reference:
         jobs = self.on(worker)
         held = sum(job.need if self.reserves else job.load for job in jobs)
         return int(self.memory[worker] - held)
+
+    def fail(self) -> None:
+        """Let workers fail and recover whose time has come."""
+        while self.events and self.events[0][0] <= self.clock:
+            _, worker, event = self.events.pop(0)
+            if event == "recover":
+                self.down.remove(worker)
+                continue
+            self.down.add(worker)
+            for job in sorted(self.on(worker), key=lambda job: job.index):
+                self.active.remove(job)
+                self.interruptions.append((job.index, worker, job.begun, self.step, 2))
+                job.told = None
+                if not self.reserves:
+                    job.need = job.load
+                self.waiting.append(job)
+                job.worker = -1
+            for job in self.waiting:
+                job.worker = -1 if job.worker == worker else job.worker
+            if self.dispatch == "pooled":
+                self.waiting.sort(key=lambda job: job.index)
 
     def relieve(self) -> None:
         """Take the youngest from workers that hold too much."""
@@ -137,7 +163,8 @@ class Reference:
         """Let those come back from the host that may."""
         for job in list(self.host):
             slots = int(self.cluster.worker_slots()[job.worker])
-            fits = len(self.on(job.worker)) < slots and job.load <= self.room(job.worker)
+            up = job.worker not in self.down
+            fits = up and len(self.on(job.worker)) < slots and job.load <= self.room(job.worker)
             if fits and job.ready_s <= self.clock:
                 self.host.remove(job)
                 self.active.append(job)
@@ -164,7 +191,10 @@ class Reference:
             return
         unbound = sorted((j for j in self.waiting if j.worker < 0), key=lambda job: job.index)
         for job in unbound:
-            (worker,) = self.policy(self.state([job], [1] * self.cluster.workers))
+            up = [int(g not in self.down) for g in range(self.cluster.workers)]
+            if not any(up):
+                break
+            (worker,) = self.policy(self.state([job], up))
             assert worker is not None
             if job.need <= self.memory[worker]:
                 job.worker = worker
@@ -175,7 +205,7 @@ class Reference:
     def free(self) -> list[int]:
         """Free slots of each worker."""
         slots = self.cluster.worker_slots().tolist()
-        away = {job.worker for job in self.host}
+        away = {job.worker for job in self.host} | self.down
         return [
             0 if g in away else slots[g] - len(self.on(g)) for g in range(self.cluster.workers)
         ]
@@ -284,7 +314,10 @@ class Reference:
         bound = [j for j in self.waiting if j.worker >= 0]
         return DecodeState(
             step=self.step,
-            slots=int(self.cluster.worker_slots().max()),
+            slots=max(
+                0 if g in self.down else int(slots)
+                for g, slots in enumerate(self.cluster.worker_slots())
+            ),
             loads=np.array([row[0] for row in base]),
             projected_loads=np.array(base),
             free_slots=np.array(free),

@@ -34,6 +34,8 @@ def reference(scenario: Scenario, policy: Policy) -> Reference:
     options = dict(scenario.options)
     timed, rate = options.pop("arrivals") == "timed", options.pop("rate_scale")
     pool = None if timed else options["pool"]
+    events = options["failures"]
+    options["failures"] = () if events == "none" else events
     times = [float(t / rate) for t in scenario.workload.arrival_times or ()]
     return Reference(
         scenario.workload,

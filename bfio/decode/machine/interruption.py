@@ -6,6 +6,8 @@ what it had gained. One that is to be computed anew waits among the others in or
 its worker, which takes no other request before.
 """
 
+import numpy as np
+
 from bfio.common.compilable import compilable
 from bfio.decode.machine.phases import begin, end, growth, has_room, join_queue_at_its_head
 from bfio.decode.machine.refresh import forget, predicts
@@ -14,8 +16,11 @@ from bfio.decode.machine.state import (
     ACTIVE,
     LOGGED,
     NOW,
+    OUTAGES,
+    QUEUED,
     RECOMPUTE,
     REVEALED,
+    SLOTS,
     STEP,
     SWAP,
     SWAPPED,
@@ -32,7 +37,7 @@ from bfio.decode.machine.state import (
 def interrupts(state: State) -> bool:
     """Whether requests may be interrupted."""
     overflow = state.settings.overflow
-    return bool(overflow in (RECOMPUTE, SWAP))
+    return bool(overflow in (RECOMPUTE, SWAP) or len(state.outages.time_s) > 0)
 
 
 @compilable
@@ -40,6 +45,49 @@ def log_is_full(state: State, record: Record) -> bool:
     """Whether the next step might interrupt more requests than the record has room for."""
     left = len(record.interruptions) - state.counters[LOGGED]
     return bool(interrupts(state) and left < state.counters[ACTIVE])
+
+
+@compilable
+def begin_step(state: State, record: Record) -> None:
+    """Let workers fail and recover, and resolve overflows, before anything else of a step."""
+    counters, outages = state.counters, state.outages
+    while (
+        counters[OUTAGES] < len(outages.time_s)
+        and outages.time_s[counters[OUTAGES]] <= state.clock[NOW]
+    ):
+        worker = int(outages.worker[counters[OUTAGES]])
+        if outages.is_up[counters[OUTAGES]] == 1:
+            state.machine.slots[worker] = outages.slots[worker]
+            counters[SLOTS] += outages.slots[worker]
+        else:
+            state.machine.slots[worker] = 0
+            counters[SLOTS] -= outages.slots[worker]
+            fail(state, record, worker)
+        counters[OUTAGES] += 1
+    if state.settings.overflow in (RECOMPUTE, SWAP):
+        relieve(state, record)
+
+
+@compilable(allocates=True)
+def fail(state: State, record: Record, worker: int) -> None:
+    """Take all requests from a worker: those that run on it, and those bound to it.
+
+    What the host holds of it stays there until it is back.
+    """
+    running = np.sort(state.lists.running[: state.counters[ACTIVE]])
+    for request in running:
+        if state.marks.worker[request] == worker:
+            interrupt(state, record, request, FAILED)
+            wait_again(state, request)
+    workers = state.workers
+    for _ in range(workers.queued[worker]):
+        request = int(workers.head[worker])
+        workers.head[worker] = state.requests.next[request]
+        state.marks.worker[request] = -1
+        wait_again(state, request)
+    state.counters[QUEUED] -= workers.queued[worker]
+    workers.queued[worker] = 0
+    workers.queued_tokens[worker] = 0
 
 
 @compilable

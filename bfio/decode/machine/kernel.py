@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.common.compilable import linked
 from bfio.common.kernels import entry_point
-from bfio.decode.machine.interruption import interrupts, log_is_full, relieve, swap_in
+from bfio.decode.machine.interruption import begin_step, interrupts, log_is_full, swap_in
 from bfio.decode.machine.phases import is_over, reveal, run_step, wait_for_arrival
 from bfio.decode.machine.state import ACTIVE, LOGGED, SWAPPED, Record, State
 
@@ -100,7 +100,7 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
         if interrupts(state):
             if log_is_full(state, record):
                 break
-            relieve(state, record)
+            begin_step(state, record)
         reveal(state)
         if state.counters[SWAPPED] > 0:
             swap_in(state)

@@ -27,6 +27,7 @@ from bfio.decode.machine.state import (
     FURTHEST,
     IDLE,
     NOW,
+    OUTAGES,
     QUEUED,
     RESERVE,
     REVEALED,
@@ -251,13 +252,15 @@ def admit_assigned(state: State, assignment: IntArray) -> None:
 def wait_for_arrival(state: State) -> bool:
     """Let the clock jump to when something next happens by itself; False if nothing does.
 
-    A request arrives, or one comes back from the host.
+    A request arrives, one comes back from the host, or a worker fails or recovers.
     """
     upcoming, soonest = state.counters[REVEALED], np.inf
     if upcoming < len(state.arrival_s):
         soonest = state.arrival_s[upcoming]
     for place in range(state.counters[SWAPPED]):
         soonest = min(soonest, state.host.ready_s[place])
+    if state.counters[OUTAGES] < len(state.outages.time_s):
+        soonest = min(soonest, state.outages.time_s[state.counters[OUTAGES]])
     # What is due already has not helped at this step.
     if not state.clock[NOW] < soonest < np.inf:
         return False

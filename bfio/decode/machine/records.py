@@ -6,8 +6,9 @@ from typing import Any, Self
 import numpy as np
 
 from bfio.decode.cluster import Cluster
+from bfio.decode.failures import failures_of
 from bfio.decode.machine.interruption import interrupts
-from bfio.decode.machine.state import ADMITTED, COMPLETED, FINISHED, STEP, Record, State
+from bfio.decode.machine.state import ADMITTED, COMPLETED, FINISHED, NOW, STEP, Record, State
 from bfio.decode.observers import StepView
 from bfio.decode.options import RunOptions
 from bfio.decode.run import Run
@@ -138,6 +139,8 @@ def finished_run(
     decide_s: float = 0.0,
 ) -> Run:
     """Freeze what happened into a `Run`."""
+    failures = failures_of(options.failures, cluster.workers, options.seed)
+    failures.check_covers(float(state.clock[NOW]))
     record, marks = chunks.joined(), state.marks
     kept: dict[str, Any] = {name: frozen(array) for name, array in record._asdict().items()}
     if not chunks.keeps:

@@ -6,6 +6,7 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.failures import NO_FAILURES, failures_of
 from bfio.decode.machine.prediction import Prediction, no_prediction
 from bfio.decode.options import (
     ArrivalMode,
@@ -22,11 +23,12 @@ from formulations.arrays import FloatArray, IntArray
 # position of the pool that was admitted at this step; ADMITTED and FINISHED count the lists of
 # what starts and ends at this step, ACTIVE the list of those that run.
 # WAITING counts the pool, QUEUED those bound to a worker that do not run, SWAPPED the requests on
-# the host, LOGGED the interruptions in the record, and SLOTS the slots of the workers that are up.
+# the host, LOGGED the interruptions in the record, SLOTS the slots of the workers that are up,
+# and OUTAGES the failures and recoveries so far.
 (
     STEP, FIRST, REVEALED, WAITING, ACTIVE, COMPLETED, ADMITTED, FINISHED, FURTHEST, QUEUED,
-    SWAPPED, LOGGED, SLOTS,
-) = range(13)  # fmt: skip
+    SWAPPED, LOGGED, SLOTS, OUTAGES,
+) = range(14)  # fmt: skip
 
 # Values of `Settings.overflow`, in the order of `bfio.decode.options.Overflow`.
 (NONE, RESERVE, RECOMPUTE, SWAP) = range(-1, 3)
@@ -192,6 +194,25 @@ class Lists(NamedTuple):
     ended: IntArray
 
 
+class Outages(NamedTuple):
+    """When workers fail and recover, in order of time.
+
+    Parameters
+    ----------
+    time_s : FloatArray
+        Shape (E,) [s].
+    worker, is_up : IntArray
+        Shape (E,): which, and 1 if it recovers, 0 if it fails.
+    slots : IntArray
+        Shape (G,): slots of each worker while it is up.
+    """
+
+    time_s: FloatArray
+    worker: IntArray
+    is_up: IntArray
+    slots: IntArray
+
+
 class Host(NamedTuple):
     """Requests that are swapped out, in the order in which they were; a counter says how many.
 
@@ -212,7 +233,7 @@ class State(NamedTuple):
 
     Parameters
     ----------
-    settings, requests, marks, workers, machine, lists, host
+    settings, requests, marks, workers, machine, outages, lists, host
         See there.
     counters, clock
         See the names of their entries above.
@@ -246,6 +267,7 @@ class State(NamedTuple):
     wheel: IntArray
     workers: WorkerRows
     machine: Machine
+    outages: Outages
     ending_load: IntArray
     ending_count: IntArray
     prediction: Prediction
@@ -306,7 +328,7 @@ def new_state(
         What predicts lengths, if a compiled run does.
     """
     n, G = len(workload), cluster.workers
-    counters = np.zeros(13, dtype=np.int64)
+    counters = np.zeros(14, dtype=np.int64)
     counters[FURTHEST] = -1
     counters[SLOTS] = cluster.total_slots
     longest = int(workload.output_tokens.max(initial=1))
@@ -338,6 +360,7 @@ def new_state(
         wheel=np.full(_wheel_size(longest, horizon), -1, dtype=np.int64),
         workers=workers,
         machine=_machine(cluster, workers.load.copy() if reserves else workers.load),
+        outages=_outages(cluster, options),
         ending_load=np.zeros((G, ring), dtype=np.int64),
         ending_count=np.zeros((G, ring), dtype=np.int64),
         prediction=prediction or no_prediction(),
@@ -355,13 +378,25 @@ def most_waiting(workload: Workload, cluster: Cluster, options: RunOptions) -> i
 
 def may_interrupt(cluster: Cluster, options: RunOptions) -> bool:
     """Whether requests may leave their worker before they are done."""
-    return cluster.memory is not None and options.overflow is not Overflow.RESERVE
+    overflows = cluster.memory is not None and options.overflow is not Overflow.RESERVE
+    return overflows or options.failures != NO_FAILURES
 
 
 def peaks(workload: Workload, drift: Drift) -> IntArray:
     """Return the most memory that each request may come to take, shape (n,) [tokens]."""
     peaks: IntArray = workload.prompt_tokens + drift.largest_gains(workload.output_tokens - 1)
     return peaks
+
+
+def _outages(cluster: Cluster, options: RunOptions) -> Outages:
+    """Return the failures of a run, in arrays that may be written as all others."""
+    failures = failures_of(options.failures, cluster.workers, options.seed)
+    return Outages(
+        failures.time_s.copy(),
+        failures.worker.copy(),
+        failures.is_up.copy(),
+        cluster.worker_slots(),
+    )
 
 
 def _machine(cluster: Cluster, used: IntArray) -> Machine:

@@ -46,7 +46,8 @@ class Erratic:
 def _naive(scenario: Scenario, policy: Recorder, predictor: Erratic) -> Reference:
     options = dict(scenario.options)
     timed, rate = options.pop("arrivals") == "timed", options.pop("rate_scale")
-    horizon = options["horizon"]
+    horizon, events = options["horizon"], options["failures"]
+    options["failures"] = () if events == "none" else events
     return Reference(
         scenario.workload,
         policy,

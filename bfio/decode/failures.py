@@ -1,0 +1,174 @@
+"""Workers that fail and come back: a schedule, written by hand, read from a file or drawn."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bfio.common.options import NUMBER, read_texts, split_options
+from formulations.arrays import FloatArray, IntArray, frozen
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: No worker ever fails.
+NO_FAILURES = "none"
+#: A schedule drawn with the seed of the run, with its options behind it.
+RANDOM = "random"
+#: What happens to a worker.
+EVENTS = ("fail", "recover")
+#: Columns of a file.
+COLUMNS = ("time_s", "worker", "event")
+#: Most events that are drawn.
+MOST_EVENTS = 2_000_000
+#: Time for which failures are drawn, unless ``until`` says otherwise [s].
+DEFAULT_UNTIL_S = 1e6
+#: Number of the random stream; policies and predictors have others.
+_STREAM = 3
+_FORM = "write random:mtbf=3600:mttr=60, or the name of a CSV file with time_s,worker,event"
+
+
+@dataclass(frozen=True)
+class Failures:
+    """When workers fail and recover, in order of time.
+
+    Parameters
+    ----------
+    time_s : FloatArray
+        Shape (E,) [s]; an event takes effect with the first step that starts then or later.
+    worker : IntArray
+        Shape (E,).
+    is_up : IntArray
+        Shape (E,): 1 if it recovers, 0 if it fails.
+    until_s : float
+        Up to when the schedule says what happens [s].
+    """
+
+    time_s: FloatArray
+    worker: IntArray
+    is_up: IntArray
+    until_s: float = math.inf
+
+    def check_covers(self, end_s: float) -> None:
+        """Refuse a run that lasts longer than failures were drawn for.
+
+        Raises
+        ------
+        InputError
+            If it does.
+        """
+        if end_s > self.until_s:
+            raise InputError(
+                "failures",
+                f"drawn for {self.until_s:g} s, and the run lasts {end_s:g} s",
+                f"write e.g. until={2 * end_s:.0f}",
+            )
+
+
+def failures_of(
+    given: str | Iterable[tuple[float, int, str]], num_workers: int, seed: int
+) -> Failures:
+    """Return the schedule that an option of a run stands for.
+
+    Parameters
+    ----------
+    given : str or iterable of (float, int, str)
+        ``none``, ``random:mtbf=SECONDS:mttr=SECONDS`` (``until=SECONDS`` beside, 1e6 by default),
+        the name of a CSV file, or its rows: time [s], worker, ``fail`` or ``recover``.
+    num_workers : int
+        ``G``.
+    seed : int
+        Seed of the run.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is out of order, names no worker, or lets one fail that is down.
+    """
+    if not isinstance(given, str):
+        return _checked(list(given), num_workers, "failures")
+    if given == NO_FAILURES:
+        return _checked([], num_workers, "failures")
+    if given.partition(":")[0] == RANDOM:
+        return _drawn(given, num_workers, seed)
+    return _checked(_read(given), num_workers, given)
+
+
+def _drawn(text: str, num_workers: int, seed: int) -> Failures:
+    """Draw times up and down, exponential with means ``mtbf`` and ``mttr``."""
+    _, texts = split_options(text, (RANDOM,))
+    kinds = {"mtbf": NUMBER, "mttr": NUMBER, "until": NUMBER}
+    values = {"until": DEFAULT_UNTIL_S, **read_texts(kinds, texts, "failures")}
+    for name in kinds:
+        if not 0 < values.get(name, 0.0) < math.inf:
+            raise InputError("failures", f"{text!r} has no {name} > 0", _FORM)
+    mean, until = values["mtbf"] + values["mttr"], values["until"]
+    if 2 * num_workers * until / mean > MOST_EVENTS:
+        what = f"more than {MOST_EVENTS} events in {until:g} s"
+        raise InputError("failures", what, f"write e.g. until={mean * 1000:.0f}")
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
+    events: list[tuple[float, int, int]] = []
+    for worker in range(num_workers):
+        now, is_up = 0.0, 1
+        while True:
+            now += float(rng.exponential(values["mtbf" if is_up else "mttr"]))
+            if now > until:
+                break
+            is_up = 1 - is_up
+            events.append((now, worker, is_up))
+    events.sort()
+    return _made(events, until)
+
+
+def _read(name: str) -> list[tuple[float, int, str]]:
+    try:
+        with Path(name).open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "no text"
+        raise InputError("failures", f"cannot read {name!r}: {reason}", _FORM) from None
+    found: list[tuple[float, int, str]] = []
+    for line, row in enumerate(rows, 2):
+        try:
+            found.append((float(row["time_s"]), int(row["worker"]), row["event"].strip()))
+        except (KeyError, ValueError, TypeError, AttributeError):
+            what = f"no {', '.join(COLUMNS)} that can be read"
+            remedy = "write e.g. 12.5,0,fail below that heading"
+            raise InputError(f"{name}, line {line}", what, remedy) from None
+    return found
+
+
+def _checked(rows: list[tuple[float, int, str]], num_workers: int, where: str) -> Failures:
+    down: set[int] = set()
+    before = 0.0
+    for k, (time, worker, event) in enumerate(rows):
+        place = f"{where}, event {k}"
+        if not before <= time < math.inf:
+            raise InputError(place, f"at {time} s after {before} s", "sort events by time")
+        if not 0 <= worker < num_workers:
+            raise InputError(place, f"worker {worker} of {num_workers}", "count from 0")
+        if event not in EVENTS:
+            raise InputError(place, f"{event!r} is no event", f"use one of {', '.join(EVENTS)}")
+        if (worker in down) == (event == "fail"):
+            state = "down" if worker in down else "up"
+            what = f"worker {worker} is {state} and is to {event}"
+            raise InputError(place, what, "let fail and recover take turns")
+        (down.add if event == "fail" else down.remove)(worker)
+        before = time
+    return _made([(time, worker, int(event == "recover")) for time, worker, event in rows])
+
+
+def _made(events: list[tuple[float, int, int]], until_s: float = math.inf) -> Failures:
+    times, workers, are_up = zip(*events, strict=True) if events else ((), (), ())
+    return Failures(
+        frozen(np.array(times, dtype=np.float64)),
+        frozen(np.array(workers, dtype=np.int64)),
+        frozen(np.array(are_up, dtype=np.int64)),
+        until_s,
+    )
