@@ -258,11 +258,12 @@ def wait_for_arrival(state: State) -> bool:
     if upcoming < len(state.arrival_s):
         soonest = state.arrival_s[upcoming]
     for place in range(state.counters[SWAPPED]):
-        soonest = min(soonest, state.host.ready_s[place])
+        # Who is back already waits for something else: for its worker to recover.
+        if state.host.ready_s[place] > state.clock[NOW]:
+            soonest = min(soonest, state.host.ready_s[place])
     if state.counters[OUTAGES] < len(state.outages.time_s):
         soonest = min(soonest, state.outages.time_s[state.counters[OUTAGES]])
-    # What is due already has not helped at this step.
-    if not state.clock[NOW] < soonest < np.inf:
+    if soonest == np.inf:
         return False
     state.clock[IDLE] += soonest - state.clock[NOW]
     state.clock[NOW] = soonest

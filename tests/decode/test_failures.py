@@ -1,0 +1,149 @@
+"""Workers that fail and recover: by hand, by chance, and schedules that make no sense."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.failures import failures_of
+from bfio.decode.metrics import measure
+from bfio.decode.replay import run_violations
+from bfio.decode.simulation import simulate
+from bfio.decode.stints import Cause
+from bfio.workloads import synthetic
+from formulations.errors import InputError
+from tests.decode.cases import EXACT, workload
+from tests.decode.machine.equality import both_engines, differences
+
+#: Worker 0 is down from 2 s to 9 s.
+OUTAGE = ((2.0, 0, "fail"), (9.0, 0, "recover"))
+
+
+def test_who_ran_there_waits_again_and_starts_elsewhere() -> None:
+    """Steps of 2 s and 2.5 s; before step 1 request 0 leaves with 3 tokens, 1 has ended then."""
+    requests = workload([2, 2], [3, 1])
+    run = simulate(requests, "fcfs", EXACT, failures=OUTAGE)
+    assert run.interruptions.tolist() == [[0, 0, 0, 1, Cause.FAILURE]]
+    assert run.worker.tolist() == [1, 1]
+    assert run.start_s.tolist() == [0.0, 2.0, 4.5]
+    assert run.max_load.tolist() == [2, 3, 4]
+    assert measure(run)["recomputed_tokens"] == 3
+    assert run_violations(run, requests, EXACT) == {}
+
+
+def test_with_nobody_up_the_clock_jumps_to_the_recovery() -> None:
+    """One worker: request 0 leaves it at 2 s, and is back at 9 s."""
+    requests, cluster = workload([2], [2]), Cluster(1, 1, step_overhead_s=1.0, token_time_s=0.5)
+    run = simulate(requests, "fcfs", cluster, failures=OUTAGE)
+    assert run.start_s.tolist() == [0.0, 9.0]
+    assert run.idle_before_s.tolist() == [0.0, 7.0]
+    assert run_violations(run, requests, cluster) == {}
+
+
+def test_who_was_bound_to_it_finds_another_worker() -> None:
+    """Requests 0 and 2 are bound to worker 0, 1 and 3 to worker 1; after 2 s all run on 1."""
+    requests = workload([2, 2, 2, 2], [1, 2, 1, 1])
+    run = simulate(requests, "jsq", EXACT, dispatch="immediate", pool=4, failures=OUTAGE)
+    assert run.worker.tolist() == [0, 1, 1, 1]
+    assert run.start_step.tolist() == [0, 0, 3, 2]
+    assert run_violations(run, requests, EXACT) == {}
+
+
+def test_running_on_a_worker_that_is_down_is_caught() -> None:
+    """The run without failures, under the schedule; and a failure that no schedule has."""
+    requests = workload([2, 2], [3, 1])
+    run = simulate(requests, "fcfs", EXACT)
+    options = replace(run.options, failures=OUTAGE)
+    assert "failures" in run_violations(replace(run, options=options), requests, EXACT)
+    failed = simulate(requests, "fcfs", EXACT, failures=OUTAGE)
+    later = replace(failed.options, failures=((4.0, 0, "fail"), (9.0, 0, "recover")))
+    assert "failures" in run_violations(replace(failed, options=later), requests, EXACT)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("random", "has no mtbf > 0"),
+        ("random:mtbf=10", "has no mttr > 0"),
+        ("random:mtbf=0:mttr=1", "has no mtbf > 0"),
+        ("random:mtbf=inf:mttr=1", "has no mtbf > 0"),
+        ("random:mtbf=1e-3:mttr=1e-3", "more than 2000000 events"),
+        ("random:mean=3", "unknown option 'mean'"),
+        ("no-such-file.csv", "cannot read 'no-such-file.csv'"),
+        (((2.0, 0, "fail"), (1.0, 1, "fail")), "event 1: at 1.0 s after 2.0 s"),
+        (((-1.0, 0, "fail"),), "event 0: at -1.0 s"),
+        (((float("nan"), 0, "fail"),), "event 0: at nan s"),
+        (((1.0, 2, "fail"),), "worker 2 of 2"),
+        (((1.0, 0, "die"),), "'die' is no event"),
+        (((1.0, 0, "fail"), (2.0, 0, "fail")), "worker 0 is down and is to fail"),
+        (((1.0, 0, "recover"),), "worker 0 is up and is to recover"),
+    ],
+)
+def test_schedules_that_make_no_sense_are_refused(given: Any, message: str) -> None:
+    """In one line, before anything runs."""
+    with pytest.raises(InputError) as caught:
+        simulate(workload([2], [2]), "fcfs", EXACT, failures=given)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    """Rows below a heading; a damaged one is named by its line."""
+    file = tmp_path / "outages.csv"
+    file.write_text("time_s,worker,event\n2.0,0,fail\n9.0,0,recover\n")
+    found = failures_of(str(file), 2, 0)
+    assert found.time_s.tolist() == [2.0, 9.0]
+    assert found.is_up.tolist() == [0, 1]
+    file.write_text("time_s,worker,event\n2.0,zero,fail\n")
+    with pytest.raises(InputError, match="line 2"):
+        failures_of(str(file), 2, 0)
+
+
+def test_a_run_that_outlasts_what_was_drawn_is_refused() -> None:
+    """Nothing would fail any more after that, without a word."""
+    with pytest.raises(InputError, match="drawn for 3 s, and the run lasts"):
+        simulate(workload([2], [9]), "fcfs", EXACT, failures="random:mtbf=2:mttr=1:until=3")
+
+
+def test_drawn_failures_are_as_long_and_as_frequent_as_asked_for() -> None:
+    """Means of thousands of times up and down, and the seed decides."""
+    drawn = failures_of("random:mtbf=50:mttr=10:until=1e5", 4, 7)
+    assert np.array_equal(
+        drawn.time_s, failures_of("random:mtbf=50:mttr=10:until=1e5", 4, 7).time_s
+    )
+    assert not np.array_equal(
+        drawn.time_s[:9], failures_of("random:mtbf=50:mttr=10", 4, 8).time_s[:9]
+    )
+    ups, downs = [], []
+    for worker in range(4):
+        times = np.concatenate(([0.0], drawn.time_s[drawn.worker == worker]))
+        ups.append(np.diff(times)[0::2])
+        downs.append(np.diff(times)[1::2])
+    assert np.concatenate(ups).mean() == pytest.approx(50, rel=0.05)
+    assert np.concatenate(downs).mean() == pytest.approx(10, rel=0.05)
+
+
+@pytest.mark.parametrize("overflow", ["recompute", "swap", "reserve"])
+@pytest.mark.parametrize(("policy", "dispatch"), [("br-h", "pooled"), ("jsq", "immediate")])
+def test_both_engines_lose_and_serve_the_same(policy: str, dispatch: str, overflow: str) -> None:
+    """Hundreds of interruptions: every request ends once, every token is emitted once."""
+    drawn = synthetic("demo", 300, seed=2)
+    fits = drawn.prompt_tokens + drawn.output_tokens <= 6000
+    requests = drawn.part(fits)
+    cluster = Cluster(4, 12, memory=(9000, 9000, 20000, 7000))
+    options: dict[str, Any] = {
+        "dispatch": dispatch,
+        "overflow": overflow,
+        "predictor": "oracle",
+        "failures": "random:mtbf=0.5:mttr=0.1:until=1000",
+    }
+    compiled, reference = both_engines(requests, policy, cluster, **options)
+    assert compiled is not None
+    assert differences(compiled, reference) == []
+    assert run_violations(reference, requests, cluster) == {}
+    assert reference.is_drained
+    assert reference.tokens == requests.total_output_tokens
+    assert (reference.interruptions[:, 4] == Cause.FAILURE).sum() > 100
