@@ -210,6 +210,7 @@ class RunOptions:
             "horizon": integer(self.horizon, "horizon", maximum=MAX_HORIZON),
             "overflow": member(Overflow, self.overflow, "overflow"),
             "swap_time_s": _swap_time(self.swap_time_s),
+            "failures": self.failures or "none",
             "seed": integer(self.seed, "seed", maximum=MAX_SEED),
         }
         for name, value in checked.items():

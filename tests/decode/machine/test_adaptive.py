@@ -17,7 +17,11 @@ NAME = "adaptive"
 def assert_same(scenario: Scenario, horizon: int, key: str) -> None:
     """Assert that both engines give the same run and tell the same of it, or one declines."""
     # It keeps books of requests that run to their end.
-    chosen = scenario.options | {"dispatch": "pooled", "overflow": "reserve"}
+    chosen = scenario.options | {
+        "dispatch": "pooled",
+        "overflow": "reserve",
+        "failures": "none",
+    }
     options = PolicyOptions(horizon=horizon, key=key)
     compiled, reference = both_engines(
         scenario.workload, NAME, scenario.cluster, options, **chosen

@@ -36,7 +36,7 @@ def _instance(kind: str, folder: Path = Path(), **arguments: Any) -> str:
         ({"policy": 3}, "argument policy: 3 is no text"),
         ({"policy": "br-0", "dispatch": "immediate"}, "cannot bind a request when it arrives"),
         ({"workers": 2.0}, "argument workers: 2.0 is no integer"),
-        ({"slots": True}, "argument slots: True is no integer"),
+        ({"slots": True}, "argument slots: True is no number"),
         ({"token_time": "fast"}, "argument token_time: 'fast' is no number"),
         ({"token_time": -1.0}, "argument token_time: -1.0 s"),
         ({"mean_time": 1e9}, "argument mean_time: "),
