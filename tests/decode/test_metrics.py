@@ -14,6 +14,7 @@ from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
 from bfio.decode.metrics import METRICS, measure, measure_steady
 from bfio.decode.simulation import simulate
+from bfio.decode.stints import Cause
 from tests.decode.cases import EXACT, Scenario, first_come, scenarios, workload
 
 HAND = workload([3, 1, 4], [2, 3, 1])
@@ -49,6 +50,9 @@ def test_hand_computed_metrics() -> None:
         "waiting_prompt_mean": 4.0,
         "waiting_age_mean": 0.5,
         "max_waiting": 1,
+        "interruptions": 0,
+        "recomputed_tokens": 0,
+        "swapped_tokens": 0,
         "throughput_tokens_per_s": 6 / 8.5,
         "tpot_mean_s": mean(tpot),
         "tpot_p50_s": median(tpot),
@@ -77,6 +81,14 @@ def test_who_waits_is_counted_request_by_request(scenario: Scenario) -> None:
         for i, k in product(range(len(prompts)), range(run.steps))
         if 0 <= run.reveal_step[i] <= k and not 0 <= run.start_step[i] <= k
     ]
+    # Those that were interrupted wait again until their next stint, unless the host has them.
+    stints = sorted(run.interruptions.tolist())
+    for n, (i, _, _, left, cause) in enumerate(stints):
+        later = [start for j, _, start, _, _ in stints[n + 1 :] if j == i]
+        back = [*later, int(run.last_start_step[i]), run.steps]
+        until = next(step for step in back if step >= left)
+        waits = range(left, until) if cause != Cause.SWAP else ()
+        pairs += [(prompts[i], k - int(run.reveal_step[i])) for k in waits]
     assert len(pairs) == run.waiting.sum()
     found = measure(run)
     means = [mean(values) for values in zip(*pairs, strict=True)] or [None, None]

@@ -39,6 +39,7 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     # Runs of the policy take seconds; those without lengths have two seeds of the four.
     "22-adaptive/choice": 2,
     "22-adaptive/study": (2, 4),
+    "22-adaptive/unseen": (2, 4, 6),
     # A trace is evaluated once: nothing is drawn.
     "21-predictors/filter": 1,
     "21-predictors/study": 1,
