@@ -50,7 +50,7 @@ def test_shortest_queue_piles_up(workers: int, heavies: int) -> None:
     assert max(loads[1:]) <= 2 * heavies
     # ceil(k/G) heavy requests, grown by at most their output, and all short ones.
     even = -(-heavies // workers) * (HEAVY.prompt_tokens + HEAVY.output_tokens) + len(workload)
-    ratio = cluster.step_time(np.array(loads)) / cluster.step_time(np.array([even]))
+    ratio = cluster.step_time(np.array(loads)) / cluster.step_time(np.full(workers, even))
     assert ratio >= 0.9 * heavies / -(-heavies // workers)
 
 
