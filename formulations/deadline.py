@@ -148,12 +148,14 @@ class Deadline:
             return
         if not grace_s:
             self.check()
-        thread, lock, inside = threading.get_ident(), threading.Lock(), True
+        thread, lock, inside, sent = threading.get_ident(), threading.Lock(), True, False
 
         def interrupt() -> None:
+            nonlocal sent
             with lock:
                 if inside:
-                    _raise_in(thread, ctypes.py_object(OutOfTime))
+                    sent = True
+                    _raise_in(thread)
 
         timer = threading.Timer(min(self.left + grace_s, threading.TIMEOUT_MAX), interrupt)
         timer.daemon = True
@@ -164,8 +166,8 @@ class Deadline:
             with lock:
                 inside = False
             timer.cancel()
-            # One that was sent and has not come yet must not come later.
-            _raise_in(thread, None)
+            if sent:
+                _wait_for_another(thread)
 
     def _tell_end(self) -> None:
         if self._watcher is not None:
@@ -198,5 +200,20 @@ class _Mapped:
 TimeLimit: TypeAlias = float | Deadline | None
 
 
-def _raise_in(thread: int, exception: Any) -> None:
+def _raise_in(thread: int) -> None:
+    exception = ctypes.py_object(OutOfTime)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), exception)
+
+
+def _wait_for_another(thread: int) -> None:
+    """Make an `OutOfTime` that was sent to this thread, come or not, come here and nowhere later.
+
+    Taking it back instead would leave the interpreter looking for it at every call from then on,
+    and looking for ever at the first one that is traced (CPython 3.11).
+    """
+    try:
+        _raise_in(thread)
+        while True:
+            pass
+    except OutOfTime:
+        pass

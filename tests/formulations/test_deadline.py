@@ -1,5 +1,7 @@
 """One clock for all phases of a solve."""
 
+import subprocess
+import sys
 import time
 from math import inf
 from typing import Any
@@ -38,6 +40,27 @@ def test_python_code_is_interrupted() -> None:
         endless()
     for _ in range(100_000):
         pass
+
+
+@pytest.mark.parametrize("inside", ["pass", "time.sleep(0.03)"])
+def test_code_may_be_traced_afterwards(inside: str) -> None:
+    """Where an exception was taken back, CPython 3.11 stays in the first traced call for ever."""
+    script = f"""
+import sys, time
+from formulations.deadline import Deadline, OutOfTime
+try:
+    with Deadline(0.01).interrupting():
+        {inside}
+except OutOfTime:
+    pass
+sys.settrace(lambda frame, event, argument: None)
+(lambda: None)()
+print("done")
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert run.stdout == "done\n"
 
 
 def test_code_in_time_is_left_alone() -> None:
