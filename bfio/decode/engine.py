@@ -19,7 +19,7 @@ from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
 from bfio.decode.decisions import checked_decision
 from bfio.decode.drift import DriftReading
-from bfio.decode.machine.interruption import begin_step, interrupts, log_is_full, swap_in
+from bfio.decode.machine.interruption import begin_step, log_is_full, swap_in
 from bfio.decode.machine.phases import (
     admit,
     bind,
@@ -193,7 +193,7 @@ class _Interpreted:
     def advance(self) -> bool:
         """Do all phases of a step; False if nothing runs and the clock jumped instead."""
         state, counters = self.state, self.state.counters
-        if interrupts(state):
+        if state.settings.interrupts:
             if log_is_full(state, self.record):
                 self.next_chunk()
             begin_step(state, self.record)

@@ -55,20 +55,21 @@ class Failures:
     is_up: IntArray
     until_s: float = math.inf
 
-    def check_covers(self, end_s: float) -> None:
-        """Refuse a run that lasts longer than failures were drawn for.
 
-        Raises
-        ------
-        InputError
-            If it does.
-        """
-        if end_s > self.until_s:
-            raise InputError(
-                "failures",
-                f"drawn for {self.until_s:g} s, and the run lasts {end_s:g} s",
-                f"write e.g. until={2 * end_s:.0f}",
-            )
+def check_covers(until_s: float, end_s: float) -> None:
+    """Refuse a run that lasts longer than failures were drawn for.
+
+    Raises
+    ------
+    InputError
+        If it does.
+    """
+    if end_s > until_s:
+        raise InputError(
+            "failures",
+            f"drawn for {until_s:g} s, and the run lasts {end_s:g} s",
+            f"write e.g. until={2 * end_s:.0f}",
+        )
 
 
 def failures_of(

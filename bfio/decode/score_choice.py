@@ -24,11 +24,14 @@ def two_stage_of(
         Threshold, candidates, factors, priority.
     """
     columns = min(len(weights), state.projected_loads.shape[1])
-    loads, contributions = state.projected_loads[:, :columns], state.contributions[:, :columns]
-    limits = _limits(state, columns)
-    if limits is not None and state.overhead_tokens is not None:
-        loads = loads + state.overhead_tokens[:, None]
-    return two_stage(state.free_slots, loads, contributions, weights[:columns], parameters, limits)
+    return two_stage(
+        state.free_slots,
+        state.window_loads(columns),
+        state.contributions[:, :columns],
+        weights[:columns],
+        parameters,
+        _limits(state, columns),
+    )
 
 
 def _limits(state: DecodeState, columns: int) -> Limits | None:
@@ -37,8 +40,6 @@ def _limits(state: DecodeState, columns: int) -> Limits | None:
         return None
     if time is None:
         time = np.ones(state.num_workers, dtype=np.int64)
-    elif capacity is not None and state.overhead_tokens is not None:
-        capacity = capacity + state.overhead_tokens
     return Limits(
         time=time,
         most_time=None if capacity is None else capacity * time,

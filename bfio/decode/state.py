@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bfio.decode.cluster import NO_LIMIT
+from bfio.decode.window_limits import window_capacity
 from formulations.arrays import IntArray
 
 
@@ -101,12 +102,24 @@ class DecodeState:
         """``U = min(N, free slots)``: how many requests a work-conserving policy admits."""
         return min(self.num_waiting, int(self.free_slots.sum()))
 
-    def token_capacity(self, columns: int) -> IntArray | None:
-        """Most tokens that a worker is to hold over the window, shape (G,); None without limit.
+    def window_loads(self, columns: int) -> IntArray:
+        """Return the loads that a step program compares, shape (G, H+1) [tokens].
 
-        That is its memory, or what it will hold by itself if that is more. On a worker that runs
-        nothing, one request may start that fits now, however much it may grow: else it might wait
-        for ever.
+        Those projected; where workers differ, with the fixed part of each one's step in tokens of
+        its own time.
+
+        Parameters
+        ----------
+        columns : int
+            ``H + 1``, steps of the window.
+        """
+        loads = self.projected_loads[:, :columns]
+        return loads if self.overhead_tokens is None else loads + self.overhead_tokens[:, None]
+
+    def token_capacity(self, columns: int) -> IntArray | None:
+        """Return how far `window_loads` may rise, shape (G,) [tokens]; None without a limit.
+
+        See `bfio.decode.window_limits.window_capacity`.
 
         Parameters
         ----------
@@ -115,11 +128,13 @@ class DecodeState:
         """
         if int(self.room.max(initial=0)) >= NO_LIMIT // 2:
             return None
-        projected = self.projected_loads[:, :columns].max(axis=1)
-        capacity = (projected if self.reserves else self.loads) + self.room
-        peaks = self.contributions[:, :columns].max(axis=1, initial=0)
-        for g in np.flatnonzero(self.running == 0):
-            fitting = peaks[self.needs <= self.room[g]]
-            capacity[g] = max(int(capacity[g]), int(fitting.max(initial=0)))
-        larger: IntArray = np.maximum(capacity, projected)
-        return larger
+        capacity = window_capacity(
+            self.projected_loads[:, :columns],
+            self.contributions[:, :columns],
+            self.loads,
+            self.running,
+            self.room,
+            self.needs,
+            self.reserves,
+        )
+        return capacity if self.overhead_tokens is None else capacity + self.overhead_tokens

@@ -79,16 +79,23 @@ def with_one_more(worker: WorkerTally, size: int, need: int) -> WorkerTally:
 
 
 @compilable
+def own_tally(state: State, g: int) -> WorkerTally:
+    """Return what runs on worker g, as those see it that were swapped out there."""
+    running, machine = state.workers.running[g], state.machine
+    free, room = machine.slots[g] - running, machine.memory[g] - machine.used[g]
+    return WorkerTally(g, free, running, state.workers.load[g], 0, 0, room)
+
+
+@compilable
 def running_tally(state: State, g: int) -> WorkerTally:
     """Return what runs on worker g: the machine lets a request start if that takes it.
 
     While some of its requests are on the host it takes no other.
     """
-    running, machine = state.workers.running[g], state.machine
-    free = machine.slots[g] - running if state.workers.swapped[g] == 0 else 0
-    return WorkerTally(
-        g, free, running, state.workers.load[g], 0, 0, machine.memory[g] - machine.used[g]
-    )
+    own = own_tally(state, g)
+    if state.workers.swapped[g] == 0:
+        return own
+    return WorkerTally(g, 0, own.requests, own.tokens, 0, 0, own.room)
 
 
 @compilable

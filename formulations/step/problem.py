@@ -72,9 +72,8 @@ class StepState(Protocol):
     def token_time(self) -> IntArray | None:
         """Shape (G,): integer time per token of unequal workers."""
 
-    @property
-    def overhead_tokens(self) -> IntArray | None:
-        """Shape (G,): fixed part of their steps, in tokens of their own time."""
+    def window_loads(self, columns: int) -> IntArray:
+        """Return the loads without new admissions over so many steps, shape (G, H+1) [tokens]."""
 
     def token_capacity(self, columns: int) -> IntArray | None:
         """Return the most tokens that a worker is to hold over so many steps, shape (G,)."""
@@ -251,14 +250,10 @@ class StepProblem(ProblemData):
         """
         columns = min(horizon + 1, state.projected_loads.shape[1])
         weights, scale = geometric_weights(Fraction(gamma), columns)
-        base, capacity = state.projected_loads[:, :columns], state.token_capacity(columns)
-        if state.overhead_tokens is not None:
-            # The fixed part of each worker's step counts in tokens of its own time.
-            base = base + state.overhead_tokens[:, None]
-            capacity = None if capacity is None else capacity + state.overhead_tokens
+        capacity = state.token_capacity(columns)
         return cls(
             capacity=state.free_slots,
-            base=base,
+            base=state.window_loads(columns),
             contribution=state.contributions[:, :columns],
             weights=weights,
             scale=scale,

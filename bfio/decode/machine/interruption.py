@@ -9,7 +9,7 @@ its worker, which takes no other request before.
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.phases import begin, end, growth, has_room, join_queue_at_its_head
+from bfio.decode.machine.phases import begin, end, growth, join_queue_at_its_head
 from bfio.decode.machine.refresh import forget, predicts
 from bfio.decode.machine.ring import add_ending
 from bfio.decode.machine.state import (
@@ -28,23 +28,17 @@ from bfio.decode.machine.state import (
     Record,
     State,
 )
+from bfio.decode.tally import own_tally, takes
 
 # Why a request was interrupted: values of `bfio.decode.stints.Cause`.
 (RECOMPUTED, SWAPPED_OUT, FAILED, CANCELLED) = range(4)
 
 
 @compilable
-def interrupts(state: State) -> bool:
-    """Whether requests may be interrupted."""
-    overflow = state.settings.overflow
-    return bool(overflow in (RECOMPUTE, SWAP) or len(state.outages.time_s) > 0)
-
-
-@compilable
 def log_is_full(state: State, record: Record) -> bool:
     """Whether the next step might interrupt more requests than the record has room for."""
     left = len(record.interruptions) - state.counters[LOGGED]
-    return bool(interrupts(state) and left < state.counters[ACTIVE])
+    return bool(left < state.counters[ACTIVE])
 
 
 @compilable
@@ -199,7 +193,7 @@ def swap_in(state: State) -> None:
         request = int(state.host.request[place])
         worker = int(state.marks.worker[request])
         is_back = state.host.ready_s[place] <= state.clock[NOW]
-        if is_back and has_room(state, worker, state.requests.size[request]):
+        if is_back and takes(own_tally(state, worker), state.requests.size[request]):
             state.workers.swapped[worker] -= 1
             begin(state, request, worker)
         else:

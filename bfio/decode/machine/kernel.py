@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.common.compilable import linked
 from bfio.common.kernels import entry_point
-from bfio.decode.machine.interruption import begin_step, interrupts, log_is_full, swap_in
+from bfio.decode.machine.interruption import begin_step, log_is_full, swap_in
 from bfio.decode.machine.phases import is_over, reveal, run_step, wait_for_arrival
 from bfio.decode.machine.state import ACTIVE, LOGGED, SWAPPED, Record, State
 
@@ -97,7 +97,7 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
     row = 0
     state.counters[LOGGED] = 0
     while row < len(record.start_s) and not is_over(state):
-        if interrupts(state):
+        if state.settings.interrupts:
             if log_is_full(state, record):
                 break
             begin_step(state, record)

@@ -32,7 +32,6 @@ from bfio.decode.machine.state import (
     RESERVE,
     REVEALED,
     STEP,
-    SWAP,
     SWAPPED,
     WAITING,
     Record,
@@ -42,22 +41,12 @@ from bfio.decode.tally import running_tally, takes
 from formulations.arrays import IntArray
 
 
-@compilable
-def has_room(state: State, worker: int, need: int) -> bool:
-    """Whether a worker has a slot and memory for one more request, whoever may have it."""
-    free = state.machine.slots[worker] - state.workers.running[worker]
-    return bool(free > 0 and need <= state.machine.memory[worker] - state.machine.used[worker])
-
-
 @compilable(allocates=True)
 def free_slots(state: State) -> IntArray:
-    """Return how many more requests each worker may run, shape (G,).
-
-    One with requests on the host takes no others.
-    """
-    free: IntArray = state.machine.slots - state.workers.running
-    if state.settings.overflow == SWAP:
-        free[state.workers.swapped > 0] = 0
+    """Return how many more requests each worker takes, shape (G,)."""
+    free = np.empty(len(state.workers.load), dtype=np.int64)
+    for g in range(len(free)):
+        free[g] = running_tally(state, g).free
     return free
 
 

@@ -6,8 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.failures import failures_of
-from bfio.decode.machine.interruption import interrupts
+from bfio.decode.failures import check_covers
 from bfio.decode.machine.state import ADMITTED, COMPLETED, FINISHED, NOW, STEP, Record, State
 from bfio.decode.observers import StepView
 from bfio.decode.options import RunOptions
@@ -58,7 +57,7 @@ class Chunks:
     @classmethod
     def of(cls, state: State, keep_trajectory: bool) -> Self:
         """Return the empty records of a run."""
-        most = len(state.lists.running) if interrupts(state) else 0
+        most = len(state.lists.running) if state.settings.interrupts else 0
         return cls(len(state.workers.load), keep_trajectory, state.settings.one_pace, most)
 
     def new(self, num_steps: int) -> Record:
@@ -139,8 +138,7 @@ def finished_run(
     decide_s: float = 0.0,
 ) -> Run:
     """Freeze what happened into a `Run`."""
-    failures = failures_of(options.failures, cluster.workers, options.seed)
-    failures.check_covers(float(state.clock[NOW]))
+    check_covers(state.outages.until_s, float(state.clock[NOW]))
     record, marks = chunks.joined(), state.marks
     kept: dict[str, Any] = {name: frozen(array) for name, array in record._asdict().items()}
     if not chunks.keeps:

@@ -66,6 +66,8 @@ class Settings(NamedTuple):
         See `bfio.decode.cluster.Cluster`.
     one_pace : bool
         Whether all workers take as long for the same load at every step.
+    interrupts : bool
+        Whether requests may leave their worker before they are done.
     overflow : int
         What happens where memory is limited; NONE where it is not.
     swap_time_s : float
@@ -83,6 +85,7 @@ class Settings(NamedTuple):
     waiting_ends: bool
     mean_time_s: float
     one_pace: bool
+    interrupts: bool
     overflow: int
     swap_time_s: float
 
@@ -205,12 +208,15 @@ class Outages(NamedTuple):
         Shape (E,): which, and 1 if it recovers, 0 if it fails.
     slots : IntArray
         Shape (G,): slots of each worker while it is up.
+    until_s : float
+        Up to when they are known [s].
     """
 
     time_s: FloatArray
     worker: IntArray
     is_up: IntArray
     slots: IntArray
+    until_s: float
 
 
 class Host(NamedTuple):
@@ -396,6 +402,7 @@ def _outages(cluster: Cluster, options: RunOptions) -> Outages:
         failures.worker.copy(),
         failures.is_up.copy(),
         cluster.worker_slots(),
+        failures.until_s,
     )
 
 
@@ -421,6 +428,7 @@ def _settings(cluster: Cluster, options: RunOptions, horizon: int, known: bool) 
         waiting_ends=options.window_knows is WindowKnows.ALL,
         mean_time_s=float(cluster.mean_time_s),
         one_pace=cluster.keeps_one_pace,
+        interrupts=may_interrupt(cluster, options),
         overflow=NONE if cluster.memory is None else list(Overflow).index(options.overflow),
         swap_time_s=options.swap_time_s,
     )

@@ -7,7 +7,7 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.kernel import Kernel, KernelTask
-from bfio.decode.machine.phases import admit_assigned, first_waiting, free_slots
+from bfio.decode.machine.phases import admit_assigned, free_slots
 from bfio.decode.machine.size_order import SizeOrder, new_order, put_in_order
 from bfio.decode.machine.state import ACTIVE, NONE, RESERVE, SLOTS, WAITING, State, most_waiting
 from bfio.decode.machine.window import (
@@ -18,6 +18,7 @@ from bfio.decode.machine.window import (
     project_running,
     waiting_requests,
 )
+from bfio.decode.window_limits import window_capacity
 from bfio.step.two_stage.fscore import ScoreWeights
 from bfio.step.two_stage.kernels.two_stage import (
     DECIDED,
@@ -173,7 +174,16 @@ def admit_within(state: State, window: Window, by_size: IntArray, rule: TwoStage
     shift = rule.overhead_tokens if unequal else np.zeros(G, dtype=np.int64)
     most_time = np.empty(0, dtype=np.int64)
     if state.settings.overflow != NONE:
-        most_time = (token_capacity(state, window) + shift) * time
+        capacity = window_capacity(
+            window.base,
+            window.contribution[:num],
+            state.workers.load,
+            state.workers.running,
+            state.machine.memory - state.machine.used,
+            state.requests.need[waiting_requests(state)],
+            state.settings.overflow == RESERVE,
+        )
+        most_time = (capacity + shift) * time
     loads = np.empty_like(window.base)
     for g in range(G):
         loads[g] = (window.base[g] + shift[g]) * time[g]
@@ -197,24 +207,6 @@ def admit_within(state: State, window: Window, by_size: IntArray, rule: TwoStage
         return False
     admit_assigned(state, assignment)
     return True
-
-
-@compilable(allocates=True)
-def token_capacity(state: State, window: Window) -> IntArray:
-    """Return `bfio.decode.state.DecodeState.token_capacity` of a run with limited memory."""
-    workers, machine, num = state.workers, state.machine, int(state.counters[WAITING])
-    first = first_waiting(state)
-    capacity = np.empty(len(workers.load), dtype=np.int64)
-    for g in range(len(capacity)):
-        projected, room = window.base[g].max(), machine.memory[g] - machine.used[g]
-        held = projected if state.settings.overflow == RESERVE else workers.load[g]
-        most = max(held + room, projected)
-        if workers.running[g] == 0:
-            for i in range(num):
-                if state.requests.need[state.pool[first + i]] <= room:
-                    most = max(most, window.contribution[i].max())
-        capacity[g] = most
-    return capacity
 
 
 KERNEL = Kernel(memory, decide=decide, reads_window=True)
