@@ -60,8 +60,11 @@ def test_by_hand(problem: MakespanProblem, best: int, _: object) -> None:
 
 @given(makespan_problems())
 def test_it_equals_enumeration(problem: MakespanProblem) -> None:
-    """Proven optimal for every objective, conserving or not, arrivals or not."""
-    _check(problem, solve_makespan(problem))
+    """Proven optimal for every objective, conserving or not, arrivals or not.
+
+    Workers of unequal memory have names, which the search does not know: they are CP-SAT's.
+    """
+    _check(problem, solve_makespan(problem, time_limit=None if problem.is_symmetric else 60.0))
 
 
 @pytest.mark.deep
