@@ -163,7 +163,8 @@ def metrics_from(args: argparse.Namespace) -> "MetricChoice":
     from formulations.problem_data import member
 
     arrivals = member(ArrivalMode, args.arrivals, "--arrivals")
-    return chosen_metrics(named_metrics(args.metrics), arrivals)
+    named, has_limits = named_metrics(args.metrics), args.slo is not None
+    return chosen_metrics(named, arrivals, has_limits=has_limits)
 
 
 def cluster_from(args: argparse.Namespace) -> Cluster:

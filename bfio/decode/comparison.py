@@ -150,7 +150,8 @@ def compare(
     metrics : str, callable, or sequence of them, optional
         What tables show: names of metrics, or functions of one's own of a
         `bfio.decode.metrics.RunPart`, which are measured besides; by default the columns of
-        BF-IO's table, with timed arrivals also latency, TTFT and queueing delay.
+        BF-IO's table, with timed arrivals also latency, TTFT and queueing delay, with limits
+        (``slo``) also goodput.
 
     Returns
     -------
@@ -164,7 +165,8 @@ def compare(
         raise InputError("policies", what, f"write {form}")
     task = RunTask(workload, cluster, policy_options, engine, options or RunOptions())
     chosen = [policies] if isinstance(policies, str) or callable(policies) else list(policies)
-    shown = chosen_metrics(metrics, task.options.arrivals)
+    has_limits = task.options.slo is not None
+    shown = chosen_metrics(metrics, task.options.arrivals, has_limits=has_limits)
     runs = tuple(compare_each(task, chosen, jobs=jobs, progress=progress))
     labels = tuple(map(label_of, chosen))
     return Comparison(labels, runs, energy_model or EnergyModel(), workload, shown)

@@ -128,6 +128,18 @@ class RunPart:
         """Time from arrival or reveal to the last token of each completed request [s]."""
         return self._finish_s - self._origin_s
 
+    @cached_property
+    def met(self) -> BoolArray | None:
+        """Which completed requests met the service level; None if the run states none."""
+        limits = self.run.options.slo
+        return None if limits is None else limits.met(self.first_tokens, self.times_per_token)
+
+    @cached_property
+    def total_s(self) -> float:
+        """Time of the steps and of the idle time before them [s]."""
+        run = self.run
+        return float(run.duration_s[self.steps].sum() + run.idle_before_s[self.steps].sum())
+
     @property
     def _finish_s(self) -> FloatArray:
         return self.run.end_s()[self.run.finish_step[self.completed]]
@@ -196,6 +208,22 @@ def _part(run: Run, steps: IntArray, energy_model: EnergyModel | None) -> RunPar
     return RunPart(run, steps, energy_model or EnergyModel())
 
 
+def jain_index(shares: FloatArray) -> float:
+    """Return ``(Σx)² / (n·Σx²)`` of what each of n >= 1 got: from 1/n (one got all) to 1.
+
+    R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness and discrimination for resource
+    allocation in shared computer systems", DEC-TR-301, 1984.
+
+    Parameters
+    ----------
+    shares : FloatArray
+        Shape (n,), >= 0 and not all 0, of one unit.
+    """
+    relative = shares / shares.max()
+    # At most 1 by Cauchy and Schwarz; minimum() only removes the last bit of rounding.
+    return min(1.0, float(relative.sum()) ** 2 / (len(shares) * float((relative**2).sum())))
+
+
 def _percentile(values: FloatArray, percent: float) -> float | None:
     """Return a percentile with linear interpolation between order statistics."""
     return float(np.percentile(values, percent)) if len(values) else None
@@ -249,8 +277,7 @@ def _work(part: RunPart) -> Value:
 
 @METRICS.metric("total_time_s", "s", "step time and idle time")
 def _total_time(part: RunPart) -> Value:
-    run = part.run
-    return float(run.duration_s[part.steps].sum() + run.idle_before_s[part.steps].sum())
+    return part.total_s
 
 
 @METRICS.metric("idle_time_s", "s", "time in which no request was active on any worker")
@@ -437,6 +464,11 @@ def _delay_mean(part: RunPart) -> Average:
     return Average(part.delays)
 
 
+@METRICS.metric("queueing_delay_p50_s", "s", "median of that time")
+def _delay_p50(part: RunPart) -> Value:
+    return _percentile(part.delays, 50)
+
+
 @METRICS.metric(
     "queueing_delay_p95_s",
     "s",
@@ -445,6 +477,21 @@ def _delay_mean(part: RunPart) -> Average:
 )
 def _delay_p95(part: RunPart) -> Value:
     return _percentile(part.delays, 95)
+
+
+@METRICS.metric("queueing_delay_p99_s", "s", "99th percentile of that time")
+def _delay_p99(part: RunPart) -> Value:
+    return _percentile(part.delays, 99)
+
+
+@METRICS.metric(
+    "queueing_delay_max_s",
+    "s",
+    "longest such time",
+    Column("queueing\nmax [s]", by_default=False),
+)
+def _delay_max(part: RunPart) -> Value:
+    return _percentile(part.delays, 100)
 
 
 @METRICS.average(
@@ -485,6 +532,58 @@ def _latency_mean(part: RunPart) -> Average:
 )
 def _latency_p95(part: RunPart) -> Value:
     return _percentile(part.latencies, 95)
+
+
+@METRICS.metric(
+    "slo_share",
+    "1",
+    "share of the requests that started which completed within both limits of --slo",
+    Column("in limits", is_share=True, by_default=False),
+    Domain.SHARE,
+)
+def _slo_share(part: RunPart) -> Value:
+    if part.met is None or len(part.started) == 0:
+        return None
+    return int(part.met.sum()) / len(part.started)
+
+
+@METRICS.metric(
+    "goodput_requests_per_s",
+    "requests/s",
+    "requests that completed within both limits of --slo, over step and idle time",
+    Column("goodput\n[requests/s]", by_default=False),
+)
+def _goodput_requests(part: RunPart) -> Value:
+    if part.met is None or part.total_s == 0:
+        return None
+    return int(part.met.sum()) / part.total_s
+
+
+@METRICS.metric(
+    "goodput_tokens_per_s",
+    "tokens/s",
+    "tokens of such requests, over step and idle time",
+    Column("goodput\n[tokens/s]", by_default=False),
+)
+def _goodput_tokens(part: RunPart) -> Value:
+    if part.met is None or part.total_s == 0:
+        return None
+    return exact_sum(part.run.emitted_tokens[part.completed[part.met]]) / part.total_s
+
+
+@METRICS.metric(
+    "fairness_jain",
+    "1",
+    "Jain's index of the tokens per second that each request got, from arrival or reveal to its "
+    "end: 1 if all got the same",
+    Column("Jain", by_default=False),
+    Domain.SHARE,
+)
+def _fairness(part: RunPart) -> Value:
+    # Steps that take no time serve all alike at once, at no rate.
+    if len(part.completed) == 0 or not part.latencies.all():
+        return None
+    return jain_index(part.run.emitted_tokens[part.completed] / part.latencies)
 
 
 @METRICS.metric(

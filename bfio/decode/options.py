@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from bfio.decode.drift import Drift
     from bfio.decode.predictor import Predictor
+    from bfio.decode.service_level import ServiceLevel
 
 #: Number of the random stream that policies draw from; predictors have another.
 _POLICY_STREAM = 1
@@ -120,6 +121,9 @@ class RunOptions:
     failures : str or tuple of (float, int, str)
         When workers fail and recover, see `bfio.decode.failures.failures_of`. Who runs on a worker
         that fails loses its cache and waits again; who is bound to it finds another one.
+    slo : str or ServiceLevel, optional
+        Limits on time to first token and time per token, which goodput counts by; they change no
+        run.
     seed : int
         Seed of the generator that the policy may draw from.
 
@@ -191,11 +195,18 @@ class RunOptions:
         "workers that fail: none (default), random:mtbf=3600:mttr=60 [s], or a CSV file of "
         "time_s,worker,event",
     )
+    slo: ServiceLevel | None = option(
+        None,
+        TEXT,
+        "LIMITS",
+        "limits of a request that goodput counts by [s], e.g. ttft=2,tpot=0.05 (default: none)",
+    )
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Validate, and turn texts into what they name."""
         from bfio.decode.drift import LLM, Drift, parse_drift
+        from bfio.decode.service_level import service_level
 
         drift = LLM if self.drift is None else self.drift
         checked = {
@@ -211,6 +222,7 @@ class RunOptions:
             "overflow": member(Overflow, self.overflow, "overflow"),
             "swap_time_s": _swap_time(self.swap_time_s),
             "failures": self.failures or "none",
+            "slo": service_level(self.slo),
             "seed": integer(self.seed, "seed", maximum=MAX_SEED),
         }
         for name, value in checked.items():

@@ -17,6 +17,8 @@ from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_o
 ChosenMetric: TypeAlias = str | Callable[[RunPart], Value] | Metric[RunPart]
 #: What a table shows besides its usual columns if requests come at their arrival times.
 _TIMED = ("latency_mean_s", "latency_p95_s", "ttft_mean_s", "queueing_delay_mean_s")
+#: What it shows besides if requests have limits to be served within.
+_LIMITED = ("slo_share", "goodput_requests_per_s", "goodput_tokens_per_s")
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,12 @@ class MetricChoice:
 
 
 def chosen_metrics(
-    chosen: ChosenMetric | Sequence[ChosenMetric] | None, arrivals: ArrivalMode
+    chosen: ChosenMetric | Sequence[ChosenMetric] | None,
+    arrivals: ArrivalMode,
+    *,
+    has_limits: bool = False,
 ) -> MetricChoice:
-    """Return the metrics that a user has chosen; by default those that fit the arrivals.
+    """Return the metrics that a user has chosen; by default those that fit the run.
 
     Parameters
     ----------
@@ -46,6 +51,8 @@ def chosen_metrics(
         Names, ``module:NAME``, ``FILE.py:NAME``, or functions of `RunPart`.
     arrivals : ArrivalMode
         With timed arrivals, latency, TTFT and queueing delay are shown by default.
+    has_limits : bool
+        With limits (`bfio.decode.service_level`), goodput is shown by default.
 
     Raises
     ------
@@ -53,8 +60,9 @@ def chosen_metrics(
         If a name is unknown, or something is no metric.
     """
     if chosen is None:
-        timed = arrivals is ArrivalMode.TIMED
-        names = tuple(name for name, _ in METRICS.columns(_TIMED)) if timed else None
+        timed = _TIMED if arrivals is ArrivalMode.TIMED else ()
+        more = (*timed, *(_LIMITED if has_limits else ()))
+        names = tuple(name for name, _ in METRICS.columns(more)) if more else None
         return MetricChoice(shown=names)
     if not isinstance(chosen, str | Metric | Iterable) and not callable(chosen):
         remedy = "give names of metrics, or functions of a part of a run"

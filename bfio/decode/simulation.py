@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from enum import Enum
 from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 from bfio.common.engine_choice import Engine
@@ -25,6 +26,7 @@ from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
+from bfio.decode.service_level import ServiceLevel
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from formulations.keywords import check_kind
@@ -279,6 +281,9 @@ def _plain(value: object) -> object:
     match value:
         case Drift():
             return {"increments": list(value.increments), "reading": value.reading.value}
+        case ServiceLevel():
+            limits = {"ttft_s": value.ttft_s, "tpot_s": value.tpot_s}
+            return {name: limit for name, limit in limits.items() if isfinite(limit)}
         case Enum():
             return value.value
         case Fraction():

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
-from bfio.decode.metrics import METRICS, measure, measure_steady
+from bfio.decode.metrics import METRICS, jain_index, measure, measure_steady
 from bfio.decode.simulation import simulate
 from bfio.decode.stints import Cause
+from formulations.errors import InputError
 from tests.decode.cases import EXACT, Scenario, first_come, scenarios, workload
 
 HAND = workload([3, 1, 4], [2, 3, 1])
@@ -60,15 +61,69 @@ def test_hand_computed_metrics() -> None:
         "tpot_p95_s": tpot[1] + 0.9 * (tpot[2] - tpot[1]),
         "tpot_p99_s": tpot[1] + 0.98 * (tpot[2] - tpot[1]),
         "queueing_delay_mean_s": 5.5 / 3,
+        "queueing_delay_p50_s": 0.0,
         "queueing_delay_p95_s": 0.9 * 5.5,
+        "queueing_delay_p99_s": 0.98 * 5.5,
+        "queueing_delay_max_s": 5.5,
         # First steps end at 2.5, 2.5 and 8.5.
         "ttft_mean_s": 13.5 / 3,
         "ttft_p95_s": 2.5 + 0.9 * 6,
         "latency_mean_s": (5.5 + 8.5 + 8.5) / 3,
         "latency_p95_s": 8.5,
+        # No limits are stated.
+        "slo_share": None,
+        "goodput_requests_per_s": None,
+        "goodput_tokens_per_s": None,
+        # Rates 2/5.5, 3/8.5 and 1/8.5, relative to the first 1, 33/34, 11/34: (78/34)²/(3·Σ²).
+        "fairness_jain": 78**2 / (3 * (34**2 + 33**2 + 11**2)),
     }
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     assert set(found) - set(expected) == {"energy_j", "energy_averaged_j"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "met"),
+    [
+        # First tokens after 2.5, 2.5 and 8.5 s; times per token 2.75, 2.83.. and 3 s.
+        ("ttft=2.5", [0, 1]),
+        ("tpot=2.75", [0]),
+        ("ttft=8.5,tpot=2.9", [0, 1]),
+        ("ttft=8.5,tpot=3", [0, 1, 2]),
+        ("ttft=2.4,tpot=3", []),
+    ],
+)
+def test_goodput_counts_who_was_served_within_both_limits(limits: str, met: list[int]) -> None:
+    """Limits are met with equality; requests and their tokens are over the 8.5 s of the run."""
+    found = measure(simulate(HAND, first_come, EXACT, slo=limits))
+    assert found["slo_share"] == len(met) / 3
+    assert found["goodput_requests_per_s"] == len(met) / 8.5
+    assert found["goodput_tokens_per_s"] == sum(HAND.output_tokens[i] for i in met) / 8.5
+
+
+def test_who_is_not_done_met_no_limit_and_idle_time_counts() -> None:
+    """Of three that started one is done after one step; a late arrival lets time pass idle."""
+    cut = measure(simulate(HAND, first_come, EXACT, slo="ttft=9", steps=2))
+    assert (cut["completed"], cut["partial"], cut["slo_share"]) == (1, 1, 0.5)
+    late = workload([1, 1], [1, 1], arrivals=["0", "10"])
+    found = measure(simulate(late, first_come, EXACT, arrivals="timed", slo="ttft=9"))
+    assert found["idle_time_s"] == 8.5
+    assert found["goodput_requests_per_s"] == 2 / 11.5
+
+
+@pytest.mark.parametrize(
+    "limits", ["", "2", "ttft=", "ttft=0", "tpot=nan", "ttft=1,ttft=2", "itl=3", "ttft=inf"]
+)
+def test_limits_that_cannot_be_read(limits: str) -> None:
+    """One line names the limit."""
+    with pytest.raises(InputError, match=r"slo|ttft|tpot"):
+        simulate(HAND, first_come, EXACT, slo=limits)
+
+
+def test_jain_index() -> None:
+    """Equal shares 1, one of n got all 1/n, and no unit: 1, 2, 3 make 36/(3·14)."""
+    assert jain_index(np.array([0.1] * 7)) == 1
+    assert jain_index(np.array([0.0, 5.0, 0.0, 0.0])) == 0.25
+    assert jain_index(np.array([1e-200, 2e-200, 3e-200])) == pytest.approx(36 / 42)
 
 
 @given(scenario=scenarios())
