@@ -70,6 +70,7 @@ def read_columns(
     Irregular
         If the file is to be read row by row.
     """
+    _check_no_hashes(columns, header)
     read = csv.ReadOptions(use_threads=False, column_names=list(header), block_size=2 * _BLOCK)
     cells = csv.ParseOptions(delimiter=delimiter, quote_char=False)
     key = columns.key_name(header)
@@ -101,9 +102,16 @@ def from_texts(table: pa.Table, columns: RequestColumns) -> Columns:
     Irregular
         If some cell is not written in the plainest way.
     """
+    _check_no_hashes(columns, table.column_names)
     key = columns.key_name(table.column_names)
     keys = None if key is None else _keys(table[key].chunks)
     return replace(_without_keys(table, columns), keys=keys)
+
+
+def _check_no_hashes(columns: RequestColumns, header: "Sequence[str]") -> None:
+    """Leave lists of hashes, whose number is that of a prompt's blocks, to the reader of rows."""
+    if columns.has_hashes(header):
+        raise Irregular
 
 
 def _without_keys(table: pa.Table, columns: RequestColumns) -> Columns:

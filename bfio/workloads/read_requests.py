@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bfio.workloads.arrival_times import ArrivalTimes
+from bfio.workloads.block_hashes import BlockHashes
 from bfio.workloads.decimals import format_decimal
 from bfio.workloads.tables import Record
 from bfio.workloads.trace_format import RequestRow, TraceFormat
@@ -48,6 +49,7 @@ class ReadRequests:
     num_skipped: int = 0
     first_bad_row: str | None = None
     keys: IntArray | None = None
+    hashes: BlockHashes | None = None
 
 
 def with_output(found: Columns, limit: int | None = None) -> ReadRequests:
@@ -133,7 +135,16 @@ class RowReader:
             self.num_skipped,
             self.first_bad_row,
             numbered([request.prompt_key for request in self.requests]),
+            self._hashes(),
         )
+
+    def _hashes(self) -> BlockHashes | None:
+        """Return the hashes of all prompts' blocks; None if no row has any."""
+        rows = [request.block_hashes for request in self.requests]
+        if all(row is None for row in rows):
+            return None
+        nothing = np.zeros(0, dtype=np.int64)
+        return BlockHashes.joined([nothing if row is None else row for row in rows])
 
     def _accept(self, line: int, request: RequestRow) -> None:
         timed = request.arrival is not None
@@ -195,6 +206,7 @@ def workload_fields(
         "time_origin_s": None,
     }
     prompt, output, times, keys = found.prompt, found.output, found.times, found.keys
+    hashes = found.hashes
     if times is not None and found.earliest is not None:
         origin = Fraction(0) if trace_format.keeps_times else found.earliest
         provenance["time_origin_s"] = format_decimal(origin, "time")
@@ -204,6 +216,7 @@ def workload_fields(
             order = np.argsort(times.ticks, kind="stable")
             prompt, output, times = prompt[order], output[order], times.at(order)
             keys = None if keys is None else keys[order]
+            hashes = None if hashes is None else hashes.part(order)
         times = times.plus(-origin)
     return {
         "prompt_tokens": prompt,
@@ -212,4 +225,5 @@ def workload_fields(
         "name": name,
         "provenance": provenance,
         "prompt_keys": None if keys is None else _renumbered(keys),
+        "block_hashes": hashes,
     }

@@ -5,13 +5,18 @@ The reader of rows parses with it cell by cell and says what is wrong where
 that have nothing wrong in them.
 """
 
+from array import array
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from bfio.workloads.cells import has_offset, is_blank, seconds, timestamp, token_lengths
+import numpy as np
+
+from bfio.workloads.block_hashes import BLOCK_TOKENS, wrong_length
+from bfio.workloads.cells import bad_cell, has_offset, is_blank, seconds, timestamp, token_lengths
 from bfio.workloads.trace_format import RequestRow, Row
+from formulations.arrays import IntArray
 
 
 class TimeText(StrEnum):
@@ -77,6 +82,35 @@ class KeyColumn:
         return str(cell).strip(WHITE_SPACE) or None if cell is not None else None
 
 
+@dataclass(frozen=True)
+class HashColumn:
+    """A column of hashes of blocks; it may be missing, as may cells of it.
+
+    Parameters
+    ----------
+    name : str
+        Its name. Cells are lists of integers, or texts of integers with spaces between them.
+    """
+
+    name: str
+
+    def __call__(self, row: Row, prompt: int) -> IntArray | None:
+        """Return the hashes of a row whose prompt has that length [tokens], None without any."""
+        cell = row.get(self.name)
+        if cell is None or is_blank(row, self.name):
+            return None
+        try:
+            cells = [int(text) for text in cell.split()] if isinstance(cell, str) else cell
+            if not isinstance(cells, list):
+                raise TypeError
+            hashes = np.array(array("q", cells), dtype=np.int64)
+        except (TypeError, ValueError, OverflowError):
+            raise bad_cell(self.name, f"{cell!r:.40} is no list of integers") from None
+        if len(hashes) != -(-prompt // BLOCK_TOKENS):
+            raise bad_cell(self.name, wrong_length(len(hashes), prompt))
+        return hashes
+
+
 #: What both readers take off keys.
 WHITE_SPACE = " \t\n\v\f\r"
 
@@ -94,12 +128,15 @@ class RequestColumns:
     key : callable, optional
         Returns what tells the prompt of a row from others, or None; a `KeyColumn` where columns
         are to be read as a whole.
+    hashes : HashColumn, optional
+        The hashes of a prompt's blocks; a table that has them is read row by row.
     """
 
     prompt: str
     output: str
     arrival: TimeColumn | None = None
     key: Callable[[Row], Hashable] | None = None
+    hashes: HashColumn | None = None
 
     def __call__(self, row: Row) -> RequestRow:
         """Turn one row into a request.
@@ -111,13 +148,22 @@ class RequestColumns:
         """
         lengths = token_lengths(row, self.prompt, self.output)
         arrival = self.arrival(row) if self.arrival else None
-        return RequestRow(arrival, *lengths, self.key(row) if self.key else None)
+        return RequestRow(
+            arrival,
+            *lengths,
+            self.key(row) if self.key else None,
+            self.hashes(row, lengths[0]) if self.hashes else None,
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
         """All columns, the arrival time first."""
         arrival = () if self.arrival is None else (self.arrival.name,)
         return (*arrival, self.prompt, self.output)
+
+    def has_hashes(self, header: Sequence[str]) -> bool:
+        """Whether a table has the column of hashes."""
+        return self.hashes is not None and self.hashes.name in header
 
     def key_name(self, header: Sequence[str]) -> str | None:
         """Return the column of keys if a table has it."""

@@ -6,6 +6,8 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
+from formulations.arrays import IntArray
+
 #: Column name to cell: text in CSV, any JSON value in JSON Lines.
 Row: TypeAlias = Mapping[str, object]
 
@@ -20,14 +22,15 @@ class Layout(StrEnum):
 class RequestRow(NamedTuple):
     """One row of a trace.
 
-    Arrival time [s] or None, prompt and output length [tokens], and what tells its prompt from
-    others, None if nothing does.
+    Arrival time [s] or None, prompt and output length [tokens], what tells its prompt from others
+    and the hashes of its blocks, each None if nothing does.
     """
 
     arrival: Fraction | None
     prompt_tokens: int
     output_tokens: int
     prompt_key: Hashable = None
+    block_hashes: IntArray | None = None
 
 
 def _any_row(row: Row) -> bool:

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.workloads.arrival_times import ArrivalTimes
+from bfio.workloads.block_hashes import BlockHashes
 from formulations.arrays import BoolArray, FloatArray, IntArray, integer_vector
 from formulations.errors import InputError
 from formulations.keywords import known_fields
@@ -36,11 +37,15 @@ class Workload:
         Shape (n,): equal prompts have equal keys; None if the source does not tell.
     history : Workload, optional
         Requests of the past, with their outputs, for predictors that learn.
+    block_hashes : BlockHashes or sequence of sequences of int, optional
+        For each request the hashes of its prompt's blocks of 512 tokens, the last one maybe
+        shorter; each stands for its block and all before it. An empty list does not tell.
 
     Raises
     ------
     InputError
-        If shapes differ, a length is below 1, or arrival times are negative or decrease.
+        If shapes differ, a length is below 1, arrival times are negative or decrease, or a prompt
+        has more or fewer hashes than blocks.
     """
 
     prompt_tokens: IntArray
@@ -50,6 +55,7 @@ class Workload:
     provenance: Mapping[str, object] = field(default_factory=dict)
     prompt_keys: IntArray | None = None
     history: "Workload | None" = None
+    block_hashes: BlockHashes | Sequence[Sequence[int]] | None = None
 
     def __post_init__(self) -> None:
         """Validate and freeze the arrays."""
@@ -69,6 +75,10 @@ class Workload:
             if len(keys) != len(prompts):
                 what = f"{len(keys)} entries for {len(prompts)} prompts"
                 raise InputError("prompt_keys", what, "give one per request or none at all")
+        if self.block_hashes is not None:
+            hashes = BlockHashes.of(self.block_hashes, "block_hashes")
+            hashes.check(prompts, "block_hashes")
+            object.__setattr__(self, "block_hashes", hashes)
         if self.arrival_times is not None:
             times = ArrivalTimes.of(self.arrival_times)
             object.__setattr__(self, "arrival_times", times)
@@ -119,6 +129,12 @@ class Workload:
         """Tokens that serving every request emits."""
         return int(self.output_tokens.sum())
 
+    @property
+    def prompt_blocks(self) -> BlockHashes | None:
+        """The hashes of the prompts' blocks; None if the source does not tell."""
+        hashes = self.block_hashes
+        return None if hashes is None else BlockHashes.of(hashes, "block_hashes")
+
     def exact_arrivals(self, remedy: str = "use --arrivals pool") -> ArrivalTimes:
         """Return the arrival times.
 
@@ -144,6 +160,7 @@ class Workload:
             output_tokens=self.output_tokens[:num_requests],
             arrival_times=times,
             prompt_keys=None if self.prompt_keys is None else self.prompt_keys[:num_requests],
+            block_hashes=self._blocks_of(slice(num_requests)),
         )
 
     def part(self, which: IntArray | BoolArray) -> "Workload":
@@ -163,6 +180,7 @@ class Workload:
             output_tokens=self.output_tokens[which],
             arrival_times=times,
             prompt_keys=None if self.prompt_keys is None else self.prompt_keys[which],
+            block_hashes=self._blocks_of(which),
         )
 
     def after(self, share: Fraction | str) -> "Workload":
@@ -190,6 +208,10 @@ class Workload:
             history=self.part(order[:first]),
             provenance={**self.provenance, **learned},
         )
+
+    def _blocks_of(self, which: IntArray | BoolArray | slice) -> BlockHashes | None:
+        hashes = self.prompt_blocks
+        return None if hashes is None else hashes.part(which)
 
     def _check_arrivals(self, times: ArrivalTimes) -> None:
         if len(times) != len(self.prompt_tokens):

@@ -17,7 +17,7 @@ def write_trace(workload: Workload, path: str | Path, *, overwrite: bool = False
     """Write ``arrival_time_s,prompt_tokens,output_tokens``; `read_trace` gives it back exactly.
 
     A fourth column, ``prompt_key``, is there if the workload has such keys; read back they are
-    numbered by first occurrence, equal ones staying equal.
+    numbered by first occurrence, equal ones staying equal. So is ``block_hashes`` if it has these.
     Times are exact decimals; the column is blank if there are none. A path that ends in ``.gz``
     is compressed, with the same bytes every time. The file appears whole or not at all.
 
@@ -48,10 +48,13 @@ def _rows(workload: Workload) -> Iterator[str]:
     if workload.prompt_keys is not None:
         columns.append(workload.prompt_keys)
         names.append(own.KEYS.name)
+    cells = [column.tolist() for column in columns]
+    if (hashes := workload.prompt_blocks) is not None:
+        names.append(own.HASHES.name)
+        cells.append([" ".join(map(str, hashes[i].tolist())) for i in range(len(hashes))])
     yield ",".join(names) + "\n"
-    lines = zip(_times(workload), *(column.tolist() for column in columns), strict=True)
-    for cells in lines:
-        yield ",".join(map(str, cells)) + "\n"
+    for line in zip(_times(workload), *cells, strict=True):
+        yield ",".join(map(str, line)) + "\n"
 
 
 def _times(workload: Workload) -> Iterator[str]:

@@ -265,6 +265,9 @@ def request_facts(choice: WorkloadChoice) -> RequestFacts:
         digest.update(" ".join(map(str, drawn.arrival_times)).encode())
     if drawn.prompt_keys is not None:
         digest.update(drawn.prompt_keys.astype("<i8").tobytes())
+    if (hashes := drawn.prompt_blocks) is not None:
+        digest.update(hashes.first.astype("<i8").tobytes())
+        digest.update(hashes.ids.astype("<i8").tobytes())
     if (past := drawn.history) is not None:
         digest.update(lengths_digest(past.prompt_tokens, past.output_tokens).digest())
     has_times = drawn.arrival_times is not None
