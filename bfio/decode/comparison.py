@@ -16,6 +16,7 @@ from bfio.decode.own_metrics import ChosenMetric, MetricChoice, chosen_metrics
 from bfio.decode.policy import Policy, policy_name
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_parsing import spelt_out
+from bfio.decode.power import DEFAULT_PARTS, power_over_time
 from bfio.decode.run import Run
 from bfio.decode.settings import remarks, settings
 from bfio.decode.simulation import check_arguments, describe_run, simulate
@@ -75,6 +76,27 @@ class Comparison:
                 if values is not None:
                     metrics = {entry.name: values[entry.name] for entry in self.metrics.table}
                     lines.append({"policy": document["policy"], "part": part} | metrics)
+        return data_frame(lines)
+
+    def power_to_frame(self, parts: int = DEFAULT_PARTS) -> Any:
+        """Return power over time as a data frame: a line per policy and part of its time.
+
+        Parameters
+        ----------
+        parts : int
+            Equal parts of the time of each run; `bfio.decode.power` says what power they have.
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        lines = []
+        for label, run in zip(self.labels, self.runs, strict=True):
+            curve = power_over_time(run, self.energy_model, parts=parts)
+            if curve is not None:
+                for time, power in zip(curve.edges_s[:-1], curve.power_w, strict=True):
+                    lines.append({"policy": label, "time_s": time, "power_w": power})
         return data_frame(lines)
 
     def plot(self) -> ShownFigure:

@@ -45,11 +45,14 @@ class EnergyAccount:
         Energy of all workers [J].
     busy_s, idle_s : float
         Worker-seconds busy and idle, summed over the workers [s].
+    peak_power_w : float
+        Highest mean power of all workers over a step [W]; 0 without a step that takes time.
     """
 
     energy_j: float
     busy_s: float
     idle_s: float
+    peak_power_w: float = 0.0
 
 
 def busy_times(loads: IntArray, durations: FloatArray, cluster: Cluster) -> FloatArray:
@@ -120,20 +123,42 @@ def energy_account(
     G, cluster = run.cluster.workers, run.cluster
     empty_s = G * float(run.idle_before_s[chosen].sum())
     whole_s = G * float(run.duration_s[chosen].sum())
-    energy_j, busy_s = model.idle_power_w * empty_s, 0.0
-    # In chunks: the (K, G) intermediates of a long run would not fit beside its trajectory.
-    for part in np.array_split(chosen, 1 + len(chosen) * G // _CHUNK_CELLS):
+    energy_j, busy_s, peak_power_w = model.idle_power_w * empty_s, 0.0, 0.0
+    for part in _chunks(chosen, G):
         loads, running, durations = run.loads[part], run.running[part], run.duration_s[part]
         energies = step_energies(loads, running, durations, cluster, model, reading)
         energy_j += float(energies.sum())
         busy_s += float(busy_times(loads, durations, cluster).sum())
+        lasting = durations > 0
+        powers = energies[lasting].sum(axis=1) / durations[lasting]
+        peak_power_w = max(peak_power_w, float(powers.max(initial=0.0)))
     if reading == EnergyReading.AVERAGED:
         busy_s = whole_s
     return EnergyAccount(
         energy_j=energy_j,
         busy_s=busy_s,
         idle_s=whole_s - busy_s + empty_s,
+        peak_power_w=peak_power_w,
     )
+
+
+def cluster_energies(
+    run: Run, model: EnergyModel, reading: EnergyReading = EnergyReading.TWO_PHASE
+) -> FloatArray | None:
+    """Return the energy of all workers in each step, shape (K,) [J]; see `energy_account`."""
+    if run.loads is None or run.running is None:
+        return None
+    energies = np.zeros(run.steps)
+    for part in _chunks(np.arange(run.steps), run.cluster.workers):
+        loads, running, durations = run.loads[part], run.running[part], run.duration_s[part]
+        cells = step_energies(loads, running, durations, run.cluster, model, reading)
+        energies[part] = cells.sum(axis=1)
+    return energies
+
+
+def _chunks(steps: IntArray, num_workers: int) -> list[IntArray]:
+    """Cut steps: the (K, G) intermediates of a long run would not fit beside its trajectory."""
+    return np.array_split(steps, 1 + len(steps) * num_workers // _CHUNK_CELLS)
 
 
 class EnergyObserver:

@@ -36,14 +36,24 @@ class EnergyModel:
         Peak floating-point operations per second; 312e12 for an A100 in bfloat16.
     """
 
-    idle_power_w: float = 100.0
-    max_power_w: float = 400.0
-    saturation: float = 0.45
-    exponent: float = 0.7
+    idle_power_w: float = option(
+        100.0, NUMBER, "W", "power of an idle worker [W] (100)", name="idle_power"
+    )
+    max_power_w: float = option(
+        400.0, NUMBER, "W", "power of a saturated worker [W] (400)", name="max_power"
+    )
+    saturation: float = option(
+        0.45, NUMBER, "X", "utilisation from which power rises no more (0.45)", name="mfu_sat"
+    )
+    exponent: float = option(
+        0.7, NUMBER, "X", "exponent of power over utilisation (0.7)", name="power_exponent"
+    )
     parameters: float = option(
         7e9, NUMBER, "N", "model parameters, for energy (7e9)", name="params"
     )
-    peak_flops: float = 312e12
+    peak_flops: float = option(
+        312e12, NUMBER, "N", "peak operations per second of a worker, for energy (312e12)"
+    )
 
     def __post_init__(self) -> None:
         """Validate."""

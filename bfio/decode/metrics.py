@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from bfio.common.metrics import Average, Column, Domain, MetricTable, Value, exact_sum
-from bfio.decode.energy import EnergyReading, energy_account
+from bfio.decode.energy import EnergyAccount, EnergyReading, energy_account
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.run import Run
 from bfio.decode.stints import Cause, Stints, stints
@@ -139,6 +139,13 @@ class RunPart:
         """Time of the steps and of the idle time before them [s]."""
         run = self.run
         return float(run.duration_s[self.steps].sum() + run.idle_before_s[self.steps].sum())
+
+    @cached_property
+    def energy(self) -> EnergyAccount | None:
+        """Energy and power in the two-phase reading; None without trajectory."""
+        return energy_account(
+            self.run, self.energy_model, EnergyReading.TWO_PHASE, steps=self.steps
+        )
 
     @property
     def _finish_s(self) -> FloatArray:
@@ -593,10 +600,7 @@ def _fairness(part: RunPart) -> Value:
     Column("energy\n[kJ]", factor=1e-3),
 )
 def _energy(part: RunPart) -> Value:
-    account = energy_account(
-        part.run, part.energy_model, EnergyReading.TWO_PHASE, steps=part.steps
-    )
-    return None if account is None else account.energy_j
+    return None if part.energy is None else part.energy.energy_j
 
 
 @METRICS.metric(
@@ -605,3 +609,25 @@ def _energy(part: RunPart) -> Value:
 def _energy_averaged(part: RunPart) -> Value:
     account = energy_account(part.run, part.energy_model, EnergyReading.AVERAGED, steps=part.steps)
     return None if account is None else account.energy_j
+
+
+@METRICS.metric(
+    "power_mean_w",
+    "W",
+    "mean power of all workers over step and idle time, two-phase reading (BF-IO, fig. 7)",
+    Column("power\n[W]", by_default=False),
+)
+def _power_mean(part: RunPart) -> Value:
+    if part.energy is None or part.total_s == 0:
+        return None
+    return part.energy.energy_j / part.total_s
+
+
+@METRICS.metric(
+    "power_max_w",
+    "W",
+    "highest power of all workers in a step, two-phase reading",
+    Column("power max\n[W]", by_default=False),
+)
+def _power_max(part: RunPart) -> Value:
+    return None if part.energy is None or len(part.steps) == 0 else part.energy.peak_power_w

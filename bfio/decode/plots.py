@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from bfio.decode.power import power_over_time
 from formulations.arrays import FloatArray
 from formulations.errors import InputError
 
@@ -122,6 +123,25 @@ def idle_fraction_figure(comparison: "Comparison") -> Figure:
         over_time.set_ylabel("idle [%]")
         over_time.set_ylim(bottom=0)
         over_time.legend(loc="upper left", ncols=3)
+    return figure
+
+
+def power_figure(comparison: "Comparison") -> ShownFigure:
+    """Draw the mean power of a worker over time, a line per policy (BF-IO, figs. 2 and 7)."""
+    with mpl.rc_context(STYLE):
+        figure = ShownFigure(figsize=(8, 3.8), layout="constrained")
+        axes = figure.subplots()
+        for label, run in zip(comparison.labels, comparison.runs, strict=True):
+            curve = power_over_time(run, comparison.energy_model)
+            assert curve is not None
+            named = f"{label}: {curve.energy_j / 1e3:,.4g} kJ"
+            power = curve.power_w / run.cluster.workers
+            axes.stairs(power, curve.edges_s, linewidth=1.1, label=named)
+        axes.set_title("mean power of a worker; the area below is energy")
+        axes.set_xlabel(f"time [s]\n{_small(comparison.settings)}")
+        axes.set_ylabel("power [W]")
+        axes.set_ylim(bottom=0)
+        axes.legend(loc="lower left")
     return figure
 
 

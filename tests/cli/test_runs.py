@@ -64,7 +64,7 @@ def test_the_seed_reproduces(bfio: Bfio) -> None:
 
 
 def test_compare_conserves_work_and_writes_plots(bfio: Bfio, tmp_path: Path) -> None:
-    """Work is the same whatever the policy; both plots are real PNG files."""
+    """Work is the same whatever the policy; the plots are real PNG files."""
     done = bfio("compare", "--policies", "fcfs,br-0,bf-io", *SMALL, "--json")
     answer = done.json
     assert len({row["work"] for row in answer["policies"]}) == 1

@@ -17,6 +17,7 @@ from bfio.decode.energy import (
 )
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import measure
+from bfio.decode.power import power_over_time
 from bfio.decode.simulation import simulate
 from formulations.errors import InputError
 from tests.decode.cases import EXACT, Scenario, first_come, scenarios, workload
@@ -129,3 +130,40 @@ def test_bad_constants_are_named(name: str, value: float) -> None:
     """A constant out of its domain is an error."""
     with pytest.raises(InputError, match=name if name != "max_power_w" else "idle_power_w"):
         EnergyModel(**{name: value})
+
+
+def test_power_over_time_by_hand() -> None:
+    """Idle 4 s at 2·100 W, then 1.5 s with 750 J (see above): 500 W; cut at 0, 2.75 and 5.5 s.
+
+    The second part has 1.25 s at 200 W and 1.5 s at 500 W.
+    """
+    run = simulate(workload([1], [1], ["4"]), first_come, EXACT, arrivals="timed")
+    curve = power_over_time(run, SIMPLE, parts=2)
+    assert curve is not None
+    assert curve.edges_s.tolist() == [0, 2.75, 5.5]
+    assert curve.power_w.tolist() == pytest.approx([200, (1.25 * 200 + 1.5 * 500) / 2.75])
+    found = measure(run, SIMPLE)
+    assert found["power_mean_w"] == pytest.approx(1550 / 5.5)
+    assert found["power_max_w"] == pytest.approx(500)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@given(scenario=scenarios(), parts=st.integers(1, 9))
+def test_power_integrates_to_the_energy(
+    reading: EnergyReading, scenario: Scenario, parts: int
+) -> None:
+    """However time is cut, and never above what all workers draw at most or below idle."""
+    run = scenario.simulate(scenario.erratic_policy())
+    curve, account = (
+        power_over_time(run, SIMPLE, reading, parts),
+        energy_account(run, SIMPLE, reading),
+    )
+    assert curve is not None
+    assert account is not None
+    assert curve.energy_j == pytest.approx(account.energy_j)
+    if run.steps and curve.edges_s[-1] > curve.edges_s[0]:
+        assert curve.power_w.min() >= run.cluster.workers * SIMPLE.idle_power_w * (1 - 1e-6)
+        assert curve.power_w.max() <= run.cluster.workers * SIMPLE.max_power_w * (1 + 1e-6)
+        assert account.peak_power_w >= account.energy_j / float(np.diff(curve.edges_s).sum()) * (
+            1 - 1e-9
+        )

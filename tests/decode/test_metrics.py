@@ -78,7 +78,12 @@ def test_hand_computed_metrics() -> None:
         "fairness_jain": 78**2 / (3 * (34**2 + 33**2 + 11**2)),
     }
     assert {name: found[name] for name in expected} == pytest.approx(expected)
-    assert set(found) - set(expected) == {"energy_j", "energy_averaged_j"}
+    assert set(found) - set(expected) == {
+        "energy_j",
+        "energy_averaged_j",
+        "power_mean_w",
+        "power_max_w",
+    }
 
 
 @pytest.mark.parametrize(
@@ -224,7 +229,7 @@ def test_energy_needs_the_trajectory() -> None:
     with_loads = measure(simulate(HAND, first_come, EXACT))
     without = measure(simulate(HAND, first_come, EXACT, keep_trajectory=False))
     assert without["energy_j"] is without["energy_averaged_j"] is None
-    same = [name for name in without if not name.startswith("energy")]
+    same = [name for name in without if not name.startswith(("energy", "power"))]
     assert {n: without[n] for n in same} == {n: with_loads[n] for n in same}
 
 

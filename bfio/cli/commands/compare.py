@@ -1,4 +1,4 @@
-"""``bfio compare``: several policies on the same requests, as a table and two plots."""
+"""``bfio compare``: several policies on the same requests, as a table and three plots."""
 
 import argparse
 from dataclasses import replace
@@ -21,7 +21,8 @@ DEFAULT_POLICIES = "fcfs,jsq-tokens,br-0,br-h,bf-io"
 _DESCRIPTION = """\
 Run several policies on the same requests and print the table of BF-IO: imbalance, gap, idle
 share, throughput, time per output token (TPOT) and energy, over the whole run and over its steady
-part. Writes the load trajectories (BF-IO, fig. 6) and idle fractions (fig. 1) as plots.
+part. Writes the load trajectories (BF-IO, fig. 6), idle fractions (fig. 1) and power over time
+(figs. 2 and 7) as plots.
 
   bfio compare
   bfio compare --trace azure.csv.gz --pool 64 --policies fcfs,br-0,bf-io,bf-io:horizon=20
@@ -172,11 +173,12 @@ def _show(
 
 
 def _write_plots(folder: Path, comparison: "Comparison") -> list[Path]:
-    from bfio.decode.plots import idle_fraction_figure, save, trajectory_figure
+    from bfio.decode.plots import idle_fraction_figure, power_figure, save, trajectory_figure
 
     return [
         save(trajectory_figure(comparison), folder / "load_trajectory.png"),
         save(idle_fraction_figure(comparison), folder / "idle_fraction.png"),
+        save(power_figure(comparison), folder / "power.png"),
     ]
 
 
