@@ -76,6 +76,12 @@ def add_workload(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     group.add_argument(
         "--requests", type=int, metavar="N", help="only the first N (synthetic: 4000)"
     )
+    group.add_argument(
+        "--arrival-law",
+        metavar="LAW",
+        help="draw arrival times anew: poisson:rate=300, gamma, on-off, mmpp, diurnal or surges "
+        "(docs/workloads.md)",
+    )
     add_reading(group)
     return group
 
@@ -122,6 +128,11 @@ def workload_from(args: argparse.Namespace) -> "Workload":
     from bfio.workloads.workload import training_share
 
     requests, share = _requests(args), getattr(args, "train_share", None)
+    if (law := getattr(args, "arrival_law", None)) is not None:
+        from bfio.workloads.generators import with_arrivals
+        from bfio.workloads.law_text import parse_arrivals
+
+        requests = with_arrivals(requests, parse_arrivals(law, "--arrival-law"), args.seed)
     return requests if share is None else requests.after(training_share(share, "--train-share"))
 
 

@@ -13,16 +13,21 @@ Time in which nothing runs at all (timed arrivals) costs ``P_idle`` on every wor
 no active request has mfu 0 and so draws ``P_idle`` throughout, in both readings.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.observers import StepView
-from bfio.decode.run import Run
-from formulations.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from bfio.decode.run import Run
+    from formulations.arrays import FloatArray, IntArray
 
 #: Cells of a trajectory handled at once.
 _CHUNK_CELLS = 1 << 20

@@ -98,6 +98,9 @@ class RunOptions:
         them.
     rate_scale : Fraction
         With timed arrivals, divides the times between arrivals (2 doubles the offered load).
+    load : Fraction, optional
+        In its place: the offered load as a share of capacity (`bfio.decode.offered_load`) that
+        the times between arrivals are scaled to.
     dispatch : Dispatch
         ``immediate`` asks the policy about each request alone as it is revealed; the request joins
         the FIFO queue of the worker it names.
@@ -142,6 +145,12 @@ class RunOptions:
     pool: int = option(_POOL, WHOLE, "R", "waiting requests revealed (128)")
     rate_scale: Fraction = option(
         Fraction(1), RATIONAL, "X", "with timed arrivals, multiply the rate (1)"
+    )
+    load: Fraction | None = option(
+        None,
+        RATIONAL,
+        "RHO",
+        "with timed arrivals, scale the rate to this share of the machine's capacity, e.g. 0.8",
     )
     dispatch: Dispatch = option(
         Dispatch.POOLED,
@@ -212,7 +221,8 @@ class RunOptions:
         checked = {
             "arrivals": member(ArrivalMode, self.arrivals, "arrivals"),
             "pool": _pool(self.pool, self.arrivals),
-            "rate_scale": _rate(self.rate_scale, self.arrivals),
+            "rate_scale": _rate(self.rate_scale, self.arrivals, "rate_scale"),
+            "load": _load(self.load, self.rate_scale, self.arrivals),
             "dispatch": member(Dispatch, self.dispatch, "dispatch"),
             "projection": member(Projection, self.projection, "projection"),
             "window_knows": member(WindowKnows, self.window_knows, "window_knows"),
@@ -255,13 +265,25 @@ def _swap_time(value: object) -> float:
     return time
 
 
-def _rate(value: Fraction | float | str, arrivals: str) -> Fraction:
+def _load(
+    value: Fraction | float | str | None, rate_scale: Fraction | float | str, arrivals: str
+) -> Fraction | None:
+    if value is None:
+        return None
+    if _rate(rate_scale, arrivals, "rate_scale") != 1:
+        raise InputError("load", "rate_scale is given as well", "keep one of the two")
+    if arrivals != ArrivalMode.TIMED:
+        raise InputError("load", "only timed arrivals have a load", "use arrivals timed")
+    return _rate(value, arrivals, "load")
+
+
+def _rate(value: Fraction | float | str, arrivals: str, name: str) -> Fraction:
     try:
-        rate = exact_rational(value, "rate_scale") if isinstance(value, str) else Fraction(value)
+        rate = exact_rational(value, name) if isinstance(value, str) else Fraction(value)
     except (TypeError, ValueError, OverflowError):
-        raise InputError("rate_scale", f"{value!r} is no rate", "give a number > 0") from None
+        raise InputError(name, f"{value!r} is no rate", "give a number > 0") from None
     if rate <= 0:
-        raise InputError("rate_scale", f"{value} is out of range", "give a number > 0")
+        raise InputError(name, f"{value} is out of range", "give a number > 0")
     if rate != 1 and arrivals != ArrivalMode.TIMED:
-        raise InputError("rate_scale", "only timed arrivals have a rate", "use arrivals timed")
+        raise InputError(name, "only timed arrivals have a rate", "use arrivals timed")
     return rate

@@ -4,14 +4,20 @@ Within a step power is taken as constant, its energy over its length; between st
 idles. The integral over time is therefore the energy of the run, whichever way time is cut.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bfio.decode.energy import EnergyReading, cluster_energies
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.run import Run
-from formulations.arrays import FloatArray, integer
+from formulations.arrays import integer
+
+if TYPE_CHECKING:
+    from bfio.decode.run import Run
+    from formulations.arrays import FloatArray
 
 #: Equal parts that time is cut into unless told otherwise.
 DEFAULT_PARTS = 300

@@ -293,6 +293,8 @@ def drain_share(run: Run) -> float:
 def _arrivals(options: RunOptions) -> str:
     if options.arrivals is ArrivalMode.POOL:
         return f"pool of {options.pool:,}"
+    if options.load is not None:
+        return f"timed arrivals at load {float(options.load):g} of capacity"
     rate = "" if options.rate_scale == 1 else f" at {float(options.rate_scale):g} times their rate"
     return f"timed arrivals{rate}"
 

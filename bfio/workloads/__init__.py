@@ -2,8 +2,16 @@
 
 from bfio.workloads.adversarial import Lengths, jsq_bad, round_robin_bad
 from bfio.workloads.arrival_times import ArrivalTimes
-from bfio.workloads.arrivals import ArrivalProcess, GammaRenewal, OnOff, Poisson
-from bfio.workloads.generators import generate, resample
+from bfio.workloads.arrivals import (
+    ArrivalProcess,
+    Diurnal,
+    GammaRenewal,
+    MarkovModulated,
+    OnOff,
+    Poisson,
+    Surges,
+)
+from bfio.workloads.generators import generate, resample, with_arrivals
 from bfio.workloads.lengths import (
     Empirical,
     Geometric,
@@ -29,10 +37,11 @@ from bfio.workloads.workload import Workload
 from bfio.workloads.writer import write_trace
 
 __all__ = [
-    "ArrivalProcess", "ArrivalTimes", "Empirical", "GammaRenewal", "Geometric", "Homogeneous",
-    "Layout", "LengthDistribution", "Lengths", "Lognormal", "OnOff", "Poisson", "RequestColumns",
-    "RequestRow", "Row", "TimeColumn", "TimeText", "TraceFormat", "Uniform", "Workload",
-    "describe", "detect_format", "formats", "generate", "is_overloaded", "jsq_bad",
-    "overload_violations", "overloaded", "overloaded_steps", "read_pmf", "read_trace", "resample",
-    "round_robin_bad", "synthetic", "synthetic_names", "write_trace",
+    "ArrivalProcess", "ArrivalTimes", "Diurnal", "Empirical", "GammaRenewal", "Geometric",
+    "Homogeneous", "Layout", "LengthDistribution", "Lengths", "Lognormal", "MarkovModulated",
+    "OnOff", "Poisson", "RequestColumns", "RequestRow", "Row", "Surges", "TimeColumn", "TimeText",
+    "TraceFormat", "Uniform", "Workload", "describe", "detect_format", "formats", "generate",
+    "is_overloaded", "jsq_bad", "overload_violations", "overloaded", "overloaded_steps",
+    "read_pmf", "read_trace", "resample", "round_robin_bad", "synthetic", "synthetic_names",
+    "with_arrivals", "write_trace",
 ]  # fmt: skip

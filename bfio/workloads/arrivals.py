@@ -4,8 +4,10 @@ A process is sampled in floats; the running time is then rounded to whole micros
 exactly, so that nothing downstream depends on float rounding. Ties are possible.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from math import pi
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from formulations.errors import InputError
 
 #: Resolution of generated times.
 TICKS_PER_SECOND = 1_000_000
-#: Most changes between on and off per arrival (on average) that `OnOff` will simulate.
+#: Most changes of state per arrival (on average) that will be simulated.
 MAX_SWITCHES_PER_ARRIVAL = 100.0
 
 _LOWEST_RATE = 1e-9
@@ -113,13 +115,7 @@ class OnOff:
         _in_range("rate_off", self.rate_off, 0.0, _HIGHEST_RATE)
         _in_range("mean_on_s", self.mean_on_s, 1e-6, 1e9)
         _in_range("mean_off_s", self.mean_off_s, 1e-6, 1e9)
-        switches = 2.0 / (self.mean_on_s + self.mean_off_s) / self.rate
-        if switches > MAX_SWITCHES_PER_ARRIVAL:
-            raise InputError(
-                "mean_on_s",
-                f"the state changes {switches:g} times per arrival",
-                "lengthen the states or raise the rates",
-            )
+        _check_switches(2.0 / (self.mean_on_s + self.mean_off_s) / self.rate, "mean_on_s")
 
     @property
     def rate(self) -> float:
@@ -136,16 +132,8 @@ class OnOff:
         )
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
-        """See `ArrivalProcess`.
-
-        A Poisson process of unit rate, run on the clock that counts expected arrivals, is the
-        process itself; so unit-rate points are mapped back through that piecewise linear clock.
-        """
-        points = np.cumsum(rng.standard_exponential(_count(num_requests)))
-        if len(points) == 0:
-            return ArrivalTimes(np.zeros(0, dtype=np.int64), 1)
-        times, expected = self._clock(float(points[-1]), rng)
-        return exact_times(np.interp(points, expected, times))
+        """See `ArrivalProcess`."""
+        return _on_clock(_count(num_requests), rng, self._clock)
 
     def _clock(self, horizon: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         # Times of the state changes, and the expected number of arrivals until each.
@@ -163,6 +151,188 @@ class OnOff:
         return times, expected
 
 
+@dataclass(frozen=True)
+class MarkovModulated:
+    """Poisson arrivals whose rate jumps among any number of values (MMPP).
+
+    Parameters
+    ----------
+    rates : tuple of float
+        Arrivals per second in each of at least two states, not all 0.
+    mean_stays_s : tuple of float
+        Mean of the exponential time spent in each state [s]; after it any other state is as likely
+        as the next. The first state is drawn from the long-run shares.
+    """
+
+    rates: tuple[float, ...]
+    mean_stays_s: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if len(self.rates) != len(self.mean_stays_s) or len(self.rates) < 2:
+            what = f"{len(self.rates)} rates and {len(self.mean_stays_s)} mean stays"
+            raise InputError("rates", what, "give a rate and a mean stay of two states or more")
+        for rate in self.rates:
+            _in_range("rates", rate, 0.0, _HIGHEST_RATE)
+        for stay in self.mean_stays_s:
+            _in_range("mean_stays_s", stay, 1e-6, 1e9)
+        _in_range("rates", max(self.rates), _LOWEST_RATE, _HIGHEST_RATE)
+        _check_switches(len(self.rates) / sum(self.mean_stays_s) / self.rate)
+
+    @property
+    def rate(self) -> float:
+        """See `ArrivalProcess`."""
+        pairs = zip(self.rates, self.mean_stays_s, strict=True)
+        return sum(rate * stay for rate, stay in pairs) / sum(self.mean_stays_s)
+
+    @property
+    def label(self) -> str:
+        """See `ArrivalProcess`."""
+        rates, stays = (
+            "/".join(f"{value:g}" for value in values)
+            for values in (self.rates, self.mean_stays_s)
+        )
+        return f"mmpp(rates={rates}, means={stays} s)"
+
+    def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
+        """See `ArrivalProcess`."""
+        return _on_clock(_count(num_requests), rng, self._clock)
+
+    def _clock(self, horizon: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        count, means, rates = len(self.rates), np.array(self.mean_stays_s), np.array(self.rates)
+        # Jumps visit all states alike, so the long-run shares are as the mean stays.
+        state = int(rng.choice(count, p=means / means.sum()))
+        times, expected = np.zeros(1), np.zeros(1)
+        while expected[-1] <= horizon:
+            num_stays = max(256, len(times))
+            jumps = rng.integers(1, count, num_stays)
+            states = (state + np.concatenate(([0], np.cumsum(jumps)))) % count
+            states, state = states[:-1], int(states[-1])
+            stays = rng.standard_exponential(num_stays) * means[states]
+            times = np.append(times, times[-1] + np.cumsum(stays))
+            expected = np.append(expected, expected[-1] + np.cumsum(stays * rates[states]))
+        return times, expected
+
+
+@dataclass(frozen=True)
+class Diurnal:
+    """Poisson arrivals whose rate goes up and down as a sine, over a day or any other period.
+
+    At time t it is ``rate·(1 + amplitude·sin(2πt/period))``, drawn by thinning (P. Lewis,
+    G. Shedler, "Simulation of nonhomogeneous Poisson processes by thinning", 1979).
+
+    Parameters
+    ----------
+    rate : float
+        Mean arrivals per second.
+    amplitude : float
+        In [0, 1]: 0 is Poisson, with 1 nothing arrives at the lowest point.
+    period_s : float
+        Length of a period [s].
+    """
+
+    rate: float
+    amplitude: float
+    period_s: float
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        _in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
+        _in_range("amplitude", self.amplitude, 0.0, 1.0)
+        _in_range("period_s", self.period_s, 1e-3, 1e9)
+
+    @property
+    def label(self) -> str:
+        """See `ArrivalProcess`."""
+        wave = f"amplitude={self.amplitude:g}, period={self.period_s:g} s"
+        return f"diurnal(rate={self.rate:g}, {wave})"
+
+    def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
+        """See `ArrivalProcess`."""
+        missing = _count(num_requests)
+        kept, now, highest = [np.zeros(0)], 0.0, 1.0 + self.amplitude
+        while missing > 0:
+            # Of candidates at the highest rate as many are kept, on average, as are missing.
+            gaps = rng.standard_exponential(int(missing * highest) + 16) / (self.rate * highest)
+            times = now + np.cumsum(gaps)
+            level = 1.0 + self.amplitude * np.sin(2 * pi / self.period_s * times)
+            kept.append(times[rng.random(len(times)) * highest < level][:missing])
+            missing, now = missing - len(kept[-1]), float(times[-1])
+        return exact_times(np.concatenate(kept))
+
+
+@dataclass(frozen=True)
+class Surges:
+    """Poisson arrivals at a base rate, and at a higher one for a while at fixed intervals.
+
+    Parameters
+    ----------
+    rate_base, rate_surge : float
+        Arrivals per second outside and within a surge; ``rate_base`` may be 0.
+    every_s, length_s : float
+        A surge begins every so many seconds, first after ``every_s - length_s``, and lasts
+        ``length_s`` < ``every_s``.
+    """
+
+    rate_base: float
+    rate_surge: float
+    every_s: float
+    length_s: float
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        _in_range("rate_base", self.rate_base, 0.0, _HIGHEST_RATE)
+        _in_range("rate_surge", self.rate_surge, _LOWEST_RATE, _HIGHEST_RATE)
+        _in_range("every_s", self.every_s, 1e-6, 1e9)
+        _in_range("length_s", self.length_s, 1e-6, 1e9)
+        if self.length_s >= self.every_s:
+            what = f"surges of {self.length_s:g} s every {self.every_s:g} s"
+            raise InputError("length_s", what, "use shorter ones")
+        _check_switches(2.0 / self.every_s / self.rate)
+
+    @property
+    def rate(self) -> float:
+        """See `ArrivalProcess`."""
+        share = self.length_s / self.every_s
+        return self.rate_surge * share + self.rate_base * (1 - share)
+
+    @property
+    def label(self) -> str:
+        """See `ArrivalProcess`."""
+        surge = f"{self.rate_surge:g} for {self.length_s:g} s every {self.every_s:g} s"
+        return f"surges(rate={self.rate_base:g}, {surge})"
+
+    def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
+        """See `ArrivalProcess`."""
+        return _on_clock(_count(num_requests), rng, self._clock)
+
+    def _clock(self, horizon: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        del rng
+        periods = int(horizon / (self.rate * self.every_s)) + 1
+        begins = np.arange(periods + 1)
+        calm = (self.every_s - self.length_s) * self.rate_base
+        times = np.column_stack((begins, begins + 1 - self.length_s / self.every_s)).ravel()
+        whole = self.rate * self.every_s * begins
+        return times * self.every_s, np.column_stack((whole, whole + calm)).ravel()
+
+
+#: Draws times, and the expected arrivals until each, up to so many arrivals.
+_Clock: TypeAlias = Callable[[float, np.random.Generator], tuple[FloatArray, FloatArray]]
+
+
+def _on_clock(count: int, rng: np.random.Generator, clock: _Clock) -> ArrivalTimes:
+    """Draw a process whose rate is constant between the times of a clock.
+
+    A Poisson process of unit rate, run on the clock that counts expected arrivals, is the
+    process itself; so unit-rate points are mapped back through that piecewise linear clock.
+    """
+    points = np.cumsum(rng.standard_exponential(count))
+    if len(points) == 0:
+        return ArrivalTimes(np.zeros(0, dtype=np.int64), 1)
+    times, expected = clock(float(points[-1]), rng)
+    return exact_times(np.interp(points, expected, times))
+
+
 def exact_times(seconds: FloatArray) -> ArrivalTimes:
     """Round non-decreasing float seconds to whole microseconds and return them exactly.
 
@@ -176,6 +346,12 @@ def exact_times(seconds: FloatArray) -> ArrivalTimes:
             "arrivals", f"last at {seconds[-1]:g} s", "raise the rate or ask for fewer requests"
         )
     return ArrivalTimes(np.rint(seconds * TICKS_PER_SECOND).astype(np.int64), TICKS_PER_SECOND)
+
+
+def _check_switches(per_arrival: float, where: str = "rates") -> None:
+    if per_arrival > MAX_SWITCHES_PER_ARRIVAL:
+        what = f"the state changes {per_arrival:g} times per arrival"
+        raise InputError(where, what, "lengthen the states or raise the rates")
 
 
 def _in_range(name: str, value: float, lowest: float, highest: float) -> None:

@@ -14,6 +14,9 @@ from formulations.errors import InputError
 #: Memory of a request while it is drawn and checked, its arrival time included [bytes].
 _REQUEST_BYTES = 200
 
+#: Number of the random stream of arrival times that are drawn for given requests.
+_ARRIVAL_STREAM = 0x6172726976616C
+
 
 def generate(
     num_requests: int,
@@ -87,6 +90,19 @@ def resample(
             "source": dict(workload.provenance),
         },
         history=workload.history,
+    )
+
+
+def with_arrivals(workload: Workload, arrivals: ArrivalProcess, seed: int) -> Workload:
+    """Return the same requests in the same order at newly drawn arrival times.
+
+    The stream is apart from those that requests and policies are drawn from with the same seed.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_ARRIVAL_STREAM,)))
+    return replace(
+        workload,
+        arrival_times=arrivals.sample(len(workload), rng),
+        provenance={**workload.provenance, "arrival_law": arrivals.label},
     )
 
 

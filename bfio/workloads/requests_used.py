@@ -14,6 +14,8 @@ def requests_used(workload: Workload) -> str:
         for key, words in _LEFT_OUT.items()
         if isinstance(count := workload.provenance.get(key), int) and count
     ]
+    if (law := workload.provenance.get("arrival_law")) is not None:
+        left_out.append(f"arriving by {law}")
     if workload.history is not None:
         left_out.append(f"after {len(workload.history):,} to learn from")
     return f"{text} ({', '.join(left_out)})" if left_out else text

@@ -2,7 +2,16 @@
 
 import pytest
 
-from bfio.workloads.law_text import parse_law
+from bfio.workloads.arrivals import (
+    ArrivalProcess,
+    Diurnal,
+    GammaRenewal,
+    MarkovModulated,
+    OnOff,
+    Poisson,
+    Surges,
+)
+from bfio.workloads.law_text import parse_arrivals, parse_law
 from bfio.workloads.lengths import Geometric, Homogeneous, LengthDistribution, Lognormal, Uniform
 from formulations.errors import InputError
 
@@ -43,3 +52,34 @@ def test_a_slip_is_named(text: str, message: str) -> None:
     """The argument, what is wrong with it, and what there is."""
     with pytest.raises(InputError, match=message):
         parse_law(text, "outputs")
+
+
+@pytest.mark.parametrize(
+    ("text", "process"),
+    [
+        ("poisson:rate=300", Poisson(300)),
+        ("gamma:rate=300:cv=5", GammaRenewal(300, 5)),
+        ("on-off:rate_on=9:rate_off=0:mean_on_s=2:mean_off_s=5", OnOff(9, 0, 2, 5)),
+        ("mmpp:rates=9/3/0:mean_stays_s=2/5/1", MarkovModulated((9, 3, 0), (2, 5, 1))),
+        ("diurnal:rate=3:amplitude=0.5:period_s=60", Diurnal(3, 0.5, 60)),
+        ("surges:rate_base=1:rate_surge=9:every_s=60:length_s=5", Surges(1, 9, 60, 5)),
+    ],
+)
+def test_a_text_is_its_arrival_process(text: str, process: ArrivalProcess) -> None:
+    """Parameters by name, lists with strokes."""
+    assert parse_arrivals(text, "arrivals") == process
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("poison:rate=3", "did you mean poisson"),
+        ("poisson", "lacks a parameter; give rate"),
+        ("mmpp:rates=9,3:mean_stays_s=2/5", "'9,3' is no value of rates"),
+        ("mmpp:rates=9/3:mean_stays_s=2", "rates: 2 rates and 1 mean stays"),
+    ],
+)
+def test_bad_arrival_processes(text: str, message: str) -> None:
+    """One line says what is wrong."""
+    with pytest.raises(InputError, match=message):
+        parse_arrivals(text, "arrivals")

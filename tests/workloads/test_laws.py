@@ -12,14 +12,17 @@ from scipy import stats
 
 from bfio.workloads import (
     ArrivalProcess,
+    Diurnal,
     Empirical,
     GammaRenewal,
     Geometric,
     Homogeneous,
     LengthDistribution,
     Lognormal,
+    MarkovModulated,
     OnOff,
     Poisson,
+    Surges,
     Uniform,
 )
 from bfio.workloads.arrivals import exact_times
@@ -47,6 +50,11 @@ PROCESSES: list[ArrivalProcess] = [
     OnOff(100, 1, 0.5, 2.0),
     OnOff(100, 0, 0.01, 3.0),
     OnOff(3, 3, 1.0, 1.0),
+    MarkovModulated((100, 0, 7), (0.5, 2.0, 1.0)),
+    Diurnal(5, 1.0, 60),
+    Diurnal(5000, 0.5, 3600),
+    Surges(0, 50, 4.0, 1.0),
+    Surges(20, 5, 1.0, 0.1),
 ]
 
 
@@ -165,6 +173,15 @@ def test_empirical_frequencies() -> None:
         (lambda: GammaRenewal(1.0, 0.0), r"cv: 0.0"),
         (lambda: OnOff(1.0, -1.0, 1.0, 1.0), r"rate_off: -1.0"),
         (lambda: OnOff(1.0, 0.0, 1e-5, 1e-5), r"changes .* times per arrival"),
+        (lambda: MarkovModulated((1.0,), (1.0,)), r"rates: 1 rates and 1 mean stays"),
+        (lambda: MarkovModulated((1.0, 2.0), (1.0,)), r"rates: 2 rates and 1 mean stays"),
+        (lambda: MarkovModulated((0.0, 0.0), (1.0, 1.0)), r"rates: 0.0 is out of range"),
+        (lambda: MarkovModulated((1.0, -2.0), (1.0, 1.0)), r"rates: -2.0"),
+        (lambda: MarkovModulated((1.0, 0.0), (1e-5, 1e-5)), r"changes .* times per arrival"),
+        (lambda: Diurnal(1.0, 1.5, 60), r"amplitude: 1.5"),
+        (lambda: Diurnal(1.0, 0.5, 0.0), r"period_s: 0.0"),
+        (lambda: Surges(1.0, 9.0, 5.0, 5.0), r"length_s: surges of 5 s every 5 s"),
+        (lambda: Surges(0.0, 1.0, 1e-3, 5e-4), r"changes .* times per arrival"),
     ],
 )
 def test_bad_parameters(make: Callable[[], object], message: str) -> None:
@@ -230,6 +247,56 @@ def test_on_off_starts_stationary() -> None:
     share = sum(first < 0.05 for first in firsts) / len(firsts)
     # P(on) + P(off ends within 0.05 s) = 0.25 + 0.75·(1 - e^(-0.05/3)) = 0.262.
     assert share == pytest.approx(0.262, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "process", [OnOff(40.0, 4.0, 1.0, 3.0), MarkovModulated((4.0, 40.0), (3.0, 1.0))], ids=_label
+)
+def test_counts_of_modulated_arrivals_vary_as_they_must(process: ArrivalProcess) -> None:
+    """Rate (40·1 + 4·3)/4 = 13, and the index of dispersion of counts in one second.
+
+    H. Heffes, D. Lucantoni (1986): with rates λ, jumps at r1 = 1, r2 = 1/3, r = 4/3,
+    ``1 + 2(λ1-λ2)²r1r2/(r²(λ1r2+λ2r1)) · (1 - (1-e^(-rt))/(rt))``.
+    """
+    assert process.rate == pytest.approx(13)
+    times = process.sample(60_000, np.random.default_rng(5))
+    counts = np.bincount([int(time) for time in times])[:-1]
+    r, together = 4 / 3, 40 / 3 + 4
+    index = 1 + 2 * 36**2 / 3 / (r**2 * together) * (1 - (1 - math.exp(-r)) / r)
+    assert counts.mean() == pytest.approx(13, rel=0.05)
+    assert counts.var() / counts.mean() == pytest.approx(index, rel=0.06)
+
+
+def test_states_of_modulated_arrivals_are_visited_as_long_as_stated() -> None:
+    """Three states of which one sends, for one second of six."""
+    process = MarkovModulated((1000.0, 0.0, 0.0), (1.0, 2.0, 3.0))
+    assert process.rate == pytest.approx(1000 / 6)
+    times = process.sample(400_000, np.random.default_rng(3))
+    assert 400_000 / float(times[-1]) == pytest.approx(1000 / 6, rel=0.1)
+
+
+def test_diurnal_arrivals_follow_the_sine() -> None:
+    """Of a period's first half the share is 1/2 + a/π; gaps are Poisson on the expected count."""
+    process = Diurnal(20.0, 0.8, 10.0)
+    times = process.sample(20_000, np.random.default_rng(4)).seconds()
+    assert 20_000 / times[-1] == pytest.approx(20, rel=0.03)
+    assert np.mean(times % 10 < 5) == pytest.approx(0.5 + 0.8 / math.pi, abs=0.01)
+    omega = 2 * math.pi / 10
+    expected = 20 * (times + 0.8 / omega * (1 - np.cos(omega * times)))
+    assert stats.kstest(np.diff(expected), stats.expon.cdf).pvalue > 1e-3
+    assert stats.kstest(np.diff(20 * times), stats.expon.cdf).pvalue < 1e-6
+
+
+def test_surges_come_when_stated() -> None:
+    """3/s, and 30/s in the last of every four seconds: 30/39 of the arrivals are there."""
+    process = Surges(3.0, 30.0, 4.0, 1.0)
+    assert process.rate == 39 / 4
+    times = process.sample(20_000, np.random.default_rng(6)).seconds()
+    in_surge = times % 4 >= 3
+    assert np.mean(in_surge) == pytest.approx(30 / 39, abs=0.01)
+    assert 20_000 / times[-1] == pytest.approx(39 / 4, rel=0.03)
+    # Within a surge nothing tells where in it.
+    assert stats.kstest(times[in_surge] % 4 - 3, "uniform").pvalue > 1e-3
 
 
 def test_rounding_to_microseconds() -> None:

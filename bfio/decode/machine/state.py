@@ -8,6 +8,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.failures import NO_FAILURES, failures_of
 from bfio.decode.machine.prediction import Prediction, no_prediction
+from bfio.decode.offered_load import rate_for_load
 from bfio.decode.options import (
     ArrivalMode,
     Dispatch,
@@ -359,7 +360,7 @@ def new_state(
         ),
         marks=Marks(*_filled(5, n, -1)),
         reveal_s=np.full(n, np.nan),
-        arrival_s=_arrival_seconds(workload, options),
+        arrival_s=_arrival_seconds(workload, cluster, options),
         pool=np.arange(n, dtype=np.int64),
         lists=Lists(*_filled(3, min(n, cluster.total_slots), -1)),
         host=Host(np.zeros(n if swaps else 0, dtype=np.int64), np.zeros(n if swaps else 0)),
@@ -445,12 +446,15 @@ def _wheel_size(longest: int, horizon: int) -> int:
     return 1 << wanted.bit_length()
 
 
-def _arrival_seconds(workload: Workload, options: RunOptions) -> FloatArray:
+def _arrival_seconds(workload: Workload, cluster: Cluster, options: RunOptions) -> FloatArray:
     """Return when requests arrive, shape (n,) [s]; empty unless arrivals are timed.
 
     It may be written, as all arrays for which phases are compiled.
     """
     if options.arrivals is ArrivalMode.POOL:
         return np.zeros(0)
+    scale = options.rate_scale
+    if options.load is not None:
+        scale = rate_for_load(workload, cluster, options)
     # Divide before rounding, so that the scaled times are the nearest floats to the exact ones.
-    return workload.exact_arrivals().scaled(1 / options.rate_scale).seconds()
+    return workload.exact_arrivals().scaled(1 / scale).seconds()

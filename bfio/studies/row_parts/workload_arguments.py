@@ -11,8 +11,13 @@ import numpy as np
 from bfio.common.options import FLAG, RATIONAL, TEXT, WHOLE, from_mapping, names_of, option
 from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments
-from bfio.workloads.generators import generate, resample, with_shuffled_outputs
-from bfio.workloads.law_text import parse_law
+from bfio.workloads.generators import (
+    generate,
+    resample,
+    with_arrivals,
+    with_shuffled_outputs,
+)
+from bfio.workloads.law_text import parse_arrivals, parse_law
 from bfio.workloads.reader import read_trace
 from bfio.workloads.requests_used import requests_used
 from bfio.workloads.rescaling import with_output_mean
@@ -104,6 +109,13 @@ class RequestOptions:
     )
     requests_per_slot: int | None = option(
         None, WHOLE, "N", "in its place: a multiple of all slots of the machine"
+    )
+    arrival_law: str | None = option(
+        None,
+        TEXT,
+        "LAW",
+        "draw arrival times anew: `poisson:rate=300`, `gamma`, `on-off`, `mmpp`, `diurnal` or "
+        "`surges` ([workloads.md](workloads.md))",
     )
     seed: int = option(
         0,
@@ -197,7 +209,8 @@ def workload_choice(arguments: Arguments, total_slots: int, context: RowContext)
     if given.requests_per_slot is not None:
         total = given.requests_per_slot * total_slots
         changes = {"requests": total, "requests_per_slot": None}
-    if given.seed and file is not None and not (given.resample or given.shuffle_outputs):
+    draws = given.resample or given.shuffle_outputs or given.arrival_law is not None
+    if given.seed and file is not None and not draws:
         # Rows that differ in a seed that draws nothing share what is cached.
         changes["seed"] = 0
     options = replace(given, **changes) if changes else given  # type: ignore[arg-type]
@@ -213,6 +226,14 @@ def chosen_workload(choice: WorkloadChoice) -> Workload:
     InputError
         If the file cannot be read, or a name, law or window does not exist.
     """
+    given, requests = choice.options, _requests(choice)
+    if given.arrival_law is None:
+        return requests
+    law = parse_arrivals(given.arrival_law, "argument arrival_law")
+    return with_arrivals(requests, law, given.seed)
+
+
+def _requests(choice: WorkloadChoice) -> Workload:
     given = choice.options
     count = given.requests or DEFAULT_REQUESTS
     if given.synthetic is not None:

@@ -1,0 +1,89 @@
+"""Offered load of timed requests, as a share of what a machine can serve.
+
+With all slots full and the load spread so that all workers end a step together, a step takes
+
+    T = max(max_g C_g, (L + Σ_g C_g/t_g) / Σ_g 1/t_g) + t_m·L/G,   L = S·w,
+
+for S slots and the mean load w of an active request over its life, and emits S tokens: no schedule
+emits more per second of the same requests in the long run, so S/T is the capacity. Where memory is
+limited, S is at most Σ_g κ_g / w. The offered load is ρ = (tokens asked for per second)/capacity.
+Holding ρ fixed while the cluster grows is BalanceRoute's constant load per worker (its Table 2).
+"""
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bfio.decode.drift import Drift
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from bfio.decode.cluster import Cluster
+    from bfio.decode.options import RunOptions
+    from bfio.workloads.workload import Workload
+
+#: Significant digits of the factor on a rate; a fraction of so many is exact in the run.
+_DIGITS = 9
+
+
+def capacity_tokens_per_s(workload: "Workload", cluster: "Cluster", drift: Drift) -> float:
+    """Return the most tokens per second that a machine can emit of such requests in the long run.
+
+    Parameters
+    ----------
+    workload : Workload
+        The requests, at least one.
+    cluster : Cluster
+        The machine.
+    drift : Drift
+        How loads grow; by the step of the run it is taken as if by age.
+
+    Raises
+    ------
+    InputError
+        If a step takes no time.
+    """
+    load = mean_active_load(workload, drift)
+    slots = float(cluster.total_slots)
+    if cluster.memory is not None:
+        slots = min(slots, float(cluster.worker_memory().sum()) / load)
+    total, (overhead, token_time) = slots * load, cluster.worker_times()
+    step_s = float(overhead.max())
+    if (token_time > 0).all():
+        paces = 1.0 / token_time
+        step_s = max(step_s, float((total + overhead @ paces) / paces.sum()))
+    step_s += cluster.mean_time_s * total / cluster.workers
+    if not step_s > 0:
+        raise InputError("load", "a step takes no time", "give --step-overhead or --token-time")
+    return slots / step_s
+
+
+def mean_active_load(workload: "Workload", drift: Drift) -> float:
+    """Return the mean load of an active request over the steps of its life [tokens]."""
+    outputs, prompts = workload.output_tokens, workload.prompt_tokens
+    steps = outputs.astype(np.float64)
+    if drift.is_uniform:
+        grown = drift.increments[0] * steps * (steps - 1) / 2
+    else:
+        gained = drift.cumulative(np.arange(int(outputs.max()), dtype=np.int64))
+        grown = np.concatenate(([0.0], np.cumsum(gained, dtype=np.float64)))[outputs]
+    return float((prompts * steps + grown).sum() / steps.sum())
+
+
+def rate_for_load(workload: "Workload", cluster: "Cluster", options: "RunOptions") -> Fraction:
+    """Return what rates are multiplied by so that the offered load is ``options.load``.
+
+    Raises
+    ------
+    InputError
+        If there are no two requests at different times.
+    """
+    times = workload.exact_arrivals()
+    if len(times) < 2 or times[0] == times[-1]:
+        remedy = "give requests at different times, or --rate-scale"
+        raise InputError("load", "all requests arrive at once", remedy)
+    # The n-th arrival ends the n-1 gaps that the rate is counted over.
+    asked = workload.total_output_tokens * (1 - 1 / len(times)) / float(times[-1] - times[0])
+    wanted = float(options.load or 1) * capacity_tokens_per_s(workload, cluster, options.drift)
+    return Fraction(f"{wanted / asked:.{_DIGITS}g}")
