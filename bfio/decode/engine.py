@@ -19,7 +19,8 @@ from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
 from bfio.decode.decisions import checked_decision
 from bfio.decode.drift import DriftReading
-from bfio.decode.machine.interruption import begin_step, log_is_full, swap_in
+from bfio.decode.machine.events import begin_step, log_is_full
+from bfio.decode.machine.interruption import swap_in
 from bfio.decode.machine.phases import (
     admit,
     bind,
@@ -28,6 +29,7 @@ from bfio.decode.machine.phases import (
     first_waiting,
     free_slots,
     is_over,
+    look_ahead,
     reveal,
     run_step,
     start_queued,
@@ -198,6 +200,7 @@ class _Interpreted:
                 self.next_chunk()
             begin_step(state, self.record)
         reveal(state)
+        look_ahead(state)
         swap_in(state)
         if self.refresh is not None:
             self.refresh.begin_step(state)
@@ -350,7 +353,8 @@ class _Interpreted:
 
     def wait(self) -> None:
         """Let the clock jump to the next arrival; without one the run is stalled."""
-        if not wait_for_arrival(self.state):
+        # All that were left may have given up.
+        if not is_over(self.state) and not wait_for_arrival(self.state):
             raise InputError(
                 f"policy {self.name}, step {self.step}",
                 "stalled: nothing runs, nothing can arrive, "
@@ -394,7 +398,7 @@ def _check_growth(cluster: Cluster, options: RunOptions) -> None:
         raise InputError(
             "drift",
             "differs with age, and requests may be interrupted",
-            "use equal increments, global-step, or --overflow reserve without failures",
+            "use equal increments or global-step, or --overflow reserve and nobody who leaves",
         )
 
 

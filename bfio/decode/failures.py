@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bfio.common.options import NUMBER, read_texts, split_options
+from bfio.decode.schedules import read_schedule
 from formulations.arrays import FloatArray, IntArray, frozen
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 #: No worker ever fails.
 NO_FAILURES = "none"
@@ -98,7 +97,12 @@ def failures_of(
         return _checked([], num_workers, "failures")
     if given.partition(":")[0] == RANDOM:
         return _drawn(given, num_workers, seed)
-    return _checked(_read(given), num_workers, given)
+    rows = read_schedule(given, "failures", COLUMNS, _row, form=_FORM, example="12.5,0,fail")
+    return _checked(rows, num_workers, given)
+
+
+def _row(line: Mapping[str, str]) -> tuple[float, int, str]:
+    return float(line["time_s"]), int(line["worker"]), line["event"].strip()
 
 
 def _drawn(text: str, num_workers: int, seed: int) -> Failures:
@@ -125,24 +129,6 @@ def _drawn(text: str, num_workers: int, seed: int) -> Failures:
             events.append((now, worker, is_up))
     events.sort()
     return _made(events, until)
-
-
-def _read(name: str) -> list[tuple[float, int, str]]:
-    try:
-        with Path(name).open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "no text"
-        raise InputError("failures", f"cannot read {name!r}: {reason}", _FORM) from None
-    found: list[tuple[float, int, str]] = []
-    for line, row in enumerate(rows, 2):
-        try:
-            found.append((float(row["time_s"]), int(row["worker"]), row["event"].strip()))
-        except (KeyError, ValueError, TypeError, AttributeError):
-            what = f"no {', '.join(COLUMNS)} that can be read"
-            remedy = "write e.g. 12.5,0,fail below that heading"
-            raise InputError(f"{name}, line {line}", what, remedy) from None
-    return found
 
 
 def _checked(rows: list[tuple[float, int, str]], num_workers: int, where: str) -> Failures:

@@ -277,6 +277,17 @@ def _swapped_tokens(part: RunPart) -> Value:
     return part.interrupted_tokens(Cause.SWAP)
 
 
+@METRICS.metric("cancelled", "requests", "requests whose client gave up before they were done")
+def _cancelled(part: RunPart) -> Value:
+    return int(np.isin(part.run.cancel_step, part.steps).sum())
+
+
+@METRICS.metric("cancelled_tokens", "tokens", "tokens emitted for clients that then gave up")
+def _cancelled_tokens(part: RunPart) -> Value:
+    run = part.run
+    return exact_sum(run.emitted_tokens[np.isin(run.cancel_step, part.steps)])
+
+
 @METRICS.metric("work", "tokens", "sum of the loads of all workers and steps")
 def _work(part: RunPart) -> Value:
     return exact_sum(part.run.total_load[part.steps])

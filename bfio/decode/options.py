@@ -127,6 +127,9 @@ class RunOptions:
     slo : str or ServiceLevel, optional
         Limits on time to first token and time per token, which goodput counts by; they change no
         run.
+    cancellations : str or tuple of (float, int)
+        With timed arrivals, when clients give up, see
+        `bfio.decode.cancellations.cancellations_of`. Their requests leave, wherever they are.
     seed : int
         Seed of the generator that the policy may draw from.
 
@@ -210,6 +213,13 @@ class RunOptions:
         "LIMITS",
         "limits of a request that goodput counts by [s], e.g. ttft=2,tpot=0.05 (default: none)",
     )
+    cancellations: str | tuple[tuple[float, int], ...] = option(
+        "none",
+        TEXT,
+        "C",
+        "with timed arrivals, clients that give up: none (default), random:patience=30 [s] or a "
+        "CSV file of time_s,request",
+    )
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -233,6 +243,7 @@ class RunOptions:
             "swap_time_s": _swap_time(self.swap_time_s),
             "failures": self.failures or "none",
             "slo": service_level(self.slo),
+            "cancellations": _cancellations(self.cancellations, self.arrivals),
             "seed": integer(self.seed, "seed", maximum=MAX_SEED),
         }
         for name, value in checked.items():
@@ -256,6 +267,16 @@ def _pool(value: int, arrivals: str) -> int:
     if pool != _POOL and arrivals == ArrivalMode.TIMED:
         raise InputError("pool", "timed arrivals have none", "leave it out, or use arrivals pool")
     return pool
+
+
+def _cancellations(
+    given: str | tuple[tuple[float, int], ...], arrivals: str
+) -> str | tuple[tuple[float, int], ...]:
+    given = given or "none"
+    if given != "none" and arrivals != ArrivalMode.TIMED:
+        what = "a client's patience begins when its request arrives, which a pool does not know"
+        raise InputError("cancellations", what, "use arrivals timed")
+    return given
 
 
 def _swap_time(value: object) -> float:

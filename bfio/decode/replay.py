@@ -11,12 +11,13 @@ from functools import cached_property
 import numpy as np
 
 from bfio.common.metrics import exact_sum
+from bfio.decode.cancellations import cancellations_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.failures import NO_FAILURES, failures_of
 from bfio.decode.options import ArrivalMode, Dispatch, Overflow
 from bfio.decode.run import Run
-from bfio.decode.stints import Cause, Stints, stints
+from bfio.decode.stints import Cause, Stints, cancelled_while_waiting, stints
 from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray
 
@@ -132,6 +133,8 @@ class _Replay:
         """Requests waiting at each step after the reveal and before admission, shape (K,)."""
         starts, steps = self.admissions, self.run.steps
         waits = _running_total(self.run.reveal_step, steps) + _running_total(self.returns, steps)
+        gone = self.run.cancel_step[cancelled_while_waiting(self.run, self.stints)]
+        waits -= _running_total(gone, steps)
         return waits - (_running_total(starts, steps) - _count(starts, steps))
 
     @cached_property
@@ -166,7 +169,7 @@ def _malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
     n, K, G = len(workload), run.steps, cluster.workers
     requests = (
         run.reveal_step, run.start_step, run.finish_step, run.last_start_step, run.worker,
-        run.prompt_tokens, run.emitted_tokens, run.reveal_s,
+        run.prompt_tokens, run.emitted_tokens, run.reveal_s, run.cancel_step,
     )  # fmt: skip
     per_step = (run.start_s, run.idle_before_s, run.max_load, run.min_load, run.total_load)
     counts = (run.active, run.waiting, run.admitted)
@@ -182,7 +185,10 @@ def _malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
     wrong += _number(~np.isin(cause, list(Cause)))
     wrong += _number((run.last_start_step < run.start_step) | (run.last_start_step >= K))
     wrong += _number((run.worker < -1) | (run.worker >= G))
-    wrong += _number((run.start_step >= 0) & (run.worker < 0))
+    # Who was interrupted and waits again may be bound to none.
+    nowhere = (run.start_step >= 0) & (run.worker < 0)
+    wrong += _number(~np.isin(np.flatnonzero(nowhere), who))
+    wrong += _number((run.cancel_step < -1) | (run.cancel_step > K))
     for steps in (run.reveal_step, run.start_step, run.finish_step):
         wrong += _number((steps < -1) | (steps >= K))
     return wrong
@@ -305,6 +311,26 @@ def _failures(replay: _Replay) -> int:
     return wrong
 
 
+@_rule("cancellations")
+def _cancellations(replay: _Replay) -> int:
+    """Check that a request ends exactly once: done, or cancelled at the first step it can be."""
+    run, K = replay.run, replay.run.steps
+    arrival_s = np.zeros(run.num_requests) if run.arrival_s is None else run.arrival_s
+    schedule = cancellations_of(run.options.cancellations, arrival_s, run.options.seed)
+    due = np.full(run.num_requests, K + 1)
+    due[schedule.request] = np.searchsorted(run.start_s, schedule.time_s)
+    done = run.finish_step >= 0
+    is_due = (due < K) & ~(done & (run.finish_step < due))
+    # Whether the clock went on after the last step no step can tell.
+    after = (due == K) & (run.cancel_step == K)
+    wrong = _number(np.where(is_due | after, due, -1) != run.cancel_step)
+    wrong += _number(done & (run.cancel_step >= 0))
+    gone = run.cancel_step[replay.stints.request]
+    wrong += _number((gone >= 0) & (replay.stints.end > gone))
+    left = replay.stints.cause == Cause.CANCELLATION
+    return wrong + _number(left & (replay.stints.end != gone))
+
+
 @_rule("stints")
 def _stints(replay: _Replay) -> int:
     """Check that stints of a request follow each other, from its first start to its last."""
@@ -358,7 +384,8 @@ def _queue_order(replay: _Replay) -> int:
     # Who was bound to a worker that failed is bound again, after others.
     if run.options.dispatch is not Dispatch.IMMEDIATE or run.options.failures != NO_FAILURES:
         return 0
-    bound = np.flatnonzero(run.worker >= 0)
+    # Who gave up before it started left the queue.
+    bound = np.flatnonzero((run.worker >= 0) & ((run.start_step >= 0) | (run.cancel_step < 0)))
     if len(run.interruptions):
         # Who was interrupted stands before all others; that it does is the rule "stints".
         bound = np.setdiff1d(bound, run.interruptions[:, 0])

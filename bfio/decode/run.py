@@ -24,6 +24,7 @@ _STEP_COLUMNS = (
 )  # fmt: skip
 _REQUEST_COLUMNS = (
     "arrival_s", "reveal_s", "reveal_step", "start_step", "finish_step", "worker", "prompt_tokens",
+    "cancel_step",
 )  # fmt: skip
 
 
@@ -67,6 +68,8 @@ class Run:
     interruptions : IntArray
         Shape (m, 5), in order of time: request, worker, step at which it had started there, first
         step at which it does not run any more, and why (`bfio.decode.stints`).
+    cancel_step : IntArray
+        Shape (n,): step before which its client gave up; ``K`` if that was after the last one.
     reveal_s : FloatArray
         Shape (n,): when it is revealed [s].
     arrival_s : FloatArray or None
@@ -104,6 +107,7 @@ class Run:
     prompt_tokens: IntArray
     emitted_tokens: IntArray
     interruptions: IntArray
+    cancel_step: IntArray
     reveal_s: FloatArray
     arrival_s: FloatArray | None
     balanced_s: FloatArray | None = None
@@ -187,8 +191,13 @@ class Run:
         return int(np.count_nonzero(self.finish_step >= 0))
 
     @property
+    def cancelled(self) -> int:
+        """Requests whose client gave up before they were done."""
+        return int(np.count_nonzero(self.cancel_step >= 0))
+
+    @property
     def partial(self) -> int:
-        """Requests that started but did not finish."""
+        """Requests that started but did not finish, cancelled ones too."""
         return int(np.count_nonzero(self.start_step >= 0)) - self.completed
 
     @property

@@ -112,7 +112,7 @@ def simulate(
         raise InputError(
             f"policy {name}",
             "keeps books of requests that run to their end, and these may be interrupted",
-            "use --overflow reserve and no failures, or another policy",
+            "use --overflow reserve, no failures, no cancellations, or another policy",
         )
     asked = _asked_options(name, spec, chosen, asked)
     run = None

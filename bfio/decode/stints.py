@@ -82,3 +82,12 @@ def stints(run: Run) -> Stints:
     columns = [np.concatenate(pair) for pair in zip(run.interruptions.T, final, strict=True)]
     order = np.lexsort((columns[2], columns[0]))
     return Stints(*(column[order] for column in columns))
+
+
+def cancelled_while_waiting(run: Run, of: Stints) -> BoolArray:
+    """Return who gave up while waiting, for the first time or again, shape (n,)."""
+    waits = run.cancel_step >= 0
+    ran = np.append(of.request[1:] != of.request[:-1], True)[: len(of.request)]
+    # Stints of one request are in order of time: what its last one ended with.
+    waits[of.request[ran]] &= of.waits_again[ran]
+    return waits

@@ -148,6 +148,18 @@ def failures(draw: st.DrawFn, workers: int) -> tuple[tuple[float, int, str], ...
 
 
 @st.composite
+def cancellations(draw: st.DrawFn, arrivals: str, requests: Workload) -> Any:
+    """Draw clients that give up some time after they arrive; mostly there are none."""
+    if arrivals == "pool" or draw(st.booleans()):
+        return "none"
+    # At the scaled times an arrival may come a bit before or after what it is here.
+    patience = draw(st.lists(st.none() | st.integers(0, 30), max_size=len(requests)))
+    times = zip(patience, requests.exact_arrivals().seconds().tolist(), strict=False)
+    events = [(t + p / 4, i) for i, (p, t) in enumerate(times) if p is not None]
+    return tuple(sorted(events)) or "none"
+
+
+@st.composite
 def scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
     """Draw any workload on any small machine with any options."""
     arrivals = draw(st.sampled_from(["pool", "timed"]))
@@ -156,7 +168,8 @@ def scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
     overflow = draw(st.sampled_from(["recompute", "swap", "reserve"]))
     events = draw(failures(cluster.workers))
     overflows = cluster.memory is not None and overflow != "reserve"
-    if (overflows or events != "none") and not drift.is_uniform:
+    leave = draw(cancellations(arrivals, requests))
+    if (overflows or events != "none" or leave != "none") and not drift.is_uniform:
         # Growth by age is refused where requests may be interrupted.
         drift = replace(drift, reading=DriftReading.GLOBAL_STEP)
     options = {
@@ -173,6 +186,7 @@ def scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
         "swap_time_s": draw(st.sampled_from([0.0, 0.01])),
         "failures": events,
         "steps": None if drained else draw(st.none() | st.integers(0, 20)),
+        "cancellations": leave,
         "seed": draw(st.integers(0, 2**63 - 1)),
     }
     return Scenario(requests, cluster, options)

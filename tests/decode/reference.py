@@ -31,6 +31,7 @@ class Job:
     begun: int = -1
     ready_s: float = 0.0
     need: int = 0
+    cancel: int = -1
 
 
 @dataclass
@@ -57,6 +58,7 @@ class Reference:
     overflow: str = "recompute"
     swap_time_s: float = 2e-5
     failures: tuple[tuple[float, int, str], ...] = ()
+    cancellations: tuple[tuple[float, int], ...] = ()
 
     def __post_init__(self) -> None:
         """Start with every request undiscovered and every worker empty."""
@@ -80,8 +82,13 @@ class Reference:
 
     def simulate(self) -> "Reference":
         """Run until the steps are used up or every request has finished."""
-        while self.step != self.steps and any(job.finish < 0 for job in self.jobs):
+        while self.step != self.steps and any(
+            job.finish < 0 and job.cancel < 0 for job in self.jobs
+        ):
             self.fail()
+            if self.pool is None:
+                self.reveal()
+            self.cancel()
             self.relieve()
             self.reveal()
             self.swap_in()
@@ -91,14 +98,19 @@ class Reference:
             self.predict(admitted)
             if self.active:
                 self.run(admitted)
-            else:
+            elif any(job.finish < 0 and job.cancel < 0 for job in self.jobs):
                 upcoming = [job.ready_s for job in self.host]
                 upcoming += [time for time, _, _ in self.events]
+                upcoming += [time for time, _ in self.cancellations]
                 if self.hidden and self.pool is None:
                     upcoming.append(self.arrival_s[self.hidden[0].index])
                 later = min(time for time in upcoming if time > self.clock)
                 self.idle += later - self.clock
                 self.clock = later
+        for job in self.jobs:
+            if job.reveal == self.step:
+                # It came and gave up after the last step.
+                job.reveal, job.reveal_s = -1, float("nan")
         return self
 
     @property
@@ -184,6 +196,19 @@ class Reference:
             job = self.hidden.pop(0)
             job.reveal, job.reveal_s = self.step, self.clock
             self.waiting.append(job)
+
+    def cancel(self) -> None:
+        """Let those go whose clients gave up."""
+        for time, request in self.cancellations:
+            job = self.jobs[request]
+            if time > self.clock or job.finish >= 0 or job.cancel >= 0:
+                continue
+            job.cancel, job.told = self.step, None
+            if job in self.active:
+                self.interruptions.append((request, job.worker, job.begun, self.step, 3))
+            for jobs in (self.waiting, self.active, self.host):
+                if job in jobs:
+                    jobs.remove(job)
 
     def bind(self) -> None:
         """Ask about each request that has no worker yet, with immediate dispatch."""

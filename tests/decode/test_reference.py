@@ -34,8 +34,8 @@ def reference(scenario: Scenario, policy: Policy) -> Reference:
     options = dict(scenario.options)
     timed, rate = options.pop("arrivals") == "timed", options.pop("rate_scale")
     pool = None if timed else options["pool"]
-    events = options["failures"]
-    options["failures"] = () if events == "none" else events
+    for name in ("failures", "cancellations"):
+        options[name] = () if options[name] == "none" else options[name]
     times = [float(t / rate) for t in scenario.workload.arrival_times or ()]
     return Reference(
         scenario.workload,
@@ -65,6 +65,7 @@ def test_engine_agrees_with_naive_engine(policy: Policy | None, scenario: Scenar
         ("worker", "worker"),
         ("last_start_step", "begun"),
         ("emitted_tokens", "emitted"),
+        ("cancel_step", "cancel"),
     ):
         assert getattr(run, name).tolist() == [getattr(j, attribute) for j in expected.jobs], name
     assert run.interruptions.tolist() == [list(entry) for entry in expected.interruptions]

@@ -16,11 +16,8 @@ from bfio.decode.machine.state import (
     ACTIVE,
     LOGGED,
     NOW,
-    OUTAGES,
     QUEUED,
-    RECOMPUTE,
     REVEALED,
-    SLOTS,
     STEP,
     SWAP,
     SWAPPED,
@@ -32,34 +29,6 @@ from bfio.decode.tally import own_tally, takes
 
 # Why a request was interrupted: values of `bfio.decode.stints.Cause`.
 (RECOMPUTED, SWAPPED_OUT, FAILED, CANCELLED) = range(4)
-
-
-@compilable
-def log_is_full(state: State, record: Record) -> bool:
-    """Whether the next step might interrupt more requests than the record has room for."""
-    left = len(record.interruptions) - state.counters[LOGGED]
-    return bool(left < state.counters[ACTIVE])
-
-
-@compilable
-def begin_step(state: State, record: Record) -> None:
-    """Let workers fail and recover, and resolve overflows, before anything else of a step."""
-    counters, outages = state.counters, state.outages
-    while (
-        counters[OUTAGES] < len(outages.time_s)
-        and outages.time_s[counters[OUTAGES]] <= state.clock[NOW]
-    ):
-        worker = int(outages.worker[counters[OUTAGES]])
-        if outages.is_up[counters[OUTAGES]] == 1:
-            state.machine.slots[worker] = outages.slots[worker]
-            counters[SLOTS] += outages.slots[worker]
-        else:
-            state.machine.slots[worker] = 0
-            counters[SLOTS] -= outages.slots[worker]
-            fail(state, record, worker)
-        counters[OUTAGES] += 1
-    if state.settings.overflow in (RECOMPUTE, SWAP):
-        relieve(state, record)
 
 
 @compilable(allocates=True)

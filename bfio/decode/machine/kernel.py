@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.common.compilable import linked
 from bfio.common.kernels import entry_point
-from bfio.decode.machine.interruption import begin_step, log_is_full, swap_in
-from bfio.decode.machine.phases import is_over, reveal, run_step, wait_for_arrival
+from bfio.decode.machine.events import begin_step, log_is_full
+from bfio.decode.machine.interruption import swap_in
+from bfio.decode.machine.phases import is_over, look_ahead, reveal, run_step, wait_for_arrival
 from bfio.decode.machine.state import ACTIVE, LOGGED, SWAPPED, Record, State
 
 if TYPE_CHECKING:
@@ -102,12 +103,14 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
                 break
             begin_step(state, record)
         reveal(state)
+        look_ahead(state)
         if state.counters[SWAPPED] > 0:
             swap_in(state)
         if not decide(state, window, memory):
             return NOT_EXACT
         if state.counters[ACTIVE] == 0:
-            if not wait_for_arrival(state):
+            # All that were left may have given up.
+            if not is_over(state) and not wait_for_arrival(state):
                 return STALLED
             continue
         run_step(state, record, row)

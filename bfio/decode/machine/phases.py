@@ -21,9 +21,9 @@ from bfio.decode.machine.ring import add_ending, enter_window, gained, gained_ea
 from bfio.decode.machine.state import (
     ACTIVE,
     ADMITTED,
+    CANCELLATIONS,
     COMPLETED,
     FINISHED,
-    FIRST,
     FURTHEST,
     IDLE,
     NOW,
@@ -66,15 +66,19 @@ def is_over(state: State) -> bool:
 
 @compilable
 def reveal(state: State) -> None:
-    """Reveal requests; those from FIRST up to REVEALED are new."""
+    """Reveal requests; with timed arrivals it may be asked more than once."""
     counters = state.counters
     first, last = int(counters[REVEALED]), reveal_until(state)
     state.marks.reveal[first:last] = counters[STEP]
     state.reveal_s[first:last] = state.clock[NOW]
-    counters[FIRST] = first
     counters[REVEALED] = last
     counters[WAITING] += last - first
     counters[ADMITTED] = 0
+
+
+@compilable
+def look_ahead(state: State) -> None:
+    """Let the window show one step more, and ask again about requests whose turn it is."""
     if state.settings.known:
         enter_window(state)
     if predicts(state):
@@ -241,7 +245,8 @@ def admit_assigned(state: State, assignment: IntArray) -> None:
 def wait_for_arrival(state: State) -> bool:
     """Let the clock jump to when something next happens by itself; False if nothing does.
 
-    A request arrives, one comes back from the host, or a worker fails or recovers.
+    A request arrives, one comes back from the host, a client gives up, or a worker fails or
+    recovers.
     """
     upcoming, soonest = state.counters[REVEALED], np.inf
     if upcoming < len(state.arrival_s):
@@ -252,6 +257,8 @@ def wait_for_arrival(state: State) -> bool:
             soonest = min(soonest, state.host.ready_s[place])
     if state.counters[OUTAGES] < len(state.outages.time_s):
         soonest = min(soonest, state.outages.time_s[state.counters[OUTAGES]])
+    if state.counters[CANCELLATIONS] < len(state.cancellations.time_s):
+        soonest = min(soonest, state.cancellations.time_s[state.counters[CANCELLATIONS]])
     if soonest == np.inf:
         return False
     state.clock[IDLE] += soonest - state.clock[NOW]

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfio.decode.cancellations import NO_CANCELLATIONS, Cancellations, cancellations_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.failures import NO_FAILURES, failures_of
@@ -20,15 +21,15 @@ from bfio.decode.options import (
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
 
-# Entries of `State.counters`. FIRST is the first request revealed at this step, FURTHEST the last
-# position of the pool that was admitted at this step; ADMITTED and FINISHED count the lists of
-# what starts and ends at this step, ACTIVE the list of those that run.
+# Entries of `State.counters`. FURTHEST is the last position of the pool that was admitted at this
+# step; ADMITTED and FINISHED count the lists of what starts and ends at this step, ACTIVE the list
+# of those that run, COMPLETED those that are done or whose client gave up.
 # WAITING counts the pool, QUEUED those bound to a worker that do not run, SWAPPED the requests on
 # the host, LOGGED the interruptions in the record, SLOTS the slots of the workers that are up,
-# and OUTAGES the failures and recoveries so far.
+# OUTAGES the failures and recoveries so far, and CANCELLATIONS the clients that gave up.
 (
-    STEP, FIRST, REVEALED, WAITING, ACTIVE, COMPLETED, ADMITTED, FINISHED, FURTHEST, QUEUED,
-    SWAPPED, LOGGED, SLOTS, OUTAGES,
+    STEP, REVEALED, WAITING, ACTIVE, COMPLETED, ADMITTED, FINISHED, FURTHEST, QUEUED,
+    SWAPPED, LOGGED, SLOTS, OUTAGES, CANCELLATIONS,
 ) = range(14)  # fmt: skip
 
 # Values of `Settings.overflow`, in the order of `bfio.decode.options.Overflow`.
@@ -131,6 +132,8 @@ class Marks(NamedTuple):
         Its last step: known at the start, and its finish if the run reaches it.
     worker : IntArray
         The worker it is bound to.
+    cancel : IntArray
+        The step before which its client gave up.
     """
 
     reveal: IntArray
@@ -138,6 +141,7 @@ class Marks(NamedTuple):
     start: IntArray
     last: IntArray
     worker: IntArray
+    cancel: IntArray
 
 
 class WorkerRows(NamedTuple):
@@ -240,7 +244,7 @@ class State(NamedTuple):
 
     Parameters
     ----------
-    settings, requests, marks, workers, machine, outages, lists, host
+    settings, requests, marks, workers, machine, outages, cancellations, lists, host
         See there.
     counters, clock
         See the names of their entries above.
@@ -275,6 +279,7 @@ class State(NamedTuple):
     workers: WorkerRows
     machine: Machine
     outages: Outages
+    cancellations: Cancellations
     ending_load: IntArray
     ending_count: IntArray
     prediction: Prediction
@@ -344,6 +349,7 @@ def new_state(
     size = workload.prompt_tokens.copy()
     reserves = cluster.memory is not None and options.overflow is Overflow.RESERVE
     swaps = cluster.memory is not None and options.overflow is Overflow.SWAP
+    arrival_s = _arrival_seconds(workload, cluster, options)
     return State(
         settings=_settings(cluster, options, horizon, known),
         counters=counters,
@@ -358,9 +364,9 @@ def new_state(
             next=np.full(n, -1, dtype=np.int64),
             place=np.full(n, -1, dtype=np.int64),
         ),
-        marks=Marks(*_filled(5, n, -1)),
+        marks=Marks(*_filled(6, n, -1)),
         reveal_s=np.full(n, np.nan),
-        arrival_s=_arrival_seconds(workload, cluster, options),
+        arrival_s=arrival_s,
         pool=np.arange(n, dtype=np.int64),
         lists=Lists(*_filled(3, min(n, cluster.total_slots), -1)),
         host=Host(np.zeros(n if swaps else 0, dtype=np.int64), np.zeros(n if swaps else 0)),
@@ -368,6 +374,7 @@ def new_state(
         workers=workers,
         machine=_machine(cluster, workers.load.copy() if reserves else workers.load),
         outages=_outages(cluster, options),
+        cancellations=cancellations_of(options.cancellations, arrival_s, options.seed),
         ending_load=np.zeros((G, ring), dtype=np.int64),
         ending_count=np.zeros((G, ring), dtype=np.int64),
         prediction=prediction or no_prediction(),
@@ -386,7 +393,9 @@ def most_waiting(workload: Workload, cluster: Cluster, options: RunOptions) -> i
 def may_interrupt(cluster: Cluster, options: RunOptions) -> bool:
     """Whether requests may leave their worker before they are done."""
     overflows = cluster.memory is not None and options.overflow is not Overflow.RESERVE
-    return overflows or options.failures != NO_FAILURES
+    return (
+        overflows or options.failures != NO_FAILURES or options.cancellations != NO_CANCELLATIONS
+    )
 
 
 def peaks(workload: Workload, drift: Drift) -> IntArray:

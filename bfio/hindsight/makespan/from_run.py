@@ -164,6 +164,8 @@ def _check(run: Run, workload: Workload) -> None:
             f"{run.num_requests} requests, but the workload has {len(workload)}",
             "give the workload that it ran",
         )
+    if run.cancelled:
+        raise InputError(where, "requests were cancelled", "simulate without cancellations")
     if not run.is_drained:
         raise InputError(where, "requests are left", "simulate without a limit of steps")
     if run.options.drift != LLM:

@@ -46,8 +46,9 @@ class Erratic:
 def _naive(scenario: Scenario, policy: Recorder, predictor: Erratic) -> Reference:
     options = dict(scenario.options)
     timed, rate = options.pop("arrivals") == "timed", options.pop("rate_scale")
-    horizon, events = options["horizon"], options["failures"]
-    options["failures"] = () if events == "none" else events
+    horizon = options["horizon"]
+    for name in ("failures", "cancellations"):
+        options[name] = () if options[name] == "none" else options[name]
     return Reference(
         scenario.workload,
         policy,

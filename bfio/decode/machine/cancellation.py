@@ -1,0 +1,96 @@
+"""Requests whose client gives up, wherever they are: waiting, bound, running or on the host."""
+
+from bfio.common.compilable import compilable
+from bfio.decode.machine.interruption import CANCELLED, interrupt
+from bfio.decode.machine.phases import first_waiting, reveal
+from bfio.decode.machine.state import (
+    CANCELLATIONS,
+    COMPLETED,
+    NOW,
+    QUEUED,
+    REVEALED,
+    STEP,
+    SWAPPED,
+    WAITING,
+    Record,
+    State,
+)
+
+
+@compilable
+def cancel_due(state: State, record: Record) -> None:
+    """Let requests go whose clients have given up by now and that are not done."""
+    counters, due = state.counters, state.cancellations
+    if (
+        counters[CANCELLATIONS] < len(due.time_s)
+        and due.time_s[counters[CANCELLATIONS]] <= state.clock[NOW]
+    ):
+        # Some may have come and gone since the last step.
+        reveal(state)
+    while (
+        counters[CANCELLATIONS] < len(due.time_s)
+        and due.time_s[counters[CANCELLATIONS]] <= state.clock[NOW]
+    ):
+        request = int(due.request[counters[CANCELLATIONS]])
+        counters[CANCELLATIONS] += 1
+        last, step = int(state.marks.last[request]), int(counters[STEP])
+        if 0 <= last < step:
+            continue
+        worker = int(state.marks.worker[request])
+        if last >= step:
+            interrupt(state, record, request, CANCELLED)
+            # The record says where each request was last.
+            state.marks.worker[request] = worker
+        elif worker < 0:
+            leave_pool(state, request)
+        elif not leave_host(state, request, worker):
+            leave_queue(state, request, worker)
+        state.marks.cancel[request] = step
+        counters[COMPLETED] += 1
+
+
+@compilable
+def leave_pool(state: State, request: int) -> None:
+    """Take a waiting request from the pool; those that wait longer than it move up."""
+    first, place = first_waiting(state), int(state.counters[REVEALED]) - 1
+    while state.pool[place] != request:
+        place -= 1
+    while place > first:
+        state.pool[place] = state.pool[place - 1]
+        place -= 1
+    state.counters[WAITING] -= 1
+
+
+@compilable
+def leave_host(state: State, request: int, worker: int) -> bool:
+    """Take a request from the host; False if it is not there."""
+    counters, host = state.counters, state.host
+    kept = 0
+    for place in range(counters[SWAPPED]):
+        if host.request[place] != request:
+            host.request[kept] = host.request[place]
+            host.ready_s[kept] = host.ready_s[place]
+            kept += 1
+    if kept == counters[SWAPPED]:
+        return False
+    counters[SWAPPED] = kept
+    state.workers.swapped[worker] -= 1
+    return True
+
+
+@compilable
+def leave_queue(state: State, request: int, worker: int) -> None:
+    """Take a request from the queue of the worker it is bound to."""
+    workers, following = state.workers, state.requests.next
+    if workers.head[worker] == request:
+        workers.head[worker] = following[request]
+    else:
+        before = int(workers.head[worker])
+        while following[before] != request:
+            before = int(following[before])
+        following[before] = following[request]
+        if workers.tail[worker] == request:
+            workers.tail[worker] = before
+    workers.queued[worker] -= 1
+    workers.queued_tokens[worker] -= state.requests.size[request]
+    state.counters[QUEUED] -= 1
