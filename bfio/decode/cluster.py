@@ -71,6 +71,9 @@ class Cluster:
         KV cache of a worker, ``κ`` [tokens]; by default no limit.
     speed : float or tuple of float
         How many times as fast a worker is: its times are divided by it.
+    prefix_cache : int or tuple of int, optional
+        What a worker keeps of the prompts that started there, in whole blocks of 512 tokens
+        [tokens]; by default nothing.
 
     Raises
     ------
@@ -109,12 +112,16 @@ class Cluster:
     speed: float | tuple[float, ...] = option(
         1.0, PER_WORKER, "S", "speed of a worker, or one each such as 8*1,8*2: divides its times"
     )
+    prefix_cache: int | tuple[int, ...] | None = option(
+        None, PER_WORKER, "K", "prefix cache of a worker [tokens], or one each (default: none)"
+    )
 
     def __post_init__(self) -> None:
         """Validate."""
         integer(self.workers, "workers", minimum=1, maximum=MAX_TOTAL_SLOTS)
         self._set("slots", _slots)
         self._set("memory", _memory)
+        self._set("prefix_cache", _memory)
         self._set("step_overhead_s", _time)
         self._set("token_time_s", _time)
         self._set("speed", _speed)
@@ -193,6 +200,13 @@ class Cluster:
         memory = NO_LIMIT if self.memory is None else self.memory
         limits: IntArray = _array(memory, self.workers, "int64")
         return limits
+
+    def worker_prefix_blocks(self) -> IntArray:
+        """Return how many blocks each worker keeps of prompts that started there, shape (G,)."""
+        from bfio.workloads.block_hashes import BLOCK_TOKENS
+
+        tokens: IntArray = _array(self.prefix_cache or 0, self.workers, "int64")
+        return tokens // BLOCK_TOKENS
 
     def worker_times(self) -> tuple[FloatArray, FloatArray]:
         """Return ``C_g`` [s] and ``t_g`` [s/token], each of shape (G,)."""

@@ -80,6 +80,8 @@ if TYPE_CHECKING:
 
 #: Largest G·B·(load of one request): every 64-bit sum within a step stays exact.
 MAX_STEP_TOKENS = 2**62
+#: Most blocks that all workers may keep together (about 1 GiB).
+MAX_PREFIX_BLOCKS = 2**24
 #: Longest request that a run without a limit of steps will wait for.
 MAX_DRAIN_STEPS = 10**8
 
@@ -370,8 +372,8 @@ def check_run(workload: Workload, cluster: Cluster, options: RunOptions) -> int:
     ------
     InputError
         If it exceeds `MAX_STEP_TOKENS`, a request has more than `MAX_DRAIN_STEPS` tokens and
-        nothing limits the steps (no one could wait for its end), or one may come to take more
-        memory than any worker has.
+        nothing limits the steps (no one could wait for its end), one may come to take more
+        memory than any worker has, or prefixes are to be kept and nothing tells them.
     """
     longest = int(workload.output_tokens.max(initial=0))
     if options.steps is None and longest > MAX_DRAIN_STEPS:
@@ -387,6 +389,7 @@ def check_run(workload: Workload, cluster: Cluster, options: RunOptions) -> int:
             "use shorter requests or fewer slots",
         )
     _check_memory(workload, cluster, options)
+    _check_prefixes(workload, cluster)
     _check_growth(cluster, options)
     return together
 
@@ -400,6 +403,25 @@ def _check_growth(cluster: Cluster, options: RunOptions) -> None:
             "differs with age, and requests may be interrupted",
             "use equal increments or global-step, or --overflow reserve and nobody who leaves",
         )
+
+
+def _check_prefixes(workload: Workload, cluster: Cluster) -> None:
+    """Refuse prefix caches that could keep nothing, or more than there is room for here."""
+    if cluster.prefix_cache is None or len(workload) == 0:
+        return
+    blocks = workload.prompt_blocks
+    if blocks is None:
+        raise InputError(
+            "prefix_cache",
+            f"the requests of {workload.name} carry no hashes of their blocks",
+            "use a trace with them (hash_ids, block_hashes), or keep no prefixes",
+        )
+    kept = cluster.worker_prefix_blocks()
+    if kept.min() == 0:
+        raise InputError("prefix_cache", "holds no block of 512 tokens", "give 512 or more")
+    if int(np.minimum(kept, len(blocks.ids)).max()) * cluster.workers > MAX_PREFIX_BLOCKS:
+        what = f"more than {MAX_PREFIX_BLOCKS} blocks on {cluster.workers} workers"
+        raise InputError("prefix_cache", what, "keep fewer, or simulate fewer workers")
 
 
 def _check_memory(workload: Workload, cluster: Cluster, options: RunOptions) -> None:

@@ -59,6 +59,15 @@ class RunPart:
         return exact_sum(prompts + self.stints.emitted[which])
 
     @cached_property
+    def started_again_tokens(self) -> FloatArray:
+        """Prompts of those that start at each step of the run, or again, shape (K,) [tokens]."""
+        stints = self.stints
+        which = stints.was_waiting
+        prompts = self.run.prompt_tokens[stints.request[which]]
+        totals = np.bincount(stints.start[which], weights=prompts, minlength=self.run.steps)
+        return totals.astype(np.float64)
+
+    @cached_property
     def completed(self) -> IntArray:
         """Those of them that completed."""
         return self.started[self.run.finish_step[self.started] >= 0]
@@ -286,6 +295,30 @@ def _cancelled(part: RunPart) -> Value:
 def _cancelled_tokens(part: RunPart) -> Value:
     run = part.run
     return exact_sum(run.emitted_tokens[np.isin(run.cancel_step, part.steps)])
+
+
+@METRICS.metric(
+    "prefix_hit_tokens",
+    "tokens",
+    "prompt tokens whose prefill is saved: found in the prefix cache of the worker they start on",
+)
+def _prefix_hit_tokens(part: RunPart) -> Value:
+    hits = part.run.prefix_hit_tokens
+    return None if hits is None else exact_sum(hits[part.steps])
+
+
+@METRICS.average(
+    "prefix_hit_rate",
+    "1",
+    "their share of the prompts of the requests that start",
+    Column("prefix\nhits", is_share=True, by_default=False),
+    Domain.SHARE,
+)
+def _prefix_hit_rate(part: RunPart) -> Average:
+    hits, prompts = part.run.prefix_hit_tokens, part.started_again_tokens[part.steps]
+    if hits is None or not prompts.any():
+        return Average(np.zeros(0, dtype=np.int64))
+    return Average(hits[part.steps], prompts)
 
 
 @METRICS.metric("work", "tokens", "sum of the loads of all workers and steps")

@@ -4,6 +4,7 @@ Nothing here uses the engine. From when and where each request ran, loads, count
 are computed anew, and every rule of the model is tested on its own.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ from bfio.decode.failures import NO_FAILURES, failures_of
 from bfio.decode.options import ArrivalMode, Dispatch, Overflow
 from bfio.decode.run import Run
 from bfio.decode.stints import Cause, Stints, cancelled_while_waiting, stints
+from bfio.workloads.block_hashes import BLOCK_TOKENS
 from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray
 
@@ -138,6 +140,16 @@ class _Replay:
         return waits - (_running_total(starts, steps) - _count(starts, steps))
 
     @cached_property
+    def outages(self) -> list[tuple[int, int, bool]]:
+        """First step that sees each failure or recovery, its worker, whether it recovers."""
+        run = self.run
+        schedule = failures_of(run.options.failures, self.cluster.workers, run.options.seed)
+        # What has happened by the end of a run that waits shows in no step.
+        first = np.searchsorted(run.start_s, schedule.time_s)
+        columns = (first, schedule.worker, schedule.is_up.astype(np.bool_))
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    @cached_property
     def returns(self) -> IntArray:
         """Steps at which a request that was interrupted waits again, one entry for each."""
         return self.stints.end[self.stints.waits_again]
@@ -176,6 +188,8 @@ def _malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
     wrong = sum(array.shape != (n,) for array in requests)
     wrong += sum(array.shape != (K,) for array in (*per_step, *counts))
     wrong += sum(array is not None and array.shape != (K, G) for array in (run.loads, run.running))
+    hits = run.prefix_hit_tokens
+    wrong += hits is not None and hits.shape != (K,)
     wrong += run.interruptions.ndim != 2 or run.interruptions.shape[1:] != (5,)
     if wrong:
         return wrong
@@ -294,15 +308,10 @@ def _memory(replay: _Replay) -> int:
 @_rule("failures")
 def _failures(replay: _Replay) -> int:
     """Check that nothing runs on a worker that is down, and that only this takes its requests."""
-    run, K = replay.run, replay.run.steps
-    schedule = failures_of(run.options.failures, replay.cluster.workers, run.options.seed)
+    K = replay.run.steps
     down = np.zeros((K + 1, replay.cluster.workers), dtype=np.bool_)
     failed = np.zeros((K + 1, replay.cluster.workers), dtype=np.bool_)
-    # What has happened by the end of a run that waits shows in no step.
-    first = np.searchsorted(run.start_s, schedule.time_s)
-    for step, worker, is_up in zip(
-        first.tolist(), schedule.worker.tolist(), schedule.is_up.tolist(), strict=True
-    ):
+    for step, worker, is_up in replay.outages:
         down[step:, worker] = not is_up
         failed[step, worker] |= not is_up
     wrong = _number(down[:K] & (replay.trajectory[1] > 0))
@@ -329,6 +338,43 @@ def _cancellations(replay: _Replay) -> int:
     wrong += _number((gone >= 0) & (replay.stints.end > gone))
     left = replay.stints.cause == Cause.CANCELLATION
     return wrong + _number(left & (replay.stints.end != gone))
+
+
+@_rule("prefixes")
+def _prefixes(replay: _Replay) -> int:
+    """Check what was found in prefix caches, from when and where requests started alone."""
+    hits = replay.run.prefix_hit_tokens
+    if hits is None:
+        return int(replay.cluster.prefix_cache is not None)
+    expected = np.zeros(replay.run.steps, dtype=np.int64)
+    kept = replay.cluster.worker_prefix_blocks().tolist()
+    caches: list[OrderedDict[int, None]] = [OrderedDict() for _ in kept]
+    losses = [(step, worker) for step, worker, is_up in replay.outages if not is_up]
+    stints = replay.stints
+    waited = np.flatnonzero(stints.was_waiting)
+    order = waited[np.lexsort((stints.request[waited], stints.start[waited]))]
+    for request, worker, step in zip(
+        *(column[order].tolist() for column in stints[:3]), strict=True
+    ):
+        while losses and losses[0][0] <= step:
+            caches[losses.pop(0)[1]].clear()
+        expected[step] += _found_and_kept(replay.workload, request, caches[worker], kept[worker])
+    return _number(hits != expected)
+
+
+def _found_and_kept(
+    workload: Workload, request: int, cache: "OrderedDict[int, None]", most: int
+) -> int:
+    """Return the tokens of a prompt that a cache has, and let it keep the prompt."""
+    blocks = workload.prompt_blocks
+    own = [] if blocks is None else blocks[request].tolist()
+    found = next((k for k, block in enumerate(own) if block not in cache), len(own))
+    for block in reversed(own[:most]):
+        cache[block] = None
+        cache.move_to_end(block)
+        if len(cache) > most:
+            cache.popitem(last=False)
+    return min(found * BLOCK_TOKENS, int(workload.prompt_tokens[request]))
 
 
 @_rule("stints")

@@ -77,6 +77,9 @@ class Run:
     balanced_s : FloatArray or None
         Shape (K,): how long each step would last were all workers busy as long as the mean [s];
         None where they are equally fast.
+    prefix_hit_tokens : IntArray or None
+        Shape (K,): what those that start at each step find of their prompts in the prefix caches
+        of their workers [tokens]; None where nothing is kept.
     statistics : mapping
         What the policy says of itself.
     engine : str
@@ -111,6 +114,7 @@ class Run:
     reveal_s: FloatArray
     arrival_s: FloatArray | None
     balanced_s: FloatArray | None = None
+    prefix_hit_tokens: IntArray | None = None
     statistics: Mapping[str, object] = field(default_factory=dict)
     engine: str = "reference"
     wall_s: float = 0.0

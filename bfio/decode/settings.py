@@ -69,6 +69,7 @@ def setting_parts(
         "machine": f"{cluster.shape} (workers x slots)",
         "speed": "" if cluster.speed == 1 else f"speed {per_worker_text(cluster.speed)}",
         "memory": _memory(cluster, first),
+        "prefix cache": _prefix_cache(cluster),
         "arrivals": _arrivals(first),
         "steps": "" if first.steps is None else f"at most {first.steps:,} steps",
         "dispatch": "immediate dispatch" if first.dispatch is Dispatch.IMMEDIATE else "",
@@ -83,6 +84,12 @@ def _memory(cluster: Cluster, options: RunOptions) -> str:
     if cluster.memory is None:
         return ""
     return f"memory {per_worker_text(cluster.memory)} tokens ({options.overflow.value})"
+
+
+def _prefix_cache(cluster: Cluster) -> str:
+    if cluster.prefix_cache is None:
+        return ""
+    return f"prefix cache {per_worker_text(cluster.prefix_cache)} tokens"
 
 
 def nobody_asks(options: Sequence[RunOptions]) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
@@ -104,13 +105,24 @@ def drifts() -> st.SearchStrategy[Drift]:
 @st.composite
 def workloads(draw: st.DrawFn, max_requests: int = 25) -> Workload:
     """Draw requests with ties, ones, and prompts up to the largest accepted."""
-    sizes = st.integers(1, 20) | st.integers(1, 10**12)
+    sizes = st.integers(1, 20) | st.integers(1, 2100) | st.integers(1, 10**12)
     prompts = draw(st.lists(sizes, max_size=max_requests))
     n = len(prompts)
     outputs = draw(st.lists(st.integers(1, 12), min_size=n, max_size=n))
     gaps = draw(st.lists(st.sampled_from(["0", "0.1", "1", "40"]), min_size=n, max_size=n))
     times = [sum((Fraction(g) for g in gaps[: i + 1]), Fraction(0)) for i in range(n)]
-    return Workload(prompts, outputs, tuple(times))  # type: ignore[arg-type]
+    hashes = [draw(block_hashes(prompt)) for prompt in prompts]
+    return Workload(prompts, outputs, tuple(times), block_hashes=hashes)  # type: ignore[arg-type]
+
+
+def block_hashes(prompt: int) -> st.SearchStrategy[list[int]]:
+    """Few different prefixes; long prompts do not tell theirs."""
+    if prompt > 2100:
+        return st.just([])
+    blocks = -(-prompt // 512)
+    turns = st.lists(st.integers(1, 2), min_size=blocks, max_size=blocks)
+    # Each hash stands for all turns so far.
+    return turns.map(lambda found: np.cumsum(np.array(found) * 3 ** np.arange(blocks)).tolist())
 
 
 @st.composite
@@ -131,6 +143,9 @@ def clusters(draw: st.DrawFn, largest: int) -> Cluster:
         mean_time_s=draw(st.sampled_from([0.0, 0.01])),
         memory=one_or_each(st.integers(largest, 3 * largest)) if draw(st.booleans()) else None,
         speed=one_or_each(st.sampled_from([1.0, 2.0, 0.75])),
+        prefix_cache=one_or_each(st.integers(1, 9).map(lambda k: 600 * k))
+        if draw(st.booleans())
+        else None,
     )
 
 

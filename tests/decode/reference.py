@@ -1,5 +1,6 @@
 """A second engine, one object per request and nothing vectorised: the oracle of the tests."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -74,6 +75,7 @@ class Reference:
             gain = self.drift.largest_gain(job.output - 1)
             job.need = job.prompt + gain if self.reserves else job.load
         self.events, self.down = list(self.failures), set[int]()
+        self.caches = [OrderedDict[int, None]() for _ in range(self.cluster.workers)]
         self.interruptions: list[tuple[int, int, int, int, int]] = []
         # The contract: stream 1 of the seed, apart from that of generated requests.
         self.rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(1,)))
@@ -136,6 +138,7 @@ class Reference:
                 self.down.remove(worker)
                 continue
             self.down.add(worker)
+            self.caches[worker].clear()
             for job in sorted(self.on(worker), key=lambda job: job.index):
                 self.active.remove(job)
                 self.interruptions.append((job.index, worker, job.begun, self.step, 2))
@@ -284,6 +287,9 @@ class Reference:
                 "admitted": len(admitted),
             }
         )
+        if cluster.prefix_cache is not None:
+            ordered = sorted(admitted, key=lambda job: job.index)
+            self.trace[-1]["prefix_hit_tokens"] = sum(map(self.look_up, ordered))
         for job in list(self.active):
             job.load += self.increment(job.emitted, self.step)
             job.emitted += 1
@@ -292,6 +298,21 @@ class Reference:
                 job.finish = self.step
                 self.active.remove(job)
         self.clock, self.idle, self.step = self.clock + duration, 0.0, self.step + 1
+
+    def look_up(self, job: Job) -> int:
+        """Return what a job that starts finds of its prompt, and keep its blocks."""
+        cache, hashes = self.caches[job.worker], self.workload.prompt_blocks
+        assert hashes is not None
+        blocks, most = hashes[job.index], int(self.cluster.worker_prefix_blocks()[job.worker])
+        found = 0
+        while found < len(blocks) and int(blocks[found]) in cache:
+            found += 1
+        for block in blocks[:most][::-1].tolist():
+            cache.pop(block, None)
+            cache[block] = None
+            if len(cache) > most:
+                cache.popitem(last=False)
+        return min(512 * found, job.prompt)
 
     def increment(self, emitted: int, step: int) -> int:
         """Tokens a request gains after its ``emitted + 1``-th step, which is step ``step``."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.phases import begin, end, growth, join_queue_at_its_head
+from bfio.decode.machine.prefixes import lose_cache
 from bfio.decode.machine.refresh import forget, predicts
 from bfio.decode.machine.ring import add_ending
 from bfio.decode.machine.state import (
@@ -51,6 +52,8 @@ def fail(state: State, record: Record, worker: int) -> None:
     state.counters[QUEUED] -= workers.queued[worker]
     workers.queued[worker] = 0
     workers.queued_tokens[worker] = 0
+    if state.settings.caches:
+        lose_cache(state.prefixes, worker)
 
 
 @compilable

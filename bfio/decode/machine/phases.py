@@ -9,7 +9,15 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import step_time
-from bfio.decode.machine.arrays import add_each, add_times, copy_to, extent, move_waiting
+from bfio.decode.machine.arrays import (
+    add_each,
+    add_times,
+    copy_to,
+    extent,
+    move_waiting,
+    sort_few,
+)
+from bfio.decode.machine.prefixes import saved_tokens, use_prefix
 from bfio.decode.machine.refresh import (
     forget,
     learn_lengths,
@@ -270,6 +278,8 @@ def wait_for_arrival(state: State) -> bool:
 def run_step(state: State, record: Record, row: int) -> None:
     """Measure the step, write its row of the record, and go on to the next step."""
     counters = state.counters
+    if state.settings.caches:
+        look_up_prefixes(state, record, row)
     duration = measure(state, record, row)
     record.start_s[row] = state.clock[NOW]
     record.duration_s[row] = duration
@@ -282,6 +292,17 @@ def run_step(state: State, record: Record, row: int) -> None:
     state.clock[NOW] += duration
     state.clock[IDLE] = 0.0
     counters[STEP] += 1
+
+
+@compilable
+def look_up_prefixes(state: State, record: Record, row: int) -> None:
+    """Count what those that start find in the caches, in order of arrival, and keep theirs."""
+    started, found = state.lists.started[: state.counters[ADMITTED]], 0
+    sort_few(started)
+    for request in started:
+        blocks = use_prefix(state.prefixes, request, state.marks.worker[request])
+        found += saved_tokens(blocks, state.requests.prompt[request])
+    record.prefix_hit_tokens[row] = found
 
 
 @compilable

@@ -37,6 +37,8 @@ class Chunks:
         Whether all workers take as long for the same load.
     most_interrupted : int
         Requests that one step may interrupt.
+    caches : bool
+        Whether workers keep prefixes.
     """
 
     def __init__(
@@ -45,9 +47,10 @@ class Chunks:
         keep_trajectory: bool,
         one_pace: bool = True,
         most_interrupted: int = 0,
+        caches: bool = False,
     ) -> None:
         self._num_workers = num_workers
-        self._paces = not one_pace
+        self._paces, self._caches = not one_pace, caches
         self._log_size = most_interrupted + LOG_SIZE if most_interrupted else 0
         self.keeps = keep_trajectory
         self.most_steps = max(1, min(MAX_CHUNK_STEPS, MAX_CHUNK_ENTRIES // num_workers))
@@ -57,8 +60,9 @@ class Chunks:
     @classmethod
     def of(cls, state: State, keep_trajectory: bool) -> Self:
         """Return the empty records of a run."""
-        most = len(state.lists.running) if state.settings.interrupts else 0
-        return cls(len(state.workers.load), keep_trajectory, state.settings.one_pace, most)
+        settings, G = state.settings, len(state.workers.load)
+        most = len(state.lists.running) if settings.interrupts else 0
+        return cls(G, keep_trajectory, settings.one_pace, most, settings.caches)
 
     def new(self, num_steps: int) -> Record:
         """Return an empty record of at most ``most_steps`` steps."""
@@ -70,7 +74,8 @@ class Chunks:
             trajectory = self._shared = self._shared or self._trajectory(self.most_steps)
         balanced_s = np.empty(num_steps if self._paces else 0)
         log = np.empty((self._log_size if num_steps else 0, 5), dtype=np.int64)
-        return Record._make([*times, *counts, *trajectory, balanced_s, log])
+        hits = np.empty(num_steps if self._caches else 0, dtype=np.int64)
+        return Record._make([*times, *counts, *trajectory, balanced_s, log, hits])
 
     def keep(self, record: Record, num_steps: int, num_interruptions: int) -> None:
         """Keep the first steps of a record, and what was interrupted in them."""
@@ -145,6 +150,8 @@ def finished_run(
         kept |= {"loads": None, "running": None}
     if state.settings.one_pace:
         kept["balanced_s"] = None
+    if not state.settings.caches:
+        kept["prefix_hit_tokens"] = None
     return Run(
         policy=policy,
         engine=engine,

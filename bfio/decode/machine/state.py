@@ -9,6 +9,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.failures import NO_FAILURES, failures_of
 from bfio.decode.machine.prediction import Prediction, no_prediction
+from bfio.decode.machine.prefixes import PrefixCaches, new_caches
 from bfio.decode.offered_load import rate_for_load
 from bfio.decode.options import (
     ArrivalMode,
@@ -74,6 +75,8 @@ class Settings(NamedTuple):
         What happens where memory is limited; NONE where it is not.
     swap_time_s : float
         Time for which a token swapped out is away [s/token].
+    caches : bool
+        Whether workers keep prefixes.
     """
 
     timed: bool
@@ -90,6 +93,7 @@ class Settings(NamedTuple):
     interrupts: bool
     overflow: int
     swap_time_s: float
+    caches: bool
 
 
 class RequestRows(NamedTuple):
@@ -262,6 +266,8 @@ class State(NamedTuple):
         [tokens], and their number.
     prediction : Prediction
         See there.
+    prefixes : PrefixCaches
+        See there.
     """
 
     settings: Settings
@@ -283,6 +289,7 @@ class State(NamedTuple):
     ending_load: IntArray
     ending_count: IntArray
     prediction: Prediction
+    prefixes: PrefixCaches
 
 
 class Record(NamedTuple):
@@ -300,6 +307,8 @@ class Record(NamedTuple):
         Shape (C,).
     interruptions : IntArray
         Shape (L, 5): request, worker, first step, first step not run, and `Cause`.
+    prefix_hit_tokens : IntArray
+        Shape (C,), or (0,) where nothing is kept.
     """
 
     start_s: FloatArray
@@ -315,6 +324,7 @@ class Record(NamedTuple):
     running: IntArray
     balanced_s: FloatArray
     interruptions: IntArray
+    prefix_hit_tokens: IntArray
 
 
 def new_state(
@@ -378,6 +388,7 @@ def new_state(
         ending_load=np.zeros((G, ring), dtype=np.int64),
         ending_count=np.zeros((G, ring), dtype=np.int64),
         prediction=prediction or no_prediction(),
+        prefixes=new_caches(workload, cluster),
     )
 
 
@@ -441,6 +452,7 @@ def _settings(cluster: Cluster, options: RunOptions, horizon: int, known: bool) 
         interrupts=may_interrupt(cluster, options),
         overflow=NONE if cluster.memory is None else list(Overflow).index(options.overflow),
         swap_time_s=options.swap_time_s,
+        caches=cluster.prefix_cache is not None,
     )
 
 
