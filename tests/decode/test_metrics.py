@@ -70,6 +70,9 @@ def test_hand_computed_metrics() -> None:
         "ttft_p95_s": 2.5 + 0.9 * 6,
         "latency_mean_s": (5.5 + 8.5 + 8.5) / 3,
         "latency_p95_s": 8.5,
+        # No prefixes are kept.
+        "prefix_hit_tokens": None,
+        "prefix_hit_rate": None,
         # No limits are stated.
         "slo_share": None,
         "goodput_requests_per_s": None,
