@@ -1,12 +1,16 @@
 """How the load of a running request grows: the drift models of BF-IO, definition 2.
 
 A request with prompt ``s`` that starts at step ``x`` has load ``w(1) = s`` at step ``x`` and gains
-a non-negative increment per step. The paper indexes the increments in two ways, which agree only
+an increment per step. The paper indexes the increments in two ways, which agree only
 when they are all equal, so both are here under their own names:
 
 * ``age`` (the printed definition): ``w(j) = s + δ_1 + ... + δ_{j-1}``;
 * ``global-step`` (the proof of theorem 3): between steps ``k`` and ``k+1`` every running request
   gains the same ``δ_k``.
+
+Paper A's increments are non-negative. By age they may fall here, too (its section 7.3 leaves that
+open): a cache that is compressed now and then grows and shrinks, ``age:8*1,-4``, as long as no
+request ever weighs less than its prompt.
 
 Increments are whole tokens. A fractional rate, such as a cache compressed to 2/3, is a periodic
 pattern of whole increments (`Drift.from_rate`).
@@ -45,15 +49,17 @@ class Drift:
     Parameters
     ----------
     increments : tuple of int
-        At least one increment >= 0 [tokens], repeated for ever. ``increments[0]`` is gained after
-        a request's first step (age) or between steps 0 and 1 of the run (global step).
+        At least one increment [tokens], repeated for ever. ``increments[0]`` is gained after
+        a request's first step (age) or between steps 0 and 1 of the run (global step). By age
+        some may be below 0 if none of their partial sums is.
     reading : DriftReading
         What indexes the increments.
 
     Raises
     ------
     InputError
-        If there is no increment, or one is no integer in ``[0, MAX_INCREMENT]``.
+        If there is no increment, one is no integer up to `MAX_INCREMENT`, or loads would fall
+        below what requests start with.
     """
 
     increments: tuple[int, ...] = (1,)
@@ -62,7 +68,7 @@ class Drift:
     def __post_init__(self) -> None:
         """Validate."""
         values = tuple(
-            integer(value, f"drift[{t}]", maximum=MAX_INCREMENT)
+            integer(value, f"drift[{t}]", minimum=-MAX_INCREMENT, maximum=MAX_INCREMENT)
             for t, value in enumerate(self.increments)
         )
         if not 1 <= len(values) <= MAX_PERIOD:
@@ -71,6 +77,18 @@ class Drift:
             )
         object.__setattr__(self, "increments", values)
         object.__setattr__(self, "reading", member(DriftReading, self.reading, "drift reading"))
+        self._check_falls()
+
+    def _check_falls(self) -> None:
+        if not self.may_fall:
+            return
+        if self.reading is DriftReading.GLOBAL_STEP:
+            what = f"{min(self.increments)} for all, who has just started too"
+            raise InputError("drift", what, "let increments fall by age, as in age:1,1,-1")
+        below = np.flatnonzero(self._prefix < 0)
+        if len(below):
+            what = f"loads fall below those at the start after {below[0]} steps"
+            raise InputError("drift", what, "let no partial sum be below 0, as in age:1,1,-1")
 
     @classmethod
     def from_rate(cls, rate: Fraction, reading: DriftReading = DriftReading.AGE) -> "Drift":
@@ -92,6 +110,11 @@ class Drift:
     def is_uniform(self) -> bool:
         """True if all increments are equal, so that both readings agree."""
         return min(self.increments) == max(self.increments)
+
+    @cached_property
+    def may_fall(self) -> bool:
+        """True if loads may shrink."""
+        return min(self.increments) < 0
 
     def cumulative(self, count: IntArray) -> IntArray:
         """Return ``D(n)``, the sum of the first ``n`` increments, for each ``n >= 0`` [tokens]."""
@@ -135,14 +158,24 @@ class Drift:
         return sums - sums[:, :1]
 
     def largest_gain(self, steps: int) -> int:
-        """Return a bound on what any request gains over ``steps`` steps [tokens]."""
-        periods = steps // len(self.increments) + 1
-        return min(periods * sum(self.increments), steps * max(self.increments))
+        """Return a bound on what any request gains over its first ``steps`` steps [tokens].
+
+        It is attained if increments may fall; otherwise it holds for any ``steps`` of its steps.
+        """
+        return int(self.largest_gains(np.array([steps], dtype=np.int64))[0])
 
     def largest_gains(self, steps: IntArray) -> IntArray:
         """Return `largest_gain` of each entry of ``steps``, shape (n,) [tokens]."""
-        periods = steps // len(self.increments) + 1
-        return np.minimum(periods * sum(self.increments), steps * max(self.increments))
+        whole, rest = np.divmod(steps, len(self.increments))
+        if self.may_fall:
+            # No period ends lower than it began: the highest point is in the last one or two.
+            highest = np.maximum.accumulate(self._prefix)
+            before = (whole - 1) * self._prefix[-1] + highest[-1]
+            now = whole * self._prefix[-1] + highest[rest]
+            gains: IntArray = np.where(whole > 0, np.maximum(before, now), now)
+        else:
+            gains = np.minimum((whole + 1) * sum(self.increments), steps * max(self.increments))
+        return gains
 
     @cached_property
     def _prefix(self) -> IntArray:
@@ -162,7 +195,7 @@ def parse_drift(text: str, where: str) -> Drift:
     Parameters
     ----------
     text : str
-        For example ``2/3``, ``age:1,0`` or ``global-step:2,1``.
+        For example ``2/3``, ``age:1,0``, ``global-step:2,1`` or ``age:8*1,-4``: eight times 1.
     where : str
         What an error names.
 
@@ -184,8 +217,19 @@ def parse_drift(text: str, where: str) -> Drift:
         known = ", ".join(DriftReading)
         raise InputError(where, f"{reading!r} is no reading", f"use one of {known}")
     try:
-        return Drift(tuple(int(part) for part in increments.split(",")), DriftReading(reading))
+        return Drift(_increments(increments), DriftReading(reading))
     except ValueError as error:
         if isinstance(error, InputError):
             raise
         raise InputError(where, f"{increments!r} is no list", "write e.g. age:1,0") from None
+
+
+def _increments(text: str) -> tuple[int, ...]:
+    found: list[int] = []
+    for part in text.split(","):
+        times, star, value = part.rpartition("*")
+        count = int(times) if star else 1
+        if not 1 <= count <= MAX_PERIOD:
+            raise ValueError(part)
+        found += [int(value)] * count
+    return tuple(found)

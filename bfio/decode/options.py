@@ -187,7 +187,7 @@ class RunOptions:
         RATIONAL,
         "MODEL",
         "load growth: llm (default), constant, a rate such as 2/3, or increments such as "
-        "age:1,0 or global-step:2,1",
+        "age:1,0, age:8*1,-4 (a cache that is compressed) or global-step:2,1",
     )
     steps: int | None = option(None, WHOLE, "K", "stop after K steps (default: drain)")
     overflow: Overflow = option(

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.drift import CONSTANT, Drift, DriftReading
 from bfio.decode.machine.state import peaks
 from bfio.decode.policy import Policy
 from bfio.decode.run import Run
@@ -97,9 +97,10 @@ class Scenario:
 
 
 def drifts() -> st.SearchStrategy[Drift]:
-    """LLM decode, constant work, and periodic patterns in both readings."""
+    """LLM decode, constant work, periodic patterns in both readings, and some that fall."""
     increments = st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple)
-    return st.builds(Drift, increments, st.sampled_from(DriftReading))
+    growing = st.builds(Drift, increments, st.sampled_from(DriftReading))
+    return growing | st.sampled_from([Drift((1, 1, -2)), Drift((0, 5, -3)), Drift((7, -4, 0, -1))])
 
 
 @st.composite
@@ -186,7 +187,7 @@ def scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
     leave = draw(cancellations(arrivals, requests))
     if (overflows or events != "none" or leave != "none") and not drift.is_uniform:
         # Growth by age is refused where requests may be interrupted.
-        drift = replace(drift, reading=DriftReading.GLOBAL_STEP)
+        drift = CONSTANT if drift.may_fall else replace(drift, reading=DriftReading.GLOBAL_STEP)
     options = {
         "arrivals": arrivals,
         "pool": draw(st.integers(1, 30)) if arrivals == "pool" else 128,

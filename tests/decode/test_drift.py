@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode.drift import CONSTANT, LLM, Drift, DriftReading
+from bfio.decode.drift import CONSTANT, LLM, Drift, DriftReading, parse_drift
 from formulations.errors import InputError
 from tests.decode.cases import drifts
 
@@ -31,7 +31,25 @@ def test_growth_is_the_difference_of_weights(
     ahead = [int(drift.weights(prompts, starts, step + h)[0] - now[0]) for h in range(horizon + 1)]
     growth = drift.growth(step, np.array([age]), horizon)
     assert np.broadcast_to(growth, (1, horizon + 1))[0].tolist() == ahead
-    assert drift.largest_gain(horizon) >= ahead[-1]
+    if not drift.may_fall:
+        assert drift.largest_gain(horizon) >= ahead[-1]
+
+
+@given(drifts(), st.integers(0, 40))
+def test_largest_gain_is_reached_or_a_bound(drift: Drift, steps: int) -> None:
+    """No request gains more up to any of its first steps; what may fall attains it."""
+    gains = drift.cumulative(np.arange(steps + 1)).max()
+    assert drift.largest_gain(steps) >= gains
+    assert drift.largest_gain(steps) == gains or not drift.may_fall
+
+
+def test_a_compressed_cache_by_hand() -> None:
+    """Two tokens more, then half of them gone: 5, 6, 7, 6, 7, 8, 7; the peak of 6 steps is 8."""
+    drift = parse_drift("age:2*1,-1", "drift")
+    assert drift == Drift((1, 1, -1))
+    loads = [int(drift.weights(np.array([5]), np.array([0]), step)[0]) for step in range(7)]
+    assert loads == [5, 6, 7, 6, 7, 8, 7]
+    assert drift.largest_gains(np.arange(7)).tolist() == [0, 1, 2, 2, 2, 3, 3]
 
 
 def test_known_models() -> None:
@@ -77,14 +95,16 @@ def test_two_thirds_is_the_pattern_0_1_1() -> None:
     ("increments", "message"),
     [
         ((), "0 increments"),
-        ((1, -1), r"drift\[1\]: -1 is out of range"),
+        ((-1, 2), "below those at the start after 1 steps"),
+        ((3, -1, -3, 2), "below those at the start after 3 steps"),
+        ((1, -(10**6) - 1), r"drift\[1\]: -1000001 is out of range"),
         ((0.5,), r"drift\[0\]: expected an integer"),
         ((True,), r"drift\[0\]: expected an integer"),
         ((10**6 + 1,), "out of range"),
     ],
 )
 def test_bad_increments_are_named(increments: tuple[Any, ...], message: str) -> None:
-    """Increments are whole, non-negative and at least one."""
+    """Increments are whole, at least one, and let no load fall below its start."""
     with pytest.raises(InputError, match=message):
         Drift(increments)
 
@@ -93,6 +113,8 @@ def test_unknown_reading_and_rate_are_named() -> None:
     """A reading that does not exist, a negative rate, a rate of endless period."""
     with pytest.raises(InputError, match="use one of age, global-step"):
         Drift((1,), "clock")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="who has just started too"):
+        Drift((2, -1), DriftReading.GLOBAL_STEP)
     for rate in (Fraction(-1, 2), Fraction(1, 10**7), Fraction(10**7)):
         with pytest.raises(InputError, match="rate"):
             Drift.from_rate(rate)

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from bfio.decode.cluster import Cluster
+from bfio.decode.replay import run_violations
+from bfio.decode.simulation import simulate
 from bfio.workloads import (
     Empirical,
     Geometric,
@@ -74,6 +77,34 @@ def test_synthetic(name: str, num_requests: int) -> None:
     assert _same(workload, synthetic(name, num_requests, seed=5))
     if not name.endswith("-bad") and name != "equal" and num_requests > 1:
         assert not _same(workload, synthetic(name, num_requests, seed=6))
+
+
+def test_tiles_are_panels_of_factorisations() -> None:
+    """T tiles a side, drawn from 8..64: panels of T, T - 1, ... 1 quanta, stretched by e^(0.3 z).
+
+    A job is of a matrix of T panels T times as likely, so the mean is e^0.045·E[T(T+1)/2]/E[T];
+    a quantum of a tile takes the cube of its side, 1, 2 or 4 units of length.
+    """
+    jobs = synthetic("tiles", 20_000, seed=2)
+    sides = np.arange(8, 65)
+    mean = np.exp(0.3**2 / 2) * (sides * (sides + 1) / 2).mean() / sides.mean()
+    assert jobs.output_tokens.mean() == pytest.approx(mean, rel=0.05)
+    assert np.unique(jobs.prompt_tokens).tolist() == [100, 800, 6400]
+    # Within a matrix jobs get shorter: it begins with its longest.
+    first = jobs.output_tokens[: int(np.flatnonzero(np.diff(jobs.prompt_tokens))[0])]
+    assert np.corrcoef(first, np.arange(len(first)))[0, 1] < -0.5
+
+
+def test_mesh_has_blocks_of_all_levels() -> None:
+    """256·4^l cells, half as many blocks at each level, the last two alike; half live 60 steps."""
+    blocks = synthetic("mesh", 20_000, seed=2)
+    cells, counts = np.unique(blocks.prompt_tokens, return_counts=True)
+    assert cells.tolist() == [256 * 4**level for level in range(5)]
+    assert counts / 20_000 == pytest.approx([1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 16], abs=0.01)
+    assert np.median(blocks.output_tokens) == pytest.approx(60, abs=2)
+    run = simulate(blocks.head(60), "br-0", Cluster(2, 8), drift="age:32*8,32*-8", horizon=5)
+    assert run.is_drained
+    assert run_violations(run, blocks.head(60), Cluster(2, 8)) == {}
 
 
 def test_names_are_described() -> None:
