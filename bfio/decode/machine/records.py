@@ -145,6 +145,10 @@ def finished_run(
     """Freeze what happened into a `Run`."""
     check_covers(state.outages.until_s, float(state.clock[NOW]))
     record, marks = chunks.joined(), state.marks
+    if len(state.cancellations.time_s) > 0:
+        # Who came and gave up after the last step belongs to none.
+        state.reveal_s[marks.reveal == state.counters[STEP]] = np.nan
+        marks.reveal[marks.reveal == state.counters[STEP]] = -1
     kept: dict[str, Any] = {name: frozen(array) for name, array in record._asdict().items()}
     if not chunks.keeps:
         kept |= {"loads": None, "running": None}
@@ -157,16 +161,15 @@ def finished_run(
         engine=engine,
         cluster=cluster,
         options=options,
-        # Who came and gave up after the last step belongs to none.
-        reveal_step=frozen(np.where(marks.reveal < state.counters[STEP], marks.reveal, -1)),
+        reveal_step=frozen(marks.reveal),
         start_step=frozen(marks.first),
         last_start_step=frozen(marks.start),
         finish_step=frozen(np.where(marks.last < state.counters[STEP], marks.last, -1)),
         worker=frozen(marks.worker),
         prompt_tokens=frozen(state.requests.prompt),
         emitted_tokens=frozen(emitted_tokens(state)),
-        cancel_step=frozen(marks.cancel),
-        reveal_s=frozen(np.where(marks.reveal < state.counters[STEP], state.reveal_s, np.nan)),
+        cancel_step=frozen(marks.cancel) if len(marks.cancel) else nowhere(len(marks.last)),
+        reveal_s=frozen(state.reveal_s),
         arrival_s=frozen(state.arrival_s) if state.settings.timed else None,
         statistics=statistics or {},
         wall_s=wall_s,
@@ -175,8 +178,15 @@ def finished_run(
     )
 
 
+def nowhere(num_requests: int) -> IntArray:
+    """Return -1 for each request, shape (n,), in the memory of one number."""
+    return np.broadcast_to(np.int64(-1), num_requests)
+
+
 def emitted_tokens(state: State) -> IntArray:
     """Return the tokens that each request has emitted so far, shape (n,)."""
+    if state.counters[COMPLETED] == len(state.pool) and len(state.cancellations.time_s) == 0:
+        return state.requests.output
     step, marks = state.counters[STEP], state.marks
     runs = marks.last >= 0
     since = np.minimum(marks.last + 1, step) - marks.start

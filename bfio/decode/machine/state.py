@@ -137,7 +137,7 @@ class Marks(NamedTuple):
     worker : IntArray
         The worker it is bound to.
     cancel : IntArray
-        The step before which its client gave up.
+        The step before which its client gave up; empty where nobody leaves before it is done.
     """
 
     reveal: IntArray
@@ -356,7 +356,12 @@ def new_state(
     longest = int(workload.output_tokens.max(initial=1))
     ring = 1 << horizon.bit_length()
     workers = WorkerRows(*_filled(7, G, 0))
-    size = workload.prompt_tokens.copy()
+    prompt, leaves = workload.prompt_tokens.copy(), may_interrupt(cluster, options)
+    # Where nobody leaves its worker a request has its prompt to start with, and starts once: then
+    # these are one array each, which long runs feel.
+    size = prompt.copy() if leaves else prompt
+    reveal, start, last, worker = _filled(4, n, -1)
+    first = start.copy() if leaves else start
     reserves = cluster.memory is not None and options.overflow is Overflow.RESERVE
     swaps = cluster.memory is not None and options.overflow is Overflow.SWAP
     arrival_s = _arrival_seconds(workload, cluster, options)
@@ -366,7 +371,7 @@ def new_state(
         clock=np.zeros(2),
         gains=_gains(options.drift),
         requests=RequestRows(
-            prompt=workload.prompt_tokens.copy(),
+            prompt=prompt,
             output=workload.output_tokens.copy(),
             emitted=np.zeros(n, dtype=np.int64),
             size=size,
@@ -374,7 +379,7 @@ def new_state(
             next=np.full(n, -1, dtype=np.int64),
             place=np.full(n, -1, dtype=np.int64),
         ),
-        marks=Marks(*_filled(6, n, -1)),
+        marks=Marks(reveal, first, start, last, worker, np.full(n if leaves else 0, -1)),
         reveal_s=np.full(n, np.nan),
         arrival_s=arrival_s,
         pool=np.arange(n, dtype=np.int64),
