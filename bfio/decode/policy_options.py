@@ -61,6 +61,9 @@ class PolicyOptions:
         Discount per look-ahead step, in (0, 1]; by default 0.86 for `br-h` and 1 for `bf-io`.
     moves : int, optional
         Exchanges of requests that a plan of `rolling-horizon` looks at; by default 40,000.
+    max_wait : int, optional
+        ``W``: requests that have waited so many steps start before all others in `bf-io`, `br-0`
+        and `br-h`, the oldest first; by default nobody does.
     choices : int
         ``d``, workers that `power-of-2` samples per request.
     cap_threshold : int, optional
@@ -118,6 +121,12 @@ class PolicyOptions:
     moves: int | None = option(
         None, WHOLE, "N", "rolling-horizon: exchanges looked at per decision (40000)"
     )
+    max_wait: int | None = option(
+        None,
+        WHOLE,
+        "W",
+        "bf-io, br-0, br-h: who has waited W steps starts before others (never)",
+    )
     choices: int = option(2, WHOLE, "D", "power-of-2: workers sampled (2)")
     cap_threshold: int | None = option(None, WHOLE, "N", "throttled: load limit [tokens]")
     report_every: int | None = option(
@@ -153,6 +162,7 @@ class PolicyOptions:
         _optional_integer(self.report_every, "report_every", 1, _MAX_COUNT)
         integer(self.timeout_steps, "timeout_steps", maximum=_MAX_COUNT)
         integer(self.batching_steps, "batching_steps", maximum=_MAX_COUNT)
+        _optional_integer(self.max_wait, "max_wait", 0, _MAX_COUNT)
         _optional_integer(self.moves, "moves", 1, _MAX_COUNT)
         _optional_integer(self.cap_threshold, "cap_threshold", 1, MAX_TOKENS)
         _one_of(self.key, "key", KEYS)

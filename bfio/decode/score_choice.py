@@ -7,10 +7,14 @@ import numpy as np
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from bfio.step.two_stage.limits import Limits
+from formulations.arrays import BoolArray
 
 
 def two_stage_of(
-    state: DecodeState, weights: Sequence[int], parameters: TwoStageParameters
+    state: DecodeState,
+    weights: Sequence[int],
+    parameters: TwoStageParameters,
+    required: BoolArray | None = None,
 ) -> list[int | None]:
     """Assign by the heuristic, within memory and by the time that each worker takes.
 
@@ -22,6 +26,8 @@ def two_stage_of(
         Discount weight of each look-ahead step.
     parameters : TwoStageParameters
         Threshold, candidates, factors, priority.
+    required : BoolArray, optional
+        Shape (N,): who starts before all others, see `overdue`.
     """
     columns = min(len(weights), state.projected_loads.shape[1])
     return two_stage(
@@ -30,19 +36,42 @@ def two_stage_of(
         state.contributions[:, :columns],
         weights[:columns],
         parameters,
-        _limits(state, columns),
+        _limits(state, columns, required),
     )
 
 
-def _limits(state: DecodeState, columns: int) -> Limits | None:
-    capacity, time = state.token_capacity(columns), state.token_time
-    if capacity is None and time is None:
+def overdue(state: DecodeState, max_wait: int | None) -> BoolArray | None:
+    """Return who has to start now lest it starve, shape (N,); None if nobody has to.
+
+    Parameters
+    ----------
+    state : DecodeState
+        The step.
+    max_wait : int, optional
+        ``W``: steps after which a request has waited long enough. If more of them wait than can
+        start, the oldest are meant.
+    """
+    if max_wait is None:
         return None
+    late = np.flatnonzero(state.ages >= max_wait)[: state.num_admissible]
+    if len(late) == 0:
+        return None
+    required = np.zeros(state.num_waiting, dtype=np.bool_)
+    required[late] = True
+    return required
+
+
+def _limits(state: DecodeState, columns: int, required: BoolArray | None) -> Limits | None:
+    capacity, time = state.token_capacity(columns), state.token_time
+    if capacity is None and time is None and required is None:
+        return None
+    if required is None:
+        required = np.zeros(state.num_waiting, dtype=np.bool_)
     if time is None:
         time = np.ones(state.num_workers, dtype=np.int64)
     return Limits(
         time=time,
         most_time=None if capacity is None else capacity * time,
-        required=np.zeros(state.num_waiting, dtype=np.bool_),
+        required=required,
         num_slots=int(state.free_slots.sum()),
     )

@@ -9,7 +9,16 @@ from bfio.common.compilable import compilable
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import admit_assigned, free_slots
 from bfio.decode.machine.size_order import SizeOrder, new_order, put_in_order
-from bfio.decode.machine.state import ACTIVE, NONE, RESERVE, SLOTS, WAITING, State, most_waiting
+from bfio.decode.machine.state import (
+    ACTIVE,
+    NONE,
+    RESERVE,
+    SLOTS,
+    STEP,
+    WAITING,
+    State,
+    most_waiting,
+)
 from bfio.decode.machine.window import (
     Window,
     grow_alike,
@@ -31,6 +40,8 @@ from formulations.arrays import IntArray
 LARGEST_FACTOR = 2**61
 #: Most entries of the contributions of all requests that may wait (1 GiB).
 MAX_CONTRIBUTIONS = 2**27
+#: More steps than any run has.
+NEVER = 2**62
 
 
 class TwoStage(NamedTuple):
@@ -49,6 +60,8 @@ class TwoStage(NamedTuple):
         none.
     token_time, overhead_tokens : IntArray
         Shape (G,) of workers that are not equally fast, else (0,): see `Cluster.paces`.
+    max_wait : int
+        Steps after which a waiting request starts before others, see `NEVER`.
     """
 
     threshold: int
@@ -61,6 +74,7 @@ class TwoStage(NamedTuple):
     assignment: IntArray
     token_time: IntArray
     overhead_tokens: IntArray
+    max_wait: int
 
 
 def memory(task: KernelTask) -> TwoStage | None:
@@ -86,6 +100,7 @@ def memory(task: KernelTask) -> TwoStage | None:
         assignment=assignment,
         token_time=_own(token_time),
         overhead_tokens=_own(overhead_tokens),
+        max_wait=NEVER if policy.max_wait is None else policy.max_wait,  # type: ignore[attr-defined]
     )
 
 
@@ -104,8 +119,10 @@ def decide(state: State, window: Window, rule: TwoStage) -> bool:
     waiting = waiting_requests(state)
     sizes, by_size = state.requests.size[waiting], rule.by_size[:num_waiting]
     put_in_order(rule.order, waiting, sizes, by_size)
-    if state.settings.overflow != NONE or len(rule.token_time) > 0:
-        return admit_within(state, window, by_size, rule)
+    num_required = num_overdue(state, waiting, rule.max_wait)
+    if num_required > 0 or state.settings.overflow != NONE or len(rule.token_time) > 0:
+        required_first(by_size, num_required)
+        return admit_within(state, window, by_size, num_required, rule)
     return admit_by_score(
         state,
         window,
@@ -164,8 +181,34 @@ def admit_by_score(
 
 
 @compilable(allocates=True)
-def admit_within(state: State, window: Window, by_size: IntArray, rule: TwoStage) -> bool:
-    """Admit within memory and by the time that workers take; False if it would not be exact."""
+def num_overdue(state: State, waiting: IntArray, max_wait: int) -> int:
+    """Return how many of the oldest must start now: `bfio.decode.score_choice.overdue`."""
+    late, slots = 0, free_slots(state).sum()
+    while (
+        late < min(len(waiting), slots)
+        and state.counters[STEP] - state.marks.reveal[waiting[late]] >= max_wait
+    ):
+        late += 1
+    return late
+
+
+@compilable(allocates=True)
+def required_first(by_size: IntArray, num_required: int) -> None:
+    """Move the oldest to the front, each part in its order."""
+    if num_required > 0:
+        others = by_size[by_size >= num_required]
+        by_size[:num_required] = by_size[by_size < num_required]
+        by_size[num_required:] = others
+
+
+@compilable(allocates=True)
+def admit_within(
+    state: State, window: Window, by_size: IntArray, num_required: int, rule: TwoStage
+) -> bool:
+    """Admit within memory and by the time that workers take; False if it would not be exact.
+
+    The first ``num_required`` of ``by_size`` start before the others.
+    """
     project(state, window)
     num, G = int(state.counters[WAITING]), len(state.workers.load)
     free, assignment = free_slots(state), rule.assignment[:num]
@@ -192,7 +235,7 @@ def admit_within(state: State, window: Window, by_size: IntArray, rule: TwoStage
         loads,
         window.contribution[:num],
         by_size,
-        0,
+        num_required,
         free.sum(),
         time,
         most_time,

@@ -6,9 +6,11 @@ from fractions import Fraction
 from time import perf_counter
 from typing import NamedTuple
 
+import numpy as np
+
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.score_choice import two_stage_of
+from bfio.decode.score_choice import overdue, two_stage_of
 from bfio.decode.second_choice import second_choice
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage_step
@@ -52,6 +54,7 @@ class BFIO:
         self.horizon = max(self._horizon, 0 if self._second is None else self._second.horizon)
         self._objective = options.objective
         self._gamma = Fraction(1) if options.gamma is None else options.gamma
+        self._max_wait = options.max_wait
         self._hint = TwoStageParameters(threshold=options.threshold, key=options.key)
         self._backend = options.backend
         # Loading or compiling kernels is no part of any step's solve.
@@ -72,12 +75,17 @@ class BFIO:
         problem = StepProblem.from_state(
             state, horizon=self._horizon, gamma=self._gamma, objective=self._objective
         )
+        required = overdue(state, self._max_wait)
+        if required is not None:
+            problem = replace(problem, required=required)
         if problem.token_capacity is None:
             start = two_stage_step(problem, self._hint)
         else:
             # Memory may not take as many as there are slots: as many start as the heuristic fits.
-            start = two_stage_of(state, problem.weights, self._hint)
-            problem = replace(problem, admit=sum(worker is not None for worker in start))
+            start = two_stage_of(state, problem.weights, self._hint, required)
+            starts = np.array([worker is not None for worker in start])
+            required = None if required is None else required & starts
+            problem = replace(problem, admit=int(starts.sum()), required=required)
         if _has_no_choice(problem):
             self._num_trivial += 1
             return start

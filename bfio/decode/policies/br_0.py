@@ -2,7 +2,7 @@
 
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.score_choice import two_stage_of
+from bfio.decode.score_choice import overdue, two_stage_of
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
 
@@ -18,6 +18,8 @@ class BR0:
         Weight of the step at hand, the only one.
     parameters : TwoStageParameters
         Threshold, candidates, factors, priority.
+    max_wait : int or None
+        Steps after which a waiting request starts before others.
     """
 
     def __init__(self, options: PolicyOptions) -> None:
@@ -29,11 +31,13 @@ class BR0:
             beta=options.beta,
             key=options.key,
         )
+        self.max_wait = options.max_wait
         prepare_kernels()
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by the loads of this step alone."""
-        return two_stage_of(state, self.weights, self.parameters)
+        required = overdue(state, self.max_wait)
+        return two_stage_of(state, self.weights, self.parameters, required)
 
 
 SPEC = PolicySpec(

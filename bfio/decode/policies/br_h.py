@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.score_choice import two_stage_of
+from bfio.decode.score_choice import overdue, two_stage_of
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
 from formulations.step.problem import geometric_weights
@@ -28,6 +28,8 @@ class BRH:
         Discount weight of each look-ahead step.
     parameters : TwoStageParameters
         Threshold, candidates, factors, priority.
+    max_wait : int or None
+        Steps after which a waiting request starts before others.
     """
 
     def __init__(self, options: PolicyOptions) -> None:
@@ -41,11 +43,13 @@ class BRH:
             beta=DEFAULT_BETA if options.beta is None else options.beta,
             key=options.key,
         )
+        self.max_wait = options.max_wait
         prepare_kernels()
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by the loads projected over the window."""
-        return two_stage_of(state, self.weights, self.parameters)
+        required = overdue(state, self.max_wait)
+        return two_stage_of(state, self.weights, self.parameters, required)
 
 
 SPEC = PolicySpec(
