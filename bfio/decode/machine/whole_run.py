@@ -34,8 +34,8 @@ from formulations.named_objects import load_object
 #: Steps of the first chunk, and the time that later ones are meant to take [s].
 FIRST_CHUNK_STEPS = 100
 CHUNK_S = 0.2
-#: What a compiled run saves per step at least [s].
-SAVED_S = 2e-5
+#: What a compiled run saves at least, per step and per request [s].
+SAVED_PER_STEP_S, SAVED_PER_REQUEST_S = 2e-5, 2e-5
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,12 @@ def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOpt
     """Whether the loop of a policy is to be loaded or compiled for a run."""
     outputs = workload.output_tokens
     steps = max(int(outputs.max(initial=0)), exact_sum(outputs) // cluster.total_slots)
-    if options.steps is not None:
-        steps = min(steps, options.steps)
-    return is_worthwhile(loop_of(spec).name, steps * SAVED_S)
+    requests = len(outputs)
+    if options.steps is not None and options.steps < steps:
+        requests = requests * options.steps // steps
+        steps = options.steps
+    saved_s = steps * SAVED_PER_STEP_S + requests * SAVED_PER_REQUEST_S
+    return is_worthwhile(loop_of(spec).name, saved_s)
 
 
 def is_ready(spec: PolicySpec) -> bool:
