@@ -249,7 +249,7 @@ class Cluster:
             np.rint(overheads / token_times).astype(np.int64)
         )
 
-    def step_time(self, loads: IntArray) -> float:
+    def step_time(self, loads: IntArray, factors: FloatArray | None = None) -> float:
         """Duration of a step, ``max_g (C_g + t_g·L_g) + t_m·mean load`` [s].
 
         Equation (6) of BF-IO where workers are equal and t_m = 0.
@@ -258,10 +258,13 @@ class Cluster:
         ----------
         loads : IntArray
             Shape (G,) [tokens].
+        factors : FloatArray, optional
+            Shape (G,): what ``C_g`` and ``t_g`` are multiplied by at this step.
         """
+        slow = (1.0,) * self.workers if factors is None else factors
         busy = max(
-            step_time(overhead, token_time, 0.0, int(load), 0.0)
-            for overhead, token_time, load in zip(*self._times(), loads, strict=True)
+            step_time(factor * overhead, factor * token_time, 0.0, int(load), 0.0)
+            for overhead, token_time, load, factor in zip(*self._times(), loads, slow, strict=True)
         )
         return float(busy + self.mean_time_s * (int(sum(map(int, loads))) / self.workers))
 

@@ -24,6 +24,7 @@ import numpy as np
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.observers import StepView
+from bfio.decode.stragglers import NO_STRAGGLERS, Stragglers, stragglers_of
 
 if TYPE_CHECKING:
     from bfio.decode.run import Run
@@ -60,7 +61,12 @@ class EnergyAccount:
     peak_power_w: float = 0.0
 
 
-def busy_times(loads: IntArray, durations: FloatArray, cluster: Cluster) -> FloatArray:
+def busy_times(
+    loads: IntArray,
+    durations: FloatArray,
+    cluster: Cluster,
+    factors: FloatArray | None = None,
+) -> FloatArray:
     """Return how long each worker is busy in each step, shape (K, G) [s].
 
     Parameters
@@ -71,8 +77,12 @@ def busy_times(loads: IntArray, durations: FloatArray, cluster: Cluster) -> Floa
         Shape (K,) [s]; the most loaded worker is busy for exactly that long.
     cluster : Cluster
         The machine.
+    factors : FloatArray, optional
+        Shape (K, G): how many times as long each worker takes (`bfio.decode.stragglers`).
     """
     overhead_s, token_time_s = cluster.worker_times()
+    if factors is not None:
+        overhead_s, token_time_s = factors * overhead_s, factors * token_time_s
     shared = overhead_s + cluster.mean_time_s * loads.mean(axis=1, keepdims=True)
     # The barrier bounds the busy time; minimum() only removes the last bit of rounding.
     busy: FloatArray = np.minimum(shared + token_time_s * loads, durations[:, None])
@@ -86,6 +96,7 @@ def step_energies(
     cluster: Cluster,
     model: EnergyModel,
     reading: EnergyReading = EnergyReading.TWO_PHASE,
+    factors: FloatArray | None = None,
 ) -> FloatArray:
     """Return the energy of each worker in each step, shape (K, G) [J].
 
@@ -97,9 +108,13 @@ def step_energies(
         Shape (K,) [s].
     cluster, model, reading
         The machine, the power curve and which tokens/s sets the power.
+    factors : FloatArray, optional
+        As in `busy_times`.
     """
     whole = np.broadcast_to(durations[:, None], loads.shape)
-    busy = busy_times(loads, durations, cluster) if reading == EnergyReading.TWO_PHASE else whole
+    busy = whole
+    if reading == EnergyReading.TWO_PHASE:
+        busy = busy_times(loads, durations, cluster, factors)
     # A busy time of 0 s happens only without active requests, where the rate is 0.
     rate = np.divide(running, busy, out=np.zeros(loads.shape), where=running > 0)
     return model.power(rate) * busy + model.idle_power_w * (whole - busy)
@@ -131,9 +146,10 @@ def energy_account(
     energy_j, busy_s, peak_power_w = model.idle_power_w * empty_s, 0.0, 0.0
     for part in _chunks(chosen, G):
         loads, running, durations = run.loads[part], run.running[part], run.duration_s[part]
-        energies = step_energies(loads, running, durations, cluster, model, reading)
+        slow = _factors(run, part)
+        energies = step_energies(loads, running, durations, cluster, model, reading, slow)
         energy_j += float(energies.sum())
-        busy_s += float(busy_times(loads, durations, cluster).sum())
+        busy_s += float(busy_times(loads, durations, cluster, slow).sum())
         lasting = durations > 0
         powers = energies[lasting].sum(axis=1) / durations[lasting]
         peak_power_w = max(peak_power_w, float(powers.max(initial=0.0)))
@@ -156,9 +172,18 @@ def cluster_energies(
     energies = np.zeros(run.steps)
     for part in _chunks(np.arange(run.steps), run.cluster.workers):
         loads, running, durations = run.loads[part], run.running[part], run.duration_s[part]
-        cells = step_energies(loads, running, durations, run.cluster, model, reading)
+        slow = _factors(run, part)
+        cells = step_energies(loads, running, durations, run.cluster, model, reading, slow)
         energies[part] = cells.sum(axis=1)
     return energies
+
+
+def _factors(run: Run, steps: IntArray) -> FloatArray | None:
+    """Return how many times as long workers take at some steps, None for their own pace."""
+    if run.options.stragglers == NO_STRAGGLERS:
+        return None
+    schedule = stragglers_of(run.options.stragglers, run.cluster.workers, run.options.seed)
+    return schedule.factors(run.start_s[steps], run.cluster.workers)
 
 
 def _chunks(steps: IntArray, num_workers: int) -> list[IntArray]:
@@ -173,6 +198,8 @@ class EnergyObserver:
     ----------
     cluster, model, reading
         As in `step_energies`. Idle time between steps is not seen by observers and not counted.
+    stragglers : Stragglers, optional
+        Those of the run, if there are any.
     """
 
     def __init__(
@@ -180,13 +207,17 @@ class EnergyObserver:
         cluster: Cluster,
         model: EnergyModel,
         reading: EnergyReading = EnergyReading.TWO_PHASE,
+        stragglers: Stragglers | None = None,
     ) -> None:
         self._cluster, self._model, self._reading = cluster, model, reading
+        self._stragglers = stragglers
         self.energy_j = 0.0
 
     def on_step(self, view: StepView) -> None:
         """Add the energy of one step."""
-        duration = np.array([view.duration_s])
+        duration, slow = np.array([view.duration_s]), None
+        if self._stragglers is not None:
+            slow = self._stragglers.factors(np.array([view.start_s]), self._cluster.workers)
         energies = step_energies(
             view.loads[None],
             view.running[None],
@@ -194,5 +225,6 @@ class EnergyObserver:
             self._cluster,
             self._model,
             self._reading,
+            slow,
         )
         self.energy_j += float(energies.sum())

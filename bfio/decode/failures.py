@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bfio.common.options import NUMBER, read_texts, split_options
-from bfio.decode.schedules import read_schedule
+from bfio.decode.schedules import RANDOM, drawn_turns, read_schedule
 from formulations.arrays import FloatArray, IntArray, frozen
 from formulations.errors import InputError
 
@@ -18,16 +17,10 @@ if TYPE_CHECKING:
 
 #: No worker ever fails.
 NO_FAILURES = "none"
-#: A schedule drawn with the seed of the run, with its options behind it.
-RANDOM = "random"
 #: What happens to a worker.
 EVENTS = ("fail", "recover")
 #: Columns of a file.
 COLUMNS = ("time_s", "worker", "event")
-#: Most events that are drawn.
-MOST_EVENTS = 2_000_000
-#: Time for which failures are drawn, unless ``until`` says otherwise [s].
-DEFAULT_UNTIL_S = 1e6
 #: Number of the random stream; policies and predictors have others.
 _STREAM = 3
 _FORM = "write random:mtbf=3600:mttr=60, or the name of a CSV file with time_s,worker,event"
@@ -53,22 +46,6 @@ class Failures:
     worker: IntArray
     is_up: IntArray
     until_s: float = math.inf
-
-
-def check_covers(until_s: float, end_s: float) -> None:
-    """Refuse a run that lasts longer than failures were drawn for.
-
-    Raises
-    ------
-    InputError
-        If it does.
-    """
-    if end_s > until_s:
-        raise InputError(
-            "failures",
-            f"drawn for {until_s:g} s, and the run lasts {end_s:g} s",
-            f"write e.g. until={2 * end_s:.0f}",
-        )
 
 
 def failures_of(
@@ -106,29 +83,9 @@ def _row(line: Mapping[str, str]) -> tuple[float, int, str]:
 
 
 def _drawn(text: str, num_workers: int, seed: int) -> Failures:
-    """Draw times up and down, exponential with means ``mtbf`` and ``mttr``."""
-    _, texts = split_options(text, (RANDOM,))
-    kinds = {"mtbf": NUMBER, "mttr": NUMBER, "until": NUMBER}
-    values = {"until": DEFAULT_UNTIL_S, **read_texts(kinds, texts, "failures")}
-    for name in kinds:
-        if not 0 < values.get(name, 0.0) < math.inf:
-            raise InputError("failures", f"{text!r} has no {name} > 0", _FORM)
-    mean, until = values["mtbf"] + values["mttr"], values["until"]
-    if 2 * num_workers * until / mean > MOST_EVENTS:
-        what = f"more than {MOST_EVENTS} events in {until:g} s"
-        raise InputError("failures", what, f"write e.g. until={mean * 1000:.0f}")
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
-    events: list[tuple[float, int, int]] = []
-    for worker in range(num_workers):
-        now, is_up = 0.0, 1
-        while True:
-            now += float(rng.exponential(values["mtbf" if is_up else "mttr"]))
-            if now > until:
-                break
-            is_up = 1 - is_up
-            events.append((now, worker, is_up))
-    events.sort()
-    return _made(events, until)
+    drawn = drawn_turns(text, "failures", num_workers, rng, form=_FORM)
+    return _made(drawn.turns, drawn.values["until"])
 
 
 def _checked(rows: list[tuple[float, int, str]], num_workers: int, where: str) -> Failures:

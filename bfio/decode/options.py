@@ -124,6 +124,9 @@ class RunOptions:
     failures : str or tuple of (float, int, str)
         When workers fail and recover, see `bfio.decode.failures.failures_of`. Who runs on a worker
         that fails loses its cache and waits again; who is bound to it finds another one.
+    stragglers : str or tuple of (float, int, float)
+        When workers take how many times as long, see `bfio.decode.stragglers.stragglers_of`.
+        Policies are not told.
     slo : str or ServiceLevel, optional
         Limits on time to first token and time per token, which goodput counts by; they change no
         run.
@@ -207,6 +210,13 @@ class RunOptions:
         "workers that fail: none (default), random:mtbf=3600:mttr=60 [s], or a CSV file of "
         "time_s,worker,event",
     )
+    stragglers: str | tuple[tuple[float, int, float], ...] = option(
+        "none",
+        TEXT,
+        "S",
+        "workers that are slow for a while: none (default), random:mtbf=3600:mttr=60:factor=2 "
+        "[s], or a CSV file of time_s,worker,factor",
+    )
     slo: ServiceLevel | None = option(
         None,
         TEXT,
@@ -242,6 +252,7 @@ class RunOptions:
             "overflow": member(Overflow, self.overflow, "overflow"),
             "swap_time_s": _swap_time(self.swap_time_s),
             "failures": self.failures or "none",
+            "stragglers": self.stragglers or "none",
             "slo": service_level(self.slo),
             "cancellations": _cancellations(self.cancellations, self.arrivals),
             "seed": integer(self.seed, "seed", maximum=MAX_SEED),

@@ -19,6 +19,7 @@ from bfio.decode.failures import NO_FAILURES, failures_of
 from bfio.decode.options import ArrivalMode, Dispatch, Overflow
 from bfio.decode.run import Run
 from bfio.decode.stints import Cause, Stints, cancelled_while_waiting, stints
+from bfio.decode.stragglers import stragglers_of
 from bfio.workloads.block_hashes import BLOCK_TOKENS
 from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray
@@ -513,7 +514,11 @@ def total_work(drift: Drift, prompt: int, start: int, output: int) -> int:
 def _duration(replay: _Replay) -> int:
     """Check that steps last as their loads say and follow each other without a hole."""
     run, (loads, _) = replay.run, replay.trajectory
-    expected = np.array([replay.cluster.step_time(row) for row in loads])
+    schedule = stragglers_of(run.options.stragglers, replay.cluster.workers, run.options.seed)
+    factors = schedule.factors(run.start_s, replay.cluster.workers)
+    expected = np.array(
+        [replay.cluster.step_time(*row) for row in zip(loads, factors, strict=True)]
+    )
     wrong = _number(np.abs(run.duration_s - expected) > _ROUNDING * expected)
     if run.steps == 0:
         return wrong

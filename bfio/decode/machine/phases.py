@@ -306,6 +306,18 @@ def look_up_prefixes(state: State, record: Record, row: int) -> None:
 
 
 @compilable
+def keep_pace(state: State) -> None:
+    """Let the workers be as slow as they are from this step on."""
+    slow, machine = state.slowness, state.machine
+    while slow.passed[0] < len(slow.time_s) and slow.time_s[slow.passed[0]] <= state.clock[NOW]:
+        event = slow.passed[0]
+        worker, factor = slow.worker[event], slow.factor[event]
+        machine.overhead_s[worker] = factor * slow.overhead_s[worker]
+        machine.token_time_s[worker] = factor * slow.token_time_s[worker]
+        slow.passed[0] += 1
+
+
+@compilable
 def measure(state: State, record: Record, row: int) -> float:
     """Write the loads of this step and return how long it lasts [s]."""
     loads, settings = state.workers.load, state.settings
@@ -319,6 +331,7 @@ def measure(state: State, record: Record, row: int) -> float:
     overhead_s, token_time_s = machine.overhead_s, machine.token_time_s
     if settings.one_pace:
         return float(step_time(overhead_s[0], token_time_s[0], settings.mean_time_s, peak, mean))
+    keep_pace(state)
     longest, busy = 0.0, 0.0
     for g in range(len(loads)):
         own = step_time(overhead_s[g], token_time_s[g], 0.0, loads[g], 0.0)

@@ -6,11 +6,11 @@ from typing import Any, Self
 import numpy as np
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.failures import check_covers
 from bfio.decode.machine.state import ADMITTED, COMPLETED, FINISHED, NOW, STEP, Record, State
 from bfio.decode.observers import StepView
 from bfio.decode.options import RunOptions
 from bfio.decode.run import Run
+from bfio.decode.schedules import check_covers
 from bfio.decode.state import DecodeState
 from formulations.arrays import IntArray, frozen
 
@@ -143,7 +143,8 @@ def finished_run(
     decide_s: float = 0.0,
 ) -> Run:
     """Freeze what happened into a `Run`."""
-    check_covers(state.outages.until_s, float(state.clock[NOW]))
+    check_covers("failures", state.outages.until_s, float(state.clock[NOW]))
+    check_covers("stragglers", state.slowness.until_s, float(state.clock[NOW]))
     record, marks = chunks.joined(), state.marks
     if len(state.cancellations.time_s) > 0:
         # Who came and gave up after the last step belongs to none.

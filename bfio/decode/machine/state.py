@@ -19,6 +19,7 @@ from bfio.decode.options import (
     RunOptions,
     WindowKnows,
 )
+from bfio.decode.stragglers import NO_STRAGGLERS, stragglers_of
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
 
@@ -228,6 +229,32 @@ class Outages(NamedTuple):
     until_s: float
 
 
+class Slowness(NamedTuple):
+    """From when on workers take how many times as long, in order of time.
+
+    Parameters
+    ----------
+    time_s, factor : FloatArray
+        Shape (E,): when [s], and what times of a step are multiplied by from then on.
+    worker : IntArray
+        Shape (E,).
+    overhead_s, token_time_s : FloatArray
+        Shape (G,): ``C_g`` and ``t_g`` at their own pace.
+    passed : IntArray
+        Shape (1,): how many of these have taken effect.
+    until_s : float
+        Up to when they are known [s].
+    """
+
+    time_s: FloatArray
+    factor: FloatArray
+    worker: IntArray
+    overhead_s: FloatArray
+    token_time_s: FloatArray
+    passed: IntArray
+    until_s: float
+
+
 class Host(NamedTuple):
     """Requests that are swapped out, in the order in which they were; a counter says how many.
 
@@ -268,6 +295,8 @@ class State(NamedTuple):
         See there.
     prefixes : PrefixCaches
         See there.
+    slowness : Slowness
+        See there.
     """
 
     settings: Settings
@@ -290,6 +319,7 @@ class State(NamedTuple):
     ending_count: IntArray
     prediction: Prediction
     prefixes: PrefixCaches
+    slowness: Slowness
 
 
 class Record(NamedTuple):
@@ -394,6 +424,7 @@ def new_state(
         ending_count=np.zeros((G, ring), dtype=np.int64),
         prediction=prediction or no_prediction(),
         prefixes=new_caches(workload, cluster),
+        slowness=_slowness(cluster, options),
     )
 
 
@@ -432,6 +463,19 @@ def _outages(cluster: Cluster, options: RunOptions) -> Outages:
     )
 
 
+def _slowness(cluster: Cluster, options: RunOptions) -> Slowness:
+    """Return the stragglers of a run, in arrays that may be written as all others."""
+    slow = stragglers_of(options.stragglers, cluster.workers, options.seed)
+    return Slowness(
+        slow.time_s.copy(),
+        slow.factor.copy(),
+        slow.worker.copy(),
+        *cluster.worker_times(),
+        np.zeros(1, dtype=np.int64),
+        slow.until_s,
+    )
+
+
 def _machine(cluster: Cluster, used: IntArray) -> Machine:
     return Machine(cluster.worker_slots(), cluster.worker_memory(), used, *cluster.worker_times())
 
@@ -453,7 +497,7 @@ def _settings(cluster: Cluster, options: RunOptions, horizon: int, known: bool) 
         known=known and horizon > 0,
         waiting_ends=options.window_knows is WindowKnows.ALL,
         mean_time_s=float(cluster.mean_time_s),
-        one_pace=cluster.keeps_one_pace,
+        one_pace=cluster.keeps_one_pace and options.stragglers == NO_STRAGGLERS,
         interrupts=may_interrupt(cluster, options),
         overflow=NONE if cluster.memory is None else list(Overflow).index(options.overflow),
         swap_time_s=options.swap_time_s,
