@@ -16,7 +16,7 @@ from bfio.common.metrics import Average, Column, Domain, MetricTable, Value, exa
 from bfio.decode.energy import EnergyAccount, EnergyReading, energy_account
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.run import Run
-from bfio.decode.stints import Cause, Stints, stints
+from bfio.decode.stints import Cause, Stints, cancelled_while_waiting, stints
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -105,6 +105,8 @@ class RunPart:
             (stints.end, stints.waits_again, 1),
         ):
             np.add.at(change, steps[which], sign * values[stints.request[which]])
+        gone = np.flatnonzero(cancelled_while_waiting(run, stints))
+        np.add.at(change, run.cancel_step[gone], -values[gone])
         some = self.steps[run.waiting[self.steps] > 0]
         return Average(np.cumsum(change)[some], run.waiting[some].astype(np.float64))
 

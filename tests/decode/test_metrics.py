@@ -52,6 +52,8 @@ def test_hand_computed_metrics() -> None:
         "waiting_age_mean": 0.5,
         "max_waiting": 1,
         "interruptions": 0,
+        "cancelled": 0,
+        "cancelled_tokens": 0,
         "recomputed_tokens": 0,
         "swapped_tokens": 0,
         "throughput_tokens_per_s": 6 / 8.5,
@@ -139,17 +141,18 @@ def test_who_waits_is_counted_request_by_request(scenario: Scenario) -> None:
     """Means over all pairs of a step and a request that is left waiting there, and their count."""
     run = scenario.simulate(scenario.erratic_policy())
     prompts = scenario.workload.prompt_tokens.tolist()
+    gone = np.where(run.cancel_step < 0, run.steps, run.cancel_step).tolist()
     pairs = [
         (prompts[i], k - int(run.reveal_step[i]))
         for i, k in product(range(len(prompts)), range(run.steps))
-        if 0 <= run.reveal_step[i] <= k and not 0 <= run.start_step[i] <= k
+        if 0 <= run.reveal_step[i] <= k < gone[i] and not 0 <= run.start_step[i] <= k
     ]
     # Those that were interrupted wait again until their next stint, unless the host has them.
-    stints = sorted(run.interruptions.tolist())
+    stints = sorted(run.interruptions.tolist(), key=lambda row: (row[0], row[2]))
     for n, (i, _, _, left, cause) in enumerate(stints):
         later = [start for j, _, start, _, _ in stints[n + 1 :] if j == i]
         back = [*later, int(run.last_start_step[i]), run.steps]
-        until = next(step for step in back if step >= left)
+        until = min(gone[i], next(step for step in back if step >= left))
         waits = range(left, until) if cause != Cause.SWAP else ()
         pairs += [(prompts[i], k - int(run.reveal_step[i])) for k in waits]
     assert len(pairs) == run.waiting.sum()
