@@ -64,6 +64,7 @@ from bfio.decode.policy import policy_name
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource
+from bfio.decode.prefixes import Prefixes, WaitingPrefixes
 from bfio.decode.state import DecodeState
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
@@ -118,7 +119,8 @@ def run_interpreted(
         known=lengths is LengthSource.KNOWN,
     )
     chunks = Chunks.of(state, watching.keep_trajectory)
-    run = _Interpreted(state, policy, cluster, checked, lengths, predictor, chunks)
+    prefixes = Prefixes(state, workload)
+    run = _Interpreted(state, policy, cluster, checked, lengths, predictor, chunks, prefixes)
     run.name = name or run.name
     while not is_over(run.state) and not watching.is_stopped():
         if run.advance() and watching.observers:
@@ -162,6 +164,7 @@ class _Interpreted:
         lengths: LengthSource,
         predictor: CheckedPredictor,
         chunks: Chunks,
+        prefixes: Prefixes,
     ) -> None:
         G, H = len(state.workers.load), options.horizon
         self.state = state
@@ -175,6 +178,7 @@ class _Interpreted:
         self.told = [each.finished for each in learners if hasattr(each, "finished")]
         self.horizon, self.rng = H, options.generator()
         self.window = new_window(G, H, 0)
+        self.prefixes = prefixes
         self.token_time, self.overhead_tokens = cluster.paces()
         self.chunks = chunks
         self.record = self.chunks.new(min(256, self.chunks.most_steps))
@@ -311,6 +315,7 @@ class _Interpreted:
             reserves=state.settings.overflow == RESERVE,
             token_time=self.token_time,
             overhead_tokens=self.overhead_tokens,
+            prefixes=WaitingPrefixes(self.prefixes, requests.copy()),
         )
         began = perf_counter()
         with users_code(f"policy {self.name}, step {step}", remedy="mend the policy"):

@@ -34,6 +34,8 @@ TIME_LIMIT_HELP = "wall-clock limit of each solve instead: numbers may differ be
 
 _MAX_COUNT = 10**9
 _MAX_HORIZON = 5000
+_MAX_NODES = 10**4
+_MAX_PART = 10**6
 
 
 @known_fields
@@ -75,6 +77,16 @@ class PolicyOptions:
         Steps that `attention-dp-balance` waits for all workers to have a free slot.
     batching_steps : int
         Steps that it waits for more requests once they have.
+    max_load_skew : Fraction, optional
+        Times the mean load above which `prefix-affinity` and `consistent-hash` pass over a worker,
+        0 for none; by default 3/2 and 0.
+    key_blocks : int
+        First blocks of a prompt that are its key for `consistent-hash`.
+    virtual_nodes : int
+        Places of each worker on its ring.
+    benefit : Fraction
+        ``μ``: what a prompt token found in a prefix cache is worth to `br-0`, `br-h` and `bf-io`
+        [tokens of imbalance]; a placement's worth is rounded down to whole tokens.
     key : str
         Priority of stage 2, ``"lexicographic"`` (free slots, then margin) or ``"product"``.
     backend : str
@@ -138,6 +150,22 @@ class PolicyOptions:
     batching_steps: int = option(
         10, WHOLE, "N", "attention-dp-balance: steps it gathers requests (10)"
     )
+    max_load_skew: Fraction | None = option(
+        None,
+        RATIONAL,
+        "R",
+        "prefix-affinity, consistent-hash: pass over workers above R times the mean load (3/2; 0)",
+    )
+    key_blocks: int = option(2, WHOLE, "N", "consistent-hash: first blocks that are the key (2)")
+    virtual_nodes: int = option(
+        160, WHOLE, "N", "consistent-hash: places of a worker on the ring (160)"
+    )
+    benefit: Fraction = option(
+        Fraction(0),
+        RATIONAL,
+        "MU",
+        "br-0, br-h, bf-io: tokens of imbalance per cached prompt token (0)",
+    )
     backend: str = option("exact", TEXT, "B", "bf-io: exact, cp-sat, highs or pyomo")
     objective: Objective = option("imbalance", TEXT, "O", "imbalance, max-load or gap")
     second: str = option(NO_SECOND, TEXT, "S", "bf-io: which optimum (none; docs/second.md)")
@@ -163,6 +191,8 @@ class PolicyOptions:
         integer(self.timeout_steps, "timeout_steps", maximum=_MAX_COUNT)
         integer(self.batching_steps, "batching_steps", maximum=_MAX_COUNT)
         _optional_integer(self.max_wait, "max_wait", 0, _MAX_COUNT)
+        integer(self.key_blocks, "key_blocks", minimum=1, maximum=_MAX_COUNT)
+        integer(self.virtual_nodes, "virtual_nodes", minimum=1, maximum=_MAX_NODES)
         _optional_integer(self.moves, "moves", 1, _MAX_COUNT)
         _optional_integer(self.cap_threshold, "cap_threshold", 1, MAX_TOKENS)
         _one_of(self.key, "key", KEYS)
@@ -173,9 +203,14 @@ class PolicyOptions:
         _check_time_limit(self.time_limit)
         checked_work_limit(self.work_limit)
         object.__setattr__(self, "objective", Objective(self.objective))
-        for name in ("alpha", "beta", "gamma"):
+        for name in ("alpha", "beta", "gamma", "max_load_skew", "benefit"):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, exact_rational(value, name))
+        for name in ("max_load_skew", "benefit"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= max(value.as_integer_ratio()) <= _MAX_PART:
+                remedy = f"use a/b >= 0 of whole numbers up to {_MAX_PART}"
+                raise InputError(name, f"{value} is out of range", remedy)
         if self.gamma is not None and not 0 < self.gamma <= 1:
             raise InputError("gamma", f"{self.gamma} is out of range", "use 0 < gamma <= 1")
 

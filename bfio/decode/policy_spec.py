@@ -49,6 +49,8 @@ class PolicySpec:
         Whether its decisions depend on the seed; assumed of policies that are not registered.
     interruptible : bool
         Whether it copes with requests that leave their worker before they are done.
+    needs_caches : callable
+        Whether these options mean nothing where workers keep no prefixes.
     """
 
     name: str
@@ -62,6 +64,7 @@ class PolicySpec:
     defaults: Mapping[str, object] = field(default_factory=dict, hash=False)
     draws: bool = False
     interruptible: bool = True
+    needs_caches: Callable[[PolicyOptions], bool] = lambda options: False
 
 
 def stateless(function: Policy) -> Callable[[PolicyOptions], Policy]:

@@ -1,13 +1,18 @@
 """The two-stage heuristic on what a policy sees: `br-0`, `br-h`, `adaptive` decide by it."""
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from bfio.step.two_stage.limits import Limits
-from formulations.arrays import BoolArray
+from formulations.arrays import BoolArray, IntArray
+from formulations.errors import InputError
+
+#: Most that a placement may be worth [tokens], so that its millionths are 64-bit integers.
+MAX_WORTH = 2**42
 
 
 def two_stage_of(
@@ -15,6 +20,7 @@ def two_stage_of(
     weights: Sequence[int],
     parameters: TwoStageParameters,
     required: BoolArray | None = None,
+    worth: IntArray | None = None,
 ) -> list[int | None]:
     """Assign by the heuristic, within memory and by the time that each worker takes.
 
@@ -28,6 +34,8 @@ def two_stage_of(
         Threshold, candidates, factors, priority.
     required : BoolArray, optional
         Shape (N,): who starts before all others, see `overdue`.
+    worth : IntArray, optional
+        Shape (N, G): what each placement is worth, on the scale of the weights.
     """
     columns = min(len(weights), state.projected_loads.shape[1])
     return two_stage(
@@ -36,7 +44,7 @@ def two_stage_of(
         state.contributions[:, :columns],
         weights[:columns],
         parameters,
-        _limits(state, columns, required),
+        _limits(state, columns, required, worth),
     )
 
 
@@ -61,9 +69,30 @@ def overdue(state: DecodeState, max_wait: int | None) -> BoolArray | None:
     return required
 
 
-def _limits(state: DecodeState, columns: int, required: BoolArray | None) -> Limits | None:
+def cache_worth(state: DecodeState, benefit: Fraction) -> IntArray | None:
+    """Return what each placement saves of prefill times ``μ``, shape (N, G); None where μ = 0.
+
+    Rounded down to whole tokens.
+
+    Raises
+    ------
+    InputError
+        If one is worth so much that scores would leave 64-bit integers.
+    """
+    if benefit == 0:
+        return None
+    worth: IntArray = state.cached_tokens * benefit.numerator // benefit.denominator
+    if int(worth.max(initial=0)) > MAX_WORTH:
+        what = f"{float(benefit):g} makes a placement worth more than {MAX_WORTH} tokens"
+        raise InputError("benefit", what, "use a smaller one")
+    return worth
+
+
+def _limits(
+    state: DecodeState, columns: int, required: BoolArray | None, worth: IntArray | None
+) -> Limits | None:
     capacity, time = state.token_capacity(columns), state.token_time
-    if capacity is None and time is None and required is None:
+    if all(given is None for given in (capacity, time, required, worth)):
         return None
     if required is None:
         required = np.zeros(state.num_waiting, dtype=np.bool_)
@@ -74,4 +103,5 @@ def _limits(state: DecodeState, columns: int, required: BoolArray | None) -> Lim
         most_time=None if capacity is None else capacity * time,
         required=required,
         num_slots=int(state.free_slots.sum()),
+        benefit=worth,
     )

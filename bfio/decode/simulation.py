@@ -114,6 +114,7 @@ def simulate(
             "keeps books of requests that run to their end, and these may be interrupted",
             "use --overflow reserve, no failures, no cancellations, or another policy",
         )
+    check_caches(name, spec, chosen, machine)
     asked = _asked_options(name, spec, chosen, asked)
     run = None
     if engine != "reference" and can_compile(spec, asked.predictor, observers):
@@ -220,6 +221,22 @@ def check_dispatch(name: str, spec: PolicySpec, options: RunOptions) -> None:
     if options.dispatch not in spec.dispatch:
         raise InputError(
             f"policy {name}", "cannot bind a request when it arrives", "use pooled dispatch"
+        )
+
+
+def check_caches(name: str, spec: PolicySpec, options: PolicyOptions, cluster: Cluster) -> None:
+    """Refuse options of a policy that are about prefix caches where workers have none.
+
+    Raises
+    ------
+    InputError
+        If that is so.
+    """
+    if cluster.prefix_cache is None and spec.needs_caches(options):
+        raise InputError(
+            f"policy {name}",
+            "has a benefit of prefix caches, and there are none",
+            "give prefix_cache",
         )
 
 

@@ -1,12 +1,24 @@
 """What a policy sees at one decode step."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from bfio.decode.cluster import NO_LIMIT
 from bfio.decode.window_limits import window_capacity
 from formulations.arrays import IntArray
+
+
+class Prefixes(Protocol):
+    """What a state knows of the prefixes of its waiting requests."""
+
+    @property
+    def cached_tokens(self) -> IntArray:
+        """See `DecodeState.cached_tokens`."""
+
+    def keys(self, num_blocks: int) -> IntArray:
+        """See `DecodeState.routing_keys`."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,8 @@ class DecodeState:
     overhead_tokens : IntArray or None
         Shape (G,): the fixed part of a step of each worker in tokens of its own time, rounded;
         None likewise.
+    prefixes : Prefixes or None
+        What `cached_tokens` and `routing_keys` ask; None where nothing is known.
     """
 
     step: int
@@ -79,6 +93,7 @@ class DecodeState:
     reserves: bool = False
     token_time: IntArray | None = None
     overhead_tokens: IntArray | None = None
+    prefixes: Prefixes | None = None
 
     def __post_init__(self) -> None:
         """Set what a state without limited memory need not name."""
@@ -101,6 +116,30 @@ class DecodeState:
     def num_admissible(self) -> int:
         """``U = min(N, free slots)``: how many requests a work-conserving policy admits."""
         return min(self.num_waiting, int(self.free_slots.sum()))
+
+    @property
+    def cached_tokens(self) -> IntArray:
+        """What each worker has cached of each waiting prompt, shape (N, G) [tokens].
+
+        Computed when it is first asked for, which must be while deciding; 0 where workers keep no
+        prefixes.
+        """
+        if self.prefixes is None:
+            return np.zeros((self.num_waiting, self.num_workers), dtype=np.int64)
+        return self.prefixes.cached_tokens
+
+    def routing_keys(self, num_blocks: int) -> IntArray:
+        """Return what tells the waiting prompts apart, shape (N,): equal for equal beginnings.
+
+        Parameters
+        ----------
+        num_blocks : int
+            How many first blocks of a prompt count; without hashes its prompt key does, and
+            without that each prompt is one of its own.
+        """
+        if self.prefixes is None:
+            return -1 - np.arange(self.num_waiting)
+        return self.prefixes.keys(num_blocks)
 
     def window_loads(self, columns: int) -> IntArray:
         """Return the loads that a step program compares, shape (G, H+1) [tokens].

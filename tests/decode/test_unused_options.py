@@ -19,7 +19,17 @@ def test_what_each_policy_reads() -> None:
     assert read["throttled"] == {"cap_threshold"}
     assert read["minimum-tokens"] == read["total-tokens"] == {"report_every"}
     assert read["attention-dp-balance"] == {"timeout_steps", "batching_steps"}
-    assert read["br-0"] == {"threshold", "candidates", "alpha", "beta", "key", "max_wait"}
+    assert read["prefix-affinity"] == {"max_load_skew"}
+    assert read["consistent-hash"] == {"max_load_skew", "key_blocks", "virtual_nodes"}
+    assert read["br-0"] == {
+        "threshold",
+        "candidates",
+        "alpha",
+        "beta",
+        "key",
+        "max_wait",
+        "benefit",
+    }
     assert read["br-h"] == read["br-0"] | {"gamma", "horizon"}
     assert read["rolling-horizon"] == {"horizon", "moves"}
     assert read["adaptive"] == {"horizon", "threshold", "candidates", "key"}

@@ -42,6 +42,8 @@ class Greedy(NamedTuple):
         Shape (n,) or (0,): heap of the waiting requests for policies that order them by size.
     sampled : IntArray
         Shape (2, G): workers open to a random choice, and which of them are in the sample.
+    table : IntArray
+        What it looks up, prepared before the run.
     rng : numpy.random.Generator
         The run's own generator.
     """
@@ -52,6 +54,7 @@ class Greedy(NamedTuple):
     keys: IntArray
     places: IntArray
     sampled: IntArray
+    table: IntArray
     rng: np.random.Generator
 
 
@@ -82,6 +85,7 @@ def greedy_kernel(
     order: ServingOrder = ServingOrder.OLDEST,
     numbers: Callable[[PolicyOptions], Sequence[int]] = lambda options: (),
     supports: Callable[[Cluster], bool] = lambda cluster: True,
+    table: Callable[[KernelTask], IntArray] = lambda task: np.zeros(0, dtype=np.int64),
 ) -> Kernel:
     """Return the kernel of a policy that serves requests one after the other.
 
@@ -95,6 +99,8 @@ def greedy_kernel(
         From the options to `Greedy.numbers`.
     supports : callable
         Whether the choice is exact on a machine.
+    table : callable
+        From the task to `Greedy.table`.
     """
 
     def memory(task: KernelTask) -> Greedy | None:
@@ -109,6 +115,7 @@ def greedy_kernel(
             keys=keys,
             places=places,
             sampled=np.zeros((2, task.cluster.workers), dtype=np.int64),
+            table=table(task),
             rng=task.options.generator(),
         )
 

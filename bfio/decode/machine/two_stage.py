@@ -78,7 +78,10 @@ class TwoStage(NamedTuple):
 
 
 def memory(task: KernelTask) -> TwoStage | None:
-    """Return what the kernel keeps, or None if the numbers are too large for it."""
+    """Return what the kernel keeps, or None if the reference has to decide."""
+    if task.policy_options.benefit > 0:
+        # Which requests are candidates then differs from worker to worker.
+        return None
     G, policy = task.cluster.workers, task.policy
     most = most_waiting(task.workload, task.cluster, task.options)
     parameters, weights = policy.parameters, policy.weights  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ import numpy as np
 
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.score_choice import overdue, two_stage_of
+from bfio.decode.score_choice import cache_worth, overdue, two_stage_of
 from bfio.decode.second_choice import second_choice
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage_step
@@ -40,6 +40,9 @@ class BFIO:
     two-stage heuristic's answer. A step that a limit leaves unproven uses the better of the
     solver's incumbent and that answer, and is counted.
 
+    With ``benefit`` μ > 0 the program takes μ times the prompt tokens off its objective that are
+    cached where requests are placed.
+
     With a second objective the answer is, of those as good, the one that is least in it.
 
     Attributes
@@ -52,7 +55,7 @@ class BFIO:
         self._horizon = 0 if options.horizon is None else options.horizon
         self._second = second_choice(options)
         self.horizon = max(self._horizon, 0 if self._second is None else self._second.horizon)
-        self._objective = options.objective
+        self._objective, self._benefit = options.objective, options.benefit
         self._gamma = Fraction(1) if options.gamma is None else options.gamma
         self._max_wait = options.max_wait
         self._hint = TwoStageParameters(threshold=options.threshold, key=options.key)
@@ -73,7 +76,11 @@ class BFIO:
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by a minimiser of the program of this step."""
         problem = StepProblem.from_state(
-            state, horizon=self._horizon, gamma=self._gamma, objective=self._objective
+            state,
+            horizon=self._horizon,
+            gamma=self._gamma,
+            objective=self._objective,
+            benefit=cache_worth(state, self._benefit),
         )
         required = overdue(state, self._max_wait)
         if required is not None:
@@ -82,7 +89,8 @@ class BFIO:
             start = two_stage_step(problem, self._hint)
         else:
             # Memory may not take as many as there are slots: as many start as the heuristic fits.
-            start = two_stage_of(state, problem.weights, self._hint, required)
+            worth = problem.benefit
+            start = two_stage_of(state, problem.weights, self._hint, required, worth)
             starts = np.array([worker is not None for worker in start])
             required = None if required is None else required & starts
             problem = replace(problem, admit=int(starts.sum()), required=required)
@@ -214,4 +222,5 @@ SPEC = PolicySpec(
     source="BF-IO, section 4, Algorithm 1",
     uses_horizon=True,
     defaults={"gamma": Fraction(1)},
+    needs_caches=lambda options: options.benefit > 0,
 )

@@ -2,7 +2,7 @@
 
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.score_choice import overdue, two_stage_of
+from bfio.decode.score_choice import cache_worth, overdue, two_stage_of
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
 
@@ -10,7 +10,8 @@ from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
 class BR0:
     """BalanceRoute without prediction (BalanceRoute, section 3): BR-H at H = 0, α = 1, β = G.
 
-    The score is then minus the change of this step's imbalance.
+    The score is then minus the change of this step's imbalance, plus ``benefit`` times the prompt
+    tokens that are cached where requests are placed.
 
     Attributes
     ----------
@@ -24,6 +25,7 @@ class BR0:
 
     def __init__(self, options: PolicyOptions) -> None:
         self.weights = (1,)
+        self._benefit = options.benefit
         self.parameters = TwoStageParameters(
             threshold=options.threshold,
             candidates=options.candidates,
@@ -37,7 +39,8 @@ class BR0:
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by the loads of this step alone."""
         required = overdue(state, self.max_wait)
-        return two_stage_of(state, self.weights, self.parameters, required)
+        worth = cache_worth(state, self._benefit)
+        return two_stage_of(state, self.weights, self.parameters, required, worth)
 
 
 SPEC = PolicySpec(
@@ -46,4 +49,5 @@ SPEC = PolicySpec(
     summary="two-stage F-score heuristic without look-ahead",
     source="BalanceRoute, section 3",
     kernel="bfio.decode.machine.two_stage:KERNEL",
+    needs_caches=lambda options: options.benefit > 0,
 )

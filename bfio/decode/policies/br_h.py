@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.score_choice import overdue, two_stage_of
+from bfio.decode.score_choice import cache_worth, overdue, two_stage_of
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
 from formulations.step.problem import geometric_weights
@@ -19,6 +19,8 @@ class BRH:
     """BalanceRoute with look-ahead ``H`` and discount ``γ`` (BalanceRoute, section 4).
 
     Weights are ``round(γ^h·10^6)``. A state with fewer than ``H + 1`` columns shortens the window.
+    To the score ``benefit`` times the prompt tokens is added that are cached where requests are
+    placed.
 
     Attributes
     ----------
@@ -35,7 +37,8 @@ class BRH:
     def __init__(self, options: PolicyOptions) -> None:
         self.horizon = DEFAULT_HORIZON if options.horizon is None else options.horizon
         gamma = DEFAULT_GAMMA if options.gamma is None else options.gamma
-        self.weights, _ = geometric_weights(gamma, self.horizon + 1)
+        self.weights, self._scale = geometric_weights(gamma, self.horizon + 1)
+        self._benefit = options.benefit
         self.parameters = TwoStageParameters(
             threshold=options.threshold,
             candidates=options.candidates,
@@ -49,7 +52,9 @@ class BRH:
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by the loads projected over the window."""
         required = overdue(state, self.max_wait)
-        return two_stage_of(state, self.weights, self.parameters, required)
+        worth = cache_worth(state, self._benefit)
+        scaled = None if worth is None else worth * self._scale
+        return two_stage_of(state, self.weights, self.parameters, required, scaled)
 
 
 SPEC = PolicySpec(
@@ -61,4 +66,5 @@ SPEC = PolicySpec(
     default_horizon=DEFAULT_HORIZON,
     defaults={"beta": DEFAULT_BETA, "gamma": DEFAULT_GAMMA},
     kernel="bfio.decode.machine.two_stage:KERNEL",
+    needs_caches=lambda options: options.benefit > 0,
 )

@@ -35,6 +35,11 @@ def policy_options(draw: st.DrawFn) -> PolicyOptions:
         report_every=draw(st.none() | st.integers(1, 9)),
         timeout_steps=draw(st.integers(0, 9) | st.just(50)),
         batching_steps=draw(st.integers(0, 4) | st.just(10)),
+        max_load_skew=draw(
+            st.none() | st.sampled_from([Fraction(0), Fraction(1), Fraction(5, 3)])
+        ),
+        key_blocks=draw(st.integers(1, 3)),
+        virtual_nodes=draw(st.integers(1, 4)),
     )
 
 

@@ -288,7 +288,8 @@ def test_immediate_policies_are_the_documented_ones() -> None:
     immediate = {spec.name for spec in specs() if Dispatch.IMMEDIATE in spec.dispatch}
     ours = {"jsq", "jsq-tokens", "power-of-2", "round-robin", "random", "router"}
     theirs = {"least-kv", "minimum-tokens", "pending-prefill", "token-score", "total-tokens"}
-    assert immediate == ours | theirs
+    sticky = {"prefix-affinity", "consistent-hash"}
+    assert immediate == ours | theirs | sticky
 
 
 @given(states(), st.sampled_from([n for n in names() if n != "bf-io"]))
