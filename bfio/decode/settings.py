@@ -10,6 +10,7 @@ from bfio.decode.options import ArrivalMode, Dispatch, RunOptions, WindowKnows
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
+from bfio.decode.stragglers import NO_STRAGGLERS
 from bfio.workloads.requests_used import requests_used
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
@@ -73,11 +74,19 @@ def setting_parts(
         "arrivals": _arrivals(first),
         "steps": "" if first.steps is None else f"at most {first.steps:,} steps",
         "dispatch": "immediate dispatch" if first.dispatch is Dispatch.IMMEDIATE else "",
+        "stragglers": _stragglers(first),
         "look-ahead": _look_ahead(options),
         "predictor": _information(first),
         "seed": f"seed {first.seed}",
     }
     return {name: text for name, text in parts.items() if text}
+
+
+def _stragglers(options: RunOptions) -> str:
+    if options.stragglers == NO_STRAGGLERS:
+        return ""
+    given = options.stragglers
+    return f"stragglers {given if isinstance(given, str) else f'at {len(given)} times'}"
 
 
 def _memory(cluster: Cluster, options: RunOptions) -> str:

@@ -11,6 +11,7 @@ from bfio.decode.energy import EnergyObserver, energy_account
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import measure
 from bfio.decode.replay import run_violations
+from bfio.decode.settings import setting_parts
 from bfio.decode.simulation import simulate
 from bfio.decode.stragglers import stragglers_of
 from bfio.workloads import Geometric, Poisson, Uniform, generate
@@ -76,6 +77,9 @@ def test_both_engines_agree_on_drawn_stragglers(policy: str) -> None:
     assert compiled.worker.tolist() == run.worker.tolist()
     calm = simulate(requests, policy, cluster, **(options | {"stragglers": "none"}))
     assert run.duration_s.mean() > 1.5 * calm.duration_s.mean()
+    told = [setting_parts("requests", cluster, [each.options]) for each in (run, calm)]
+    assert told[0]["stragglers"] == "stragglers random:mtbf=40:mttr=15:factor=4"
+    assert "stragglers" not in told[1]
 
 
 def test_a_factor_of_one_changes_nothing() -> None:
