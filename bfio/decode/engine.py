@@ -24,12 +24,13 @@ from bfio.decode.machine.interruption import swap_in
 from bfio.decode.machine.phases import (
     admit,
     bind,
-    close_bound,
     close_gaps,
     first_waiting,
     free_slots,
     is_over,
     look_ahead,
+    may_be_bound,
+    open_in_flight,
     reveal,
     run_step,
     start_queued,
@@ -38,7 +39,6 @@ from bfio.decode.machine.phases import (
 from bfio.decode.machine.records import Chunks, finished_run, step_view
 from bfio.decode.machine.state import (
     ACTIVE,
-    ADMITTED,
     FINISHED,
     LOGGED,
     QUEUED,
@@ -46,6 +46,7 @@ from bfio.decode.machine.state import (
     REVEALED,
     STEP,
     SWAPPED,
+    TAKEN,
     WAITING,
     State,
     may_interrupt,
@@ -53,6 +54,7 @@ from bfio.decode.machine.state import (
     peaks,
 )
 from bfio.decode.machine.window import (
+    bound_loads,
     new_window,
     note_predicted,
     project_contributions,
@@ -60,7 +62,8 @@ from bfio.decode.machine.window import (
     remaining_running,
     remaining_waiting,
 )
-from bfio.decode.policy import policy_name
+from bfio.decode.options import Dispatch
+from bfio.decode.policy import binds_together, margin_of, policy_name
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource
@@ -142,14 +145,18 @@ def run_interpreted(
 
 
 def run_options(policy: Policy, options: RunOptions) -> RunOptions:
-    """Return the options of a run of ``policy``, which may look further ahead than asked for.
+    """Return the options of a run of ``policy``: it may look further ahead, and have a margin.
 
     Raises
     ------
     InputError
         If it looks further than any run may.
     """
-    return replace(options, horizon=max(options.horizon, getattr(policy, "horizon", 0)))
+    margin = options.margin
+    if options.dispatch is Dispatch.IMMEDIATE and margin is None:
+        margin = margin_of(policy)
+    horizon = max(options.horizon, getattr(policy, "horizon", 0))
+    return replace(options, horizon=horizon, margin=margin)
 
 
 class _Interpreted:
@@ -250,24 +257,40 @@ class _Interpreted:
         self.chunks.keep(self.record, self.row + 1, int(self.state.counters[LOGGED]))
 
     def bind(self) -> None:
-        """Ask the policy about each revealed request alone, as immediate dispatch does."""
+        """Ask the policy where requests that have no worker yet are bound, as long as one is open.
+
+        In order of arrival, each alone; or all at once, if it binds together.
+        """
         state = self.state
         self.project_loads()
-        anywhere = (state.machine.slots > 0).astype(np.int64)
-        if not anywhere.any():
+        free, first = open_in_flight(state), first_waiting(state)
+        if not free.any():
             return
-        first = first_waiting(state)
-        for request in state.pool[first : state.counters[REVEALED]].tolist():
-            (worker,) = self.ask(np.array([request]), anywhere)
-            if worker is None:
-                raise InputError(
-                    f"policy {self.name}, step {self.step}, request 0",
-                    "returned None in immediate dispatch",
-                    "return a worker, or use pooled dispatch",
-                )
-            bind(state, request, worker)
-        close_bound(state)
+        if binds_together(self.policy):
+            waiting = state.pool[first : state.counters[REVEALED]]
+            for i, worker in enumerate(self.ask(waiting, free)):
+                if worker is not None:
+                    bind(state, first + i, worker)
+        else:
+            for position in range(first, int(state.counters[REVEALED])):
+                if not free.any():
+                    break
+                if may_be_bound(state, state.pool[position]):
+                    bind(state, position, self.worker_for(position, free))
+                    free = open_in_flight(state) if state.settings.margin >= 0 else free
+        close_gaps(state)
         self.seen = self.decision = None
+
+    def worker_for(self, position: int, free: IntArray) -> int:
+        """Ask the policy about the request at a position of the pool alone."""
+        (worker,) = self.ask(self.state.pool[position : position + 1], free)
+        if worker is None:
+            raise InputError(
+                f"policy {self.name}, step {self.step}, request 0",
+                "returned None in immediate dispatch",
+                "return a worker, or use pooled dispatch",
+            )
+        return worker
 
     def decide(self) -> None:
         """Let the waiting requests start that the policy chooses."""
@@ -288,7 +311,7 @@ class _Interpreted:
                     f"worker {worker} has no free slot left",
                     "respect state.free_slots",
                 )
-        if state.counters[ADMITTED] > 0:
+        if state.counters[TAKEN] > 0:
             close_gaps(state)
 
     def ask(self, requests: IntArray, free: IntArray) -> tuple[int | None, ...]:
@@ -316,6 +339,8 @@ class _Interpreted:
             token_time=self.token_time,
             overhead_tokens=self.overhead_tokens,
             prefixes=WaitingPrefixes(self.prefixes, requests.copy()),
+            binds=bool(state.settings.immediate),
+            bound_loads=self.bound_loads(),
         )
         began = perf_counter()
         with users_code(f"policy {self.name}, step {step}", remedy="mend the policy"):
@@ -323,6 +348,12 @@ class _Interpreted:
         self.decide_s += perf_counter() - began
         self.decision = checked_decision(answer, len(requests), len(free), self.name, step)
         return self.decision
+
+    def bound_loads(self) -> IntArray | None:
+        """Return the projected loads of those bound to workers, shape (G, H+1) [tokens]."""
+        if self.state.counters[QUEUED] == 0:
+            return None
+        return frozen(bound_loads(self.state, self.window))
 
     def room(self) -> IntArray:
         """Return the memory of each worker that requests starting now may take [tokens]."""

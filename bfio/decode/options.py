@@ -30,6 +30,8 @@ _POOL = 128
 SWAP_TIME_S = 2e-5
 #: Largest look-ahead.
 MAX_HORIZON = 10**5
+#: Largest in-flight margin.
+MAX_MARGIN = 10**9
 #: Largest seed.
 MAX_SEED = 2**63 - 1
 
@@ -104,6 +106,10 @@ class RunOptions:
     dispatch : Dispatch
         ``immediate`` asks the policy about each request alone as it is revealed; the request joins
         the FIFO queue of the worker it names.
+    margin : int, optional
+        With immediate dispatch: at most so many more requests than slots are in flight to a worker
+        (they run there, are on its host or in its queue); those beyond wait in the pool
+        (BalanceRoute, D.6). By default what the policy takes, see `bfio.decode.policy`.
     horizon : int
         Look-ahead ``H`` offered to the policy; if it asks for a longer one, that is used.
     projection : Projection
@@ -163,6 +169,13 @@ class RunOptions:
         TEXT,
         "MODE",
         "pooled (default), or immediate: bind each request when it is revealed",
+    )
+    margin: int | None = option(
+        None,
+        WHOLE,
+        "N",
+        "with immediate dispatch: requests in flight per worker beyond its slots, at most (by "
+        "default 2 or any number: docs/cluster.md)",
     )
     horizon: int = 0
     projection: Projection = option(
@@ -244,6 +257,7 @@ class RunOptions:
             "rate_scale": _rate(self.rate_scale, self.arrivals, "rate_scale"),
             "load": _load(self.load, self.rate_scale, self.arrivals),
             "dispatch": member(Dispatch, self.dispatch, "dispatch"),
+            "margin": _margin(self.margin, self.dispatch),
             "projection": member(Projection, self.projection, "projection"),
             "window_knows": member(WindowKnows, self.window_knows, "window_knows"),
             "drift": drift if isinstance(drift, Drift) else parse_drift(str(drift), "drift"),
@@ -288,6 +302,14 @@ def _cancellations(
         what = "a client's patience begins when its request arrives, which a pool does not know"
         raise InputError("cancellations", what, "use arrivals timed")
     return given
+
+
+def _margin(value: object, dispatch: str) -> int | None:
+    if value is None:
+        return None
+    if dispatch != Dispatch.IMMEDIATE:
+        raise InputError("margin", "only immediate dispatch has one", "use dispatch immediate")
+    return integer(value, "margin", maximum=MAX_MARGIN)
 
 
 def _swap_time(value: object) -> float:

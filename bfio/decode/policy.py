@@ -16,6 +16,10 @@ A policy may also carry an attribute ``horizon`` (look-ahead ``H`` it wants; the
 which is told after each step which requests ended, as positions in order of arrival, and their
 lengths, and a method ``statistics()`` whose mapping is stored with the run. One that keeps
 anything between steps is an object made for one run.
+
+With immediate dispatch it is asked about each request alone; one with ``binds_together = True``
+about all at once that wait for a worker at a step, and it may let them wait. ``margin`` is the
+in-flight margin it takes unless the options of the run give one (``None``: any number).
 """
 
 from collections.abc import Sequence
@@ -33,6 +37,21 @@ class Policy(Protocol):
 
     def __call__(self, state: DecodeState, /) -> Assignment:
         """Return a worker or None for each waiting request, at most ``free_slots`` per worker."""
+
+
+#: In-flight margin of policies that are asked about all requests at once, unless they have one.
+MARGIN = 2
+
+
+def binds_together(policy: object) -> bool:
+    """Whether immediate dispatch asks a policy about all requests at once."""
+    return bool(getattr(policy, "binds_together", False))
+
+
+def margin_of(policy: object) -> int | None:
+    """Return the in-flight margin of a policy unless a run gives one; None for any number."""
+    margin: int | None = getattr(policy, "margin", MARGIN if binds_together(policy) else None)
+    return margin
 
 
 def policy_name(policy: Policy) -> str:

@@ -51,6 +51,8 @@ class PolicySpec:
         Whether it copes with requests that leave their worker before they are done.
     needs_caches : callable
         Whether these options mean nothing where workers keep no prefixes.
+    why_pooled : str
+        Why it cannot decide with immediate dispatch, if it cannot.
     """
 
     name: str
@@ -65,6 +67,7 @@ class PolicySpec:
     draws: bool = False
     interruptible: bool = True
     needs_caches: Callable[[PolicyOptions], bool] = lambda options: False
+    why_pooled: str = ""
 
 
 def stateless(function: Policy) -> Callable[[PolicyOptions], Policy]:
@@ -80,6 +83,7 @@ def greedy_policy(
     summary: str,
     source: str,
     dispatch: tuple[Dispatch, ...] = (Dispatch.POOLED,),
+    margin: int | None = None,
 ) -> PolicySpec:
     """Describe a policy that gives each request in turn to the worker with the least key.
 
@@ -91,13 +95,20 @@ def greedy_policy(
         A compilable function of a `WorkerTally`, for interpreted and compiled runs alike; it may
         change only for a worker that has just been assigned. Ties go to the lowest index.
     order : ServingOrder
-        In which order requests are served.
+        In which order requests are served. Where it is not by age, immediate dispatch asks about
+        all requests at once.
+    margin : int, optional
+        See `bfio.decode.policy`.
     """
     from bfio.decode.machine.greedy import greedy_kernel, least_by
 
     def assign(state: DecodeState) -> list[int | None]:
         return assign_to_least(state, in_order(state, order), key)
 
+    if order is not ServingOrder.OLDEST:
+        assign.binds_together = True  # type: ignore[attr-defined]
+    elif margin is not None:
+        assign.margin = margin  # type: ignore[attr-defined]
     return PolicySpec(
         name=name,
         factory=stateless(assign),

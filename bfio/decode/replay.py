@@ -182,7 +182,7 @@ def _malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
     n, K, G = len(workload), run.steps, cluster.workers
     requests = (
         run.reveal_step, run.start_step, run.finish_step, run.last_start_step, run.worker,
-        run.prompt_tokens, run.emitted_tokens, run.reveal_s, run.cancel_step,
+        run.bound_step, run.prompt_tokens, run.emitted_tokens, run.reveal_s, run.cancel_step,
     )  # fmt: skip
     per_step = (run.start_s, run.idle_before_s, run.max_load, run.min_load, run.total_load)
     counts = (run.active, run.waiting, run.admitted)
@@ -204,6 +204,7 @@ def _malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
     nowhere = (run.start_step >= 0) & (run.worker < 0)
     wrong += _number(~np.isin(np.flatnonzero(nowhere), who))
     wrong += _number((run.cancel_step < -1) | (run.cancel_step > K))
+    wrong += _number((run.bound_step < -1) | (run.bound_step > K))
     for steps in (run.reveal_step, run.start_step, run.finish_step):
         wrong += _number((steps < -1) | (steps >= K))
     return wrong
@@ -428,18 +429,48 @@ def _overflow(replay: _Replay) -> int:
 def _queue_order(replay: _Replay) -> int:
     """Check that with immediate dispatch each worker serves its queue in order."""
     run = replay.run
-    # Who was bound to a worker that failed is bound again, after others.
-    if run.options.dispatch is not Dispatch.IMMEDIATE or run.options.failures != NO_FAILURES:
+    if run.options.dispatch is not Dispatch.IMMEDIATE:
         return 0
     # Who gave up before it started left the queue.
     bound = np.flatnonzero((run.worker >= 0) & ((run.start_step >= 0) | (run.cancel_step < 0)))
     if len(run.interruptions):
         # Who was interrupted stands before all others; that it does is the rule "stints".
         bound = np.setdiff1d(bound, run.interruptions[:, 0])
-    order = bound[np.argsort(run.worker[bound], kind="stable")]
+    order = bound[np.lexsort((bound, run.bound_step[bound], run.worker[bound]))]
     start = np.where(run.start_step[order] < 0, run.steps, run.start_step[order])
     same = run.worker[order][1:] == run.worker[order][:-1]
     return _number(same & (np.diff(start) < 0))
+
+
+@_rule("bound")
+def _bound(replay: _Replay) -> int:
+    """Check that requests are bound after they are revealed and before they start."""
+    run = replay.run
+    is_sent = run.worker >= 0
+    wrong = _number(is_sent & (run.bound_step < run.reveal_step))
+    wrong += _number(~is_sent & (run.bound_step >= 0))
+    wrong += _number((run.finish_step >= 0) & (run.last_start_step < run.bound_step))
+    if run.options.dispatch is Dispatch.POOLED:
+        never = np.setdiff1d(np.flatnonzero(is_sent), run.interruptions[:, 0])
+        wrong += _number(run.bound_step[never] != run.start_step[never])
+    return wrong
+
+
+@_rule("in-flight")
+def _in_flight(replay: _Replay) -> int:
+    """Check that no worker is sent more requests than its slots and the in-flight margin."""
+    run = replay.run
+    if run.options.margin is None:
+        return 0
+    sent = np.flatnonzero(run.worker >= 0)
+    change = np.zeros((run.steps + 1, replay.cluster.workers), dtype=np.int64)
+    ends = np.where(run.finish_step[sent] < 0, run.steps, run.finish_step[sent] + 1)
+    gone = run.cancel_step[sent]
+    ends = np.where(gone < 0, ends, gone)
+    np.add.at(change, (run.bound_step[sent], run.worker[sent]), 1)
+    np.add.at(change, (ends, run.worker[sent]), -1)
+    most = replay.cluster.worker_slots() + run.options.margin
+    return _number(change.cumsum(axis=0)[: run.steps] > most)
 
 
 @_rule("loads")

@@ -63,6 +63,8 @@ class Run:
         Shape (n,): step at which it last started; the first unless it was interrupted.
     worker : IntArray
         Shape (n,): worker it is bound to, the last of several.
+    bound_step : IntArray
+        Shape (n,): step at which the policy sent it there: with pooled dispatch it starts then.
     prompt_tokens, emitted_tokens : IntArray
         Shape (n,): its prompt, and what it has emitted [tokens].
     interruptions : IntArray
@@ -107,6 +109,7 @@ class Run:
     finish_step: IntArray
     last_start_step: IntArray
     worker: IntArray
+    bound_step: IntArray
     prompt_tokens: IntArray
     emitted_tokens: IntArray
     interruptions: IntArray

@@ -6,6 +6,8 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.decode.state import DecodeState
+from bfio.decode.tally import StepTally
+from bfio.step.two_stage.fscore import ScoreWeights, score
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from bfio.step.two_stage.limits import Limits
 from formulations.arrays import BoolArray, IntArray
@@ -46,6 +48,49 @@ def two_stage_of(
         parameters,
         _limits(state, columns, required, worth),
     )
+
+
+def bound_by_score(
+    state: DecodeState,
+    weights: Sequence[int],
+    parameters: TwoStageParameters,
+    worth: IntArray | None = None,
+) -> list[int | None]:
+    """Bind one request that has just arrived, by immediate dispatch (BalanceRoute, D.6).
+
+    It goes to the worker of highest F-score against virtual loads: those projected, and what is
+    bound to each worker. Where nothing overflows all scores are alike; ties go to the worker that
+    may be sent most, then to the one of largest least margin (the keys of stage 2), then to the
+    lowest index.
+
+    Parameters
+    ----------
+    state, weights, parameters, worth
+        As in `two_stage_of`, one request waiting; of the parameters the factors count alone.
+    """
+    columns = min(len(weights), state.projected_loads.shape[1])
+    G = state.num_workers
+    beta = Fraction(G) if parameters.beta is None else parameters.beta
+    has_worth = worth is not None
+    factors = ScoreWeights.of(parameters.alpha, beta, weights[:columns], has_benefit=has_worth)
+    extra = [0] * G if worth is None else worth[0].tolist()
+    time = [1] * G if state.token_time is None else state.token_time.tolist()
+    loads = [
+        [load * time[g] for load in row]
+        for g, row in enumerate(state.window_loads(columns).tolist())
+    ]
+    envelope = [max(column) for column in zip(*loads, strict=True)]
+    contribution = state.contributions[0, :columns].tolist()
+
+    def rank(worker: int) -> tuple[int, int, int, int]:
+        margins = [most - load for most, load in zip(envelope, loads[worker], strict=True)]
+        added = [amount * time[worker] for amount in contribution]
+        left = int(state.free_slots[worker])
+        value = score(added, margins, factors) + extra[worker] * factors.benefit
+        return value, left, min(margins), -worker
+
+    workers = StepTally(state).open_workers(0)
+    return [max(workers, key=rank, default=None)]
 
 
 def overdue(state: DecodeState, max_wait: int | None) -> BoolArray | None:

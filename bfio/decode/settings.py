@@ -37,7 +37,7 @@ def settings(
     cluster : Cluster
         The machine.
     options : sequence of RunOptions
-        How each run is made; they differ in the look-ahead only.
+        How each run is made; they differ in look-ahead and in-flight margin only.
     limits : sequence of mapping
         Where solves stop, as ``work_limit`` and ``time_limit``; those without are passed over.
     """
@@ -73,7 +73,7 @@ def setting_parts(
         "prefix cache": _prefix_cache(cluster),
         "arrivals": _arrivals(first),
         "steps": "" if first.steps is None else f"at most {first.steps:,} steps",
-        "dispatch": "immediate dispatch" if first.dispatch is Dispatch.IMMEDIATE else "",
+        "dispatch": _dispatch(options),
         "stragglers": _stragglers(first),
         "look-ahead": _look_ahead(options),
         "predictor": _information(first),
@@ -87,6 +87,17 @@ def _stragglers(options: RunOptions) -> str:
         return ""
     given = options.stragglers
     return f"stragglers {given if isinstance(given, str) else f'at {len(given)} times'}"
+
+
+def _dispatch(options: Sequence[RunOptions]) -> str:
+    if options[0].dispatch is not Dispatch.IMMEDIATE:
+        return ""
+    margins = {entry.margin for entry in options if entry.dispatch is Dispatch.IMMEDIATE}
+    numbers = sorted(margin for margin in margins if margin is not None)
+    texts = [f"at most {margin} beyond its slots" for margin in numbers]
+    texts += ["any number"] * (None in margins and bool(numbers))
+    in_flight = f" ({' or '.join(texts)} in flight)" if texts else ""
+    return f"immediate dispatch{in_flight}"
 
 
 def _memory(cluster: Cluster, options: RunOptions) -> str:

@@ -216,11 +216,12 @@ def check_dispatch(name: str, spec: PolicySpec, options: RunOptions) -> None:
     Raises
     ------
     InputError
-        If requests are bound when they arrive, and the policy looks at all that wait.
+        If requests are bound when they arrive, and that has no meaning for the policy.
     """
     if options.dispatch not in spec.dispatch:
+        why = f": {spec.why_pooled}" if spec.why_pooled else ""
         raise InputError(
-            f"policy {name}", "cannot bind a request when it arrives", "use pooled dispatch"
+            f"policy {name}", f"cannot bind a request when it arrives{why}", "use pooled dispatch"
         )
 
 

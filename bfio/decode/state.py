@@ -73,6 +73,12 @@ class DecodeState:
         None likewise.
     prefixes : Prefixes or None
         What `cached_tokens` and `routing_keys` ask; None where nothing is known.
+    binds : bool
+        Whether requests are bound here and now, and start when their worker has room (immediate
+        dispatch); ``free_slots`` then says how many more each worker may be sent.
+    bound_loads : IntArray or None
+        Shape (G, H+1): what those that are bound to a worker and do not run would weigh if they
+        all started now and ended beyond the window; None if there are none.
     """
 
     step: int
@@ -94,6 +100,8 @@ class DecodeState:
     token_time: IntArray | None = None
     overhead_tokens: IntArray | None = None
     prefixes: Prefixes | None = None
+    binds: bool = False
+    bound_loads: IntArray | None = None
 
     def __post_init__(self) -> None:
         """Set what a state without limited memory need not name."""
@@ -144,8 +152,21 @@ class DecodeState:
     def window_loads(self, columns: int) -> IntArray:
         """Return the loads that a step program compares, shape (G, H+1) [tokens].
 
-        Those projected; where workers differ, with the fixed part of each one's step in tokens of
-        its own time.
+        Those projected, with what is bound to a worker and does not run yet; where workers differ,
+        with the fixed part of each one's step in tokens of its own time.
+
+        Parameters
+        ----------
+        columns : int
+            ``H + 1``, steps of the window.
+        """
+        loads = self.planned_loads(columns)
+        return loads if self.overhead_tokens is None else loads + self.overhead_tokens[:, None]
+
+    def planned_loads(self, columns: int) -> IntArray:
+        """Return the projected loads with what is bound to each worker, shape (G, H+1) [tokens].
+
+        BalanceRoute, D.6: the virtual load of running and dispatched requests.
 
         Parameters
         ----------
@@ -153,7 +174,7 @@ class DecodeState:
             ``H + 1``, steps of the window.
         """
         loads = self.projected_loads[:, :columns]
-        return loads if self.overhead_tokens is None else loads + self.overhead_tokens[:, None]
+        return loads if self.bound_loads is None else loads + self.bound_loads[:, :columns]
 
     def token_capacity(self, columns: int) -> IntArray | None:
         """Return how far `window_loads` may rise, shape (G,) [tokens]; None without a limit.
@@ -167,13 +188,14 @@ class DecodeState:
         """
         if int(self.room.max(initial=0)) >= NO_LIMIT // 2:
             return None
+        # Where requests are bound, room is all memory: it is shared with those that run.
         capacity = window_capacity(
-            self.projected_loads[:, :columns],
+            self.planned_loads(columns),
             self.contributions[:, :columns],
-            self.loads,
-            self.running,
+            np.zeros_like(self.loads) if self.binds else self.loads + self.queued_tokens,
+            self.running + self.queued,
             self.room,
             self.needs,
-            self.reserves,
+            self.reserves and not self.binds,
         )
         return capacity if self.overhead_tokens is None else capacity + self.overhead_tokens

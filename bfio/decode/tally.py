@@ -99,15 +99,25 @@ def running_tally(state: State, g: int) -> WorkerTally:
 
 
 @compilable
+def left_in_flight(state: State, g: int) -> int:
+    """Return how many more requests worker g may be sent; 1 while it is up if any number."""
+    slots, margin, workers = state.machine.slots[g], state.settings.margin, state.workers
+    if slots == 0 or margin < 0:
+        return int(slots > 0)
+    in_flight = workers.running[g] + workers.queued[g] + workers.swapped[g]
+    return int(max(0, slots + margin - in_flight))
+
+
+@compilable
 def worker_tally(state: State, g: int) -> WorkerTally:
-    """Return what a policy may know of worker g; with immediate dispatch every one is open."""
+    """Return what a policy may know of worker g, with what immediate dispatch bound to it."""
     if not state.settings.immediate:
         return running_tally(state, g)
     workers, queued = state.workers, state.workers.queued[g]
-    queued_tokens, is_up = workers.queued_tokens[g], int(state.machine.slots[g] > 0)
+    queued_tokens = workers.queued_tokens[g]
     return WorkerTally(
         g,
-        is_up,
+        left_in_flight(state, g),
         workers.running[g] + queued,
         workers.load[g] + queued_tokens,
         queued,

@@ -64,6 +64,16 @@ def anywhere(state: DecodeState) -> list[int | None]:
     return [int(w) for w in state.rng.integers(state.num_workers, size=state.num_waiting)]
 
 
+class Together:
+    """`first_come`, asked about all requests at once where they are bound on arrival."""
+
+    binds_together = True
+
+    def __call__(self, state: DecodeState) -> list[int | None]:
+        """Assign oldest first."""
+        return first_come(state)
+
+
 def least_projected(state: DecodeState) -> list[int | None]:
     """Newest request first to the worker with the least load summed over the window."""
     loads = state.projected_loads.sum(axis=1) + state.queued_tokens
@@ -188,11 +198,13 @@ def scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
     if (overflows or events != "none" or leave != "none") and not drift.is_uniform:
         # Growth by age is refused where requests may be interrupted.
         drift = CONSTANT if drift.may_fall else replace(drift, reading=DriftReading.GLOBAL_STEP)
+    dispatch = draw(st.sampled_from(["pooled", "immediate"]))
     options = {
         "arrivals": arrivals,
         "pool": draw(st.integers(1, 30)) if arrivals == "pool" else 128,
         "rate_scale": draw(st.sampled_from([1, Fraction(7, 3)])) if arrivals == "timed" else 1,
-        "dispatch": draw(st.sampled_from(["pooled", "immediate"])),
+        "dispatch": dispatch,
+        "margin": draw(st.none() | st.integers(0, 3)) if dispatch == "immediate" else None,
         "horizon": draw(st.integers(0, 7)),
         "projection": draw(st.sampled_from(["constant", "growing"])),
         "predictor": draw(st.sampled_from(["none", "oracle"])),

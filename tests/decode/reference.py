@@ -27,6 +27,7 @@ class Job:
     start: int = -1
     finish: int = -1
     worker: int = -1
+    bound: int = -1
     told: int | None = None
     reveal_s: float = float("nan")
     begun: int = -1
@@ -44,6 +45,7 @@ class Reference:
     cluster: Cluster
     pool: int | None
     dispatch: str
+    margin: int | None
     horizon: int
     projection: str
     predictor: str
@@ -146,9 +148,10 @@ class Reference:
                 if not self.reserves:
                     job.need = job.load
                 self.waiting.append(job)
-                job.worker = -1
+                job.worker = job.bound = -1
             for job in self.waiting:
-                job.worker = -1 if job.worker == worker else job.worker
+                if job.worker == worker:
+                    job.worker = job.bound = -1
             if self.dispatch == "pooled":
                 self.waiting.sort(key=lambda job: job.index)
 
@@ -169,7 +172,7 @@ class Reference:
                 elif goes_back and self.dispatch == "immediate":
                     self.waiting.insert(0, job)
                 else:
-                    job.worker = -1
+                    job.worker = job.bound = -1
                     self.waiting.append(job)
                     if self.dispatch == "pooled":
                         self.waiting.sort(key=lambda job: job.index)
@@ -218,17 +221,39 @@ class Reference:
         if self.dispatch != "immediate":
             return
         unbound = sorted((j for j in self.waiting if j.worker < 0), key=lambda job: job.index)
+        if getattr(self.policy, "binds_together", False):
+            if unbound and any(self.left()):
+                answer = list(self.policy(self.state(unbound, self.left())))
+                for job, worker in zip(unbound, answer, strict=True):
+                    self.join_queue(job, worker)
+            return
         for job in unbound:
-            up = [int(g not in self.down) for g in range(self.cluster.workers)]
-            if not any(up):
-                break
-            (worker,) = self.policy(self.state([job], up))
-            assert worker is not None
-            if job.need <= self.memory[worker]:
-                job.worker = worker
-                # The last of its worker's queue.
-                self.waiting.remove(job)
-                self.waiting.append(job)
+            open_to_it = [
+                left > 0 and job.need <= self.memory[g] for g, left in enumerate(self.left())
+            ]
+            if any(open_to_it):
+                (worker,) = self.policy(self.state([job], self.left()))
+                assert worker is not None
+                self.join_queue(job, worker)
+
+    def join_queue(self, job: Job, worker: int | None) -> None:
+        """Bind a request, unless its worker could never hold it or has too many."""
+        is_full = self.margin is not None and worker is not None and self.left()[worker] == 0
+        if worker is not None and job.need <= self.memory[worker] and not is_full:
+            job.worker, job.bound = worker, self.step
+            # The last of its worker's queue.
+            self.waiting.remove(job)
+            self.waiting.append(job)
+
+    def left(self) -> list[int]:
+        """Return how many more each worker may be sent."""
+        together = [*self.active, *self.host, *self.waiting]
+        left = []
+        for g, slots in enumerate(self.cluster.worker_slots().tolist()):
+            flying = sum(job.worker == g for job in together)
+            most = flying + 1 if self.margin is None else slots + self.margin
+            left.append(0 if g in self.down else max(0, most - flying))
+        return left
 
     def free(self) -> list[int]:
         """Free slots of each worker."""
@@ -260,6 +285,7 @@ class Reference:
         admitted = []
         for job, worker in list(zip(self.waiting, decision, strict=True)):
             if worker is not None and job.need <= self.room(worker):
+                job.bound = job.bound if job.worker >= 0 else self.step
                 job.worker, job.begun = worker, self.step
                 job.start = self.step if job.emitted == 0 else job.start
                 self.waiting.remove(job)
@@ -320,11 +346,11 @@ class Reference:
         by_age = self.drift.reading is DriftReading.AGE
         return period[(emitted if by_age else step) % len(period)]
 
-    def projected(self, job: Job) -> list[int]:
+    def projected(self, job: Job, ends: bool = True) -> list[int]:
         """Predicted load of a request at each step of the window, from now on."""
         loads, load = [], job.load
         for h in range(self.horizon + 1):
-            left = self.left(job)
+            left = self.steps_left(job) if ends else None
             loads.append(0 if left is not None and h >= left else load)
             if self.projection == "growing":
                 load += self.increment(job.emitted + h, self.step + h)
@@ -339,7 +365,7 @@ class Reference:
                 if job.told > self.horizon and not self.counts_down:
                     job.told = None
 
-    def left(self, job: Job) -> int | None:
+    def steps_left(self, job: Job) -> int | None:
         """Return the steps that a request has left as far as the policy may know, or None."""
         waits = job not in self.active
         if waits and self.window_knows == "active":
@@ -358,6 +384,10 @@ class Reference:
                 base[job.worker][h] += load
                 runs[job.worker][h] += load > 0
         bound = [j for j in self.waiting if j.worker >= 0]
+        virtual = [[0] * width for _ in range(G)]
+        for job in bound:
+            for h, load in enumerate(self.projected(job, ends=False)):
+                virtual[job.worker][h] += load
         return DecodeState(
             step=self.step,
             slots=max(
@@ -386,4 +416,6 @@ class Reference:
             reserves=self.reserves,
             token_time=self.cluster.paces()[0],
             overhead_tokens=self.cluster.paces()[1],
+            binds=self.dispatch == "immediate",
+            bound_loads=np.array(virtual) if bound else None,
         )

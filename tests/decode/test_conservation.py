@@ -13,12 +13,12 @@ from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.replay import run_violations, total_work
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
-from tests.decode.cases import Scenario, first_come, least_projected, scenarios
+from tests.decode.cases import Scenario, Together, first_come, least_projected, scenarios
 
 SPECS = registry.specs()
 
 
-@pytest.mark.parametrize("policy", [first_come, None, least_projected])
+@pytest.mark.parametrize("policy", [first_come, None, least_projected, Together()])
 @given(scenario=scenarios())
 def test_no_run_breaks_a_rule(policy: Any, scenario: Scenario) -> None:
     """The independent replay finds nothing, with or without trajectory."""

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from bfio.decode.policy import binds_together, margin_of
 from bfio.decode.state import DecodeState
-from tests.decode.cases import Scenario, first_come, least_projected, scenarios
+from tests.decode.cases import Scenario, Together, first_come, least_projected, scenarios
 from tests.decode.reference import Policy, Reference
 
 CLUSTER_ARRAYS = (
@@ -22,6 +23,7 @@ class Recorder:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.states: list[DecodeState] = []
+        self.binds_together = binds_together(policy)
 
     def __call__(self, state: DecodeState) -> Sequence[int | None]:
         """Keep the state, then ask the policy."""
@@ -34,6 +36,8 @@ def reference(scenario: Scenario, policy: Policy) -> Reference:
     options = dict(scenario.options)
     timed, rate = options.pop("arrivals") == "timed", options.pop("rate_scale")
     pool = None if timed else options["pool"]
+    if options["dispatch"] == "immediate" and options["margin"] is None:
+        options["margin"] = margin_of(policy)
     for name in ("failures", "cancellations"):
         options[name] = () if options[name] == "none" else options[name]
     times = [float(t / rate) for t in scenario.workload.arrival_times or ()]
@@ -46,7 +50,7 @@ def reference(scenario: Scenario, policy: Policy) -> Reference:
     ).simulate()
 
 
-@pytest.mark.parametrize("policy", [first_come, None, least_projected])
+@pytest.mark.parametrize("policy", [first_come, None, least_projected, Together()])
 @given(scenario=scenarios())
 def test_engine_agrees_with_naive_engine(policy: Policy | None, scenario: Scenario) -> None:
     """States, step records and request records agree bit by bit, times included."""
@@ -63,6 +67,7 @@ def test_engine_agrees_with_naive_engine(policy: Policy | None, scenario: Scenar
         ("start_step", "start"),
         ("finish_step", "finish"),
         ("worker", "worker"),
+        ("bound_step", "bound"),
         ("last_start_step", "begun"),
         ("emitted_tokens", "emitted"),
         ("cancel_step", "cancel"),
@@ -81,3 +86,6 @@ def assert_same_states(found: list[DecodeState], expected: list[DecodeState]) ->
         for name in CLUSTER_ARRAYS + REQUEST_ARRAYS:
             assert getattr(a, name).dtype == np.int64
             assert np.array_equal(getattr(a, name), getattr(b, name)), name
+        assert a.binds == b.binds
+        assert (a.bound_loads is None) == (b.bound_loads is None)
+        assert np.array_equal(a.window_loads(10**3), b.window_loads(10**3))

@@ -18,6 +18,7 @@ from bfio.decode.machine.state import (
     REVEALED,
     SLOTS,
     STEP,
+    TAKEN,
     WAITING,
     State,
 )
@@ -142,7 +143,7 @@ def reveal_up_to(twin: State, pool: int) -> bool:
         return False
     counters[REVEALED] += missing
     counters[WAITING] += missing
-    counters[ADMITTED] = 0
+    counters[ADMITTED] = counters[TAKEN] = 0
     if twin.settings.known:
         enter_window(twin)
     return True

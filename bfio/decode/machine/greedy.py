@@ -15,13 +15,16 @@ from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import (
     admit,
     bind,
-    close_bound,
     close_gaps,
     first_waiting,
+    may_be_bound,
+    most_bound,
     start_queued,
 )
-from bfio.decode.machine.state import ACTIVE, ADMITTED, REVEALED, SLOTS, WAITING, State
+from bfio.decode.machine.state import ACTIVE, REVEALED, SLOTS, TAKEN, WAITING, State
 from bfio.decode.machine.window import Window
+from bfio.decode.options import Dispatch
+from bfio.decode.policy import binds_together
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.tally import Key, ServingOrder, takes, worker_tally
 from formulations.arrays import IntArray
@@ -104,7 +107,9 @@ def greedy_kernel(
     """
 
     def memory(task: KernelTask) -> Greedy | None:
-        if not supports(task.cluster):
+        if not supports(task.cluster) or (
+            task.options.dispatch is Dispatch.IMMEDIATE and binds_together(task.policy)
+        ):
             return None
         sorted_requests = 0 if order is ServingOrder.OLDEST else len(task.workload)
         keys, places = np.empty((2, sorted_requests), dtype=np.int64)
@@ -158,12 +163,14 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
     def serve(state: State, window: Window, greedy: Greedy) -> bool:
         counters = state.counters
         if state.settings.immediate:
+            most = most_bound(state)
             for position in range(first_waiting(state), counters[REVEALED]):
+                if counters[TAKEN] == most:
+                    break
                 request = state.pool[position]
-                worker = choose(state, greedy, request)
-                if worker >= 0:
-                    bind(state, request, worker)
-            close_bound(state)
+                if may_be_bound(state, request):
+                    bind(state, position, choose(state, greedy, request))
+            close_gaps(state)
             start_queued(state)
             return True
         num_admissible = min(counters[WAITING], counters[SLOTS] - counters[ACTIVE])
@@ -178,7 +185,7 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
             if worker < 0:
                 break
             admit(state, position, worker)
-        if counters[ADMITTED] > 0:
+        if counters[TAKEN] > 0:
             close_gaps(state)
         return True
 

@@ -139,6 +139,7 @@ def wait_again(state: State, request: int) -> None:
     """Put a request among those that wait, in order of arrival."""
     place = int(state.counters[REVEALED] - state.counters[WAITING]) - 1
     state.counters[WAITING] += 1
+    state.marks.bound[request] = -1
     while place + 1 < state.counters[REVEALED] and state.pool[place + 1] < request:
         state.pool[place] = state.pool[place + 1]
         place += 1

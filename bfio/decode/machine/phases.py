@@ -41,11 +41,12 @@ from bfio.decode.machine.state import (
     REVEALED,
     STEP,
     SWAPPED,
+    TAKEN,
     WAITING,
     Record,
     State,
 )
-from bfio.decode.tally import running_tally, takes
+from bfio.decode.tally import left_in_flight, running_tally, takes, worker_tally
 from formulations.arrays import IntArray
 
 
@@ -81,7 +82,7 @@ def reveal(state: State) -> None:
     state.reveal_s[first:last] = state.clock[NOW]
     counters[REVEALED] = last
     counters[WAITING] += last - first
-    counters[ADMITTED] = 0
+    counters[ADMITTED] = counters[TAKEN] = 0
 
 
 @compilable
@@ -113,37 +114,73 @@ def first_waiting(state: State) -> int:
     return int(state.counters[REVEALED] - state.counters[WAITING])
 
 
-@compilable
-def bind(state: State, request: int, worker: int) -> bool:
-    """Put a request at the end of a worker's queue, unless it could never run there.
+@compilable(allocates=True)
+def open_in_flight(state: State) -> IntArray:
+    """Return how many more requests each worker may be sent, shape (G,); 1 for any number."""
+    left = np.empty(len(state.workers.load), dtype=np.int64)
+    for g in range(len(left)):
+        left[g] = left_in_flight(state, g)
+    return left
 
-    `close_bound` follows once all have been bound.
+
+@compilable
+def most_bound(state: State) -> int:
+    """Return how many waiting requests may be bound at this step."""
+    total, any_number = 0, state.settings.margin < 0
+    for g in range(len(state.workers.load)):
+        left = left_in_flight(state, g)
+        total += state.counters[WAITING] if any_number and left > 0 else left
+    return int(min(total, state.counters[WAITING]))
+
+
+@compilable
+def may_be_bound(state: State, request: int) -> bool:
+    """Whether some worker that may be sent a request could ever run it."""
+    for g in range(len(state.workers.load)):
+        if takes(worker_tally(state, g), state.requests.need[request]):
+            return True
+    return False
+
+
+@compilable
+def bind(state: State, position: int, worker: int) -> bool:
+    """Put the request at a position of the pool at the end of a worker's queue.
+
+    It keeps waiting if it could never run there, or too many are in flight. `close_gaps` follows
+    once all have been bound.
     """
+    request = state.pool[position]
     if state.requests.need[request] > state.machine.memory[worker]:
         return False
+    if state.settings.margin >= 0 and left_in_flight(state, worker) == 0:
+        return False
+    take_from_pool(state, position, worker)
+    join_queue(state, request, worker)
+    return True
+
+
+@compilable
+def take_from_pool(state: State, position: int, worker: int) -> None:
+    """Note that the request at a position of the pool goes to a worker."""
+    request = state.pool[position]
+    state.marks.worker[request] = worker
+    state.marks.bound[request] = state.counters[STEP]
+    state.counters[FURTHEST] = max(position, int(state.counters[FURTHEST]))
+    state.counters[TAKEN] += 1
+
+
+@compilable
+def join_queue(state: State, request: int, worker: int) -> None:
+    """Put a request behind all others of its worker's queue."""
     workers = state.workers
     if workers.queued[worker] == 0:
         workers.head[worker] = request
     else:
         state.requests.next[workers.tail[worker]] = request
     workers.tail[worker] = request
-    state.marks.worker[request] = worker
     workers.queued[worker] += 1
     workers.queued_tokens[worker] += state.requests.size[request]
     state.counters[QUEUED] += 1
-    return True
-
-
-@compilable
-def close_bound(state: State) -> None:
-    """Move those that no worker has yet together, at the younger end of the pool."""
-    counters, first = state.counters, first_waiting(state)
-    left = 0
-    for position in range(first, counters[REVEALED]):
-        left += state.marks.worker[state.pool[position]] < 0
-    if 0 < left < counters[WAITING]:
-        move_waiting(state.pool[first : counters[REVEALED]], state.marks.worker)
-    counters[WAITING] = left
 
 
 @compilable
@@ -183,8 +220,7 @@ def admit(state: State, position: int, worker: int) -> bool:
     request = state.pool[position]
     if not takes(running_tally(state, worker), state.requests.need[request]):
         return False
-    state.marks.worker[request] = worker
-    state.counters[FURTHEST] = max(position, int(state.counters[FURTHEST]))
+    take_from_pool(state, position, worker)
     start(state, request, worker)
     return True
 
@@ -227,14 +263,14 @@ def begin(state: State, request: int, worker: int) -> None:
 def close_gaps(state: State) -> None:
     """Move those that still wait together, towards the younger end of the pool.
 
-    Only positions up to the last one admitted move, so that admitting the oldest costs nothing
+    Only positions up to the last one taken move, so that taking the oldest costs nothing
     for those behind them, however many wait.
     """
     counters = state.counters
     first, end = first_waiting(state), int(counters[FURTHEST]) + 1
-    if end - first > counters[ADMITTED]:
+    if end - first > counters[TAKEN]:
         move_waiting(state.pool[first:end], state.marks.worker)
-    counters[WAITING] -= counters[ADMITTED]
+    counters[WAITING] -= counters[TAKEN]
     counters[FURTHEST] = -1
 
 
@@ -245,7 +281,7 @@ def admit_assigned(state: State, assignment: IntArray) -> None:
     for i in range(len(assignment)):
         if assignment[i] >= 0:
             admit(state, first + i, assignment[i])
-    if state.counters[ADMITTED] > 0:
+    if state.counters[TAKEN] > 0:
         close_gaps(state)
 
 

@@ -167,6 +167,7 @@ def finished_run(
         last_start_step=frozen(marks.start),
         finish_step=frozen(np.where(marks.last < state.counters[STEP], marks.last, -1)),
         worker=frozen(marks.worker),
+        bound_step=frozen(marks.bound),
         prompt_tokens=frozen(state.requests.prompt),
         emitted_tokens=frozen(emitted_tokens(state)),
         cancel_step=frozen(marks.cancel) if len(marks.cancel) else nowhere(len(marks.last)),

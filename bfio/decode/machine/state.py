@@ -23,16 +23,17 @@ from bfio.decode.stragglers import NO_STRAGGLERS, stragglers_of
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
 
-# Entries of `State.counters`. FURTHEST is the last position of the pool that was admitted at this
-# step; ADMITTED and FINISHED count the lists of what starts and ends at this step, ACTIVE the list
-# of those that run, COMPLETED those that are done or whose client gave up.
+# Entries of `State.counters`. FURTHEST is the last position of the pool from which one was taken
+# at this step, TAKEN how many were; ADMITTED and FINISHED count the lists of what starts and ends
+# at this step, ACTIVE the list of those that run, COMPLETED those that are done or whose client
+# gave up.
 # WAITING counts the pool, QUEUED those bound to a worker that do not run, SWAPPED the requests on
 # the host, LOGGED the interruptions in the record, SLOTS the slots of the workers that are up,
 # OUTAGES the failures and recoveries so far, and CANCELLATIONS the clients that gave up.
 (
     STEP, REVEALED, WAITING, ACTIVE, COMPLETED, ADMITTED, FINISHED, FURTHEST, QUEUED,
-    SWAPPED, LOGGED, SLOTS, OUTAGES, CANCELLATIONS,
-) = range(14)  # fmt: skip
+    SWAPPED, LOGGED, SLOTS, OUTAGES, CANCELLATIONS, TAKEN,
+) = range(15)  # fmt: skip
 
 # Values of `Settings.overflow`, in the order of `bfio.decode.options.Overflow`.
 (NONE, RESERVE, RECOMPUTE, SWAP) = range(-1, 3)
@@ -52,6 +53,8 @@ class Settings(NamedTuple):
     ----------
     timed, immediate : bool
         Whether arrivals are timed, and requests bound when they are revealed.
+    margin : int
+        With that, how many more a worker may have in flight than slots; -1 for any number.
     pool : int
         ``R``.
     steps : int
@@ -82,6 +85,7 @@ class Settings(NamedTuple):
 
     timed: bool
     immediate: bool
+    margin: int
     pool: int
     steps: int
     by_age: bool
@@ -135,8 +139,8 @@ class Marks(NamedTuple):
         Steps at which it is revealed, starts for the first time, and last started.
     last : IntArray
         Its last step: known at the start, and its finish if the run reaches it.
-    worker : IntArray
-        The worker it is bound to.
+    worker, bound : IntArray
+        The worker it is bound to, and the step at which the policy sent it there.
     cancel : IntArray
         The step before which its client gave up; empty where nobody leaves before it is done.
     """
@@ -146,6 +150,7 @@ class Marks(NamedTuple):
     start: IntArray
     last: IntArray
     worker: IntArray
+    bound: IntArray
     cancel: IntArray
 
 
@@ -380,7 +385,7 @@ def new_state(
         What predicts lengths, if a compiled run does.
     """
     n, G = len(workload), cluster.workers
-    counters = np.zeros(14, dtype=np.int64)
+    counters = np.zeros(TAKEN + 1, dtype=np.int64)
     counters[FURTHEST] = -1
     counters[SLOTS] = cluster.total_slots
     longest = int(workload.output_tokens.max(initial=1))
@@ -392,6 +397,8 @@ def new_state(
     size = prompt.copy() if leaves else prompt
     reveal, start, last, worker = _filled(4, n, -1)
     first = start.copy() if leaves else start
+    is_bound_before = leaves or options.dispatch is Dispatch.IMMEDIATE
+    bound = start.copy() if is_bound_before else start
     reserves = cluster.memory is not None and options.overflow is Overflow.RESERVE
     swaps = cluster.memory is not None and options.overflow is Overflow.SWAP
     arrival_s = _arrival_seconds(workload, cluster, options)
@@ -409,7 +416,7 @@ def new_state(
             next=np.full(n, -1, dtype=np.int64),
             place=np.full(n, -1, dtype=np.int64),
         ),
-        marks=Marks(reveal, first, start, last, worker, np.full(n if leaves else 0, -1)),
+        marks=Marks(reveal, first, start, last, worker, bound, np.full(n if leaves else 0, -1)),
         reveal_s=np.full(n, np.nan),
         arrival_s=arrival_s,
         pool=np.arange(n, dtype=np.int64),
@@ -489,6 +496,7 @@ def _settings(cluster: Cluster, options: RunOptions, horizon: int, known: bool) 
     return Settings(
         timed=options.arrivals is ArrivalMode.TIMED,
         immediate=options.dispatch is Dispatch.IMMEDIATE,
+        margin=-1 if options.margin is None else options.margin,
         pool=options.pool,
         steps=-1 if options.steps is None else options.steps,
         by_age=drift.reading is DriftReading.AGE and not drift.is_uniform,

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.compilable import compilable
+from bfio.decode.machine.bound_by_score import bind_by_score
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import admit_assigned, free_slots
 from bfio.decode.machine.size_order import SizeOrder, new_order, put_in_order
@@ -114,7 +115,14 @@ def _own(paces: IntArray | None) -> IntArray:
 
 @compilable(allocates=True)
 def decide(state: State, window: Window, rule: TwoStage) -> bool:
-    """Let the two-stage heuristic admit waiting requests; False if it would not be exact."""
+    """Let the two-stage heuristic admit waiting requests; False if it would not be exact.
+
+    With immediate dispatch those that arrive are bound by the score alone.
+    """
+    if state.settings.immediate:
+        return bind_by_score(
+            state, window, rule.reward, rule.penalty, rule.token_time, rule.overhead_tokens
+        )
     counters = state.counters
     num_waiting = counters[WAITING]
     if num_waiting == 0 or counters[ACTIVE] == counters[SLOTS]:

@@ -200,6 +200,19 @@ def growth_of_waiting(state: State, window: Window) -> IntArray:
     return growth
 
 
+@compilable(allocates=True)
+def bound_loads(state: State, window: Window) -> IntArray:
+    """Return what those bound to each worker would weigh if they started now, shape (G, H+1).
+
+    When they start is not known, so none of them ends within the window.
+    """
+    growth, workers = growth_of_waiting(state, window), state.workers
+    loads = np.empty_like(window.base)
+    for g in range(len(loads)):
+        loads[g] = workers.queued_tokens[g] + workers.queued[g] * growth
+    return loads
+
+
 def note_predicted(state: State, remaining: IntArray) -> None:
     """Fill the ring with what a predictor says of the requests that run.
 

@@ -188,4 +188,5 @@ SPEC = PolicySpec(
     default_horizon=DEFAULT_HORIZON,
     kernel="bfio.decode.machine.adaptive:KERNEL",
     interruptible=False,
+    why_pooled="it chooses by rehearsals, which are of pooled dispatch",
 )

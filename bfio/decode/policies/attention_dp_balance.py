@@ -2,7 +2,7 @@
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.greedy import Greedy, greedy_kernel, least_by
-from bfio.decode.machine.state import ADMITTED, WAITING, State
+from bfio.decode.machine.state import TAKEN, WAITING, State
 from bfio.decode.policies.jsq import key
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
@@ -58,7 +58,7 @@ class AttentionDPBalance:
 @compilable
 def choose(state: State, greedy: Greedy, request: int) -> int:
     """Return the worker with fewest requests, unless this step is held back."""
-    if state.counters[ADMITTED] == 0 and is_held(state, greedy):
+    if state.counters[TAKEN] == 0 and is_held(state, greedy):
         return -1
     return emptiest(state, greedy, request)
 
@@ -94,4 +94,5 @@ SPEC = PolicySpec(
     kernel=greedy_kernel(
         choose, numbers=lambda options: (options.timeout_steps, options.batching_steps, 0, 0)
     ),
+    why_pooled="it holds starts back, which workers do not once a request is bound to them",
 )

@@ -2,7 +2,7 @@
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.greedy import Greedy, greedy_kernel, least_by
-from bfio.decode.machine.state import ADMITTED, State
+from bfio.decode.machine.state import TAKEN, State
 from bfio.decode.policies.jsq import key
 from bfio.decode.policy_spec import PolicySpec, stateless
 from bfio.decode.state import DecodeState
@@ -27,7 +27,7 @@ def assign(state: DecodeState) -> list[int | None]:
 @compilable
 def choose(state: State, greedy: Greedy, request: int) -> int:
     """Return the worker with fewest requests, unless some worker was full before this step."""
-    if state.counters[ADMITTED] == 0:
+    if state.counters[TAKEN] == 0:
         for g in range(len(state.workers.load)):
             if worker_tally(state, g).free == 0:
                 return -1
@@ -40,4 +40,5 @@ SPEC = PolicySpec(
     summary="jsq, but nothing starts while some worker is full",
     source="vllm-ascend pull request 5212",
     kernel=greedy_kernel(choose),
+    why_pooled="it holds starts back, which workers do not once a request is bound to them",
 )

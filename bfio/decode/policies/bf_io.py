@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.score_choice import cache_worth, overdue, two_stage_of
 from bfio.decode.second_choice import second_choice
 from bfio.decode.state import DecodeState
@@ -45,11 +45,16 @@ class BFIO:
 
     With a second objective the answer is, of those as good, the one that is least in it.
 
+    With immediate dispatch the program is that of all requests which wait for a worker at a step:
+    loads are those projected and bound, slots what each worker may still be sent.
+
     Attributes
     ----------
     horizon : int
         Look-ahead steps that it reads: ``H``, or those of the second objective if they are more.
     """
+
+    binds_together = True
 
     def __init__(self, options: PolicyOptions) -> None:
         self._horizon = 0 if options.horizon is None else options.horizon
@@ -220,6 +225,7 @@ SPEC = PolicySpec(
     factory=BFIO,
     summary="the step program solved exactly (--backend, --horizon)",
     source="BF-IO, section 4, Algorithm 1",
+    dispatch=BOTH_DISPATCHES,
     uses_horizon=True,
     defaults={"gamma": Fraction(1)},
     needs_caches=lambda options: options.benefit > 0,

@@ -1,8 +1,9 @@
 """BR-0: the two-stage heuristic without look-ahead."""
 
+from bfio.decode.policy import MARGIN
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.score_choice import cache_worth, overdue, two_stage_of
+from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
+from bfio.decode.score_choice import bound_by_score, cache_worth, overdue, two_stage_of
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
 
@@ -18,10 +19,14 @@ class BR0:
     weights : tuple of int
         Weight of the step at hand, the only one.
     parameters : TwoStageParameters
-        Threshold, candidates, factors, priority.
+        Threshold, candidates, factors, priority; with immediate dispatch the factors count alone.
     max_wait : int or None
         Steps after which a waiting request starts before others.
+    margin : int
+        In-flight margin of immediate dispatch unless the run has one.
     """
+
+    margin = MARGIN
 
     def __init__(self, options: PolicyOptions) -> None:
         self.weights = (1,)
@@ -38,8 +43,10 @@ class BR0:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by the loads of this step alone."""
-        required = overdue(state, self.max_wait)
         worth = cache_worth(state, self._benefit)
+        if state.binds:
+            return bound_by_score(state, self.weights, self.parameters, worth)
+        required = overdue(state, self.max_wait)
         return two_stage_of(state, self.weights, self.parameters, required, worth)
 
 
@@ -48,6 +55,7 @@ SPEC = PolicySpec(
     factory=BR0,
     summary="two-stage F-score heuristic without look-ahead",
     source="BalanceRoute, section 3",
+    dispatch=BOTH_DISPATCHES,
     kernel="bfio.decode.machine.two_stage:KERNEL",
     needs_caches=lambda options: options.benefit > 0,
 )

@@ -2,9 +2,10 @@
 
 from fractions import Fraction
 
+from bfio.decode.policy import MARGIN
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.score_choice import cache_worth, overdue, two_stage_of
+from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
+from bfio.decode.score_choice import bound_by_score, cache_worth, overdue, two_stage_of
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
 from formulations.step.problem import geometric_weights
@@ -29,10 +30,14 @@ class BRH:
     weights : tuple of int
         Discount weight of each look-ahead step.
     parameters : TwoStageParameters
-        Threshold, candidates, factors, priority.
+        Threshold, candidates, factors, priority; with immediate dispatch the factors count alone.
     max_wait : int or None
         Steps after which a waiting request starts before others.
+    margin : int
+        In-flight margin of immediate dispatch unless the run has one.
     """
+
+    margin = MARGIN
 
     def __init__(self, options: PolicyOptions) -> None:
         self.horizon = DEFAULT_HORIZON if options.horizon is None else options.horizon
@@ -51,9 +56,11 @@ class BRH:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by the loads projected over the window."""
-        required = overdue(state, self.max_wait)
         worth = cache_worth(state, self._benefit)
         scaled = None if worth is None else worth * self._scale
+        if state.binds:
+            return bound_by_score(state, self.weights, self.parameters, scaled)
+        required = overdue(state, self.max_wait)
         return two_stage_of(state, self.weights, self.parameters, required, scaled)
 
 
@@ -65,6 +72,7 @@ SPEC = PolicySpec(
     uses_horizon=True,
     default_horizon=DEFAULT_HORIZON,
     defaults={"beta": DEFAULT_BETA, "gamma": DEFAULT_GAMMA},
+    dispatch=BOTH_DISPATCHES,
     kernel="bfio.decode.machine.two_stage:KERNEL",
     needs_caches=lambda options: options.benefit > 0,
 )

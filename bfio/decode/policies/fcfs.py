@@ -1,7 +1,8 @@
 """First come, first served, onto the worker with most free slots."""
 
 from bfio.common.compilable import compilable
-from bfio.decode.policy_spec import greedy_policy
+from bfio.decode.policy import MARGIN
+from bfio.decode.policy_spec import BOTH_DISPATCHES, greedy_policy
 from bfio.decode.tally import WorkerTally
 
 
@@ -16,4 +17,6 @@ SPEC = greedy_policy(
     key,
     summary="oldest request to the worker with most free slots",
     source="BF-IO, Algorithm 2",
+    dispatch=BOTH_DISPATCHES,
+    margin=MARGIN,
 )

@@ -1,7 +1,8 @@
 """First come, first served, filling workers in index order."""
 
 from bfio.common.compilable import compilable
-from bfio.decode.policy_spec import greedy_policy
+from bfio.decode.policy import MARGIN
+from bfio.decode.policy_spec import BOTH_DISPATCHES, greedy_policy
 from bfio.decode.tally import WorkerTally
 
 
@@ -19,4 +20,6 @@ SPEC = greedy_policy(
     key,
     summary="oldest request to the first worker with a free slot",
     source="BF-IO, appendix B (text)",
+    dispatch=BOTH_DISPATCHES,
+    margin=MARGIN,
 )

@@ -5,7 +5,7 @@ starves.
 """
 
 from bfio.common.compilable import compilable
-from bfio.decode.policy_spec import greedy_policy
+from bfio.decode.policy_spec import BOTH_DISPATCHES, greedy_policy
 from bfio.decode.tally import ServingOrder, WorkerTally
 
 
@@ -21,4 +21,5 @@ SPEC = greedy_policy(
     ServingOrder.LARGEST_OF_OLDEST,
     summary="oldest requests, largest first, each to the least loaded worker",
     source="Graham 1969 (LPT)",
+    dispatch=BOTH_DISPATCHES,
 )

@@ -6,7 +6,7 @@ The best worker is the least loaded one for every request, so the largest reques
 """
 
 from bfio.common.compilable import compilable
-from bfio.decode.policy_spec import greedy_policy
+from bfio.decode.policy_spec import BOTH_DISPATCHES, greedy_policy
 from bfio.decode.tally import ServingOrder, WorkerTally
 
 
@@ -22,4 +22,5 @@ SPEC = greedy_policy(
     ServingOrder.LARGEST,
     summary="largest request of the pool to the least loaded worker",
     source="BF-IO, appendix A.1.1",
+    dispatch=BOTH_DISPATCHES,
 )

@@ -6,7 +6,7 @@ worker would add the same ``s_i``, that pair is the smallest request on the leas
 """
 
 from bfio.common.compilable import compilable
-from bfio.decode.policy_spec import greedy_policy
+from bfio.decode.policy_spec import BOTH_DISPATCHES, greedy_policy
 from bfio.decode.tally import ServingOrder, WorkerTally
 
 
@@ -22,4 +22,5 @@ SPEC = greedy_policy(
     ServingOrder.SMALLEST,
     summary="smallest request of the pool to the least loaded worker",
     source="BF-IO, appendix A.1.1",
+    dispatch=BOTH_DISPATCHES,
 )

@@ -62,4 +62,5 @@ SPEC = PolicySpec(
     default_horizon=DEFAULT_HORIZON,
     defaults={"moves": DEFAULT_MOVES},
     kernel="bfio.decode.machine.rolling_horizon:KERNEL",
+    why_pooled="it plans who fills which slot when, and a bound request is past planning",
 )

@@ -3,9 +3,9 @@
 from bfio.common.compilable import compilable
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.phases import first_waiting
-from bfio.decode.machine.state import ACTIVE, ADMITTED, SLOTS, WAITING, State
+from bfio.decode.machine.state import ACTIVE, SLOTS, TAKEN, WAITING, State
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, oldest, takes, worker_tally
 
@@ -22,8 +22,10 @@ class Throttled:
 
     ``Θ`` is ``cap_threshold``; without one it is the mean load per worker after a full admission,
     ``⌈(Σ loads + Σ sizes of the U oldest) / G⌉``, taken anew at each step.
-    BF-IO, appendix A.1.1.
+    BF-IO, appendix A.1.1. With immediate dispatch tokens are those held and bound.
     """
+
+    binds_together = True
 
     def __init__(self, options: PolicyOptions) -> None:
         self._threshold = options.cap_threshold
@@ -55,7 +57,7 @@ def fair_share(state: DecodeState) -> int:
 @compilable
 def choose(state: State, greedy: Greedy, request: int) -> int:
     """Return the first open worker under the threshold; any if nothing runs."""
-    if state.counters[ADMITTED] == 0:
+    if state.counters[TAKEN] == 0:
         greedy.numbers[SHARE] = greedy.numbers[GIVEN] or share_of(state)
     first = -1
     for g in range(len(state.workers.load)):
@@ -84,5 +86,6 @@ SPEC = PolicySpec(
     factory=Throttled,
     summary="oldest request to the first worker under a token threshold (--cap-threshold)",
     source="BF-IO, appendix A.1.1",
+    dispatch=BOTH_DISPATCHES,
     kernel=greedy_kernel(choose, numbers=lambda options: (options.cap_threshold or 0, 0)),
 )

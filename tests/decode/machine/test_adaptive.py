@@ -19,6 +19,7 @@ def assert_same(scenario: Scenario, horizon: int, key: str) -> None:
     # It keeps books of requests that run to their end.
     chosen = scenario.options | {
         "dispatch": "pooled",
+        "margin": None,
         "overflow": "reserve",
         "failures": "none",
     }

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 import bfio.decode.policies
 from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
+from bfio.decode.engine import run_options
 from bfio.decode.machine import kernel, whole_run
 from bfio.decode.machine.greedy import serving
 from bfio.decode.machine.kernel import KernelTask
@@ -113,7 +114,8 @@ def test_it_is_compiled_like_the_others(dropped_in: PolicySpec) -> None:
 @given(scenarios(drained=True))
 def test_kernels_run_as_plain_python(name: str, scenario: Scenario) -> None:
     """Every kernel decides as its policy does, compiled or not."""
-    options = RunOptions(**supported(scenario, name) | {"horizon": 0})
+    asked = RunOptions(**supported(scenario, name) | {"horizon": 0})
+    options = run_options(find(name).factory(PolicyOptions()), asked)
     run = simulate(scenario.workload, name, scenario.cluster, options=options, engine="reference")
     expected = [run.start_step.tolist(), run.finish_step.tolist(), run.worker.tolist()]
     found = interpreted_kernel(find(name), scenario.workload, scenario.cluster, options)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
+from bfio.decode.policy import binds_together
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import find
 from bfio.decode.replay import run_violations
@@ -44,11 +45,16 @@ def policy_options(draw: st.DrawFn) -> PolicyOptions:
 
 
 def supported(scenario: Scenario, name: str) -> dict[str, Any]:
-    """Return the options of a scenario, with pooled dispatch where a policy knows no other."""
-    dispatch = scenario.options["dispatch"]
-    return scenario.options | {
-        "dispatch": dispatch if dispatch in find(name).dispatch else "pooled"
-    }
+    """Return the options of a scenario, with pooled dispatch where no other is compiled."""
+    if is_compiled_for_queues(name):
+        return scenario.options
+    return scenario.options | {"dispatch": "pooled", "margin": None}
+
+
+def is_compiled_for_queues(name: str) -> bool:
+    """Whether runs with immediate dispatch are compiled: not of policies asked about many."""
+    spec = find(name)
+    return len(spec.dispatch) == 2 and not binds_together(spec.factory(PolicyOptions()))
 
 
 def assert_same_in(scenario: Scenario, name: str, options: PolicyOptions, keep: bool) -> None:
@@ -88,7 +94,7 @@ def test_a_longer_run_is_the_same(name: str, arrivals: str) -> None:
     assert run.is_drained
 
 
-@pytest.mark.parametrize("name", [n for n in GREEDY if len(find(n).dispatch) == 2])
+@pytest.mark.parametrize("name", [n for n in GREEDY if is_compiled_for_queues(n)])
 def test_a_longer_run_with_queues_is_the_same(name: str) -> None:
     """The same with immediate dispatch: every worker has a queue of its own."""
     requests, cluster = lengths(600, seed=4), Cluster(workers=5, slots=6)

@@ -24,7 +24,7 @@ NAME = "rolling-horizon"
 
 def assert_same_as_statement(scenario: Scenario, horizon: int, moves: int) -> None:
     """Assert that both engines give the same run, or that the compiled one declines."""
-    chosen = scenario.options | {"dispatch": "pooled"}
+    chosen = scenario.options | {"dispatch": "pooled", "margin": None}
     options = PolicyOptions(horizon=horizon, moves=moves)
 
     def statement(*decision: Any) -> int:

@@ -53,10 +53,9 @@ def policy_options(draw: st.DrawFn) -> PolicyOptions:
 
 def assert_same_as_readable(scenario: Scenario, name: str, options: PolicyOptions) -> None:
     """Assert that both engines give the same run, or that the compiled one declines."""
-    chosen = scenario.options | {"dispatch": "pooled"}
     with readable_heuristic():
         compiled, reference = both_engines(
-            scenario.workload, name, scenario.cluster, options, **chosen
+            scenario.workload, name, scenario.cluster, options, **scenario.options
         )
     # Prompts of 10^12 tokens can overflow a score in 64 bits.
     if compiled is None:
@@ -148,9 +147,24 @@ def test_numbers_too_large_for_the_kernels(name: str, value: int) -> None:
         assert run_compiled(requests, "br-h", PolicyOptions(), Cluster(2, 2)) is None
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_longer_run_with_queues_is_the_same(name: str) -> None:
+    """Immediate dispatch under load, on unequal workers with memory that overflows."""
+    cluster = Cluster(5, (6, 6, 6, 9, 3), memory=1500, speed=(1.0, 1.0, 1.0, 2.0, 0.5))
+    requests = lengths(200, seed=4)
+    requests = requests.part(requests.prompt_tokens + requests.output_tokens < 1500)
+    options: dict[str, Any] = {"dispatch": "immediate", "predictor": "oracle"}
+    for arrivals, pool in (("pool", 40), ("timed", 128)):
+        options |= {"arrivals": arrivals, "pool": pool, "projection": "growing"}
+        run = assert_same_run(requests, name, cluster, **options)
+        assert run_violations(run, requests, cluster) == {}
+        assert run.is_drained
+        assert run.options.margin == 2
+
+
 def test_immediate_dispatch_is_refused_by_every_engine() -> None:
-    """A policy that decides for a pool decides about no single request."""
+    """Where it has no meaning, one line says why."""
     requests = workload([1] * 6, [1] * 6)
-    for name in (*NAMES, "throttled"):
-        with pytest.raises(InputError, match="cannot bind a request when it arrives"):
+    for name in ("balance-scheduling", "rolling-horizon", "adaptive"):
+        with pytest.raises(InputError, match="cannot bind a request when it arrives: it "):
             run_compiled(requests, name, PolicyOptions(), Cluster(2, 2), dispatch="immediate")

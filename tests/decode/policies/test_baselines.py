@@ -284,12 +284,13 @@ def test_immediate_dispatch_always_names_a_worker(name: str) -> None:
 
 
 def test_immediate_policies_are_the_documented_ones() -> None:
-    """Exactly the six that design names, and those of serving engines that bind on arrival."""
-    immediate = {spec.name for spec in specs() if Dispatch.IMMEDIATE in spec.dispatch}
-    ours = {"jsq", "jsq-tokens", "power-of-2", "round-robin", "random", "router"}
-    theirs = {"least-kv", "minimum-tokens", "pending-prefill", "token-score", "total-tokens"}
-    sticky = {"prefix-affinity", "consistent-hash"}
-    assert immediate == ours | theirs | sticky
+    """All but four, and each of these says why."""
+    pooled = {spec.name: spec.why_pooled for spec in specs() if len(spec.dispatch) == 1}
+    assert set(pooled) == {
+        "adaptive", "attention-dp-balance", "balance-scheduling", "rolling-horizon",
+    }  # fmt: skip
+    assert all(pooled.values())
+    assert not any(spec.why_pooled for spec in specs() if spec.name not in pooled)
 
 
 @given(states(), st.sampled_from([n for n in names() if n != "bf-io"]))

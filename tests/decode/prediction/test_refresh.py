@@ -131,7 +131,8 @@ PREDICTORS = st.one_of(
 
 
 def _assert_same(scenario: Scenario, predictor: str, horizon: int, past: int) -> None:
-    options = scenario.options | {"dispatch": "pooled", "horizon": 0, "predictor": predictor}
+    options = scenario.options | {"horizon": 0, "predictor": predictor}
+    options |= {"dispatch": "pooled", "margin": None}
     history = scenario.workload.head(past) if past else None
     compiled, reference = both_engines(
         scenario.workload,

@@ -34,7 +34,7 @@ def _instance(kind: str, folder: Path = Path(), **arguments: Any) -> str:
         ({"policy": "no_such_module:f"}, "no module named no_such_module"),
         ({"policy": None}, "argument policy: missing"),
         ({"policy": 3}, "argument policy: 3 is no text"),
-        ({"policy": "br-0", "dispatch": "immediate"}, "cannot bind a request when it arrives"),
+        ({"policy": "adaptive", "dispatch": "immediate"}, "cannot bind a request when it arrives"),
         ({"workers": 2.0}, "argument workers: 2.0 is no integer"),
         ({"slots": True}, "argument slots: True is no number"),
         ({"token_time": "fast"}, "argument token_time: 'fast' is no number"),
