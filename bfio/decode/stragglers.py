@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -96,19 +97,20 @@ def stragglers_of(
     if given == NO_STRAGGLERS:
         return _checked([], num_workers, "stragglers")
     if given.partition(":")[0] == "random":
-        drawn = drawn_turns(
-            given,
-            "stragglers",
-            num_workers,
-            np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,))),
-            form=_FORM,
-            more={"factor": (NUMBER, DEFAULT_FACTOR)},
-        )
-        slow = drawn.values["factor"]
-        turns = [(time, worker, 1.0 if is_up else slow) for time, worker, is_up in drawn.turns]
-        return _checked(turns, num_workers, "stragglers", drawn.values["until"])
+        return _drawn(given, num_workers, seed)
     rows = read_schedule(given, "stragglers", COLUMNS, _row, form=_FORM, example="12.5,0,2")
     return _checked(rows, num_workers, given)
+
+
+# Energy, metrics and replay ask for the schedule of a run again and again.
+@lru_cache(maxsize=4)
+def _drawn(text: str, num_workers: int, seed: int) -> Stragglers:
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
+    more = {"factor": (NUMBER, DEFAULT_FACTOR)}
+    drawn = drawn_turns(text, "stragglers", num_workers, rng, form=_FORM, more=more)
+    slow = drawn.values["factor"]
+    turns = [(time, worker, 1.0 if is_up else slow) for time, worker, is_up in drawn.turns]
+    return _checked(turns, num_workers, "stragglers", drawn.values["until"])
 
 
 def _row(line: Mapping[str, str]) -> tuple[float, int, float]:
