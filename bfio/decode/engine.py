@@ -27,6 +27,7 @@ from bfio.decode.machine.phases import (
     close_gaps,
     first_waiting,
     free_slots,
+    hurry,
     is_over,
     look_ahead,
     may_be_bound,
@@ -69,6 +70,7 @@ from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource
 from bfio.decode.prefixes import Prefixes, WaitingPrefixes
 from bfio.decode.state import DecodeState
+from bfio.decode.tally import queued_need
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 from formulations.named_objects import users_code
@@ -222,8 +224,13 @@ class _Interpreted:
             if counters[WAITING] > 0:
                 self.bind()
             start_queued(state)
-        elif counters[WAITING] > 0:
-            self.decide()
+        else:
+            if state.settings.delay > 0:
+                start_queued(state)
+            if counters[WAITING] > 0:
+                self.decide()
+        if counters[ACTIVE] == 0 and state.settings.delay > 0:
+            hurry(state)
         if self.refresh is not None:
             self.refresh.admitted(state)
         if counters[ACTIVE] == 0:
@@ -305,7 +312,8 @@ class _Interpreted:
             if worker is None or admit(state, first + i, worker):
                 continue
             # Who finds no memory keeps waiting, who finds no slot was sent wrongly.
-            if state.machine.slots[worker] <= state.workers.running[worker]:
+            taken = state.workers.running[worker] + state.workers.queued[worker]
+            if state.machine.slots[worker] <= taken:
                 raise InputError(
                     f"policy {self.name}, step {self.step}, request {i}",
                     f"worker {worker} has no free slot left",
@@ -361,7 +369,10 @@ class _Interpreted:
         if self.state.settings.immediate:
             # Whoever is bound waits until there is room.
             return machine.memory.copy()
-        return machine.memory - machine.used
+        room = machine.memory - machine.used
+        if self.state.settings.delay > 0:
+            room -= [queued_need(self.state, g) for g in range(len(room))]
+        return room
 
     def project_loads(self) -> None:
         """Write the projected loads of this step to the window."""

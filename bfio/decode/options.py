@@ -30,6 +30,8 @@ _POOL = 128
 SWAP_TIME_S = 2e-5
 #: Largest look-ahead.
 MAX_HORIZON = 10**5
+#: Longest delay of decisions [steps].
+MAX_DELAY = 10**6
 #: Largest in-flight margin.
 MAX_MARGIN = 10**9
 #: Largest seed.
@@ -110,6 +112,8 @@ class RunOptions:
         With immediate dispatch: at most so many more requests than slots are in flight to a worker
         (they run there, are on its host or in its queue); those beyond wait in the pool
         (BalanceRoute, D.6). By default what the policy takes, see `bfio.decode.policy`.
+    delay : int
+        Steps after which a decision takes effect (BF-IO, section 7.3); 0 by default.
     horizon : int
         Look-ahead ``H`` offered to the policy; if it asks for a longer one, that is used.
     projection : Projection
@@ -177,6 +181,7 @@ class RunOptions:
         "with immediate dispatch: requests in flight per worker beyond its slots, at most (by "
         "default 2 or any number: docs/cluster.md)",
     )
+    delay: int = option(0, WHOLE, "D", "steps after which a decision takes effect (0)")
     horizon: int = 0
     projection: Projection = option(
         Projection.CONSTANT,
@@ -258,6 +263,7 @@ class RunOptions:
             "load": _load(self.load, self.rate_scale, self.arrivals),
             "dispatch": member(Dispatch, self.dispatch, "dispatch"),
             "margin": _margin(self.margin, self.dispatch),
+            "delay": integer(self.delay, "delay", maximum=MAX_DELAY),
             "projection": member(Projection, self.projection, "projection"),
             "window_knows": member(WindowKnows, self.window_knows, "window_knows"),
             "drift": drift if isinstance(drift, Drift) else parse_drift(str(drift), "drift"),

@@ -444,7 +444,7 @@ def _queue_order(replay: _Replay) -> int:
 
 @_rule("bound")
 def _bound(replay: _Replay) -> int:
-    """Check that requests are bound after they are revealed and before they start."""
+    """Check that requests are bound after their reveal, and start when decisions take effect."""
     run = replay.run
     is_sent = run.worker >= 0
     wrong = _number(is_sent & (run.bound_step < run.reveal_step))
@@ -452,15 +452,23 @@ def _bound(replay: _Replay) -> int:
     wrong += _number((run.finish_step >= 0) & (run.last_start_step < run.bound_step))
     if run.options.dispatch is Dispatch.POOLED:
         never = np.setdiff1d(np.flatnonzero(is_sent), run.interruptions[:, 0])
-        wrong += _number(run.bound_step[never] != run.start_step[never])
-    return wrong
+        started = never[run.start_step[never] >= 0]
+        wrong += _number(run.start_step[started] - run.bound_step[started] > run.options.delay)
+    # Where nothing ran before, the decisions that were next to take effect did so at once.
+    starts = np.flatnonzero((run.start_step >= 0) & (run.start_step == run.last_start_step))
+    starts = np.setdiff1d(starts, run.interruptions[:, 0])
+    soon = starts[run.start_step[starts] - run.bound_step[starts] < run.options.delay]
+    at = run.start_step[soon]
+    return wrong + _number(run.active[at] != run.admitted[at])
 
 
 @_rule("in-flight")
 def _in_flight(replay: _Replay) -> int:
     """Check that no worker is sent more requests than its slots and the in-flight margin."""
     run = replay.run
-    if run.options.margin is None:
+    is_pooled = run.options.dispatch is Dispatch.POOLED
+    margin = 0 if is_pooled else run.options.margin
+    if margin is None:
         return 0
     sent = np.flatnonzero(run.worker >= 0)
     change = np.zeros((run.steps + 1, replay.cluster.workers), dtype=np.int64)
@@ -469,7 +477,7 @@ def _in_flight(replay: _Replay) -> int:
     ends = np.where(gone < 0, ends, gone)
     np.add.at(change, (run.bound_step[sent], run.worker[sent]), 1)
     np.add.at(change, (ends, run.worker[sent]), -1)
-    most = replay.cluster.worker_slots() + run.options.margin
+    most = replay.cluster.worker_slots() + margin
     return _number(change.cumsum(axis=0)[: run.steps] > most)
 
 

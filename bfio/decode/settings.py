@@ -75,6 +75,7 @@ def setting_parts(
         "steps": "" if first.steps is None else f"at most {first.steps:,} steps",
         "dispatch": _dispatch(options),
         "stragglers": _stragglers(first),
+        "delay": f"decisions delayed by {first.delay} steps" if first.delay else "",
         "look-ahead": _look_ahead(options),
         "predictor": _information(first),
         "seed": f"seed {first.seed}",

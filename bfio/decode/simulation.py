@@ -108,6 +108,12 @@ def simulate(
     name, chosen = parse_policy(policy, policy_options)
     spec = find(name)
     check_dispatch(name, spec, asked)
+    if not spec.interruptible and asked.delay > 0:
+        raise InputError(
+            f"policy {name}",
+            "keeps books of requests that start when it says so, and decisions take effect later",
+            "use delay 0, or another policy",
+        )
     if not spec.interruptible and may_interrupt(machine, asked):
         raise InputError(
             f"policy {name}",
@@ -203,6 +209,8 @@ def _run_compiled(
 
     checked = run_options(spec.factory(policy_options), options)
     most = check_run(workload, cluster, checked)
+    if options.delay > 0:
+        return None
     if cluster.mean_time_s > 0 and most >= EXACT_FLOAT:
         return None
     if engine == "auto" and not pays(spec, workload, cluster, checked):

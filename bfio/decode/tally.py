@@ -99,6 +99,16 @@ def running_tally(state: State, g: int) -> WorkerTally:
 
 
 @compilable
+def queued_need(state: State, g: int) -> int:
+    """Return the memory that those bound to worker g will take when they start [tokens]."""
+    need, request = 0, state.workers.head[g]
+    for _ in range(state.workers.queued[g]):
+        need += state.requests.need[request]
+        request = state.requests.next[request]
+    return int(need)
+
+
+@compilable
 def left_in_flight(state: State, g: int) -> int:
     """Return how many more requests worker g may be sent; 1 while it is up if any number."""
     slots, margin, workers = state.machine.slots[g], state.settings.margin, state.workers
@@ -110,11 +120,23 @@ def left_in_flight(state: State, g: int) -> int:
 
 @compilable
 def worker_tally(state: State, g: int) -> WorkerTally:
-    """Return what a policy may know of worker g, with what immediate dispatch bound to it."""
-    if not state.settings.immediate:
-        return running_tally(state, g)
+    """Return what a policy may know of worker g, with what is bound to it and does not run."""
     workers, queued = state.workers, state.workers.queued[g]
     queued_tokens = workers.queued_tokens[g]
+    if not state.settings.immediate:
+        runs = running_tally(state, g)
+        if queued == 0:
+            return runs
+        # Slots and memory are held for those whose start takes effect later.
+        return WorkerTally(
+            g,
+            max(0, runs.free - queued),
+            runs.requests + queued,
+            runs.tokens + queued_tokens,
+            queued,
+            queued_tokens,
+            runs.room - queued_need(state, g),
+        )
     return WorkerTally(
         g,
         left_in_flight(state, g),

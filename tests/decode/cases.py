@@ -186,7 +186,7 @@ def cancellations(draw: st.DrawFn, arrivals: str, requests: Workload) -> Any:
 
 
 @st.composite
-def scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
+def scenarios(draw: st.DrawFn, drained: bool = False, delays: bool = False) -> Scenario:
     """Draw any workload on any small machine with any options."""
     arrivals = draw(st.sampled_from(["pool", "timed"]))
     requests, drift = draw(workloads()), draw(drifts())
@@ -205,6 +205,7 @@ def scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
         "rate_scale": draw(st.sampled_from([1, Fraction(7, 3)])) if arrivals == "timed" else 1,
         "dispatch": dispatch,
         "margin": draw(st.none() | st.integers(0, 3)) if dispatch == "immediate" else None,
+        "delay": draw(st.integers(0, 4)) if delays else 0,
         "horizon": draw(st.integers(0, 7)),
         "projection": draw(st.sampled_from(["constant", "growing"])),
         "predictor": draw(st.sampled_from(["none", "oracle"])),

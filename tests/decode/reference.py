@@ -60,6 +60,7 @@ class Reference:
     counts_down: bool = False
     overflow: str = "recompute"
     swap_time_s: float = 2e-5
+    delay: int = 0
     failures: tuple[tuple[float, int, str], ...] = ()
     cancellations: tuple[tuple[float, int], ...] = ()
 
@@ -99,6 +100,8 @@ class Reference:
             self.predict(self.active)
             self.bind()
             admitted = self.admit()
+            if not self.active and self.delay:
+                admitted = self.hurry()
             self.predict(admitted)
             if self.active:
                 self.run(admitted)
@@ -263,8 +266,65 @@ class Reference:
             0 if g in away else slots[g] - len(self.on(g)) for g in range(self.cluster.workers)
         ]
 
-    def admit(self) -> list[Job]:
+    def hurry(self) -> list[Job]:
+        """Let the decisions that are next to take effect do so now."""
+        free = self.free()
+        bound = sorted((j for j in self.waiting if j.worker >= 0), key=lambda j: j.bound)
+        fit = [j for j in bound if free[j.worker] > 0 and j.need <= self.room(j.worker)]
+        heads = [j for j in fit if j is next(k for k in self.queue() if k.worker == j.worker)]
+        if not heads:
+            return []
+        latest = min(job.bound for job in heads)
+        return self.land(latest) if self.dispatch == "pooled" else self.admit(latest)
+
+    def queue(self) -> list[Job]:
+        """Return those bound to workers, each worker's in the order in which they start."""
+        jobs = [job for job in self.waiting if job.worker >= 0]
+        if self.dispatch == "pooled":
+            jobs.sort(key=lambda job: (job.bound, job.index))
+        return jobs
+
+    def land(self, latest: int) -> list[Job]:
+        """Start those that were bound up to a step, or let them wait again."""
+        landed = []
+        for job in [job for job in self.queue() if job.bound <= latest]:
+            if self.free()[job.worker] > 0 and job.need <= self.room(job.worker):
+                self.start(job)
+                landed.append(job)
+            else:
+                job.worker = job.bound = -1
+        return landed
+
+    def start(self, job: Job) -> None:
+        """Let a request that is bound to a worker run there."""
+        job.begun = self.step
+        job.start = self.step if job.emitted == 0 else job.start
+        self.waiting.remove(job)
+        self.active.append(job)
+
+    def send(self) -> None:
+        """Ask the policy, and hold slots and memory for those that it sends."""
+        free = self.free()
+        for job in self.queue():
+            free[job.worker] = max(0, free[job.worker] - 1)
+        unbound = [job for job in self.waiting if job.worker < 0]
+        if unbound and sum(free):
+            answer = list(self.policy(self.state(unbound, free)))
+            for job, worker in zip(unbound, answer, strict=True):
+                if worker is not None and job.need <= self.open_room(worker):
+                    job.worker, job.bound = worker, self.step
+
+    def open_room(self, worker: int) -> int:
+        """Memory that is not held for those on their way."""
+        return self.room(worker) - sum(job.need for job in self.queue() if job.worker == worker)
+
+    def admit(self, latest: int | None = None) -> list[Job]:
         """Start the requests the policy chose, or those at the heads of the queues."""
+        if self.dispatch == "pooled" and self.delay:
+            landed = self.land(self.step - self.delay)
+            self.send()
+            return landed
+        latest = self.step - self.delay if latest is None else latest
         free = self.free()
         if not self.waiting or sum(free) == 0:
             return []
@@ -276,6 +336,7 @@ class Reference:
             for job in self.waiting:
                 # Whoever does not fit blocks those behind it in its queue.
                 starts = job.worker >= 0 and free[job.worker] > 0 and job.need <= room[job.worker]
+                starts = starts and job.bound <= latest
                 decision.append(job.worker if starts else None)
                 if starts:
                     free[job.worker] -= 1
@@ -286,10 +347,8 @@ class Reference:
         for job, worker in list(zip(self.waiting, decision, strict=True)):
             if worker is not None and job.need <= self.room(worker):
                 job.bound = job.bound if job.worker >= 0 else self.step
-                job.worker, job.begun = worker, self.step
-                job.start = self.step if job.emitted == 0 else job.start
-                self.waiting.remove(job)
-                self.active.append(job)
+                job.worker = worker
+                self.start(job)
                 admitted.append(job)
         return admitted
 
@@ -410,7 +469,7 @@ class Reference:
             room=np.array(
                 self.memory
                 if self.dispatch == "immediate"
-                else [self.room(g) for g in range(self.cluster.workers)]
+                else [self.open_room(g) for g in range(self.cluster.workers)]
             ),
             needs=np.array([j.need for j in shown]),
             reserves=self.reserves,

@@ -167,6 +167,63 @@ def test_the_replay_sees_more_in_flight_than_allowed() -> None:
     assert "bound" in run_violations(early, requests, EXACT)
 
 
+DELAYED = workload([5, 3, 4, 1], [5, 1, 1, 1])
+
+
+def test_hand_worked_delay() -> None:
+    """A decision takes effect two steps later, and holds its slot meanwhile.
+
+    Nothing runs before step 0, so that r0 and r1 start at once. r1 has ended at step 1: r2 is sent
+    to worker 1 and starts at step 3; r3 finds no slot before step 4, and starts at step 5 instead
+    of 6, since nothing runs any more.
+    """
+    run = simulate(DELAYED, "fcfs", EXACT, delay=2)
+    assert run.bound_step.tolist() == [0, 0, 1, 4]
+    assert run.start_step.tolist() == [0, 0, 3, 5]
+    assert run.loads is not None
+    assert run.loads.tolist() == [[5, 3], [6, 0], [7, 0], [8, 4], [9, 0], [0, 1]]
+    assert run_violations(run, DELAYED, EXACT) == {}
+    late = replace(run, options=replace(run.options, delay=1))
+    assert run_violations(late, DELAYED, EXACT) == {"bound": 1}
+    early = replace(run, options=replace(run.options, delay=3))
+    assert run_violations(early, DELAYED, EXACT) == {"bound": 1}
+
+
+def test_a_worker_that_fails_sends_back_who_is_on_the_way() -> None:
+    """r2, sent to worker 1 at step 1 [3.5 s], waits again as that fails; worker 0 is free at 5."""
+    events = ((5.0, 1, "fail"), (500.0, 1, "recover"))
+    run = simulate(DELAYED, "fcfs", EXACT, delay=2, failures=events)
+    assert run.worker.tolist() == [0, 1, 0, 0]
+    assert run.start_step.tolist() == [0, 0, 5, 6]
+    assert run_violations(run, DELAYED, EXACT) == {}
+
+
+def test_who_finds_its_memory_gone_waits_again() -> None:
+    """Memory 8 [tokens]: r1 = 3 fits beside r0 = 4 when it is sent, and not two steps later."""
+    cluster = Cluster(1, 2, memory=8, step_overhead_s=1.0, token_time_s=0.5)
+    requests = workload([4, 3], [4, 1], ["0", "2"])
+    run = simulate(requests, "fcfs", cluster, delay=2, arrivals="timed")
+    assert run.bound_step.tolist() == [0, 4]
+    assert run.start_step.tolist() == [0, 4]
+    assert run_violations(run, requests, cluster) == {}
+
+
+@pytest.mark.parametrize("policy", ["br-0", "br-h", "jsq", "jsq-tokens"])
+def test_policies_count_who_is_on_the_way(policy: str) -> None:
+    """Two equal requests that arrive at two steps go to two workers: the first is seen coming."""
+    cluster = Cluster(3, 2, step_overhead_s=1.0, token_time_s=0.5)
+    requests = workload([9, 6, 6], [9, 3, 3], ["0", "1", "6"])
+    run = simulate(requests, policy, cluster, delay=3, arrivals="timed", engine="reference")
+    assert sorted(run.worker.tolist()) == [0, 1, 2]
+    assert run_violations(run, requests, cluster) == {}
+
+
+def test_adaptive_refuses_delay() -> None:
+    """Its books are of requests that start when it says so."""
+    with pytest.raises(InputError, match="decisions take effect later"):
+        simulate(DELAYED, "adaptive", EXACT, delay=1)
+
+
 def test_only_immediate_dispatch_has_a_margin() -> None:
     """One line that says so; nothing above the largest either."""
     with pytest.raises(InputError, match="margin: only immediate dispatch has one"):

@@ -9,7 +9,7 @@ its worker, which takes no other request before.
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.phases import begin, end, growth, join_queue_at_its_head
+from bfio.decode.machine.phases import begin, end, growth, join_queue_at_its_head, wait_again
 from bfio.decode.machine.prefixes import lose_cache
 from bfio.decode.machine.refresh import forget, predicts
 from bfio.decode.machine.ring import add_ending
@@ -18,11 +18,9 @@ from bfio.decode.machine.state import (
     LOGGED,
     NOW,
     QUEUED,
-    REVEALED,
     STEP,
     SWAP,
     SWAPPED,
-    WAITING,
     Record,
     State,
 )
@@ -132,18 +130,6 @@ def strike_from_wheel(state: State, request: int, last: int) -> None:
     while state.requests.next[before] != request:
         before = int(state.requests.next[before])
     state.requests.next[before] = following
-
-
-@compilable
-def wait_again(state: State, request: int) -> None:
-    """Put a request among those that wait, in order of arrival."""
-    place = int(state.counters[REVEALED] - state.counters[WAITING]) - 1
-    state.counters[WAITING] += 1
-    state.marks.bound[request] = -1
-    while place + 1 < state.counters[REVEALED] and state.pool[place + 1] < request:
-        state.pool[place] = state.pool[place + 1]
-        place += 1
-    state.pool[place] = request
 
 
 @compilable

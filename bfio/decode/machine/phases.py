@@ -55,7 +55,7 @@ def free_slots(state: State) -> IntArray:
     """Return how many more requests each worker takes, shape (G,)."""
     free = np.empty(len(state.workers.load), dtype=np.int64)
     for g in range(len(free)):
-        free[g] = running_tally(state, g).free
+        free[g] = worker_tally(state, g).free
     return free
 
 
@@ -198,30 +198,77 @@ def join_queue_at_its_head(state: State, request: int, worker: int) -> None:
 
 
 @compilable
+def wait_again(state: State, request: int) -> None:
+    """Put a request among those that wait, in order of arrival."""
+    place = int(state.counters[REVEALED] - state.counters[WAITING]) - 1
+    state.counters[WAITING] += 1
+    state.marks.bound[request] = -1
+    while place + 1 < state.counters[REVEALED] and state.pool[place + 1] < request:
+        state.pool[place] = state.pool[place + 1]
+        place += 1
+    state.pool[place] = request
+
+
+@compilable
 def start_queued(state: State) -> None:
-    """Let the heads of the queues start where they fit."""
+    """Let the heads of the queues start where they fit, if their decisions take effect by now."""
+    start_queued_until(state, state.counters[STEP] - state.settings.delay)
+
+
+@compilable
+def start_queued_until(state: State, latest: int) -> None:
+    """Let the heads of the queues start where they fit that were bound up to a step.
+
+    With pooled dispatch those that fit no more wait again.
+    """
     workers, need = state.workers, state.requests.need
     for g in range(len(workers.load)):
-        while workers.queued[g] > 0 and takes(running_tally(state, g), need[workers.head[g]]):
-            request = workers.head[g]
+        while workers.queued[g] > 0 and state.marks.bound[workers.head[g]] <= latest:
+            request = int(workers.head[g])
+            fits = takes(running_tally(state, g), need[request])
+            if not fits and state.settings.immediate:
+                break
             workers.head[g] = state.requests.next[request]
             workers.queued[g] -= 1
             workers.queued_tokens[g] -= state.requests.size[request]
-            start(state, request, g)
-    state.counters[QUEUED] -= state.counters[ADMITTED]
+            state.counters[QUEUED] -= 1
+            if fits:
+                start(state, request, g)
+            else:
+                state.marks.worker[request] = -1
+                wait_again(state, request)
+
+
+@compilable
+def hurry(state: State) -> None:
+    """Let the decisions that are next to take effect do so now, as no step runs until then."""
+    workers, latest = state.workers, -1
+    for g in range(len(workers.load)):
+        if workers.queued[g] > 0:
+            head = workers.head[g]
+            bound = state.marks.bound[head]
+            fits = takes(running_tally(state, g), state.requests.need[head])
+            if fits and (latest < 0 or bound < latest):
+                latest = bound
+    if latest >= 0:
+        start_queued_until(state, latest)
 
 
 @compilable
 def admit(state: State, position: int, worker: int) -> bool:
     """Let the waiting request at a position of the pool start, unless its worker takes it no more.
 
-    `close_gaps` follows once all have been admitted.
+    If decisions take effect later it is bound until then. `close_gaps` follows once all have been
+    admitted.
     """
     request = state.pool[position]
-    if not takes(running_tally(state, worker), state.requests.need[request]):
+    if not takes(worker_tally(state, worker), state.requests.need[request]):
         return False
     take_from_pool(state, position, worker)
-    start(state, request, worker)
+    if state.settings.delay > 0:
+        join_queue(state, request, worker)
+    else:
+        start(state, request, worker)
     return True
 
 

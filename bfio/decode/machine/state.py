@@ -55,6 +55,8 @@ class Settings(NamedTuple):
         Whether arrivals are timed, and requests bound when they are revealed.
     margin : int
         With that, how many more a worker may have in flight than slots; -1 for any number.
+    delay : int
+        Steps after which decisions take effect.
     pool : int
         ``R``.
     steps : int
@@ -86,6 +88,7 @@ class Settings(NamedTuple):
     timed: bool
     immediate: bool
     margin: int
+    delay: int
     pool: int
     steps: int
     by_age: bool
@@ -162,7 +165,8 @@ class WorkerRows(NamedTuple):
     load, running : IntArray
         Load [tokens] and requests that run.
     queued, queued_tokens : IntArray
-        With immediate dispatch: requests that are bound to it and do not run, and their sizes.
+        Requests that are bound to it and do not run, and their sizes: with immediate dispatch, or
+        because decisions take effect later.
     head, tail : IntArray
         First and last request of that queue, if there is one.
     swapped : IntArray
@@ -397,7 +401,7 @@ def new_state(
     size = prompt.copy() if leaves else prompt
     reveal, start, last, worker = _filled(4, n, -1)
     first = start.copy() if leaves else start
-    is_bound_before = leaves or options.dispatch is Dispatch.IMMEDIATE
+    is_bound_before = leaves or options.delay > 0 or options.dispatch is Dispatch.IMMEDIATE
     bound = start.copy() if is_bound_before else start
     reserves = cluster.memory is not None and options.overflow is Overflow.RESERVE
     swaps = cluster.memory is not None and options.overflow is Overflow.SWAP
@@ -497,6 +501,7 @@ def _settings(cluster: Cluster, options: RunOptions, horizon: int, known: bool) 
         timed=options.arrivals is ArrivalMode.TIMED,
         immediate=options.dispatch is Dispatch.IMMEDIATE,
         margin=-1 if options.margin is None else options.margin,
+        delay=options.delay,
         pool=options.pool,
         steps=-1 if options.steps is None else options.steps,
         by_age=drift.reading is DriftReading.AGE and not drift.is_uniform,

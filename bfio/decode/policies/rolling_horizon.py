@@ -39,8 +39,8 @@ class RollingHorizon:
         columns = min(self.horizon + 1, state.projected_loads.shape[1])
         return planned(
             state.free_slots,
-            state.projected_loads[:, :columns],
-            state.projected_running[:, :columns],
+            state.planned_loads(columns),
+            state.projected_running[:, :columns] + state.queued[:, None],
             state.contributions[:, :columns],
             self.moves,
         )
