@@ -13,6 +13,7 @@ from bfio.studies.report_plan import FigureKind
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.study import Study
 from bfio.studies.study_file import read_study
+from formulations.named_objects import found_from
 from tests.places import STUDIES
 
 FILES = sorted(STUDIES.glob("*/*.toml"))
@@ -54,6 +55,9 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "27-scaling-of-look-ahead/classifier": 3,
     "27-scaling-of-look-ahead/noise": 3,
     "27-scaling-of-look-ahead/workers": 3,
+    "29-memory/study": 3,
+    "30-speeds/study": 3,
+    "31-failures/study": 3,
 }
 
 
@@ -108,10 +112,11 @@ def test_every_row_is_valid(path: Path) -> None:
     """All rows of the full and the small size pass the checks of their kind."""
     study = _studies_with_data(path)
     kind = kinds.find(study.computes)
-    digests = {
-        kind.instance(row, RowContext(study.folder))
-        for row in [*study.rows(), *study.small().rows()]
-    }
+    with found_from(path.parent):
+        digests = {
+            kind.instance(row, RowContext(study.folder))
+            for row in [*study.rows(), *study.small().rows()]
+        }
     assert all(len(digest) == 16 for digest in digests)
 
 
@@ -123,7 +128,8 @@ def test_the_report_asks_for_what_there_is(path: Path) -> None:
     arguments = {name for row in rows for name in row}
     values, series = {*MEASURED}, set[str]()
     for row in _by_cells(rows).values():
-        result = kinds.find(study.computes).compute(row, RowContext(study.folder))
+        with found_from(path.parent):
+            result = kinds.find(study.computes).compute(row, RowContext(study.folder))
         assert isinstance(result, RowResult)
         assert result.violations == {}
         values |= {*result.values, *result.timings}
