@@ -10,7 +10,6 @@ from bfio.decode.options import ArrivalMode, Dispatch, RunOptions, WindowKnows
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
-from bfio.decode.stragglers import NO_STRAGGLERS
 from bfio.workloads.requests_used import requests_used
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
@@ -74,8 +73,10 @@ def setting_parts(
         "arrivals": _arrivals(first),
         "steps": "" if first.steps is None else f"at most {first.steps:,} steps",
         "dispatch": _dispatch(options),
-        "stragglers": _stragglers(first),
         "delay": f"decisions delayed by {first.delay} steps" if first.delay else "",
+        "stragglers": _schedule("stragglers", first.stragglers),
+        "failures": _schedule("failures", first.failures),
+        "cancellations": _schedule("cancellations", first.cancellations),
         "look-ahead": _look_ahead(options),
         "predictor": _information(first),
         "seed": f"seed {first.seed}",
@@ -83,11 +84,10 @@ def setting_parts(
     return {name: text for name, text in parts.items() if text}
 
 
-def _stragglers(options: RunOptions) -> str:
-    if options.stragglers == NO_STRAGGLERS:
-        return ""
-    given = options.stragglers
-    return f"stragglers {given if isinstance(given, str) else f'at {len(given)} times'}"
+def _schedule(name: str, given: str | Sequence[object]) -> str:
+    if not isinstance(given, str):
+        return f"{name} at {len(given)} times"
+    return "" if given == "none" else f"{name} {given}"
 
 
 def _dispatch(options: Sequence[RunOptions]) -> str:
