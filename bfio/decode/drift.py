@@ -160,7 +160,8 @@ class Drift:
     def largest_gain(self, steps: int) -> int:
         """Return a bound on what any request gains over its first ``steps`` steps [tokens].
 
-        It is attained if increments may fall; otherwise it holds for any ``steps`` of its steps.
+        It is attained if increments may fall; otherwise it holds for any ``steps`` steps that
+        follow each other.
         """
         return int(self.largest_gains(np.array([steps], dtype=np.int64))[0])
 

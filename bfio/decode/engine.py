@@ -435,9 +435,9 @@ def check_run(workload: Workload, cluster: Cluster, options: RunOptions) -> int:
             f"{cluster.total_slots} slots of up to {heaviest} tokens overflow 64-bit sums",
             "use shorter requests or fewer slots",
         )
+    _check_growth(cluster, options)
     _check_memory(workload, cluster, options)
     _check_prefixes(workload, cluster)
-    _check_growth(cluster, options)
     return together
 
 
@@ -475,7 +475,8 @@ def _check_memory(workload: Workload, cluster: Cluster, options: RunOptions) -> 
     """Refuse requests whose peak fits no worker."""
     if cluster.memory is None:
         return
-    most, largest = int(cluster.worker_memory().max()), peaks(workload, options.drift)
+    most = int(cluster.worker_memory().max())
+    largest = peaks(workload, options.drift, may_interrupt(cluster, options))
     too_large = np.flatnonzero(largest > most)
     if len(too_large):
         first = int(too_large[0])

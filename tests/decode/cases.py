@@ -190,7 +190,7 @@ def scenarios(draw: st.DrawFn, drained: bool = False, delays: bool = False) -> S
     """Draw any workload on any small machine with any options."""
     arrivals = draw(st.sampled_from(["pool", "timed"]))
     requests, drift = draw(workloads()), draw(drifts())
-    cluster = draw(clusters(int(peaks(requests, drift).max(initial=1))))
+    cluster = draw(clusters(int(peaks(requests, drift, leaves=True).max(initial=1))))
     overflow = draw(st.sampled_from(["recompute", "swap", "reserve"]))
     events = draw(failures(cluster.workers))
     overflows = cluster.memory is not None and overflow != "reserve"

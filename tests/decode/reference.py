@@ -76,6 +76,8 @@ class Reference:
         self.limited = self.cluster.memory is not None
         for job in self.jobs:
             gain = self.drift.largest_gain(job.output - 1)
+            if self.failures or self.cancellations:
+                gain = (job.output - 1) * max(self.drift.increments)
             job.need = job.prompt + gain if self.reserves else job.load
         self.events, self.down = list(self.failures), set[int]()
         self.caches = [OrderedDict[int, None]() for _ in range(self.cluster.workers)]

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
+from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.machine.state import peaks
 from bfio.decode.metrics import measure
 from bfio.decode.options import Overflow
 from bfio.decode.replay import run_violations
@@ -149,3 +151,14 @@ def test_memory_that_was_exceeded_is_caught() -> None:
     assert "memory" in run_violations(reserving, PAIR, replace(SMALL, memory=13))
     # Nobody had to leave a machine of twelve tokens.
     assert "overflow" in run_violations(run_of(), PAIR, replace(SMALL, memory=12))
+
+
+def test_who_leaves_may_grow_more_than_who_stays() -> None:
+    """Increments 5, 0, 5, 0: four steps in a row gain at most 15 tokens, four apart up to 20."""
+    drift, requests = Drift((5, 0), DriftReading.GLOBAL_STEP), workload([1], [5])
+    assert peaks(requests, drift, leaves=False).tolist() == [16]
+    assert peaks(requests, drift, leaves=True).tolist() == [21]
+    small = Cluster(1, 1, step_overhead_s=1.0, token_time_s=0.5, memory=20)
+    with pytest.raises(InputError, match="takes up to 21 tokens"):
+        simulate(requests, "fcfs", small, drift=drift)
+    assert simulate(requests, "fcfs", small, drift=drift, overflow="reserve").completed == 1

@@ -21,12 +21,12 @@ from bfio.decode.machine.phases import (
     most_bound,
     start_queued,
 )
-from bfio.decode.machine.state import ACTIVE, REVEALED, SLOTS, TAKEN, WAITING, State
+from bfio.decode.machine.state import ACTIVE, REVEALED, SLOTS, SWAPPED, TAKEN, WAITING, State
 from bfio.decode.machine.window import Window
 from bfio.decode.options import Dispatch
 from bfio.decode.policy import binds_together
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.tally import Key, ServingOrder, takes, worker_tally
+from bfio.decode.tally import Key, ServingOrder, running_tally, takes, worker_tally
 from formulations.arrays import IntArray
 
 
@@ -173,7 +173,10 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
             close_gaps(state)
             start_queued(state)
             return True
-        num_admissible = min(counters[WAITING], counters[SLOTS] - counters[ACTIVE])
+        num_free = counters[SLOTS] - counters[ACTIVE]
+        if counters[SWAPPED] > 0:
+            num_free = num_open_slots(state)
+        num_admissible = min(counters[WAITING], num_free)
         num_keys = order_by_size(state, greedy, num_admissible)
         first = first_waiting(state)
         for served in range(num_admissible):
@@ -190,6 +193,15 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
         return True
 
     return serve
+
+
+@compilable
+def num_open_slots(state: State) -> int:
+    """Return how many requests all workers together take: none where some are on the host."""
+    total = 0
+    for g in range(len(state.workers.load)):
+        total += running_tally(state, g).free
+    return total
 
 
 @compilable

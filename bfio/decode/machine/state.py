@@ -416,7 +416,7 @@ def new_state(
             output=workload.output_tokens.copy(),
             emitted=np.zeros(n, dtype=np.int64),
             size=size,
-            need=peaks(workload, options.drift) if reserves else size,
+            need=peaks(workload, options.drift, leaves) if reserves else size,
             next=np.full(n, -1, dtype=np.int64),
             place=np.full(n, -1, dtype=np.int64),
         ),
@@ -456,9 +456,14 @@ def may_interrupt(cluster: Cluster, options: RunOptions) -> bool:
     )
 
 
-def peaks(workload: Workload, drift: Drift) -> IntArray:
-    """Return the most memory that each request may come to take, shape (n,) [tokens]."""
-    peaks: IntArray = workload.prompt_tokens + drift.largest_gains(workload.output_tokens - 1)
+def peaks(workload: Workload, drift: Drift, leaves: bool) -> IntArray:
+    """Return the most memory that each request may come to take, shape (n,) [tokens].
+
+    One that ``leaves`` its worker may miss the steps at which it would have grown least.
+    """
+    steps = workload.output_tokens - 1
+    gains = steps * max(drift.increments) if leaves else drift.largest_gains(steps)
+    peaks: IntArray = workload.prompt_tokens + gains
     return peaks
 
 
