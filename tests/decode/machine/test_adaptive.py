@@ -22,6 +22,7 @@ def assert_same(scenario: Scenario, horizon: int, key: str) -> None:
         "margin": None,
         "overflow": "reserve",
         "failures": "none",
+        "cancellations": "none",
     }
     options = PolicyOptions(horizon=horizon, key=key)
     compiled, reference = both_engines(
