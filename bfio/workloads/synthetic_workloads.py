@@ -1,7 +1,7 @@
 """Named synthetic workloads: what ``--synthetic NAME`` draws."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -12,6 +12,7 @@ from bfio.workloads.arrivals import ArrivalProcess, GammaRenewal, OnOff, Poisson
 from bfio.workloads.generators import generate
 from bfio.workloads.lengths import Geometric, Homogeneous, LengthDistribution, Lognormal, Uniform
 from bfio.workloads.overload import overloaded_steps
+from bfio.workloads.sessions import sessions
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray, integer
 from formulations.errors import InputError, use_one_of
@@ -63,13 +64,7 @@ def synthetic(name: str, num_requests: int, seed: int) -> Workload:
         raise InputError("synthetic", f"unknown workload {name!r}", use_one_of(name, _RECIPES))
     workload = _RECIPES[name].draw(num_requests, np.random.default_rng(seed))
     provenance = {**workload.provenance, "synthetic": name, "seed": seed}
-    return Workload(
-        workload.prompt_tokens,
-        workload.output_tokens,
-        workload.arrival_times,
-        name,
-        provenance,
-    )
+    return replace(workload, name=name, provenance=provenance)
 
 
 def synthetic_names() -> Mapping[str, str]:
@@ -192,6 +187,10 @@ _RECIPES: dict[str, _Recipe] = {
     "mesh": _Recipe(
         "BF-IO section 7.2: blocks of an adaptive mesh; use --drift constant or age:32*8,32*-8",
         _mesh,
+    ),
+    "sessions": _Recipe(
+        "chat sessions whose prompts repeat what was said; block hashes for --prefix-cache",
+        sessions,
     ),
     "round-robin-bad": _Recipe(
         "every 16th request heavy: all go to one of 16 workers under round-robin",

@@ -107,6 +107,30 @@ def test_mesh_has_blocks_of_all_levels() -> None:
     assert run_violations(run, blocks.head(60), Cluster(2, 8)) == {}
 
 
+def test_sessions_repeat_what_was_said() -> None:
+    """A turn's prompt holds the one before it, block by block, with its answer and a message."""
+    chats = synthetic("sessions", 3_000, seed=2)
+    hashes = chats.prompt_blocks
+    assert hashes is not None
+    last: dict[int, int] = {}
+    continued = 0
+    for i in range(len(chats)):
+        full = chats.prompt_tokens[i] // 512
+        before = last.get(int(hashes[i][2])) if full > 2 else None
+        if before is not None:
+            kept = int(chats.prompt_tokens[before] // 512)
+            assert hashes[before][:kept].tolist() == hashes[i][:kept].tolist()
+            grown = chats.prompt_tokens[i] - chats.prompt_tokens[before]
+            assert grown > chats.output_tokens[before]
+            continued += 1
+        if full > 2:
+            last[int(hashes[i][2])] = i
+    assert continued > 1_000
+    systems = {tuple(hashes[i][:2].tolist()) for i in range(len(chats))}
+    assert len(systems) == 8
+    assert np.unique(hashes.ids).size > len(chats)
+
+
 def test_names_are_described() -> None:
     """Each name has one line of description."""
     for name, description in synthetic_names().items():
