@@ -8,7 +8,7 @@ import numpy as np
 
 from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
-from bfio.decode.options import RunOptions
+from bfio.decode.options import Dispatch, RunOptions
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.errors import InputError, use_one_of
 from formulations.frames import data_frame, html_table
@@ -227,7 +227,9 @@ class Run:
         Steady steps are those with requests still waiting after admission, from the first such
         step at which every slot is full (where memory is limited: the first at which one waits),
         to the step at which the last request of the workload is revealed (to the end if the run
-        ended before that). A run whose requests are all revealed at once has none.
+        ended before that). A run whose requests are all revealed at once has none. Where decisions
+        take effect later, a slot that one of them holds is full, and whom it is held for does not
+        wait.
 
         Parameters
         ----------
@@ -241,8 +243,9 @@ class Run:
         waiting requests is left with those it has passed over so far, the largest or the smallest.
         With a pool that is large beside the slots these steps would dominate the means.
         """
-        waits = self.waiting > 0
-        is_full = self.active == self.cluster.total_slots
+        held = self._held_slots()
+        waits = self.waiting > held
+        is_full = self.active + held == self.cluster.total_slots
         if self.cluster.memory is not None:
             # Memory may keep slots empty for ever; who waits does so because nothing has room.
             is_full[:] = True
@@ -255,3 +258,18 @@ class Run:
         if first >= 0:
             steady &= (step <= last) & (first < last)
         return steady if steady.any() else None
+
+    def _held_slots(self) -> IntArray:
+        """Return how many slots are held for decisions that take effect later, shape (K,).
+
+        With immediate dispatch who is bound stands in a queue, and holds none.
+        """
+        change = np.zeros(self.steps + 1, dtype=np.int64)
+        if self.options.delay > 0 and self.options.dispatch is Dispatch.POOLED:
+            sent = (self.bound_step >= 0) & (self.bound_step < self.steps)
+            begins = np.where(self.last_start_step < 0, self.steps, self.last_start_step)
+            ends = np.where(self.cancel_step < 0, begins, np.minimum(begins, self.cancel_step))
+            np.add.at(change, self.bound_step[sent], 1)
+            np.add.at(change, np.maximum(ends, self.bound_step)[sent], -1)
+        held: IntArray = np.cumsum(change[:-1])
+        return held

@@ -60,3 +60,18 @@ def test_none_with_slots_to_spare() -> None:
     """Nothing ever waits."""
     run = simulate(FIVE, "fcfs", Cluster(2, 4), pool=2)
     assert run.steady_mask() is None
+
+
+def test_slots_held_for_later_decisions_are_full() -> None:
+    """One worker, three slots, requests of two steps, a pool of two, decisions a step later.
+
+    Requests 0 and 1 run at steps 0 and 1. At step 1 the third slot is held for request 2 while
+    request 3 waits: full, though three never run. Later at most the one waits who has a slot.
+    """
+    ten = Workload(np.full(10, 5), np.full(10, 2))
+    run = simulate(ten, "fcfs", Cluster(1, 3), pool=2, delay=1)
+    assert run.active.tolist() == [2, 2, 1, 2, 2, 2, 2, 2, 2, 2, 1]
+    assert run.waiting.tolist() == [0, 2, 1, 1, 1, 1, 1, 1, 1, 0, 0]
+    mask = run.steady_mask()
+    assert mask is not None
+    assert np.flatnonzero(mask).tolist() == [1]
