@@ -47,8 +47,6 @@ REACHABLE = -(1 << 60)
 MAX_VALUE = 1 << 58
 #: Most modes of all workers.
 _MAX_MODES = 1 << 17
-#: Levels of shares and sums that are looked at together.
-_TOGETHER = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -318,23 +316,38 @@ class PricedRound:
     def costs(self, mode: Mode) -> IntArray:
         """Cost of each sum ``low..high`` of a mode, before the value of its common requests."""
         windows, problem = self.windows, self.windows.problem
-        sums = np.arange(mode.low, mode.high + 1, dtype=np.int64)
         tau = int(problem.time_weights[mode.worker])
         added = mode.loads - problem.base[mode.worker]
         fixed = -self.scale * tau * int((windows.total_weights * added).sum())
         fixed += sum(self.shares.prices[i] for i in mode.own)
         fixed += self.shares.admit_price * (len(mode.own) + mode.count)
-        costs = np.full(len(sums), fixed, dtype=np.int64)
+        return self._paid_for_levels(mode) + fixed
+
+    def _paid_for_levels(self, mode: Mode) -> IntArray:
+        """Return what the levels that a mode reaches cost at each of its sums.
+
+        Each share is linear in the sum between two kinks, so what it adds is written down there,
+        as second differences.
+        """
+        problem = self.windows.problem
         step, above, to, weight = self._held(mode.worker)
-        sign = np.where(step < problem.num_steps, tau, -tau)
-        reached = sign * mode.loads[step % problem.num_steps]
-        number = max(1, _TOGETHER // len(sums))
-        for first in range(0, len(step), number):
-            part = slice(first, first + number)
-            levels = reached[part, None] + sign[part, None] * sums
-            levels = np.minimum(np.maximum(levels, above[part, None]), to[part, None])
-            costs += weight[part] @ (levels - above[part, None])
-        return costs
+        tau = int(problem.time_weights[mode.worker])
+        falls = step >= problem.num_steps
+        lowest = tau * (mode.loads[step % problem.num_steps] + mode.low)
+        first = np.clip(np.where(falls, -lowest, lowest), above, to) - above
+        number = mode.high - mode.low + 1
+        bends = np.zeros(number + 1, dtype=np.int64)
+        bends[:2] = weight @ first, -(weight @ first)
+        # A share of a trough grows by the negative of one of the peak of negated levels.
+        begin, end = np.where(falls, -to, above), np.where(falls, -above, to)
+        gain = np.where(falls, -weight, weight)
+        for level, slope in ((begin, gain), (end, -gain)):
+            level = np.clip(level, lowest, lowest + tau * (number - 1))
+            kink = -((lowest - level) // tau)
+            beyond = lowest + tau * kink - level
+            np.add.at(bends, kink, slope * beyond)
+            np.add.at(bends, kink + 1, slope * (tau - beyond))
+        return np.cumsum(np.cumsum(bends))[:number]
 
     def _held(self, worker: int) -> IntArray:
         """Return what a worker holds above floors, shape (4, number of shares).

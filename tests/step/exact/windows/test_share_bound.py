@@ -1,5 +1,6 @@
 """Any shares within the whole, with any prices, bound the objective: the theorem, as it stands."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -9,7 +10,15 @@ from formulations.errors import InputError
 from formulations.step import StepProblem
 from formulations.step.certificate import Certificate, certified_bound
 from formulations.step.problem import Objective
-from formulations.step.share_bound import MAX_VALUE, Share, ShareRound, largest_objective
+from formulations.step.share_bound import (
+    MAX_VALUE,
+    Mode,
+    PricedRound,
+    Share,
+    ShareRound,
+    Windows,
+    largest_objective,
+)
 from tests.step.exact.windows.cases import optimum, small_problems
 
 Times = list[int]
@@ -145,6 +154,38 @@ def check_the_theorem(seed: int, number: int) -> int:
 def test_any_shares_and_prices_bound_the_objective() -> None:
     """Of 200 random rounds none proves more than the optimum, each what the theorem says."""
     assert check_the_theorem(21, 200) > 10
+
+
+def level_by_level(made: PricedRound, mode: Mode) -> list[int]:
+    """Return what the shares above the floors cost a mode at each of its sums, by hand."""
+    problem = made.windows.problem
+    paid = []
+    for added in range(mode.low, mode.high + 1):
+        times = [int(problem.time_weights[mode.worker]) * (b + added) for b in mode.loads.tolist()]
+        times += [-time for time in times]
+        cost = 0
+        for step, worker, above, to, weight in made.shares.shares:
+            begins = max(above, int(made.floors[step]))
+            if worker == mode.worker and to > begins:
+                cost += weight * (min(max(times[step], begins), to) - begins)
+        paid.append(cost)
+    return paid
+
+
+def test_costs_of_sums_are_those_of_the_levels_they_reach() -> None:
+    """Costs computed from the kinks of all shares are those of each share at each sum."""
+    speeds, troughs = 0, 0
+    for problem, scale, given in rounds_of(24, 600, 400):
+        windows = Windows.of(problem)
+        modes = windows.modes()
+        made = PricedRound(windows, scale, given, windows.floors(modes), 0, 0)
+        bare = PricedRound(windows, scale, replace(given, shares=()), made.floors, 0, 0)
+        for mode in modes:
+            of_shares = made.costs(mode) - bare.costs(mode)
+            assert of_shares.tolist() == level_by_level(made, mode)
+            speeds += bool(of_shares.any()) and int(problem.time_weights[mode.worker]) > 1
+            troughs += bool(of_shares.any()) and problem.objective is Objective.GAP
+    assert min(speeds, troughs) > 10
 
 
 @pytest.mark.deep
