@@ -8,10 +8,11 @@ and the best prices are the duals of the program with one column for each worker
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from bfio.step.exact.barred import BarredWorkers, add_allowed, best_allowed
 from bfio.step.exact.cover import IMPOSSIBLE, Columns, add_values, cover_workers, worker_values
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.fill import FillProblem
@@ -69,6 +70,12 @@ SHORT = Patience(listed=300, scans=20_000, cover_work=5_000_000)
 LONG = Patience(listed=3000, scans=200_000, cover_work=150_000_000)
 
 
+def table_type(values: IntArray, most: int) -> type[np.signedinteger[Any]]:
+    """Return the type of tables of up to ``most`` values: 32 bits where no sum needs more."""
+    small = most * int(np.abs(values).max(initial=0)) < SMALL_VALUE
+    return np.int32 if small else np.int64
+
+
 class PricedSubsets:
     """Subsets of requests at given prices.
 
@@ -104,10 +111,7 @@ class PricedSubsets:
         if self._is_filled(prices, reach):
             return
         self._prices = prices.copy()
-        if self._most * int(np.abs(values).max(initial=0)) < SMALL_VALUE:
-            self._fill(values.astype(np.int32), reach)
-        else:
-            self._fill(values, reach)
+        self._fill(values.astype(table_type(values, self._most)), reach)
         self.table = PricedTable(self._buffer, reach, top_sum, self._cumulated(values[order]))
         prefix = prefix_values(values, self._most)
         self.requests = PricedRequests(self.sizes, values, prefix, order, self.table)
@@ -151,14 +155,6 @@ class PricedSubsets:
         return with_parts(reach)
 
 
-class _Part(NamedTuple):
-    """Workers that may take the same requests: their positions, and those of the requests."""
-
-    workers: IntArray
-    positions: IntArray
-    subsets: PricedSubsets
-
-
 class ColumnGeneration:
     """The linear program over subsets of one fill problem, peak after peak.
 
@@ -188,8 +184,7 @@ class ColumnGeneration:
         sizes = core.sizes[: self.num_fitting]
         self._most = int(core.capacity.max())
         self.subsets = PricedSubsets(sizes, self._most, effort)
-        self._barred = {} if barred is None else barred
-        self._parts = self._divided()
+        self._free, self._barred = self._divided({} if barred is None else barred)
         # Requests of one size are interchangeable: one row and one price serve them all.
         distinct, kind, available = np.unique(sizes, return_inverse=True, return_counts=True)
         self.distinct: IntArray = distinct
@@ -203,19 +198,17 @@ class ColumnGeneration:
             np.empty((room, self._most), np.int64), np.empty(room, np.int64), np.empty(room)
         )
 
-    def _divided(self) -> list[_Part]:
-        """Return the workers by what they may take: most take any request."""
-        core, sizes = self._core, self.subsets.sizes
-        workers = core.workers.tolist()
-        free = [k for k, g in enumerate(workers) if g not in self._barred]
-        parts = []
-        if free:
-            parts.append(_Part(np.array(free), np.arange(len(sizes)), self.subsets))
-        for k in sorted(set(range(len(workers))) - set(free)):
-            allowed = np.flatnonzero(~np.isin(sizes, list(self._barred[workers[k]])))
-            subsets = PricedSubsets(sizes[allowed], int(core.capacity[k]), self._effort)
-            parts.append(_Part(np.array([k]), allowed, subsets))
-        return parts
+    def _divided(self, barred: Mapping[int, frozenset[int]]) -> tuple[IntArray, IntArray]:
+        """Return the positions of workers that may take any request, and of all others."""
+        workers = self._core.workers.tolist()
+        is_barred = np.array([g in barred for g in workers])
+        others = np.flatnonzero(is_barred)
+        sizes = self.subsets.sizes
+        taken = [~np.isin(sizes, list(barred[workers[k]])) for k in others.tolist()]
+        allowed = np.array(taken, dtype=np.bool_).reshape(len(others), len(sizes))
+        base, capacity = self._core.base[others], self._core.capacity[others]
+        self._barred_workers = BarredWorkers(base, capacity, allowed)
+        return np.flatnonzero(~is_barred), others
 
     @property
     def prices(self) -> IntArray:
@@ -233,10 +226,11 @@ class ColumnGeneration:
         """Begin with subsets found elsewhere, as `found` gives them, that are allowed here too."""
         sizes = sizes[:, : self._most]
         kinds = np.minimum(np.searchsorted(self.distinct, sizes), len(self.distinct) - 1)
-        here = ((sizes < 0) | (self.distinct[kinds] == sizes)).all(axis=1)
-        for k, g in enumerate(self._core.workers.tolist()):
-            if g in self._barred:
-                here &= (workers != k) | ~np.isin(sizes, list(self._barred[g])).any(axis=1)
+        first = np.searchsorted(self.subsets.sizes, self.distinct)
+        may_take = np.ones((self._num_workers, len(first)), dtype=np.bool_)
+        may_take[self._barred] = self._barred_workers.allowed[:, first]
+        is_here = (self.distinct[kinds] == sizes) & may_take[workers[:, None], kinds]
+        here = ((sizes < 0) | is_here).all(axis=1)
         members = np.where(sizes < 0, -1, kinds)[here]
         worth = np.maximum(sizes[here], 0).sum(axis=1)
         room = np.empty((256, self._most), np.int64), np.empty(256, np.int64), np.empty(256)
@@ -341,16 +335,37 @@ class ColumnGeneration:
 
     def _try(self, prices: IntArray, margins: IntArray) -> tuple[int, bool]:
         """Bound the total by these prices; add each worker's best subset if it may improve."""
-        capacity = self._core.capacity
+        capacity, free, barred = self._core.capacity, self._free, self._barred
         values = np.empty_like(capacity)
-        for part in self._parts:
-            slots, room = capacity[part.workers], margins[part.workers]
-            part.subsets.price(prices[part.positions], slots, room)
-            values[part.workers] = worker_values(room, slots, part.subsets.table)
+        subsets = np.empty((0, self._most), dtype=np.int64)
+        if len(free):
+            self.subsets.price(prices, capacity[free], margins[free])
+            values[free] = worker_values(margins[free], capacity[free], self.subsets.table)
+        if len(barred):
+            peak = int(margins[0] + self._core.base[0])
+            worth, units = self._worth_of(prices)
+            values[barred], subsets, cells = best_allowed(
+                self._barred_workers,
+                peak,
+                self.subsets.sizes,
+                worth,
+                units,
+                _SCANS,
+                self._effort.spent,
+            )
+            self._spend_on_barred(cells)
         if values.min() <= UNREACHABLE // 2:
             return -1, False
         total = (int(prices.sum()) + int(values.sum())) // PRICE_SCALE
-        return total, self._add_best(margins, values)
+        return total, self._add_best(margins, values, subsets)
+
+    def _worth_of(self, prices: IntArray) -> tuple[IntArray, Table]:
+        """Return what requests are worth at these prices, and the same in the type of tables."""
+        values: IntArray = PRICE_SCALE * self.subsets.sizes - prices
+        return values, values.astype(table_type(values, self._most))
+
+    def _spend_on_barred(self, cells: int) -> None:
+        self._effort.spend(CALL * len(self._barred) + _CELL * cells // 100)
 
     def placement(self) -> IntArray | None:
         """Return the owner of each size if the linear program's solution is integral."""
@@ -397,11 +412,17 @@ class ColumnGeneration:
         still_open = np.flatnonzero(bounds < incumbent)
         peaks = first + still_open
         total = np.full(len(peaks), int(prices.sum()))
-        for part in self._parts:
-            base, slots = core.base[part.workers], core.capacity[part.workers]
+        if len(self._free):
+            base, slots = core.base[self._free], core.capacity[self._free]
             spread = int(peaks[-1] - peaks[0])
-            part.subsets.price(prices[part.positions], slots, peaks[-1] - base, spread)
-            add_values(peaks, base, slots, part.subsets.table, total)
+            self.subsets.price(prices, slots, peaks[-1] - base, spread)
+            add_values(peaks, base, slots, self.subsets.table, total)
+        if len(self._barred):
+            worth, units = self._worth_of(prices)
+            cells = add_allowed(
+                self._barred_workers, peaks, self.subsets.sizes, worth, units, total
+            )
+            self._spend_on_barred(cells)
         found = core.num_workers * peaks - core.total_base - total // PRICE_SCALE
         bounds[still_open] = np.maximum(bounds[still_open], np.where(total < 0, IMPOSSIBLE, found))
 
@@ -479,29 +500,32 @@ class ColumnGeneration:
                 if complete:
                     lists[g] = subsets
 
-    def _add_best(self, margins: IntArray, values: IntArray) -> bool:
-        """Add each worker's best subset if it improves the program; return whether any does."""
-        capacity, dual = self._core.capacity, self._basis.dual
-        added = False
-        for part in self._parts:
-            workers = part.workers
-            subsets = best_subsets(
-                part.subsets.requests,
-                capacity[workers],
-                margins[workers],
-                values[workers],
+    def _add_best(self, margins: IntArray, values: IntArray, of_barred: IntArray) -> bool:
+        """Add each worker's best subset if it improves the program; return whether any does.
+
+        Those of workers that must not take all requests are known.
+        """
+        capacity, dual, free = self._core.capacity, self._basis.dual, self._free
+        workers = np.concatenate([free, self._barred])
+        subsets = np.full((len(workers), self._most), -1, dtype=np.int64)
+        if len(free):
+            subsets[: len(free)] = best_subsets(
+                self.subsets.requests,
+                capacity[free],
+                margins[free],
+                values[free],
                 _SCANS,
                 self._effort.spent,
             )
-            inside = subsets >= 0
-            rows = part.positions[np.where(inside, subsets, 0)]
-            worth = np.where(inside, self.subsets.sizes[rows], 0).sum(axis=1)
-            cost = np.where(inside, dual[self._num_workers + self._kind[rows]], 0.0).sum(axis=1)
-            improves = inside[:, 0] & (worth > cost + dual[workers] + 1e-4)
-            for k in np.flatnonzero(improves).tolist():
-                self._add(int(workers[k]), rows[k, : capacity[workers[k]]])
-            added |= bool(improves.any())
-        return added
+        subsets[len(free) :, : of_barred.shape[1]] = of_barred
+        inside = subsets >= 0
+        rows = np.where(inside, subsets, 0)
+        worth = np.where(inside, self.subsets.sizes[rows], 0).sum(axis=1)
+        cost = np.where(inside, dual[self._num_workers + self._kind[rows]], 0.0).sum(axis=1)
+        improves = inside[:, 0] & (worth > cost + dual[workers] + 1e-4)
+        for k in np.flatnonzero(improves).tolist():
+            self._add(int(workers[k]), rows[k, : capacity[workers[k]]])
+        return bool(improves.any())
 
     def shares(self) -> FloatArray:
         """Return how much of each size each worker takes in the solution of the program.

@@ -61,10 +61,13 @@ def _prepare_columns(core: FillProblem) -> None:
     effort = Effort()
     margin = int(core.sizes[-3:].sum()) - 1
     peak = int(core.base.min()) + margin
-    generation = ColumnGeneration(core, margin, effort)
-    generation.start(peak, np.full(len(core.sizes), -1))
-    total, prices = generation.bound_total(peak, 0)
-    generation.raise_bounds(peak - 1, prices, np.zeros(2, dtype=np.int64), 1 << 60)
+    nobody, no_bounds = np.full(len(core.sizes), -1), np.zeros(2, dtype=np.int64)
+    barred = {int(core.workers[0]): frozenset({int(core.sizes[-1])})}
+    for sizes in (barred, None):
+        generation = ColumnGeneration(core, margin, effort, sizes)
+        generation.start(peak, nobody)
+        total, prices = generation.bound_total(peak, 0)
+        generation.raise_bounds(peak - 1, prices, no_bounds.copy(), 1 << 60)
     state = np.ones(1, dtype=np.uint64)
     generation.search(peak, prices, total)
     owner = np.empty_like(core.sizes)

@@ -1,0 +1,176 @@
+"""Workers that must not take requests of some sizes: their best subsets, in one compiled call.
+
+Each of them has a table of its own. Branch and price asks for some dozen tables of a few
+microseconds each after every change of prices, so they are not worth a call each.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.common.array_kernels import copy_to
+from bfio.common.kernels import entry_point, kernel
+from bfio.step.exact.cover import add_values
+from bfio.step.exact.subsets import (
+    PricedRequests,
+    PricedTable,
+    Table,
+    best_subsets,
+    fill_table,
+    largest_value,
+    prefix_values,
+    with_parts,
+)
+from bfio.step.exact.sums import UNREACHABLE
+from formulations.arrays import BoolArray, IntArray
+
+
+class BarredWorkers(NamedTuple):
+    """Workers with the requests that each may take.
+
+    Parameters
+    ----------
+    base, capacity : IntArray
+        Shape (P,): loads [tokens] and slots.
+    allowed : BoolArray
+        Shape (P, N): whether each may take each request.
+    """
+
+    base: IntArray
+    capacity: IntArray
+    allowed: BoolArray
+
+
+@entry_point
+def best_allowed(
+    workers: BarredWorkers,
+    peak: int,
+    sizes: IntArray,
+    values: IntArray,
+    units: Table,
+    scans: int,
+    spent: IntArray,
+) -> tuple[IntArray, IntArray, int]:
+    """Find the value of a best subset of each worker, and one such subset.
+
+    Parameters
+    ----------
+    workers : BarredWorkers
+        See there.
+    peak : int
+        What loads must not exceed [tokens].
+    sizes, values : IntArray
+        Shape (N,): size [tokens], ascending, and value of each request.
+    units : array of int32 or int64
+        The same values in the type of tables (`bfio.step.exact.subsets.fill_table`).
+    scans, spent
+        As in `bfio.step.exact.subsets.collect_subsets`.
+
+    Returns
+    -------
+    tuple of (IntArray, IntArray, int)
+        Values, shape (P,), `UNREACHABLE` or less where nothing fits; positions, shape (P, C),
+        filled up with -1; and how many cells of tables were visited.
+    """
+    P = len(workers.base)
+    best = np.empty(P, np.int64)
+    subsets = np.full((P, workers.capacity.max()), -1, np.int64)
+    visited = 0
+    for p in range(P):
+        margins = np.array([peak - workers.base[p]])
+        slots = workers.capacity[p : p + 1]
+        chosen = np.flatnonzero(workers.allowed[p])
+        requests, cells = _tabulated(
+            sizes[chosen], values[chosen], units[chosen], slots[0], margins[0], 0
+        )
+        visited += cells
+        best[p] = largest_value(requests.table, slots[0], margins[0])
+        if best[p] <= UNREACHABLE // 2:
+            continue
+        found = best_subsets(requests, slots, margins, best[p : p + 1], scans, spent)[0]
+        if found[0] >= 0:
+            copy_to(subsets[p], chosen[found])
+    return best, subsets, visited
+
+
+@entry_point
+def add_allowed(
+    workers: BarredWorkers,
+    peaks: IntArray,
+    sizes: IntArray,
+    values: IntArray,
+    units: Table,
+    total: IntArray,
+) -> int:
+    """Add the value of the best subset of each worker under each peak.
+
+    Parameters
+    ----------
+    workers, sizes, values, units
+        As in `best_allowed`.
+    peaks : IntArray
+        Shape (P,), ascending.
+    total : IntArray
+        Shape (P,): added to; `UNREACHABLE` where a worker cannot be filled.
+
+    Returns
+    -------
+    int
+        Cells visited.
+    """
+    visited = 0
+    for p in range(len(workers.base)):
+        base, slots = workers.base[p : p + 1], workers.capacity[p : p + 1]
+        chosen = np.flatnonzero(workers.allowed[p])
+        requests, cells = _tabulated(
+            sizes[chosen],
+            values[chosen],
+            units[chosen],
+            slots[0],
+            peaks[-1] - base[0],
+            peaks[-1] - peaks[0],
+        )
+        visited += cells
+        add_values(peaks, base, slots, requests.table, total)
+    return visited
+
+
+@kernel
+def _tabulated(
+    sizes: IntArray, values: IntArray, units: Table, count: int, margin: int, spread: int
+) -> tuple[PricedRequests, int]:
+    """Return requests with a table for ``count`` of them and this margin, or ``spread`` less."""
+    order = _most_valuable(values, count)
+    top_sum = np.full(count + 1, UNREACHABLE, np.int64)
+    top_value = np.full(count + 1, UNREACHABLE, np.int64)
+    top_sum[0] = top_value[0] = 0
+    for c in range(len(order)):
+        top_sum[c + 1] = top_sum[c] + sizes[order[c]]
+        top_value[c + 1] = top_value[c] + values[order[c]]
+    reach = np.zeros(count + 1, np.int64)
+    if margin - spread < top_sum[count]:
+        reach[count] = max(0, min(margin, top_sum[count]))
+    reach = with_parts(reach)
+    cells = np.empty((count + 1, reach.max() + 1), units.dtype)
+    visited = fill_table(sizes, units, reach, cells)
+    table = PricedTable(cells, reach, top_sum, top_value)
+    return PricedRequests(sizes, values, prefix_values(values, count), order, table), visited
+
+
+@kernel
+def _most_valuable(values: IntArray, count: int) -> IntArray:
+    """Return the positions of the most valuable requests, the first of equal ones first."""
+    order = np.empty(min(count, len(values)), np.int64)
+    number = 0
+    for i in range(len(values)):
+        if number == len(order):
+            if number == 0 or values[i] <= values[order[number - 1]]:
+                continue
+            number -= 1
+        k = number
+        while k > 0 and values[order[k - 1]] < values[i]:
+            order[k] = order[k - 1]
+            k -= 1
+        order[k] = i
+        number += 1
+    return order
