@@ -466,7 +466,7 @@ def _set_allowances(admission: Admission, bounds: Bounds, worker: int) -> None:
         _keep_room(admission, bounds, worker, smallest, fitting)
 
 
-@in_place
+@kernel
 def _keep_room(
     admission: Admission, bounds: Bounds, worker: int, smallest: IntArray, must: int
 ) -> int:
