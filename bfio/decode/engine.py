@@ -25,7 +25,6 @@ from bfio.decode.machine.phases import (
     admit,
     bind,
     close_gaps,
-    first_waiting,
     free_slots,
     hurry,
     is_over,
@@ -37,9 +36,12 @@ from bfio.decode.machine.phases import (
     start_queued,
     wait_for_arrival,
 )
+from bfio.decode.machine.pool import first_waiting
+from bfio.decode.machine.prefill import catch_up
 from bfio.decode.machine.records import Chunks, finished_run, step_view
 from bfio.decode.machine.state import (
     ACTIVE,
+    EXPIRED,
     FINISHED,
     LOGGED,
     QUEUED,
@@ -210,6 +212,8 @@ class _Interpreted:
     def advance(self) -> bool:
         """Do all phases of a step; False if nothing runs and the clock jumped instead."""
         state, counters = self.state, self.state.counters
+        while state.tier.is_on and not catch_up(state, self.record):
+            self.next_chunk()
         if state.settings.interrupts:
             if log_is_full(state, self.record):
                 self.next_chunk()
@@ -257,11 +261,11 @@ class _Interpreted:
         self.keep()
         size = min(max(2 * self.row, 256), self.chunks.most_steps)
         self.record, self.row = self.chunks.new(size), -1
-        self.state.counters[LOGGED] = 0
+        self.state.counters[LOGGED] = self.state.counters[EXPIRED] = 0
 
     def keep(self) -> None:
         """Keep what the record has."""
-        self.chunks.keep(self.record, self.row + 1, int(self.state.counters[LOGGED]))
+        self.chunks.keep(self.record, self.row + 1, self.state)
 
     def bind(self) -> None:
         """Ask the policy where requests that have no worker yet are bound, as long as one is open.
@@ -403,7 +407,7 @@ class _Interpreted:
     def wait(self) -> None:
         """Let the clock jump to the next arrival; without one the run is stalled."""
         # All that were left may have given up.
-        if not is_over(self.state) and not wait_for_arrival(self.state):
+        if not is_over(self.state) and not wait_for_arrival(self.state, self.record):
             raise InputError(
                 f"policy {self.name}, step {self.step}",
                 "stalled: nothing runs, nothing can arrive, "

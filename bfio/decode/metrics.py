@@ -107,6 +107,10 @@ class RunPart:
             np.add.at(change, steps[which], sign * values[stints.request[which]])
         gone = np.flatnonzero(cancelled_while_waiting(run, stints))
         np.add.at(change, run.cancel_step[gone], -values[gone])
+        if run.expiries is not None:
+            who, ready, lost = run.expiries.T
+            np.add.at(change, ready, values[who])
+            np.add.at(change, lost, -values[who])
         some = self.steps[run.waiting[self.steps] > 0]
         return Average(np.cumsum(change)[some], run.waiting[some].astype(np.float64))
 
@@ -321,6 +325,48 @@ def _prefix_hit_rate(part: RunPart) -> Average:
     if hits is None or not prompts.any():
         return Average(np.zeros(0, dtype=np.int64))
     return Average(hits[part.steps], prompts)
+
+
+@METRICS.metric(
+    "expired",
+    "requests",
+    "times that the pool dropped the cache of a request that waited, which then went through "
+    "prefill again",
+)
+def _expired(part: RunPart) -> Value:
+    expiries = part.run.expiries
+    return None if expiries is None else int(np.isin(expiries[:, 2], part.steps).sum())
+
+
+@METRICS.metric("expired_tokens", "tokens", "prompts of those")
+def _expired_tokens(part: RunPart) -> Value:
+    run = part.run
+    if run.expiries is None:
+        return None
+    return exact_sum(run.prompt_tokens[run.expiries[np.isin(run.expiries[:, 2], part.steps), 0]])
+
+
+@METRICS.metric(
+    "prefill_held_s",
+    "s",
+    "time that prefill workers held requests which started because the pool was full",
+)
+def _prefill_held(part: RunPart) -> Value:
+    held_s = part.run.held_s
+    return None if held_s is None else float(held_s[part.started].sum())
+
+
+@METRICS.average(
+    "ready_delay_mean_s",
+    "s",
+    "mean time from arrival until ready to be decoded: waiting for prefill, prefill, transfer",
+    Column("ready\nmean [s]", by_default=False),
+)
+def _ready_delay_mean(part: RunPart) -> Average:
+    ready_s, arrival_s = part.run.ready_s, part.run.arrival_s
+    if ready_s is None or arrival_s is None:
+        return Average(np.zeros(0, dtype=np.int64))
+    return Average((ready_s - arrival_s)[part.completed])
 
 
 @METRICS.metric("work", "tokens", "sum of the loads of all workers and steps")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bfio.common.options import NUMBER, RATIONAL, TEXT, WHOLE, option
 from bfio.decode.cluster import MAX_TIME_S
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from bfio.decode.drift import Drift
     from bfio.decode.predictor import Predictor
+    from bfio.decode.prefill import PrefillTier
     from bfio.decode.service_level import ServiceLevel
 
 #: Number of the random stream that policies draw from; predictors have another.
@@ -143,6 +144,9 @@ class RunOptions:
     cancellations : str or tuple of (float, int)
         With timed arrivals, when clients give up, see
         `bfio.decode.cancellations.cancellations_of`. Their requests leave, wherever they are.
+    prefill : str or PrefillTier, optional
+        With timed arrivals, the workers that compute prompts before requests are decoded, and what
+        the pool in between holds, see `bfio.decode.prefill`; by default requests arrive computed.
     seed : int
         Seed of the generator that the policy may draw from.
 
@@ -248,11 +252,19 @@ class RunOptions:
         "with timed arrivals, clients that give up: none (default), random:patience=30 [s] or a "
         "CSV file of time_s,request",
     )
+    prefill: PrefillTier | None = option(
+        None,
+        TEXT,
+        "TIER",
+        "with timed arrivals, prefill workers before the pool, e.g. workers=4,token_time=5e-5,"
+        "ttl=30,places=256 (default: none; docs/cluster.md)",
+    )
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Validate, and turn texts into what they name."""
         from bfio.decode.drift import LLM, Drift, parse_drift
+        from bfio.decode.prefill import prefill_tier
         from bfio.decode.service_level import service_level
 
         drift = LLM if self.drift is None else self.drift
@@ -275,6 +287,7 @@ class RunOptions:
             "stragglers": self.stragglers or "none",
             "slo": service_level(self.slo),
             "cancellations": _cancellations(self.cancellations, self.arrivals),
+            "prefill": _timed(prefill_tier(self.prefill), "prefill", self.arrivals),
             "seed": integer(self.seed, "seed", maximum=MAX_SEED),
         }
         for name, value in checked.items():
@@ -308,6 +321,12 @@ def _cancellations(
         what = "a client's patience begins when its request arrives, which a pool does not know"
         raise InputError("cancellations", what, "use arrivals timed")
     return given
+
+
+def _timed(value: Any, name: str, arrivals: str) -> Any:
+    if value is not None and arrivals != ArrivalMode.TIMED:
+        raise InputError(name, "a pool does not know when requests arrive", "use arrivals timed")
+    return value
 
 
 def _margin(value: object, dispatch: str) -> int | None:

@@ -4,10 +4,11 @@ Nothing here uses the engine. From when and where each request ran, loads, count
 are computed anew, and every rule of the model is tested on its own.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.failures import NO_FAILURES, failures_of
 from bfio.decode.options import ArrivalMode, Dispatch, Overflow
+from bfio.decode.prefill_replay import PrefillReplay
 from bfio.decode.run import Run
 from bfio.decode.stints import Cause, Stints, cancelled_while_waiting, stints
 from bfio.decode.stragglers import stragglers_of
@@ -138,6 +140,9 @@ class _Replay:
         waits = _running_total(self.run.reveal_step, steps) + _running_total(self.returns, steps)
         gone = self.run.cancel_step[cancelled_while_waiting(self.run, self.stints)]
         waits -= _running_total(gone, steps)
+        if self.run.expiries is not None:
+            _, ready, lost = self.run.expiries.T
+            waits += _running_total(ready, steps) - _running_total(lost, steps)
         return waits - (_running_total(starts, steps) - _count(starts, steps))
 
     @cached_property
@@ -149,6 +154,46 @@ class _Replay:
         first = np.searchsorted(run.start_s, schedule.time_s)
         columns = (first, schedule.worker, schedule.is_up.astype(np.bool_))
         return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    @property
+    def tells_who_left(self) -> bool:
+        """Whether the record says of each time that a request left the pool for a worker."""
+        run = self.run
+        stays = len(run.interruptions) == 0 and run.options.failures == NO_FAILURES
+        if run.options.dispatch is Dispatch.POOLED:
+            return run.options.delay == 0 or (stays and self.cluster.memory is None)
+        return stays
+
+    @cached_property
+    def tier_alone(self) -> PrefillReplay:
+        """The prefill tier, played through beside what left the pool at each step."""
+        run, arrival_s = self.run, self.run.arrival_s
+        assert run.options.prefill is not None
+        assert arrival_s is not None
+        arrivals = deque(zip(arrival_s.tolist(), range(run.num_requests), strict=True))
+        tier = PrefillReplay(run.options.prefill, self.workload.prompt_tokens.tolist(), arrivals)
+        leaves = _grouped(run.bound_step, np.arange(run.num_requests), run.steps)
+        if run.options.dispatch is Dispatch.POOLED and run.options.delay == 0:
+            waited = self.stints.was_waiting
+            leaves = _grouped(self.admissions, self.stints.request[waited], run.steps)
+        again = self.stints.waits_again
+        returns = _grouped(self.returns, self.stints.request[again], run.steps)
+        schedule = cancellations_of(run.options.cancellations, arrival_s, run.options.seed)
+        when = dict(zip(schedule.request.tolist(), schedule.time_s.tolist(), strict=True))
+        gone = _grouped(run.cancel_step[schedule.request], schedule.request, run.steps)
+        ends = chain([0.0], run.end_s().tolist())
+        for step, (start, end) in enumerate(zip(run.start_s.tolist(), ends, strict=False)):
+            # Whoever leaves its worker does so when the last step ends, before any idle time.
+            tier.go_on(end, step)
+            for who in returns[step]:
+                tier.come_back(who)
+            for who in gone[step]:
+                tier.go_on(max(when[who], end), step)
+                tier.cancel(who)
+            tier.go_on(start, step)
+            for who in leaves[step]:
+                tier.leave(who)
+        return tier
 
     @cached_property
     def returns(self) -> IntArray:
@@ -166,6 +211,15 @@ def _count(at_step: IntArray, steps: int) -> IntArray:
     inside = at_step[(at_step >= 0) & (at_step < steps)]
     counts: IntArray = np.bincount(inside, minlength=steps).astype(np.int64)
     return counts
+
+
+def _grouped(at_step: IntArray, who: IntArray, steps: int) -> list[list[int]]:
+    """Return who has each step."""
+    groups: list[list[int]] = [[] for _ in range(steps)]
+    for step, request in zip(at_step.tolist(), who.tolist(), strict=True):
+        if 0 <= step < steps:
+            groups[step].append(request)
+    return groups
 
 
 def _running_total(at_step: IntArray, steps: int) -> IntArray:
@@ -243,8 +297,10 @@ def _start_before_reveal(replay: _Replay) -> int:
 
 @_rule("reveal-order")
 def _reveal_order(replay: _Replay) -> int:
-    """Check that requests are revealed in trace order."""
+    """Check that requests are revealed in trace order, unless prefill changes it."""
     step = replay.run.reveal_step
+    if replay.run.options.prefill is not None:
+        return 0
     order = np.where(step < 0, replay.run.steps, step)
     return _number(np.diff(order) < 0)
 
@@ -273,15 +329,48 @@ def _reveal_time(replay: _Replay) -> int:
         idle = run.idle_before_s[run.reveal_step[ids]]
         early = run.reveal_s[ids] < begin - idle * (1 + _ROUNDING) - (idle > 0) * begin * _ROUNDING
         return _number((run.reveal_s[ids] > begin) | early)
-    arrival, reveal = run.arrival_s[ids], run.reveal_s[ids]
+    has_come = run.arrival_s if run.ready_s is None else run.ready_s
+    arrival, reveal = has_come[ids], run.reveal_s[ids]
     idle_from = begin - run.idle_before_s[run.reveal_step[ids]] * (1 + _ROUNDING)
     wrong = (reveal < arrival) | (reveal > begin) | (reveal < idle_from - begin * _ROUNDING)
     # Whoever is revealed at step k > 0 had not arrived when step k-1 started.
     late = np.flatnonzero(run.reveal_step[ids] > 0)
-    wrong[late] |= arrival[late] <= run.start_s[run.reveal_step[ids][late] - 1]
-    hidden = run.arrival_s[run.reveal_step < 0]
+    before = run.start_s[run.reveal_step[ids][late] - 1]
+    # A place in the pool that is free since that step let it be ready just after its reveal.
+    wrong[late] |= (arrival[late] < before) | ((arrival[late] == before) & (run.ready_s is None))
+    # Who is still being prefilled is another rule's matter.
+    hidden = run.arrival_s[run.reveal_step < 0] if run.ready_s is None else np.zeros(0)
     overdue = hidden <= run.start_s[-1] if run.steps else np.zeros(len(hidden), dtype=np.bool_)
     return _number(wrong) + _number(overdue)
+
+
+@_rule("prefill")
+def _prefill(replay: _Replay) -> int:
+    """Check when requests became ready and expired, from when they left the pool alone."""
+    run, tier = replay.run, replay.run.options.prefill
+    found = (run.ready_s, run.held_s, run.expiries)
+    if tier is None or run.arrival_s is None or any(entry is None for entry in found):
+        return int(any(entry is not None for entry in found) or tier is not None)
+    ready_s, held_s, expiries = run.ready_s, run.held_s, run.expiries
+    assert ready_s is not None
+    assert held_s is not None
+    assert expiries is not None
+    ids = replay.revealed
+    shortest = tier.overhead_s + (tier.token_time_s + tier.transfer_time_s) * run.prompt_tokens
+    early = ready_s[ids] < (run.arrival_s + shortest)[ids] * (1 - _ROUNDING)
+    if not replay.tells_who_left:
+        return _number(early)
+    expected = replay.tier_alone
+    steps, times, held = (np.full(run.num_requests, -1.0) for _ in range(3))
+    for who, (time, step) in expected.ready.items():
+        steps[who], times[who] = step, time
+        held[who] = expected.held_s.get(who, 0.0)
+    wrong = _number(early) + _number(run.reveal_step != steps)
+    scale = 1e3 * _ROUNDING * run.start_s.max(initial=1.0)
+    for of, at in ((ready_s, times), (held_s, held)):
+        wrong += _number(np.abs(of - at)[ids] > scale)
+    rows = [tuple(row) for row in expiries.tolist() if row[2] < run.steps]
+    return wrong + int(rows != expected.expiries)
 
 
 @_rule("capacity")

@@ -82,6 +82,12 @@ class Run:
     prefix_hit_tokens : IntArray or None
         Shape (K,): what those that start at each step find of their prompts in the prefix caches
         of their workers [tokens]; None where nothing is kept.
+    ready_s, held_s : FloatArray or None
+        Shape (n,), with a prefill tier (`bfio.decode.prefill`): when each became ready, the last
+        time, and for how long prefill workers held it because the pool was full [s].
+    expiries : IntArray or None
+        Shape (m, 3), likewise, in order of time: request, step at which it was revealed, and step
+        before which it lost its cache in the pool.
     statistics : mapping
         What the policy says of itself.
     engine : str
@@ -118,6 +124,9 @@ class Run:
     arrival_s: FloatArray | None
     balanced_s: FloatArray | None = None
     prefix_hit_tokens: IntArray | None = None
+    ready_s: FloatArray | None = None
+    held_s: FloatArray | None = None
+    expiries: IntArray | None = None
     statistics: Mapping[str, object] = field(default_factory=dict)
     engine: str = "reference"
     wall_s: float = 0.0

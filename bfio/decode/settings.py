@@ -1,11 +1,13 @@
 """What a table or plot of runs is about, in one line, and what its reader might not expect."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 import numpy as np
 
 from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import Cluster, per_worker_text
+from bfio.decode.drift import LLM, Drift
 from bfio.decode.options import ArrivalMode, Dispatch, RunOptions, WindowKnows
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource, Predictor
@@ -71,12 +73,14 @@ def setting_parts(
         "memory": _memory(cluster, first),
         "prefix cache": _prefix_cache(cluster),
         "arrivals": _arrivals(first),
+        "prefill": "" if first.prefill is None else f"prefill tier {first.prefill.text}",
         "steps": "" if first.steps is None else f"at most {first.steps:,} steps",
         "dispatch": _dispatch(options),
         "delay": f"decisions delayed by {first.delay} steps" if first.delay else "",
         "stragglers": _schedule("stragglers", first.stragglers),
         "failures": _schedule("failures", first.failures),
         "cancellations": _schedule("cancellations", first.cancellations),
+        "drift": _drift(first.drift),
         "look-ahead": _look_ahead(options),
         "predictor": _information(first),
         "seed": f"seed {first.seed}",
@@ -88,6 +92,14 @@ def _schedule(name: str, given: str | Sequence[object]) -> str:
     if not isinstance(given, str):
         return f"{name} at {len(given)} times"
     return "" if given == "none" else f"{name} {given}"
+
+
+def _drift(drift: Drift) -> str:
+    if drift == LLM:
+        return ""
+    runs = [(value, len(list(same))) for value, same in groupby(drift.increments)]
+    texts = [f"{count}*{value}" if count > 1 else f"{value}" for value, count in runs]
+    return f"drift {drift.reading.value}:{','.join(texts)}"
 
 
 def _dispatch(options: Sequence[RunOptions]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from enum import Enum
 from fractions import Fraction
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 from bfio.common.engine_choice import Engine
@@ -25,6 +25,7 @@ from bfio.decode.policy_registry import built_in, find
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.predictor import LengthSource, Predictor
+from bfio.decode.prefill import PrefillTier
 from bfio.decode.run import Run
 from bfio.decode.service_level import ServiceLevel
 from bfio.workloads.workload import Workload
@@ -108,18 +109,7 @@ def simulate(
     name, chosen = parse_policy(policy, policy_options)
     spec = find(name)
     check_dispatch(name, spec, asked)
-    if not spec.interruptible and asked.delay > 0:
-        raise InputError(
-            f"policy {name}",
-            "keeps books of requests that start when it says so, and decisions take effect later",
-            "use delay 0, or another policy",
-        )
-    if not spec.interruptible and may_interrupt(machine, asked):
-        raise InputError(
-            f"policy {name}",
-            "keeps books of requests that run to their end, and these may be interrupted",
-            "use --overflow reserve, no failures, no cancellations, or another policy",
-        )
+    _check_books(name, spec, machine, asked)
     check_caches(name, spec, chosen, machine)
     asked = _asked_options(name, spec, chosen, asked)
     run = None
@@ -233,6 +223,30 @@ def check_dispatch(name: str, spec: PolicySpec, options: RunOptions) -> None:
         )
 
 
+def _check_books(name: str, spec: PolicySpec, cluster: Cluster, options: RunOptions) -> None:
+    """Refuse a policy that keeps books of requests where they would not be right."""
+    if spec.interruptible:
+        return
+    if options.delay > 0:
+        raise InputError(
+            f"policy {name}",
+            "keeps books of requests that start when it says so, and decisions take effect later",
+            "use delay 0, or another policy",
+        )
+    if may_interrupt(cluster, options):
+        raise InputError(
+            f"policy {name}",
+            "keeps books of requests that run to their end, and these may be interrupted",
+            "use --overflow reserve, no failures, no cancellations, or another policy",
+        )
+    if options.prefill is not None:
+        raise InputError(
+            f"policy {name}",
+            "keeps books of requests in order of arrival, and prefill ends in another order",
+            "use no prefill, or another policy",
+        )
+
+
 def check_caches(name: str, spec: PolicySpec, options: PolicyOptions, cluster: Cluster) -> None:
     """Refuse options of a policy that are about prefix caches where workers have none.
 
@@ -310,6 +324,9 @@ def _plain(value: object) -> object:
         case ServiceLevel():
             limits = {"ttft_s": value.ttft_s, "tpot_s": value.tpot_s}
             return {name: limit for name, limit in limits.items() if isfinite(limit)}
+        case PrefillTier():
+            values = ((entry.name, getattr(value, entry.name)) for entry in fields(value))
+            return {name: entry for name, entry in values if entry not in (None, inf)}
         case Enum():
             return value.value
         case Fraction():

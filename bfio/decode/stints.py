@@ -86,7 +86,8 @@ def stints(run: Run) -> Stints:
 
 def cancelled_while_waiting(run: Run, of: Stints) -> BoolArray:
     """Return who gave up while waiting, for the first time or again, shape (n,)."""
-    waits = run.cancel_step >= 0
+    # Who is not revealed is still before the pool.
+    waits = (run.cancel_step >= 0) & (run.reveal_step >= 0)
     ran = np.append(of.request[1:] != of.request[:-1], True)[: len(of.request)]
     # Stints of one request are in order of time: what its last one ended with.
     waits[of.request[ran]] &= of.waits_again[ran]

@@ -11,6 +11,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.drift import CONSTANT, Drift, DriftReading
 from bfio.decode.machine.state import peaks
 from bfio.decode.policy import Policy
+from bfio.decode.prefill import PrefillTier
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
@@ -186,7 +187,26 @@ def cancellations(draw: st.DrawFn, arrivals: str, requests: Workload) -> Any:
 
 
 @st.composite
-def scenarios(draw: st.DrawFn, drained: bool = False, delays: bool = False) -> Scenario:
+def tiers(draw: st.DrawFn, arrivals: str, requests: Workload) -> Any:
+    """Draw a prefill tier; mostly there is none."""
+    if arrivals == "pool" or draw(st.booleans()):
+        return None
+    # Who expires at once while a huge request runs would go through prefill for ever.
+    lives = [0.5, 20.0] if requests.prompt_tokens.max(initial=1) < 3000 else []
+    return PrefillTier(
+        workers=draw(st.integers(1, 3)),
+        token_time_s=draw(st.sampled_from([0.0, 1e-3])),
+        overhead_s=draw(st.sampled_from([0.0, 0.4])),
+        transfer_time_s=draw(st.sampled_from([0.0, 1e-4])),
+        ttl_s=draw(st.sampled_from([float("inf"), *lives])),
+        places=draw(st.none() | st.integers(1, 4)),
+    )
+
+
+@st.composite
+def scenarios(
+    draw: st.DrawFn, drained: bool = False, delays: bool = False, prefill: bool = False
+) -> Scenario:
     """Draw any workload on any small machine with any options."""
     arrivals = draw(st.sampled_from(["pool", "timed"]))
     requests, drift = draw(workloads()), draw(drifts())
@@ -216,6 +236,7 @@ def scenarios(draw: st.DrawFn, drained: bool = False, delays: bool = False) -> S
         "failures": events,
         "steps": None if drained else draw(st.none() | st.integers(0, 20)),
         "cancellations": leave,
+        "prefill": draw(tiers(arrivals, requests)) if prefill else None,
         "seed": draw(st.integers(0, 2**63 - 1)),
     }
     return Scenario(requests, cluster, options)

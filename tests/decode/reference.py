@@ -1,13 +1,16 @@
 """A second engine, one object per request and nothing vectorised: the oracle of the tests."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.prefill import PrefillTier
+from bfio.decode.prefill_replay import PrefillReplay
 from bfio.decode.state import DecodeState
 from bfio.workloads.workload import Workload
 
@@ -34,6 +37,7 @@ class Job:
     ready_s: float = 0.0
     need: int = 0
     cancel: int = -1
+    ready: tuple[float, int] | None = None
 
 
 @dataclass
@@ -63,6 +67,7 @@ class Reference:
     delay: int = 0
     failures: tuple[tuple[float, int, str], ...] = ()
     cancellations: tuple[tuple[float, int], ...] = ()
+    prefill: PrefillTier | None = None
 
     def __post_init__(self) -> None:
         """Start with every request undiscovered and every worker empty."""
@@ -82,6 +87,11 @@ class Reference:
         self.events, self.down = list(self.failures), set[int]()
         self.caches = [OrderedDict[int, None]() for _ in range(self.cluster.workers)]
         self.interruptions: list[tuple[int, int, int, int, int]] = []
+        self.tier: PrefillReplay | None = None
+        if self.prefill is not None:
+            arrivals = deque(zip(self.arrival_s, range(len(self.jobs)), strict=True))
+            prompts = [job.prompt for job in self.jobs]
+            self.tier, self.hidden = PrefillReplay(self.prefill, prompts, arrivals), []
         # The contract: stream 1 of the seed, apart from that of generated requests.
         self.rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(1,)))
         self.step, self.clock, self.idle = 0, 0.0, 0.0
@@ -92,6 +102,7 @@ class Reference:
         while self.step != self.steps and any(
             job.finish < 0 and job.cancel < 0 for job in self.jobs
         ):
+            self.compute_prompts()
             self.fail()
             if self.pool is None:
                 self.reveal()
@@ -113,6 +124,7 @@ class Reference:
                 upcoming += [time for time, _ in self.cancellations]
                 if self.hidden and self.pool is None:
                     upcoming.append(self.arrival_s[self.hidden[0].index])
+                upcoming += self.next_ready()
                 later = min(time for time in upcoming if time > self.clock)
                 self.idle += later - self.clock
                 self.clock = later
@@ -121,6 +133,44 @@ class Reference:
                 # It came and gave up after the last step.
                 job.reveal, job.reveal_s = -1, float("nan")
         return self
+
+    def compute_prompts(self) -> None:
+        """Let the prefill tier go on until now: who is ready waits."""
+        if self.tier is None:
+            return
+        self.show_pool(self.tier)
+        self.tier.go_on(self.clock, self.step)
+        for job in [job for job in self.waiting if job.ready and job.index not in self.tier.ready]:
+            self.waiting.remove(job)
+            job.ready, job.reveal, job.reveal_s = None, -1, float("nan")
+        for index, ready in self.tier.ready.items():
+            job = self.jobs[index]
+            if ready != job.ready:
+                if job not in self.waiting:
+                    self.waiting.append(job)
+                job.ready, job.reveal, job.reveal_s = ready, self.step, self.clock
+        if self.dispatch == "pooled":
+            self.waiting.sort(key=lambda job: job.index)
+
+    def show_pool(self, tier: PrefillReplay) -> None:
+        """Tell the tier who is in the pool; who has run has no cache there."""
+        tier.pool = {job.index for job in self.waiting if job.worker < 0}
+        for job in self.jobs:
+            if job.start >= 0:
+                tier.cache_ends.pop(job.index, None)
+
+    def next_ready(self) -> list[float]:
+        """When somebody becomes ready next, if nothing else happens before."""
+        if self.tier is None:
+            return []
+        tier = deepcopy(self.tier)
+        self.show_pool(tier)
+        while (time := tier.next_s()) < float("inf"):
+            before = dict(tier.ready)
+            tier.go_on(time, self.step)
+            if any(before.get(who) != ready for who, ready in tier.ready.items()):
+                return [time]
+        return []
 
     @property
     def reserves(self) -> bool:
@@ -220,6 +270,8 @@ class Reference:
             for jobs in (self.waiting, self.active, self.host):
                 if job in jobs:
                     jobs.remove(job)
+            if self.tier is not None:
+                self.tier.cancel(request)
 
     def bind(self) -> None:
         """Ask about each request that has no worker yet, with immediate dispatch."""

@@ -23,6 +23,10 @@ from tests.decode.machine.equality import assert_same_run
 ALONE = Cluster(workers=1, slots=1, step_overhead_s=1.0, token_time_s=0.5)
 
 
+#: Prefill workers that are held by a full pool, and caches that expire in it.
+TIER = "workers=2,token_time=0.05,overhead=0.1,transfer=0.01,ttl=1.5,places=3"
+
+
 def cancelled(
     prompts: list[int], outputs: list[int], events: Any, cluster: Cluster = ALONE, **options: Any
 ) -> Run:
@@ -100,7 +104,7 @@ def test_the_clock_jumps_to_who_gives_up() -> None:
 def test_everything_at_once(overflow: str, dispatch: str) -> None:
     """1,000 random schedules: each request ends exactly once, each token is emitted once."""
     rng = np.random.default_rng([len(overflow), len(dispatch)])
-    interrupted = 0
+    interrupted = expired = 0
     for seed in range(250):
         n, G = int(rng.integers(1, 30)), int(rng.integers(1, 4))
         prompts, outputs = rng.integers(1, 12, n), rng.integers(1, 10, n)
@@ -115,6 +119,7 @@ def test_everything_at_once(overflow: str, dispatch: str) -> None:
             "overflow": overflow,
             "failures": "random:mtbf=4:mttr=1:until=1000",
             "cancellations": f"random:patience=8:share={rng.choice([0.2, 1.0])}",
+            "prefill": rng.choice(["none", "workers=1,token_time=0.1", TIER]),
             "seed": seed,
         }
         run = simulate(requests, "jsq-tokens", cluster, **options)
@@ -126,7 +131,9 @@ def test_everything_at_once(overflow: str, dispatch: str) -> None:
         assert run.tokens == run.emitted_tokens.sum()
         assert run.max_load.max(initial=0) <= cluster.worker_memory().max()
         interrupted += len(run.interruptions)
+        expired += 0 if run.expiries is None else len(run.expiries)
     assert interrupted > 1000
+    assert expired > 50
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "br-h", "jsq-tokens"])

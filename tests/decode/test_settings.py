@@ -10,6 +10,7 @@ import pytest
 from bfio.cli.main import main
 from bfio.decode.cluster import Cluster
 from bfio.decode.comparison import compare
+from bfio.decode.drift import parse_drift
 from bfio.decode.metrics import METRICS, measure
 from bfio.decode.options import ArrivalMode, Dispatch, RunOptions
 from bfio.decode.policy_options import PolicyOptions
@@ -28,6 +29,14 @@ from formulations.errors import InputError
 
 LONG = Workload(np.full(12, 5), np.array([1, 4, 2, 3] * 3), name="long")
 TIMED = Workload(np.full(3, 5), np.full(3, 2), tuple(map(Fraction, (0, 100, 200))), name="timed")
+
+
+@pytest.mark.parametrize("drift", ["age:8*1,-4", "global-step:2,1", "age:0"])
+def test_settings_name_loads_that_grow_otherwise(drift: str) -> None:
+    """As the option has it; the default is not named."""
+    line = settings(LONG, Cluster(2, 3), [RunOptions(drift=parse_drift(drift, "drift"))])
+    assert f"drift {drift}, look-ahead 0" in line
+    assert "drift" not in settings(LONG, Cluster(2, 3), [RunOptions()])
 
 
 def test_settings_name_everything(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from bfio.decode.adaptive.memory import (
 from bfio.decode.adaptive.observing import is_due, look, note_decision
 from bfio.decode.adaptive.rehearsal import admit_compiled, rehearse
 from bfio.decode.machine.kernel import Kernel, KernelTask
-from bfio.decode.machine.phases import first_waiting
+from bfio.decode.machine.pool import first_waiting
 from bfio.decode.machine.ring import column_of, gained
 from bfio.decode.machine.state import (
     ACTIVE,

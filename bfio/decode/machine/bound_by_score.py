@@ -6,11 +6,11 @@ from bfio.common.compilable import compilable
 from bfio.decode.machine.phases import (
     bind,
     close_gaps,
-    first_waiting,
     may_be_bound,
     most_bound,
     start_queued,
 )
+from bfio.decode.machine.pool import first_waiting
 from bfio.decode.machine.state import REVEALED, TAKEN, State
 from bfio.decode.machine.window import (
     Window,

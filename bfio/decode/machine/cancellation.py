@@ -2,19 +2,19 @@
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.interruption import CANCELLED, interrupt
-from bfio.decode.machine.phases import first_waiting, reveal
+from bfio.decode.machine.phases import reveal
+from bfio.decode.machine.pool import leave_pool
 from bfio.decode.machine.state import (
     CANCELLATIONS,
     COMPLETED,
     NOW,
     QUEUED,
-    REVEALED,
     STEP,
     SWAPPED,
-    WAITING,
     Record,
     State,
 )
+from bfio.decode.machine.tier import leave_tier
 
 
 @compilable
@@ -41,24 +41,14 @@ def cancel_due(state: State, record: Record) -> None:
             interrupt(state, record, request, CANCELLED)
             # The record says where each request was last.
             state.marks.worker[request] = worker
+        elif state.tier.is_on and state.marks.reveal[request] < 0:
+            leave_tier(state.tier, request)
         elif worker < 0:
             leave_pool(state, request)
         elif not leave_host(state, request, worker):
             leave_queue(state, request, worker)
         state.marks.cancel[request] = step
         counters[COMPLETED] += 1
-
-
-@compilable
-def leave_pool(state: State, request: int) -> None:
-    """Take a waiting request from the pool; those that wait longer than it move up."""
-    first, place = first_waiting(state), int(state.counters[REVEALED]) - 1
-    while state.pool[place] != request:
-        place -= 1
-    while place > first:
-        state.pool[place] = state.pool[place - 1]
-        place -= 1
-    state.counters[WAITING] -= 1
 
 
 @compilable

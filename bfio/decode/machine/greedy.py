@@ -16,11 +16,11 @@ from bfio.decode.machine.phases import (
     admit,
     bind,
     close_gaps,
-    first_waiting,
     may_be_bound,
     most_bound,
     start_queued,
 )
+from bfio.decode.machine.pool import first_waiting
 from bfio.decode.machine.state import ACTIVE, REVEALED, SLOTS, SWAPPED, TAKEN, WAITING, State
 from bfio.decode.machine.window import Window
 from bfio.decode.options import Dispatch

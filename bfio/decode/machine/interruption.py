@@ -9,7 +9,8 @@ its worker, which takes no other request before.
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.phases import begin, end, growth, join_queue_at_its_head, wait_again
+from bfio.decode.machine.phases import begin, end, growth, join_queue_at_its_head
+from bfio.decode.machine.pool import wait_again
 from bfio.decode.machine.prefixes import lose_cache
 from bfio.decode.machine.refresh import forget, predicts
 from bfio.decode.machine.ring import add_ending

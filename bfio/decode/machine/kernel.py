@@ -10,7 +10,8 @@ from bfio.common.kernels import entry_point
 from bfio.decode.machine.events import begin_step, log_is_full
 from bfio.decode.machine.interruption import swap_in
 from bfio.decode.machine.phases import is_over, look_ahead, reveal, run_step, wait_for_arrival
-from bfio.decode.machine.state import ACTIVE, LOGGED, SWAPPED, Record, State
+from bfio.decode.machine.prefill import catch_up
+from bfio.decode.machine.state import ACTIVE, EXPIRED, LOGGED, SWAPPED, Record, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,8 +97,10 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
     Returns the number of steps run, or why there is none.
     """
     row = 0
-    state.counters[LOGGED] = 0
+    state.counters[LOGGED] = state.counters[EXPIRED] = 0
     while row < len(record.start_s) and not is_over(state):
+        if state.tier.is_on and not catch_up(state, record):
+            break
         if state.settings.interrupts:
             if log_is_full(state, record):
                 break
@@ -110,7 +113,7 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
             return NOT_EXACT
         if state.counters[ACTIVE] == 0:
             # All that were left may have given up.
-            if not is_over(state) and not wait_for_arrival(state):
+            if not is_over(state) and not wait_for_arrival(state, record):
                 return STALLED
             continue
         run_step(state, record, row)

@@ -17,6 +17,8 @@ from bfio.decode.machine.arrays import (
     move_waiting,
     sort_few,
 )
+from bfio.decode.machine.pool import first_waiting, wait_again
+from bfio.decode.machine.prefill import may_jump, time_of_next_ready
 from bfio.decode.machine.prefixes import saved_tokens, use_prefix
 from bfio.decode.machine.refresh import (
     forget,
@@ -99,6 +101,9 @@ def reveal_until(state: State) -> int:
     """Return how many requests are revealed once this phase is over."""
     last = int(state.counters[REVEALED])
     num_requests = len(state.pool)
+    if state.tier.is_on:
+        # Whoever is ready is revealed by the prefill tier.
+        return last
     if state.settings.timed:
         while last < num_requests and state.arrival_s[last] <= state.clock[NOW]:
             last += 1
@@ -106,12 +111,6 @@ def reveal_until(state: State) -> int:
     waiting = state.counters[WAITING] + state.counters[QUEUED]
     missing = max(0, int(state.settings.pool - waiting))
     return min(num_requests, last + missing)
-
-
-@compilable
-def first_waiting(state: State) -> int:
-    """Return the position in the pool of the oldest waiting request."""
-    return int(state.counters[REVEALED] - state.counters[WAITING])
 
 
 @compilable(allocates=True)
@@ -195,18 +194,6 @@ def join_queue_at_its_head(state: State, request: int, worker: int) -> None:
     workers.queued[worker] += 1
     workers.queued_tokens[worker] += state.requests.size[request]
     state.counters[QUEUED] += 1
-
-
-@compilable
-def wait_again(state: State, request: int) -> None:
-    """Put a request among those that wait, in order of arrival."""
-    place = int(state.counters[REVEALED] - state.counters[WAITING]) - 1
-    state.counters[WAITING] += 1
-    state.marks.bound[request] = -1
-    while place + 1 < state.counters[REVEALED] and state.pool[place + 1] < request:
-        state.pool[place] = state.pool[place + 1]
-        place += 1
-    state.pool[place] = request
 
 
 @compilable
@@ -333,14 +320,14 @@ def admit_assigned(state: State, assignment: IntArray) -> None:
 
 
 @compilable
-def wait_for_arrival(state: State) -> bool:
+def wait_for_arrival(state: State, record: Record) -> bool:
     """Let the clock jump to when something next happens by itself; False if nothing does.
 
-    A request arrives, one comes back from the host, a client gives up, or a worker fails or
-    recovers.
+    A request arrives or is ready, one comes back from the host, a client gives up, or a worker
+    fails or recovers.
     """
     upcoming, soonest = state.counters[REVEALED], np.inf
-    if upcoming < len(state.arrival_s):
+    if upcoming < len(state.arrival_s) and not state.tier.is_on:
         soonest = state.arrival_s[upcoming]
     for place in range(state.counters[SWAPPED]):
         # Who is back already waits for something else: for its worker to recover.
@@ -350,6 +337,10 @@ def wait_for_arrival(state: State) -> bool:
         soonest = min(soonest, state.outages.time_s[state.counters[OUTAGES]])
     if state.counters[CANCELLATIONS] < len(state.cancellations.time_s):
         soonest = min(soonest, state.cancellations.time_s[state.counters[CANCELLATIONS]])
+    if state.tier.is_on:
+        if not may_jump(state):
+            return False
+        soonest = min(soonest, time_of_next_ready(state, record, soonest))
     if soonest == np.inf:
         return False
     state.clock[IDLE] += soonest - state.clock[NOW]

@@ -6,7 +6,17 @@ from typing import Any, Self
 import numpy as np
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.machine.state import ADMITTED, COMPLETED, FINISHED, NOW, STEP, Record, State
+from bfio.decode.machine.state import (
+    ADMITTED,
+    COMPLETED,
+    EXPIRED,
+    FINISHED,
+    LOGGED,
+    NOW,
+    STEP,
+    Record,
+    State,
+)
 from bfio.decode.observers import StepView
 from bfio.decode.options import RunOptions
 from bfio.decode.run import Run
@@ -39,6 +49,8 @@ class Chunks:
         Requests that one step may interrupt.
     caches : bool
         Whether workers keep prefixes.
+    most_expired : int
+        Requests that may lose their cache while the clock jumps.
     """
 
     def __init__(
@@ -48,10 +60,12 @@ class Chunks:
         one_pace: bool = True,
         most_interrupted: int = 0,
         caches: bool = False,
+        most_expired: int = 0,
     ) -> None:
         self._num_workers = num_workers
         self._paces, self._caches = not one_pace, caches
         self._log_size = most_interrupted + LOG_SIZE if most_interrupted else 0
+        self._most_expiries = most_expired + LOG_SIZE if most_expired else 0
         self.keeps = keep_trajectory
         self.most_steps = max(1, min(MAX_CHUNK_STEPS, MAX_CHUNK_ENTRIES // num_workers))
         self._shared: tuple[IntArray, IntArray] | None = None
@@ -62,7 +76,8 @@ class Chunks:
         """Return the empty records of a run."""
         settings, G = state.settings, len(state.workers.load)
         most = len(state.lists.running) if settings.interrupts else 0
-        return cls(G, keep_trajectory, settings.one_pace, most, settings.caches)
+        expired = len(state.tier.where)
+        return cls(G, keep_trajectory, settings.one_pace, most, settings.caches, expired)
 
     def new(self, num_steps: int) -> Record:
         """Return an empty record of at most ``most_steps`` steps."""
@@ -75,10 +90,11 @@ class Chunks:
         balanced_s = np.empty(num_steps if self._paces else 0)
         log = np.empty((self._log_size if num_steps else 0, 5), dtype=np.int64)
         hits = np.empty(num_steps if self._caches else 0, dtype=np.int64)
-        return Record._make([*times, *counts, *trajectory, balanced_s, log, hits])
+        expiries = np.empty((self._most_expiries if num_steps else 0, 3), dtype=np.int64)
+        return Record._make([*times, *counts, *trajectory, balanced_s, log, hits, expiries])
 
-    def keep(self, record: Record, num_steps: int, num_interruptions: int) -> None:
-        """Keep the first steps of a record, and what was interrupted in them."""
+    def keep(self, record: Record, num_steps: int, state: State) -> None:
+        """Keep the first steps of a record, and what was interrupted and expired in them."""
         rows = num_steps if self.keeps else 0
         kept = Record._make(array[:num_steps] for array in record)
         self._kept.append(
@@ -86,7 +102,8 @@ class Chunks:
                 loads=record.loads[:rows],
                 running=record.running[:rows],
                 # A view would keep all of a log that is mostly empty.
-                interruptions=record.interruptions[:num_interruptions].copy(),
+                interruptions=record.interruptions[: state.counters[LOGGED]].copy(),
+                expiries=record.expiries[: state.counters[EXPIRED]].copy(),
             )
         )
 
@@ -157,6 +174,10 @@ def finished_run(
         kept["balanced_s"] = None
     if not state.settings.caches:
         kept["prefix_hit_tokens"] = None
+    if state.tier.is_on:
+        kept |= {"ready_s": frozen(state.tier.ready_s), "held_s": frozen(state.tier.held_s)}
+    else:
+        kept["expiries"] = None
     return Run(
         policy=policy,
         engine=engine,

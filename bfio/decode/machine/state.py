@@ -10,6 +10,7 @@ from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.failures import NO_FAILURES, failures_of
 from bfio.decode.machine.prediction import Prediction, no_prediction
 from bfio.decode.machine.prefixes import PrefixCaches, new_caches
+from bfio.decode.machine.tier import Tier, new_tier
 from bfio.decode.offered_load import rate_for_load
 from bfio.decode.options import (
     ArrivalMode,
@@ -29,11 +30,12 @@ from formulations.arrays import FloatArray, IntArray
 # gave up.
 # WAITING counts the pool, QUEUED those bound to a worker that do not run, SWAPPED the requests on
 # the host, LOGGED the interruptions in the record, SLOTS the slots of the workers that are up,
-# OUTAGES the failures and recoveries so far, and CANCELLATIONS the clients that gave up.
+# OUTAGES the failures and recoveries so far, CANCELLATIONS the clients that gave up, and EXPIRED
+# the entries of the record of those that lost their cache in the pool.
 (
     STEP, REVEALED, WAITING, ACTIVE, COMPLETED, ADMITTED, FINISHED, FURTHEST, QUEUED,
-    SWAPPED, LOGGED, SLOTS, OUTAGES, CANCELLATIONS, TAKEN,
-) = range(15)  # fmt: skip
+    SWAPPED, LOGGED, SLOTS, OUTAGES, CANCELLATIONS, EXPIRED, TAKEN,
+) = range(16)  # fmt: skip
 
 # Values of `Settings.overflow`, in the order of `bfio.decode.options.Overflow`.
 (NONE, RESERVE, RECOMPUTE, SWAP) = range(-1, 3)
@@ -306,6 +308,8 @@ class State(NamedTuple):
         See there.
     slowness : Slowness
         See there.
+    tier : Tier
+        See there.
     """
 
     settings: Settings
@@ -329,6 +333,7 @@ class State(NamedTuple):
     prediction: Prediction
     prefixes: PrefixCaches
     slowness: Slowness
+    tier: Tier
 
 
 class Record(NamedTuple):
@@ -348,6 +353,8 @@ class Record(NamedTuple):
         Shape (L, 5): request, worker, first step, first step not run, and `Cause`.
     prefix_hit_tokens : IntArray
         Shape (C,), or (0,) where nothing is kept.
+    expiries : IntArray
+        Shape (L, 3): request, step at which it was ready, and step before which it lost its cache.
     """
 
     start_s: FloatArray
@@ -364,6 +371,7 @@ class Record(NamedTuple):
     balanced_s: FloatArray
     interruptions: IntArray
     prefix_hit_tokens: IntArray
+    expiries: IntArray
 
 
 def new_state(
@@ -436,6 +444,7 @@ def new_state(
         prediction=prediction or no_prediction(),
         prefixes=new_caches(workload, cluster),
         slowness=_slowness(cluster, options),
+        tier=new_tier(options.prefill, n),
     )
 
 

@@ -83,6 +83,9 @@ def memory(task: KernelTask) -> TwoStage | None:
     if task.policy_options.benefit > 0:
         # Which requests are candidates then differs from worker to worker.
         return None
+    if task.options.prefill is not None and task.policy.max_wait is not None:  # type: ignore[attr-defined]
+        # Who has waited longest since it was ready need not stand first.
+        return None
     G, policy = task.cluster.workers, task.policy
     most = most_waiting(task.workload, task.cluster, task.options)
     parameters, weights = policy.parameters, policy.weights  # type: ignore[attr-defined]

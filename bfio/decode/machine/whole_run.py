@@ -19,7 +19,7 @@ from bfio.decode.machine.greedy import one_of, serving
 from bfio.decode.machine.kernel import Kernel, KernelTask, compiled_loop
 from bfio.decode.machine.phases import is_over
 from bfio.decode.machine.records import Chunks, finished_run, step_view
-from bfio.decode.machine.state import LOGGED, Record, State, most_waiting, new_state
+from bfio.decode.machine.state import Record, State, most_waiting, new_state
 from bfio.decode.machine.window import new_window
 from bfio.decode.observers import ProgressObserver, Watching
 from bfio.decode.options import RunOptions
@@ -251,7 +251,7 @@ def _run_chunks(prepared: _Prepared, chunks: Chunks, watching: Watching) -> bool
         seconds = perf_counter() - began
         if rows < 0:
             return False
-        chunks.keep(record, rows, int(prepared.state.counters[LOGGED]))
+        chunks.keep(record, rows, prepared.state)
         for observer in watching.observers if rows else ():
             if isinstance(observer, ProgressObserver):
                 observer.report(step_view(prepared.state, record, rows - 1))

@@ -13,7 +13,8 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.arrays import add_each, copy_to, gather, take_in_turn, while_active
-from bfio.decode.machine.phases import ages_of, first_waiting
+from bfio.decode.machine.phases import ages_of
+from bfio.decode.machine.pool import first_waiting
 from bfio.decode.machine.refresh import predicted_steps, predicts
 from bfio.decode.machine.ring import column_of, gained, gained_each
 from bfio.decode.machine.state import ACTIVE, REVEALED, STEP, State

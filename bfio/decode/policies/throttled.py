@@ -2,7 +2,7 @@
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
-from bfio.decode.machine.phases import first_waiting
+from bfio.decode.machine.pool import first_waiting
 from bfio.decode.machine.state import ACTIVE, SLOTS, TAKEN, WAITING, State
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec

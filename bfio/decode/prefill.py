@@ -1,0 +1,125 @@
+"""The prefill tier: what stands between the arrival of a request and the pool it is decoded from.
+
+A request that arrives waits for one of ``workers`` prefill workers, oldest first, and takes
+``overhead_s + token_time_s·prompt`` there. It is handed on if fewer than ``places`` requests wait
+to be decoded or are on their way there; otherwise it keeps its prefill worker until one has left
+(back-pressure). After ``transfer_time_s·prompt`` it is ready, which is when the policy first sees
+it. A request that is ready and not sent to a decode worker within ``ttl_s`` loses its cache, and
+goes through prefill again, behind all others.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from bfio.decode.cluster import MAX_TIME_S
+from formulations.errors import InputError, use_one_of
+from formulations.keywords import known_fields
+from formulations.scalars import integer, real
+
+#: Time in which the cache of a token reaches the pool [s]: half a MiB of it over 50 GB/s.
+TRANSFER_TIME_S = 1e-5
+#: Shortest time to live [s].
+MIN_TTL_S = 1e-3
+MAX_WORKERS = 10**6
+_FORM = "write e.g. workers=4,token_time=5e-5,ttl=30,places=256"
+#: What the parts of its text stand for.
+_NAMES = {
+    "workers": "workers",
+    "token_time": "token_time_s",
+    "overhead": "overhead_s",
+    "transfer": "transfer_time_s",
+    "ttl": "ttl_s",
+    "places": "places",
+}
+
+
+@known_fields
+@dataclass(frozen=True)
+class PrefillTier:
+    """Prefill workers, and the pool they hand their requests to.
+
+    Parameters
+    ----------
+    workers : int
+        ``P``; each computes one prompt at a time.
+    token_time_s, overhead_s : float
+        Time of a prefill per token of the prompt, and its fixed part [s].
+    transfer_time_s : float
+        Time per token of the prompt in which its cache reaches the pool [s].
+    ttl_s : float
+        Time for which the pool keeps the cache of a request that waits [s]; infinite for ever.
+    places : int, optional
+        Requests that the pool holds, those on their way to it included; by default any number.
+
+    Raises
+    ------
+    InputError
+        If a value is out of its domain.
+    """
+
+    workers: int
+    token_time_s: float
+    overhead_s: float = 0.0
+    transfer_time_s: float = TRANSFER_TIME_S
+    ttl_s: float = math.inf
+    places: int | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        workers = integer(self.workers, "prefill workers", minimum=1, maximum=MAX_WORKERS)
+        object.__setattr__(self, "workers", workers)
+        for name in ("token_time_s", "overhead_s", "transfer_time_s"):
+            time = float(real(getattr(self, name), f"prefill {name}"))
+            if not 0 <= time <= MAX_TIME_S:
+                raise InputError(f"prefill {name}", f"{time} s", f"give one in [0, {MAX_TIME_S}]")
+            object.__setattr__(self, name, time)
+        ttl_s = math.inf if self.ttl_s == math.inf else float(real(self.ttl_s, "prefill ttl"))
+        if not ttl_s >= MIN_TTL_S:
+            raise InputError("prefill ttl", f"{ttl_s} s", f"give {MIN_TTL_S} s or more")
+        object.__setattr__(self, "ttl_s", ttl_s)
+        if self.places is not None:
+            integer(self.places, "prefill places", minimum=1)
+
+    @property
+    def text(self) -> str:
+        """What it is given as, without what is as by default."""
+        values = {name: getattr(self, field) for name, field in _NAMES.items()}
+        kept = {n: v for n, v in values.items() if v != getattr(type(self), _NAMES[n], None)}
+        return ",".join(f"{name}={value:g}" for name, value in kept.items())
+
+
+def prefill_tier(given: str | PrefillTier | None) -> PrefillTier | None:
+    """Return the tier that an option of a run stands for.
+
+    Parameters
+    ----------
+    given : str, PrefillTier or None
+        ``workers=P,token_time=SECONDS``, and ``overhead``, ``transfer``, ``ttl`` [s], ``places``;
+        ``none`` for none.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    if given is None or given == "none":
+        return None
+    if isinstance(given, PrefillTier):
+        return given
+    values: dict[str, float] = {}
+    for part in str(given).split(","):
+        name, _, value = (piece.strip() for piece in part.partition("="))
+        if name not in _NAMES:
+            raise InputError("prefill", f"no option {name!r:.40}", use_one_of(name, _NAMES))
+        if _NAMES[name] in values:
+            raise InputError("prefill", f"{name} occurs twice", "keep one of them")
+        try:
+            values[_NAMES[name]] = int(value) if name in ("workers", "places") else float(value)
+        except ValueError:
+            raise InputError("prefill", f"{name} is {value!r:.40}", _FORM) from None
+    for name in ("workers", "token_time"):
+        if _NAMES[name] not in values:
+            raise InputError("prefill", f"no {name}", _FORM)
+    return PrefillTier(**values)  # type: ignore[arg-type]
