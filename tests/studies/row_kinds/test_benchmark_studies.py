@@ -61,6 +61,9 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "29-memory/study": 3,
     "30-speeds/study": 3,
     "31-failures/study": 3,
+    "32-service-levels/own-times": 4,
+    "32-service-levels/study": 3,
+    "33-delay/study": 3,
 }
 
 
