@@ -64,6 +64,7 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "32-service-levels/own-times": 4,
     "32-service-levels/study": 3,
     "33-delay/study": 3,
+    "34-power/study": 3,
 }
 
 

@@ -1,0 +1,12 @@
+"""Energy of a token, of a part of a run."""
+
+from bfio.decode.metrics import RunPart
+
+
+def energy_per_token(part: RunPart) -> float | None:
+    """Energy of all workers over the tokens they emit."""
+    tokens = int(part.run.active[part.steps].sum())
+    return None if part.energy is None or tokens == 0 else part.energy.energy_j / tokens
+
+
+energy_per_token.unit = "J"  # type: ignore[attr-defined]
