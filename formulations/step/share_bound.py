@@ -28,6 +28,7 @@ For the gap the troughs are peaks of the negated times: steps ``H + 1 + h``.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -294,10 +295,14 @@ class PricedRound:
 
     def paid(self, peaks: IntArray) -> int:
         """Return the objective with these peaks, but for what admitted requests add to it."""
-        windows = self.windows
-        problem = windows.problem
+        return int((self.windows.pays * peaks).sum()) - self._before
+
+    @cached_property
+    def _before(self) -> int:
+        """Weighted total of all times before admissions."""
+        problem = self.windows.problem
         times = (problem.base * problem.time_weights[:, None]).sum(axis=0)
-        return int((windows.pays * peaks).sum() - (windows.total_weights * times).sum())
+        return int((self.windows.total_weights * times).sum())
 
     def constant(self) -> int:
         """Return what is paid whoever goes where, less what prices give back."""

@@ -118,7 +118,8 @@ class _Search:
     ) -> bool:
         """Whether these columns complete a choice that beats the claim."""
         if len(chosen) == self.num_workers:
-            return self._beats(chosen)
+            # What it costs by its peaks is soon told, and hardly ever below the claim.
+            return self._least(chosen, {}) < self.made.claim and self._beats(chosen)
         by_worker: dict[int, list[_Column]] = {}
         for column in columns:
             by_worker.setdefault(column.worker, []).append(column)
