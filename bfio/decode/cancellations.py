@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bfio.common.options import NUMBER, read_texts, split_options
-from bfio.decode.schedules import read_schedule
+from bfio.decode.schedules import RANDOM, ScheduleOption, in_order
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-#: Nobody ever gives up.
-NO_CANCELLATIONS = "none"
-#: A schedule drawn with the seed of the run, with its options behind it.
-RANDOM = "random"
 #: Columns of a file.
 COLUMNS = ("time_s", "request")
 #: Number of the random stream; policies, predictors and failures have others.
@@ -64,15 +60,11 @@ def cancellations_of(
         If it cannot be read, is out of order, or lets a request give up twice, before it arrives,
         or that there is not.
     """
-    if not isinstance(given, str):
-        rows = _checked(list(given), arrival_s, "cancellations")
-    elif given == NO_CANCELLATIONS:
-        rows = []
-    elif given.partition(":")[0] == RANDOM:
-        rows = _drawn(given, arrival_s, seed)
-    else:
-        read = read_schedule(given, "cancellations", COLUMNS, _row, form=_FORM, example="12.5,7")
-        rows = _checked(read, arrival_s, given)
+    rows = _OPTION.read(
+        given,
+        lambda text: _drawn(text, arrival_s, seed),
+        lambda rows, where: _checked(rows, arrival_s, where),
+    )
     return Cancellations(
         np.array([time for time, _ in rows], dtype=np.float64),
         np.array([request for _, request in rows], dtype=np.int64),
@@ -81,6 +73,9 @@ def cancellations_of(
 
 def _row(line: Mapping[str, str]) -> tuple[float, int]:
     return float(line["time_s"]), int(line["request"])
+
+
+_OPTION = ScheduleOption("cancellations", COLUMNS, _row, _FORM, example="12.5,7")
 
 
 def _drawn(text: str, arrival_s: FloatArray, seed: int) -> list[tuple[float, int]]:
@@ -104,18 +99,11 @@ def _checked(
     rows: list[tuple[float, int]], arrival_s: FloatArray, where: str
 ) -> list[tuple[float, int]]:
     gone: set[int] = set()
-    before = 0.0
-    for k, (time, request) in enumerate(rows):
-        place = f"{where}, event {k}"
-        if not before <= time < math.inf:
-            raise InputError(place, f"at {time} s after {before} s", "sort events by time")
-        if not 0 <= request < len(arrival_s):
-            raise InputError(place, f"request {request} of {len(arrival_s)}", "count from 0")
+    for place, (time, request) in in_order(rows, where, "request", len(arrival_s)):
         if request in gone:
             raise InputError(place, f"request {request} gives up twice", "write it once")
         if time < arrival_s[request]:
             what = f"request {request} gives up at {time} s, before it arrives"
             raise InputError(place, what, f"it arrives at {arrival_s[request]:g} s")
         gone.add(request)
-        before = time
     return rows

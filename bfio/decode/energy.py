@@ -24,7 +24,8 @@ import numpy as np
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.observers import StepView
-from bfio.decode.stragglers import NO_STRAGGLERS, Stragglers, stragglers_of
+from bfio.decode.schedules import NO_EVENTS
+from bfio.decode.stragglers import Stragglers, stragglers_of
 
 if TYPE_CHECKING:
     from bfio.decode.run import Run
@@ -180,7 +181,7 @@ def cluster_energies(
 
 def _factors(run: Run, steps: IntArray) -> FloatArray | None:
     """Return how many times as long workers take at some steps, None for their own pace."""
-    if run.options.stragglers == NO_STRAGGLERS:
+    if run.options.stragglers == NO_EVENTS:
         return None
     schedule = stragglers_of(run.options.stragglers, run.cluster.workers, run.options.seed)
     return schedule.factors(run.start_s[steps], run.cluster.workers)

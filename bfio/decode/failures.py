@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bfio.decode.schedules import RANDOM, drawn_turns, read_schedule
+from bfio.decode.schedules import ScheduleOption, drawn_turns, in_order
 from formulations.arrays import FloatArray, IntArray, frozen
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-#: No worker ever fails.
-NO_FAILURES = "none"
 #: What happens to a worker.
 EVENTS = ("fail", "recover")
 #: Columns of a file.
@@ -68,18 +66,18 @@ def failures_of(
     InputError
         If it cannot be read, is out of order, names no worker, or lets one fail that is down.
     """
-    if not isinstance(given, str):
-        return _checked(list(given), num_workers, "failures")
-    if given == NO_FAILURES:
-        return _checked([], num_workers, "failures")
-    if given.partition(":")[0] == RANDOM:
-        return _drawn(given, num_workers, seed)
-    rows = read_schedule(given, "failures", COLUMNS, _row, form=_FORM, example="12.5,0,fail")
-    return _checked(rows, num_workers, given)
+    return _OPTION.read(
+        given,
+        lambda text: _drawn(text, num_workers, seed),
+        lambda rows, where: _checked(rows, num_workers, where),
+    )
 
 
 def _row(line: Mapping[str, str]) -> tuple[float, int, str]:
     return float(line["time_s"]), int(line["worker"]), line["event"].strip()
+
+
+_OPTION = ScheduleOption("failures", COLUMNS, _row, _FORM, example="12.5,0,fail")
 
 
 def _drawn(text: str, num_workers: int, seed: int) -> Failures:
@@ -90,13 +88,7 @@ def _drawn(text: str, num_workers: int, seed: int) -> Failures:
 
 def _checked(rows: list[tuple[float, int, str]], num_workers: int, where: str) -> Failures:
     down: set[int] = set()
-    before = 0.0
-    for k, (time, worker, event) in enumerate(rows):
-        place = f"{where}, event {k}"
-        if not before <= time < math.inf:
-            raise InputError(place, f"at {time} s after {before} s", "sort events by time")
-        if not 0 <= worker < num_workers:
-            raise InputError(place, f"worker {worker} of {num_workers}", "count from 0")
+    for place, (_, worker, event) in in_order(rows, where, "worker", num_workers):
         if event not in EVENTS:
             raise InputError(place, f"{event!r} is no event", f"use one of {', '.join(EVENTS)}")
         if (worker in down) == (event == "fail"):
@@ -104,7 +96,6 @@ def _checked(rows: list[tuple[float, int, str]], num_workers: int, where: str) -
             what = f"worker {worker} is {state} and is to {event}"
             raise InputError(place, what, "let fail and recover take turns")
         (down.add if event == "fail" else down.remove)(worker)
-        before = time
     return _made([(time, worker, int(event == "recover")) for time, worker, event in rows])
 
 

@@ -16,10 +16,11 @@ from bfio.common.metrics import exact_sum
 from bfio.decode.cancellations import cancellations_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.failures import NO_FAILURES, failures_of
+from bfio.decode.failures import failures_of
 from bfio.decode.options import ArrivalMode, Dispatch, Overflow
 from bfio.decode.prefill_replay import PrefillReplay
 from bfio.decode.run import Run
+from bfio.decode.schedules import NO_EVENTS
 from bfio.decode.stints import Cause, Stints, cancelled_while_waiting, stints
 from bfio.decode.stragglers import stragglers_of
 from bfio.workloads.block_hashes import BLOCK_TOKENS
@@ -655,7 +656,7 @@ def _duration(replay: _Replay) -> int:
     tolerance = _ROUNDING * np.maximum(run.start_s, 1e-300)
     wrong += _number((hole > tolerance) | (run.idle_before_s < 0))
     # Without arrivals there is nothing to wait for but requests on the host, and recoveries.
-    waits = Cause.SWAP in replay.stints.cause or run.options.failures != NO_FAILURES
+    waits = Cause.SWAP in replay.stints.cause or run.options.failures != NO_EVENTS
     if run.options.arrivals is ArrivalMode.POOL and not waits:
         wrong += _number(run.idle_before_s != 0)
     return wrong

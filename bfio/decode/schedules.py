@@ -2,16 +2,18 @@
 
 import csv
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from bfio.common.options import NUMBER, OptionKind, read_texts, split_options
 from formulations.errors import InputError
 
+#: Nothing ever happens.
+NO_EVENTS = "none"
 #: A schedule drawn with the seed of the run, with its options behind it.
 RANDOM = "random"
 #: Most events that are drawn.
@@ -19,53 +21,108 @@ MOST_EVENTS = 2_000_000
 #: Time for which events are drawn, unless ``until`` says otherwise [s].
 DEFAULT_UNTIL_S = 1e6
 
-Row = TypeVar("Row")
+Row = TypeVar("Row", bound=tuple[Any, ...])
+Schedule = TypeVar("Schedule")
 
 
-def read_schedule(
-    name: str,
-    option: str,
-    columns: tuple[str, ...],
-    row_of: Callable[[Mapping[str, str]], Row],
-    *,
-    form: str,
-    example: str,
-) -> list[Row]:
-    """Read the rows of a schedule.
+@dataclass(frozen=True)
+class ScheduleOption(Generic[Row]):
+    """An option of a run that stands for a schedule.
 
     Parameters
     ----------
     name : str
-        File.
-    option : str
-        Option that names it.
+        How the option is called.
     columns : tuple of str
-        Its heading.
+        Heading of a file of events.
     row_of : callable
-        Turns a line into what it says; a line it raises ``ValueError`` at is refused.
+        Turns a line into an event; a line it raises ``ValueError`` at is refused.
     form, example : str
         What to write where there is no such file, and a line of one.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    row_of: Callable[[Mapping[str, str]], Row]
+    form: str
+    example: str
+
+    def read(
+        self,
+        given: str | Iterable[Row],
+        draw: Callable[[str], Schedule],
+        check: Callable[[list[Row], str], Schedule],
+    ) -> Schedule:
+        """Return the schedule that was given.
+
+        Parameters
+        ----------
+        given : str or iterable of tuple
+            ``none``, ``random:...``, the name of a CSV file, or events.
+        draw : callable
+            From what begins with ``random`` to the schedule.
+        check : callable
+            From events, and where they stand, to the schedule.
+
+        Raises
+        ------
+        InputError
+            If a file or a line of it cannot be read, and what the two raise.
+        """
+        if not isinstance(given, str):
+            return check(list(given), self.name)
+        if given == NO_EVENTS:
+            return check([], self.name)
+        if given.partition(":")[0] == RANDOM:
+            return draw(given)
+        return check(self._file(given), given)
+
+    def _file(self, name: str) -> list[Row]:
+        try:
+            with Path(name).open(newline="", encoding="utf-8") as file:
+                lines = list(csv.DictReader(file))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "no text"
+            raise InputError(self.name, f"cannot read {name!r}: {reason}", self.form) from None
+        found: list[Row] = []
+        for number, line in enumerate(lines, 2):
+            try:
+                found.append(self.row_of(line))
+            except (KeyError, ValueError, TypeError, AttributeError):
+                what = f"no {', '.join(self.columns)} that can be read"
+                remedy = f"write e.g. {self.example} below that heading"
+                raise InputError(f"{name}, line {number}", what, remedy) from None
+        return found
+
+
+def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterator[tuple[str, Row]]:
+    """Go through events, each with its place.
+
+    Parameters
+    ----------
+    rows : iterable of tuple
+        Time [s], and whom it happens to; more beside.
+    where : str
+        Where they stand.
+    whose : str
+        What it happens to: ``worker`` or ``request``.
+    count : int
+        How many of these there are.
 
     Raises
     ------
     InputError
-        If the file or a line cannot be read.
+        If they are not in order of time, or happen to what there is not.
     """
-    try:
-        with Path(name).open(newline="", encoding="utf-8") as file:
-            lines = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "no text"
-        raise InputError(option, f"cannot read {name!r}: {reason}", form) from None
-    found: list[Row] = []
-    for number, line in enumerate(lines, 2):
-        try:
-            found.append(row_of(line))
-        except (KeyError, ValueError, TypeError, AttributeError):
-            what = f"no {', '.join(columns)} that can be read"
-            remedy = f"write e.g. {example} below that heading"
-            raise InputError(f"{name}, line {number}", what, remedy) from None
-    return found
+    before = 0.0
+    for k, row in enumerate(rows):
+        place, (time, index) = f"{where}, event {k}", row[:2]
+        if not before <= time < math.inf:
+            raise InputError(place, f"at {time} s after {before} s", "sort events by time")
+        if not 0 <= index < count:
+            raise InputError(place, f"{whose} {index} of {count}", "count from 0")
+        before = time
+        yield place, row
 
 
 @dataclass(frozen=True)

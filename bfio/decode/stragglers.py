@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bfio.common.options import NUMBER
-from bfio.decode.schedules import drawn_turns, read_schedule
+from bfio.decode.schedules import ScheduleOption, drawn_turns, in_order
 from formulations.arrays import FloatArray, IntArray, frozen
 from formulations.errors import InputError
 from formulations.scalars import real
@@ -18,8 +18,6 @@ from formulations.scalars import real
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-#: All workers keep their pace.
-NO_STRAGGLERS = "none"
 #: Columns of a file.
 COLUMNS = ("time_s", "worker", "factor")
 #: How many times as long a drawn straggler takes, unless ``factor`` says otherwise.
@@ -92,14 +90,11 @@ def stragglers_of(
     InputError
         If it cannot be read, is out of order, names no worker, or a factor is no number > 0.
     """
-    if not isinstance(given, str):
-        return _checked(list(given), num_workers, "stragglers")
-    if given == NO_STRAGGLERS:
-        return _checked([], num_workers, "stragglers")
-    if given.partition(":")[0] == "random":
-        return _drawn(given, num_workers, seed)
-    rows = read_schedule(given, "stragglers", COLUMNS, _row, form=_FORM, example="12.5,0,2")
-    return _checked(rows, num_workers, given)
+    return _OPTION.read(
+        given,
+        lambda text: _drawn(text, num_workers, seed),
+        lambda rows, where: _checked(rows, num_workers, where),
+    )
 
 
 # Energy, metrics and replay ask for the schedule of a run again and again.
@@ -117,19 +112,15 @@ def _row(line: Mapping[str, str]) -> tuple[float, int, float]:
     return float(line["time_s"]), int(line["worker"]), float(line["factor"])
 
 
+_OPTION = ScheduleOption("stragglers", COLUMNS, _row, _FORM, example="12.5,0,2")
+
+
 def _checked(
     rows: list[tuple[float, int, float]], num_workers: int, where: str, until_s: float = math.inf
 ) -> Stragglers:
-    before = 0.0
-    for k, (time, worker, factor) in enumerate(rows):
-        place = f"{where}, event {k}"
-        if not before <= time < math.inf:
-            raise InputError(place, f"at {time} s after {before} s", "sort events by time")
-        if not 0 <= worker < num_workers:
-            raise InputError(place, f"worker {worker} of {num_workers}", "count from 0")
+    for place, (_, _, factor) in in_order(rows, where, "worker", num_workers):
         if not 0 < real(factor, place) <= MAX_FACTOR:
             raise InputError(place, f"factor {factor}", f"give one in (0, {MAX_FACTOR:g}]")
-        before = time
     times, workers, factors = zip(*rows, strict=True) if rows else ((), (), ())
     return Stragglers(
         frozen(np.array(times, dtype=np.float64)),

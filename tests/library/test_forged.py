@@ -18,14 +18,14 @@ KNOWN = [e for e in entries() if e.best is not None]
 @cache
 def _small(kind: str, certificate: str | None = None) -> Entry:
     """Return a small entry of a kind with a certificate that is more than a word."""
-    return next(
+    fitting = [
         e
-        for e in sorted(KNOWN, key=lambda e: len(str(e.certificate)))
+        for e in KNOWN
         if e.kind_name == kind
-        and e.best is not None
-        and certificate in (None, e.best.certificate)
-        and (certificate or e.best.certificate != CLOSED_FORM)
-    )
+        and certificate in (None, _known(e).certificate)
+        and (certificate or _known(e).certificate != CLOSED_FORM)
+    ]
+    return min(fitting, key=lambda e: len(str(e.certificate)))
 
 
 def _known(e: Entry) -> BestKnown:

@@ -101,7 +101,7 @@ def _lives(process: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    "kills", [12, pytest.param(100, marks=[pytest.mark.deep, pytest.mark.timeout(1200)])]
+    "kills", [8, pytest.param(100, marks=[pytest.mark.deep, pytest.mark.timeout(1200)])]
 )
 def test_random_kills_lose_nothing(tmp_path: Path, kills: int) -> None:
     """Runner, worker and all of them in turn; in the end the table of an uninterrupted run."""

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.decode.cancellations import NO_CANCELLATIONS, Cancellations, cancellations_of
+from bfio.decode.cancellations import Cancellations, cancellations_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.failures import NO_FAILURES, failures_of
+from bfio.decode.failures import failures_of
 from bfio.decode.machine.prediction import Prediction, no_prediction
 from bfio.decode.machine.prefixes import PrefixCaches, new_caches
 from bfio.decode.machine.tier import Tier, new_tier
@@ -20,7 +20,8 @@ from bfio.decode.options import (
     RunOptions,
     WindowKnows,
 )
-from bfio.decode.stragglers import NO_STRAGGLERS, stragglers_of
+from bfio.decode.schedules import NO_EVENTS
+from bfio.decode.stragglers import stragglers_of
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
 
@@ -460,9 +461,7 @@ def most_waiting(workload: Workload, cluster: Cluster, options: RunOptions) -> i
 def may_interrupt(cluster: Cluster, options: RunOptions) -> bool:
     """Whether requests may leave their worker before they are done."""
     overflows = cluster.memory is not None and options.overflow is not Overflow.RESERVE
-    return (
-        overflows or options.failures != NO_FAILURES or options.cancellations != NO_CANCELLATIONS
-    )
+    return overflows or options.failures != NO_EVENTS or options.cancellations != NO_EVENTS
 
 
 def peaks(workload: Workload, drift: Drift, leaves: bool) -> IntArray:
@@ -524,7 +523,7 @@ def _settings(cluster: Cluster, options: RunOptions, horizon: int, known: bool) 
         known=known and horizon > 0,
         waiting_ends=options.window_knows is WindowKnows.ALL,
         mean_time_s=float(cluster.mean_time_s),
-        one_pace=cluster.keeps_one_pace and options.stragglers == NO_STRAGGLERS,
+        one_pace=cluster.keeps_one_pace and options.stragglers == NO_EVENTS,
         interrupts=may_interrupt(cluster, options),
         overflow=NONE if cluster.memory is None else list(Overflow).index(options.overflow),
         swap_time_s=options.swap_time_s,

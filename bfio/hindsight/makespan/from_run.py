@@ -8,7 +8,7 @@ import numpy as np
 
 from bfio.decode.drift import LLM
 from bfio.decode.run import Run
-from bfio.decode.stragglers import NO_STRAGGLERS
+from bfio.decode.schedules import NO_EVENTS
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from formulations.hindsight_makespan import (
@@ -173,7 +173,7 @@ def _check(run: Run, workload: Workload) -> None:
         raise InputError(where, "loads do not grow by a token per step", "use the drift llm")
     if not run.cluster.keeps_one_pace:
         raise InputError(where, "workers differ in speed", "use equal workers")
-    if run.options.stragglers != NO_STRAGGLERS:
+    if run.options.stragglers != NO_EVENTS:
         raise InputError(where, "workers were slow for a while", "simulate without stragglers")
     if len(run.interruptions):
         raise InputError(where, "requests were interrupted", "use --overflow reserve")

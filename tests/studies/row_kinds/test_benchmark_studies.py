@@ -114,17 +114,32 @@ def test_the_number_of_rows_is_the_one_the_readme_says(path: Path) -> None:
     assert f"{len(read_study(path).rows()):,}" in text
 
 
+def _assert_valid(study: Study, rows: Sequence[Mapping[str, Value]]) -> None:
+    """Assert that rows pass the checks of their kind."""
+    kind = kinds.find(study.computes)
+    digests = {kind.instance(row, RowContext(study.folder)) for row in rows}
+    assert all(len(digest) == 16 for digest in digests)
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_a_row_of_every_cell_is_valid(path: Path) -> None:
+    """One replicate of each of the full size, and all rows of the small one."""
+    study = _studies_with_data(path)
+    cells = {
+        canonical({name: value for name, value in row.items() if name not in REPLICATES}): row
+        for row in study.rows()
+    }
+    with found_from(path.parent):
+        _assert_valid(study, [*cells.values(), *study.small().rows()])
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_every_row_is_valid(path: Path) -> None:
-    """All rows of the full and the small size pass the checks of their kind."""
+    """All replicates too."""
     study = _studies_with_data(path)
-    kind = kinds.find(study.computes)
     with found_from(path.parent):
-        digests = {
-            kind.instance(row, RowContext(study.folder))
-            for row in [*study.rows(), *study.small().rows()]
-        }
-    assert all(len(digest) == 16 for digest in digests)
+        _assert_valid(study, study.rows())
 
 
 @pytest.mark.parametrize("path", FILES, ids=_name)
