@@ -160,7 +160,7 @@ class _Replay:
     def tells_who_left(self) -> bool:
         """Whether the record says of each time that a request left the pool for a worker."""
         run = self.run
-        stays = len(run.interruptions) == 0 and run.options.failures == NO_FAILURES
+        stays = len(run.interruptions) == 0 and run.options.failures == NO_EVENTS
         if run.options.dispatch is Dispatch.POOLED:
             return run.options.delay == 0 or (stays and self.cluster.memory is None)
         return stays
