@@ -271,6 +271,32 @@ def read_texts(
     return values
 
 
+def read_pairs(kinds: Mapping[str, OptionKind], text: str, where: str) -> dict[str, Any]:
+    """Return the values in ``name=value,name=value``.
+
+    Parameters
+    ----------
+    kinds : mapping
+        All names there are.
+    text : str
+        The text.
+    where : str
+        What an error names.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or occurs twice, or a value is unreadable.
+    """
+    texts: dict[str, str] = {}
+    for part in text.split(","):
+        name, _, value = (piece.strip() for piece in part.partition("="))
+        if name in texts:
+            raise InputError(where, f"option {name!r} occurs twice", "keep one of them")
+        texts[name] = value
+    return read_texts(kinds, texts, where)
+
+
 def from_texts(base: T, texts: Mapping[str, str], where: str) -> T:
     """Return a dataclass with some options in place of its own, see `read_texts`."""
     if not texts:

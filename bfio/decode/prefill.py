@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from bfio.common.options import NUMBER, WHOLE, read_pairs
 from bfio.decode.cluster import MAX_TIME_S
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.scalars import integer, real
 
@@ -108,18 +109,9 @@ def prefill_tier(given: str | PrefillTier | None) -> PrefillTier | None:
         return None
     if isinstance(given, PrefillTier):
         return given
-    values: dict[str, float] = {}
-    for part in str(given).split(","):
-        name, _, value = (piece.strip() for piece in part.partition("="))
-        if name not in _NAMES:
-            raise InputError("prefill", f"no option {name!r:.40}", use_one_of(name, _NAMES))
-        if _NAMES[name] in values:
-            raise InputError("prefill", f"{name} occurs twice", "keep one of them")
-        try:
-            values[_NAMES[name]] = int(value) if name in ("workers", "places") else float(value)
-        except ValueError:
-            raise InputError("prefill", f"{name} is {value!r:.40}", _FORM) from None
+    kinds = {name: WHOLE if name in ("workers", "places") else NUMBER for name in _NAMES}
+    values = read_pairs(kinds, str(given), "prefill")
     for name in ("workers", "token_time"):
-        if _NAMES[name] not in values:
+        if name not in values:
             raise InputError("prefill", f"no {name}", _FORM)
-    return PrefillTier(**values)  # type: ignore[arg-type]
+    return PrefillTier(**{_NAMES[name]: value for name, value in values.items()})

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from formulations.errors import InputError, use_one_of
+from bfio.common.options import NUMBER, read_pairs
+from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.scalars import real
 
@@ -70,15 +71,5 @@ def service_level(given: str | ServiceLevel | None) -> ServiceLevel | None:
         return None
     if isinstance(given, ServiceLevel):
         return given
-    limits: dict[str, float] = {}
-    for part in str(given).split(","):
-        name, _, value = (piece.strip() for piece in part.partition("="))
-        if name not in ("ttft", "tpot"):
-            raise InputError("slo", f"no limit {name!r:.40}", use_one_of(name, ("ttft", "tpot")))
-        if f"{name}_s" in limits:
-            raise InputError("slo", f"{name} occurs twice", "keep one of them")
-        try:
-            limits[f"{name}_s"] = float(value)
-        except ValueError:
-            raise InputError("slo", f"{value!r:.40} is no number of seconds", _FORM) from None
-    return ServiceLevel(**limits)
+    limits = read_pairs({"ttft": NUMBER, "tpot": NUMBER}, str(given), "slo")
+    return ServiceLevel(**{f"{name}_s": limit for name, limit in limits.items()})
