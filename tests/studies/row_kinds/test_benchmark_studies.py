@@ -27,6 +27,7 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "07-arrival-models/study": 200,
     "11-lower-bounds/study": 1,
     "12-price-of-myopia/large": 6,
+    "12-price-of-myopia/memory": 6,
     "12-price-of-myopia/small": 6,
     "15-segments-and-memory/buffer": 1,
     "15-segments-and-memory/simulated": 50,
@@ -65,6 +66,8 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "32-service-levels/study": 3,
     "33-delay/study": 3,
     "34-power/study": 3,
+    "35-regimes/study": 3,
+    "36-pausing/study": 3,
 }
 
 
