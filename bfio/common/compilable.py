@@ -12,16 +12,17 @@ from functools import cache
 from types import CellType, FunctionType
 from typing import Any, TypeVar, cast, overload
 
-from bfio.common.kernels import inlined
+from bfio.common.kernels import in_place, inlined, kernel
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class _Recipe:
-    """How a function is compiled: whether it allocates, and what stands in for it, if anything."""
+    """How a function is compiled: whether it allocates, is rare, and what stands in for it."""
 
     allocates: bool
+    rare: bool
     compiled_as: Callable[..., Any] | None
 
 
@@ -29,12 +30,13 @@ class _Recipe:
 def compilable(function: F) -> F: ...
 @overload
 def compilable(
-    *, allocates: bool = ..., compiled_as: Callable[..., Any] | None = ...
+    *, allocates: bool = ..., rare: bool = ..., compiled_as: Callable[..., Any] | None = ...
 ) -> Callable[[F], F]: ...
 def compilable(
     function: F | None = None,
     *,
     allocates: bool = False,
+    rare: bool = False,
     compiled_as: Callable[..., Any] | None = None,
 ) -> F | Callable[[F], F]:
     """Mark a function as one that machine code may call.
@@ -45,12 +47,14 @@ def compilable(
         Plain Python that Numba understands.
     allocates : bool
         Whether it makes arrays. Of one that does not, no array has its references counted.
+    rare : bool
+        Whether few runs need it: it is then compiled once, and not into each of its callers.
     compiled_as : callable, optional
         Compiled in its place, for an operation on whole arrays that Numba does not know.
     """
 
     def mark(marked: F) -> F:
-        marked.__recipe__ = _Recipe(allocates, compiled_as)  # type: ignore[attr-defined]
+        marked.__recipe__ = _Recipe(allocates, rare, compiled_as)  # type: ignore[attr-defined]
         return marked
 
     return mark if function is None else mark(function)
@@ -61,6 +65,8 @@ def machine_code(function: F) -> F:
     """Return the compiled twin of a compilable function, for other compiled functions to call."""
     recipe: _Recipe = function.__recipe__  # type: ignore[attr-defined]
     plain = linked(recipe.compiled_as or function)
+    if recipe.rare:
+        return cast(F, kernel(plain) if recipe.allocates else in_place(plain))
     return cast(F, inlined(plain, allocates=recipe.allocates))
 
 

@@ -62,8 +62,10 @@ from bfio.decode.machine.window import (
     note_predicted,
     project_contributions,
     project_loads,
+    receive,
     remaining_running,
     remaining_waiting,
+    show_projection,
 )
 from bfio.decode.options import Dispatch
 from bfio.decode.policy import binds_together, margin_of, policy_name
@@ -90,6 +92,8 @@ if TYPE_CHECKING:
 MAX_STEP_TOKENS = 2**62
 #: Most blocks that all workers may keep together (about 1 GiB).
 MAX_PREFIX_BLOCKS = 2**24
+#: Most numbers of all reports that are on their way (1 GiB).
+MAX_REPORTED = 2**27
 #: Longest request that a run without a limit of steps will wait for.
 MAX_DRAIN_STEPS = 10**8
 
@@ -223,6 +227,9 @@ class _Interpreted:
         swap_in(state)
         if self.refresh is not None:
             self.refresh.begin_step(state)
+        if state.reports.is_on:
+            self.project_loads()
+            receive(state, self.window)
         self.seen = self.decision = None
         if state.settings.immediate:
             if counters[WAITING] > 0:
@@ -273,7 +280,7 @@ class _Interpreted:
         In order of arrival, each alone; or all at once, if it binds together.
         """
         state = self.state
-        self.project_loads()
+        self.look()
         free, first = open_in_flight(state), first_waiting(state)
         if not free.any():
             return
@@ -311,10 +318,11 @@ class _Interpreted:
             return
         first = first_waiting(state)
         waiting = state.pool[first : state.counters[REVEALED]]
-        self.project_loads()
+        self.look()
         for i, worker in enumerate(self.ask(waiting, free)):
             if worker is None or admit(state, first + i, worker):
                 continue
+            state.reports.refused[0] += 1
             # Who finds no memory keeps waiting, who finds no slot was sent wrongly.
             taken = state.workers.running[worker] + state.workers.queued[worker]
             if state.machine.slots[worker] <= taken:
@@ -328,19 +336,19 @@ class _Interpreted:
 
     def ask(self, requests: IntArray, free: IntArray) -> tuple[int | None, ...]:
         """Show the policy read-only copies, so that nothing it does reaches the run."""
-        state, workers, step = self.state, self.state.workers, self.step
+        state, told, step = self.state, self.state.reports, self.step
         sizes = state.requests.size[requests]
         contributions = self.contributions(requests, sizes)
         self.seen = DecodeState(
             step=step,
             slots=int(state.machine.slots.max()),
-            loads=frozen(workers.load.copy()),
+            loads=frozen(told.load.copy()),
             projected_loads=frozen(self.window.base.copy()),
             free_slots=frozen(free.copy()),
-            running=frozen(workers.running.copy()),
+            running=frozen(told.running.copy()),
             projected_running=frozen(self.window.running.copy()),
-            queued=frozen(workers.queued.copy()),
-            queued_tokens=frozen(workers.queued_tokens.copy()),
+            queued=frozen(told.queued.copy()),
+            queued_tokens=frozen(told.queued_tokens.copy()),
             sizes=frozen(sizes),
             ages=frozen(step - state.marks.reveal[requests]),
             contributions=frozen(contributions),
@@ -363,7 +371,7 @@ class _Interpreted:
 
     def bound_loads(self) -> IntArray | None:
         """Return the projected loads of those bound to workers, shape (G, H+1) [tokens]."""
-        if self.state.counters[QUEUED] == 0:
+        if not self.state.reports.queued.any():
             return None
         return frozen(bound_loads(self.state, self.window))
 
@@ -373,10 +381,17 @@ class _Interpreted:
         if self.state.settings.immediate:
             # Whoever is bound waits until there is room.
             return machine.memory.copy()
-        room = machine.memory - machine.used
+        room = machine.memory - self.state.reports.used
         if self.state.settings.delay > 0:
             room -= [queued_need(self.state, g) for g in range(len(room))]
         return room
+
+    def look(self) -> None:
+        """Write the projected loads that the policy is told to the window."""
+        if self.state.reports.is_on:
+            show_projection(self.state, self.window)
+        else:
+            self.project_loads()
 
     def project_loads(self) -> None:
         """Write the projected loads of this step to the window."""
@@ -442,6 +457,7 @@ def check_run(workload: Workload, cluster: Cluster, options: RunOptions) -> int:
     _check_growth(cluster, options)
     _check_memory(workload, cluster, options)
     _check_prefixes(workload, cluster)
+    _check_telemetry(cluster, options)
     return together
 
 
@@ -454,6 +470,15 @@ def _check_growth(cluster: Cluster, options: RunOptions) -> None:
             "differs with age, and requests may be interrupted",
             "use equal increments or global-step, or --overflow reserve and nobody who leaves",
         )
+
+
+def _check_telemetry(cluster: Cluster, options: RunOptions) -> None:
+    """Refuse reports so old that there is no room for them here."""
+    if options.telemetry is not None:
+        entries = (options.telemetry.delay + 1) * cluster.workers * (2 * options.horizon + 7)
+        if entries > MAX_REPORTED:
+            what = f"more than {MAX_REPORTED} numbers are on their way"
+            raise InputError("telemetry", what, "use a shorter delay or look-ahead")
 
 
 def _check_prefixes(workload: Workload, cluster: Cluster) -> None:

@@ -369,6 +369,16 @@ def _ready_delay_mean(part: RunPart) -> Average:
     return Average((ready_s - arrival_s)[part.completed])
 
 
+@METRICS.metric(
+    "refused",
+    "requests",
+    "decisions that found no memory on their worker, of which reports told otherwise",
+)
+def _refused(part: RunPart) -> Value:
+    refused = part.run.refused
+    return None if refused is None else int(refused[part.steps].sum())
+
+
 @METRICS.metric("work", "tokens", "sum of the loads of all workers and steps")
 def _work(part: RunPart) -> Value:
     return exact_sum(part.run.total_load[part.steps])

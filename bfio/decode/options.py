@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bfio.decode.predictor import Predictor
     from bfio.decode.prefill import PrefillTier
     from bfio.decode.service_level import ServiceLevel
+    from bfio.decode.telemetry import Telemetry
 
 #: Number of the random stream that policies draw from; predictors have another.
 _POLICY_STREAM = 1
@@ -147,6 +148,9 @@ class RunOptions:
     prefill : str or PrefillTier, optional
         With timed arrivals, the workers that compute prompts before requests are decoded, and what
         the pool in between holds, see `bfio.decode.prefill`; by default requests arrive computed.
+    telemetry : str or Telemetry, optional
+        How late the loads are that policies see, and how many reports are lost, see
+        `bfio.decode.telemetry`; by default they see all as it is.
     seed : int
         Seed of the generator that the policy may draw from.
 
@@ -259,6 +263,13 @@ class RunOptions:
         "with timed arrivals, prefill workers before the pool, e.g. workers=4,token_time=5e-5,"
         "ttl=30,places=256 (default: none; docs/cluster.md)",
     )
+    telemetry: Telemetry | None = option(
+        None,
+        TEXT,
+        "T",
+        "loads that policies see are old or lost, e.g. delay=4,loss=0.1 [steps, share] (default: "
+        "none)",
+    )
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -266,6 +277,7 @@ class RunOptions:
         from bfio.decode.drift import LLM, Drift, parse_drift
         from bfio.decode.prefill import prefill_tier
         from bfio.decode.service_level import service_level
+        from bfio.decode.telemetry import telemetry_of
 
         drift = LLM if self.drift is None else self.drift
         checked = {
@@ -288,6 +300,7 @@ class RunOptions:
             "slo": service_level(self.slo),
             "cancellations": _cancellations(self.cancellations, self.arrivals),
             "prefill": _timed(prefill_tier(self.prefill), "prefill", self.arrivals),
+            "telemetry": telemetry_of(self.telemetry),
             "seed": integer(self.seed, "seed", maximum=MAX_SEED),
         }
         for name, value in checked.items():

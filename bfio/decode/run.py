@@ -88,6 +88,8 @@ class Run:
     expiries : IntArray or None
         Shape (m, 3), likewise, in order of time: request, step at which it was revealed, and step
         before which it lost its cache in the pool.
+    refused : IntArray or None
+        Shape (K,), with telemetry: decisions of each step that found no memory.
     statistics : mapping
         What the policy says of itself.
     engine : str
@@ -127,6 +129,7 @@ class Run:
     ready_s: FloatArray | None = None
     held_s: FloatArray | None = None
     expiries: IntArray | None = None
+    refused: IntArray | None = None
     statistics: Mapping[str, object] = field(default_factory=dict)
     engine: str = "reference"
     wall_s: float = 0.0

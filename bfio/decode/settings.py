@@ -74,6 +74,7 @@ def setting_parts(
         "prefix cache": _prefix_cache(cluster),
         "arrivals": _arrivals(first),
         "prefill": "" if first.prefill is None else f"prefill tier {first.prefill.text}",
+        "telemetry": "" if first.telemetry is None else f"telemetry {first.telemetry.text}",
         "steps": "" if first.steps is None else f"at most {first.steps:,} steps",
         "dispatch": _dispatch(options),
         "delay": f"decisions delayed by {first.delay} steps" if first.delay else "",

@@ -28,6 +28,7 @@ from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.prefill import PrefillTier
 from bfio.decode.run import Run
 from bfio.decode.service_level import ServiceLevel
+from bfio.decode.telemetry import Telemetry
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from formulations.keywords import check_kind
@@ -118,7 +119,8 @@ def simulate(
     if run is not None:
         return run
     if engine == "compiled":
-        raise _not_compiled(f"policy {name} with these options")
+        what = why_interpreted(machine, asked) or "these options"
+        raise _not_compiled(f"policy {name} with {what}")
     made = spec.factory(chosen)
     return run_interpreted(workload, made, machine, asked, watching, history, name)
 
@@ -199,13 +201,23 @@ def _run_compiled(
 
     checked = run_options(spec.factory(policy_options), options)
     most = check_run(workload, cluster, checked)
-    if options.delay > 0:
+    if why_interpreted(cluster, options):
         return None
     if cluster.mean_time_s > 0 and most >= EXACT_FLOAT:
         return None
     if engine == "auto" and not pays(spec, workload, cluster, checked):
         return None
     return run_compiled(workload, spec, policy_options, cluster, checked, watching, history)
+
+
+def why_interpreted(cluster: Cluster, options: RunOptions) -> str:
+    """Return what of a run no kernel knows, empty if there is nothing."""
+    if options.delay > 0:
+        return "decisions that take effect later"
+    if options.telemetry is not None and cluster.memory is not None:
+        # What finds no memory then depends on the order in which decisions are carried out.
+        return "telemetry where memory is limited"
+    return ""
 
 
 def check_dispatch(name: str, spec: PolicySpec, options: RunOptions) -> None:
@@ -238,6 +250,12 @@ def _check_books(name: str, spec: PolicySpec, cluster: Cluster, options: RunOpti
             f"policy {name}",
             "keeps books of requests that run to their end, and these may be interrupted",
             "use --overflow reserve, no failures, no cancellations, or another policy",
+        )
+    if options.telemetry is not None:
+        raise InputError(
+            f"policy {name}",
+            "keeps books of requests that run, and is to know them by reports alone",
+            "use no telemetry, or another policy",
         )
     if options.prefill is not None:
         raise InputError(
@@ -324,7 +342,7 @@ def _plain(value: object) -> object:
         case ServiceLevel():
             limits = {"ttft_s": value.ttft_s, "tpot_s": value.tpot_s}
             return {name: limit for name, limit in limits.items() if isfinite(limit)}
-        case PrefillTier():
+        case PrefillTier() | Telemetry():
             values = ((entry.name, getattr(value, entry.name)) for entry in fields(value))
             return {name: entry for name, entry in values if entry not in (None, inf)}
         case Enum():

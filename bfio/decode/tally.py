@@ -120,31 +120,27 @@ def left_in_flight(state: State, g: int) -> int:
 
 @compilable
 def worker_tally(state: State, g: int) -> WorkerTally:
-    """Return what a policy may know of worker g, with what is bound to it and does not run."""
-    workers, queued = state.workers, state.workers.queued[g]
-    queued_tokens = workers.queued_tokens[g]
-    if not state.settings.immediate:
+    """Return what a policy may know of worker g, with what is bound to it and does not run.
+
+    Slots and room are as they are, all else as it was told.
+    """
+    told, bound = state.reports, state.workers.queued[g]
+    if state.settings.immediate:
+        free, room = left_in_flight(state, g), state.machine.memory[g]
+    else:
         runs = running_tally(state, g)
-        if queued == 0:
-            return runs
-        # Slots and memory are held for those whose start takes effect later.
-        return WorkerTally(
-            g,
-            max(0, runs.free - queued),
-            runs.requests + queued,
-            runs.tokens + queued_tokens,
-            queued,
-            queued_tokens,
-            runs.room - queued_need(state, g),
-        )
+        free, room = runs.free, runs.room
+        if bound > 0:
+            # Slots and memory are held for those whose start takes effect later.
+            free, room = max(0, free - bound), room - queued_need(state, g)
     return WorkerTally(
         g,
-        left_in_flight(state, g),
-        workers.running[g] + queued,
-        workers.load[g] + queued_tokens,
-        queued,
-        queued_tokens,
-        state.machine.memory[g],
+        free,
+        told.running[g] + told.queued[g],
+        told.load[g] + told.queued_tokens[g],
+        told.queued[g],
+        told.queued_tokens[g],
+        room,
     )
 
 

@@ -15,6 +15,7 @@ from bfio.decode.prefill import PrefillTier
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from bfio.decode.telemetry import Telemetry
 from bfio.workloads.workload import Workload
 
 #: A machine whose times are exact in binary: a step lasts 1 s and half a second per token.
@@ -186,6 +187,12 @@ def cancellations(draw: st.DrawFn, arrivals: str, requests: Workload) -> Any:
     return tuple(sorted(events)) or "none"
 
 
+def reports() -> st.SearchStrategy[Telemetry | None]:
+    """Draw how late loads are known and how often reports are lost; mostly neither."""
+    late = st.builds(Telemetry, st.integers(1, 4), st.sampled_from([0.0, 0.3]))
+    return st.none() | st.just(Telemetry(0, 0.5)) | late
+
+
 @st.composite
 def tiers(draw: st.DrawFn, arrivals: str, requests: Workload) -> Any:
     """Draw a prefill tier; mostly there is none."""
@@ -205,7 +212,11 @@ def tiers(draw: st.DrawFn, arrivals: str, requests: Workload) -> Any:
 
 @st.composite
 def scenarios(
-    draw: st.DrawFn, drained: bool = False, delays: bool = False, prefill: bool = False
+    draw: st.DrawFn,
+    drained: bool = False,
+    delays: bool = False,
+    prefill: bool = False,
+    telemetry: bool = False,
 ) -> Scenario:
     """Draw any workload on any small machine with any options."""
     arrivals = draw(st.sampled_from(["pool", "timed"]))
@@ -237,6 +248,7 @@ def scenarios(
         "steps": None if drained else draw(st.none() | st.integers(0, 20)),
         "cancellations": leave,
         "prefill": draw(tiers(arrivals, requests)) if prefill else None,
+        "telemetry": draw(reports()) if telemetry else None,
         "seed": draw(st.integers(0, 2**63 - 1)),
     }
     return Scenario(requests, cluster, options)

@@ -4,6 +4,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.prefill import PrefillTier
 from bfio.decode.prefill_replay import PrefillReplay
 from bfio.decode.state import DecodeState
+from bfio.decode.telemetry import Telemetry, losses
 from bfio.workloads.workload import Workload
 
 Policy = Callable[[DecodeState], Sequence[int | None]]
@@ -68,6 +70,7 @@ class Reference:
     failures: tuple[tuple[float, int, str], ...] = ()
     cancellations: tuple[tuple[float, int], ...] = ()
     prefill: PrefillTier | None = None
+    telemetry: Telemetry | None = None
 
     def __post_init__(self) -> None:
         """Start with every request undiscovered and every worker empty."""
@@ -92,6 +95,11 @@ class Reference:
             arrivals = deque(zip(self.arrival_s, range(len(self.jobs)), strict=True))
             prompts = [job.prompt for job in self.jobs]
             self.tier, self.hidden = PrefillReplay(self.prefill, prompts, arrivals), []
+        self.known: list[dict[str, Any]] = []
+        self.told: list[dict[str, Any]] = []
+        self.past: dict[int, list[dict[str, Any]]] = {}
+        self.lost: dict[int, list[bool]] = {}
+        self.losses = losses(self.seed)
         # The contract: stream 1 of the seed, apart from that of generated requests.
         self.rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(1,)))
         self.step, self.clock, self.idle = 0, 0.0, 0.0
@@ -111,6 +119,7 @@ class Reference:
             self.reveal()
             self.swap_in()
             self.predict(self.active)
+            self.report()
             self.bind()
             admitted = self.admit()
             if not self.active and self.delay:
@@ -298,6 +307,9 @@ class Reference:
         is_full = self.margin is not None and worker is not None and self.left()[worker] == 0
         if worker is not None and job.need <= self.memory[worker] and not is_full:
             job.worker, job.bound = worker, self.step
+            if self.told:
+                self.told[worker]["queued"] += 1
+                self.told[worker]["queued_tokens"] += job.load
             # The last of its worker's queue.
             self.waiting.remove(job)
             self.waiting.append(job)
@@ -487,48 +499,76 @@ class Reference:
             return job.output - job.emitted if self.predictor == "oracle" else None
         return self.ask(job.index, job.emitted) if waits else job.told
 
+    def now(self, worker: int) -> dict[str, Any]:
+        """Return what a worker holds."""
+        base, runs = [0] * (self.horizon + 1), [0] * (self.horizon + 1)
+        for job in self.on(worker):
+            for h, load in enumerate(self.projected(job)):
+                base[h] += load
+                runs[h] += load > 0
+        bound = [job for job in self.waiting if job.worker == worker]
+        return {
+            "base": base,
+            "runs": runs,
+            "running": len(self.on(worker)),
+            "queued": len(bound),
+            "queued_tokens": sum(job.load for job in bound),
+            "room": self.room(worker),
+        }
+
+    def report(self) -> None:
+        """Let workers report, and what has arrived be what is known of them."""
+        if self.telemetry is None:
+            return
+        workers, step, first = range(self.cluster.workers), self.step, self.step
+        if step not in self.lost:
+            self.lost[step] = [self.losses.random() < self.telemetry.loss for _ in workers]
+        if not self.active:
+            first -= self.telemetry.delay
+        for earlier in range(first, step + 1):
+            self.past[earlier] = [self.now(g) for g in workers]
+        arrived = self.past[step - self.telemetry.delay]
+        lost = self.lost.get(step - self.telemetry.delay, [False] * len(workers))
+        before = self.known or arrived
+        self.known = [before[g] if lost[g] and self.active else arrived[g] for g in workers]
+        self.told = [dict(each) for each in self.known]
+
     def state(self, shown: list[Job], free: list[int]) -> DecodeState:
         """Show the policy what the engine shows it."""
-        G, width = self.cluster.workers, self.horizon + 1
-        base = [[0] * width for _ in range(G)]
-        runs = [[0] * width for _ in range(G)]
-        for job in self.active:
-            for h, load in enumerate(self.projected(job)):
-                base[job.worker][h] += load
-                runs[job.worker][h] += load > 0
-        bound = [j for j in self.waiting if j.worker >= 0]
-        virtual = [[0] * width for _ in range(G)]
-        for job in bound:
-            for h, load in enumerate(self.projected(job, ends=False)):
-                virtual[job.worker][h] += load
+        G = self.cluster.workers
+        told = self.told or [self.now(g) for g in range(G)]
+        # What a request that weighs nothing would gain.
+        growth = self.projected(Job(-1, 0, 1, 0), ends=False)
+        virtual = [
+            [each["queued_tokens"] + each["queued"] * more for more in growth] for each in told
+        ]
+        held = [
+            sum(job.need for job in self.queue() if job.worker == g) if self.delay else 0
+            for g in range(G)
+        ]
+        room = [each["room"] - more for each, more in zip(told, held, strict=True)]
         return DecodeState(
             step=self.step,
             slots=max(
                 0 if g in self.down else int(slots)
                 for g, slots in enumerate(self.cluster.worker_slots())
             ),
-            loads=np.array([row[0] for row in base]),
-            projected_loads=np.array(base),
+            loads=np.array([each["base"][0] for each in told]),
+            projected_loads=np.array([each["base"] for each in told]),
             free_slots=np.array(free),
-            running=np.array([sum(j.worker == g for j in self.active) for g in range(G)]),
-            projected_running=np.array(runs),
-            queued=np.array([sum(j.worker == g for j in bound) for g in range(G)]),
-            queued_tokens=np.array(
-                [sum(j.load for j in bound if j.worker == g) for g in range(G)]
-            ),
+            running=np.array([each["running"] for each in told]),
+            projected_running=np.array([each["runs"] for each in told]),
+            queued=np.array([each["queued"] for each in told]),
+            queued_tokens=np.array([each["queued_tokens"] for each in told]),
             sizes=np.array([j.load for j in shown]),
             ages=np.array([self.step - j.reveal for j in shown]),
             contributions=np.array([self.projected(j) for j in shown]),
             rng=self.rng,
-            room=np.array(
-                self.memory
-                if self.dispatch == "immediate"
-                else [self.open_room(g) for g in range(self.cluster.workers)]
-            ),
+            room=np.array(self.memory if self.dispatch == "immediate" else room),
             needs=np.array([j.need for j in shown]),
             reserves=self.reserves,
             token_time=self.cluster.paces()[0],
             overhead_tokens=self.cluster.paces()[1],
             binds=self.dispatch == "immediate",
-            bound_loads=np.array(virtual) if bound else None,
+            bound_loads=np.array(virtual) if any(each["queued"] for each in told) else None,
         )

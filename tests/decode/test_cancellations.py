@@ -120,6 +120,7 @@ def test_everything_at_once(overflow: str, dispatch: str) -> None:
             "failures": "random:mtbf=4:mttr=1:until=1000",
             "cancellations": f"random:patience=8:share={rng.choice([0.2, 1.0])}",
             "prefill": rng.choice(["none", "workers=1,token_time=0.1", TIER]),
+            "telemetry": rng.choice(["none", "delay=3,loss=0.2"]),
             "seed": seed,
         }
         run = simulate(requests, "jsq-tokens", cluster, **options)

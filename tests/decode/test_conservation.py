@@ -19,7 +19,7 @@ SPECS = registry.specs()
 
 
 @pytest.mark.parametrize("policy", [first_come, None, least_projected, Together()])
-@given(scenario=scenarios(delays=True, prefill=True))
+@given(scenario=scenarios(delays=True, prefill=True, telemetry=True))
 def test_no_run_breaks_a_rule(policy: Any, scenario: Scenario) -> None:
     """The independent replay finds nothing, with or without trajectory."""
     policy = policy or scenario.erratic_policy()
@@ -29,7 +29,7 @@ def test_no_run_breaks_a_rule(policy: Any, scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("policy", [first_come, None, least_projected])
-@given(scenario=scenarios(drained=True, delays=True, prefill=True))
+@given(scenario=scenarios(drained=True, delays=True, prefill=True, telemetry=True))
 def test_a_drained_run_does_all_its_work(policy: Any, scenario: Scenario) -> None:
     """Sum of loads = sum of profiles and tokens = sum of outputs, in exact integers.
 

@@ -51,7 +51,7 @@ def reference(scenario: Scenario, policy: Policy) -> Reference:
 
 
 @pytest.mark.parametrize("policy", [first_come, None, least_projected, Together()])
-@given(scenario=scenarios(delays=True, prefill=True))
+@given(scenario=scenarios(delays=True, prefill=True, telemetry=True))
 def test_engine_agrees_with_naive_engine(policy: Policy | None, scenario: Scenario) -> None:
     """States, step records and request records agree bit by bit, times included."""
     policy = policy or scenario.erratic_policy()

@@ -12,6 +12,7 @@ from bfio.decode.machine.interruption import swap_in
 from bfio.decode.machine.phases import is_over, look_ahead, reveal, run_step, wait_for_arrival
 from bfio.decode.machine.prefill import catch_up
 from bfio.decode.machine.state import ACTIVE, EXPIRED, LOGGED, SWAPPED, Record, State
+from bfio.decode.machine.window import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,6 +110,8 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
         look_ahead(state)
         if state.counters[SWAPPED] > 0:
             swap_in(state)
+        if state.reports.is_on:
+            report(state, window)
         if not decide(state, window, memory):
             return NOT_EXACT
         if state.counters[ACTIVE] == 0:

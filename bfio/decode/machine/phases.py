@@ -18,7 +18,7 @@ from bfio.decode.machine.arrays import (
     sort_few,
 )
 from bfio.decode.machine.pool import first_waiting, wait_again
-from bfio.decode.machine.prefill import may_jump, time_of_next_ready
+from bfio.decode.machine.prefill import go_on, may_jump
 from bfio.decode.machine.prefixes import saved_tokens, use_prefix
 from bfio.decode.machine.refresh import (
     forget,
@@ -27,6 +27,7 @@ from bfio.decode.machine.refresh import (
     predict_due,
     predicts,
 )
+from bfio.decode.machine.reports import note_sent
 from bfio.decode.machine.ring import add_ending, enter_window, gained, gained_each, leave_window
 from bfio.decode.machine.state import (
     ACTIVE,
@@ -166,6 +167,8 @@ def take_from_pool(state: State, position: int, worker: int) -> None:
     state.marks.bound[request] = state.counters[STEP]
     state.counters[FURTHEST] = max(position, int(state.counters[FURTHEST]))
     state.counters[TAKEN] += 1
+    if state.reports.is_on:
+        note_sent(state.reports, worker, state.requests.size[request], state.settings.immediate)
 
 
 @compilable
@@ -340,7 +343,7 @@ def wait_for_arrival(state: State, record: Record) -> bool:
     if state.tier.is_on:
         if not may_jump(state):
             return False
-        soonest = min(soonest, time_of_next_ready(state, record, soonest))
+        soonest = min(soonest, go_on(state, record, soonest, True))
     if soonest == np.inf:
         return False
     state.clock[IDLE] += soonest - state.clock[NOW]
@@ -361,6 +364,9 @@ def run_step(state: State, record: Record, row: int) -> None:
     record.active[row] = counters[ACTIVE]
     record.waiting[row] = counters[WAITING] + counters[QUEUED]
     record.admitted[row] = counters[ADMITTED]
+    if state.reports.is_on:
+        record.refused[row] = state.reports.refused[0]
+        state.reports.refused[0] = 0
     complete(state)
     grow(state)
     state.clock[NOW] += duration

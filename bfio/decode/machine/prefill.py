@@ -35,24 +35,27 @@ _MOST_JUMPS = 4
 @compilable
 def catch_up(state: State, record: Record) -> bool:
     """Let the tier go on until the clock says now; False if the record has no room before that."""
-    # While the clock jumps everybody in the pool may expire.
-    while len(record.expiries) - state.counters[EXPIRED] > len(state.pool):
-        if next_s(state) > state.clock[NOW]:
-            state.tier.now_s[0] = state.clock[NOW]
-            return True
-        happen(state, record)
-    return False
+    return bool(go_on(state, record, state.clock[NOW], False) >= 0)
 
 
-@compilable
-def time_of_next_ready(state: State, record: Record, latest_s: float) -> float:
-    """Let the tier go on until somebody is ready, and say when; `inf` if not up to a time."""
+@compilable(rare=True)
+def go_on(state: State, record: Record, until_s: float, to_ready: bool) -> float:
+    """Let the tier go on up to a time, or to when somebody is ready, and say when that is [s].
+
+    If nobody is asked about or ready it is `inf`; -1 if the record has no room.
+    """
     while True:
+        # While the clock jumps to who is ready everybody in the pool may expire.
+        if not to_ready and len(record.expiries) - state.counters[EXPIRED] <= len(state.pool):
+            return -1.0
         soonest = next_s(state)
-        if soonest == np.inf or soonest > latest_s:
-            return np.inf
-        if happen(state, record):
-            return float(soonest)
+        if soonest == np.inf or soonest > until_s:
+            break
+        if happen(state, record) and to_ready:
+            return soonest
+    if not to_ready:
+        state.tier.now_s[0] = until_s
+    return np.inf
 
 
 @compilable

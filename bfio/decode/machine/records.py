@@ -51,6 +51,8 @@ class Chunks:
         Whether workers keep prefixes.
     most_expired : int
         Requests that may lose their cache while the clock jumps.
+    telemetry : bool
+        Whether reports are late or lost.
     """
 
     def __init__(
@@ -61,10 +63,12 @@ class Chunks:
         most_interrupted: int = 0,
         caches: bool = False,
         most_expired: int = 0,
+        telemetry: bool = False,
     ) -> None:
         self._num_workers = num_workers
         self._paces, self._caches = not one_pace, caches
         self._log_size = most_interrupted + LOG_SIZE if most_interrupted else 0
+        self._reports = telemetry
         self._most_expiries = most_expired + LOG_SIZE if most_expired else 0
         self.keeps = keep_trajectory
         self.most_steps = max(1, min(MAX_CHUNK_STEPS, MAX_CHUNK_ENTRIES // num_workers))
@@ -76,8 +80,15 @@ class Chunks:
         """Return the empty records of a run."""
         settings, G = state.settings, len(state.workers.load)
         most = len(state.lists.running) if settings.interrupts else 0
-        expired = len(state.tier.where)
-        return cls(G, keep_trajectory, settings.one_pace, most, settings.caches, expired)
+        return cls(
+            G,
+            keep_trajectory,
+            settings.one_pace,
+            most,
+            settings.caches,
+            len(state.tier.where),
+            state.reports.is_on,
+        )
 
     def new(self, num_steps: int) -> Record:
         """Return an empty record of at most ``most_steps`` steps."""
@@ -91,7 +102,9 @@ class Chunks:
         log = np.empty((self._log_size if num_steps else 0, 5), dtype=np.int64)
         hits = np.empty(num_steps if self._caches else 0, dtype=np.int64)
         expiries = np.empty((self._most_expiries if num_steps else 0, 3), dtype=np.int64)
-        return Record._make([*times, *counts, *trajectory, balanced_s, log, hits, expiries])
+        refused = np.empty(num_steps if self._reports else 0, dtype=np.int64)
+        rows = (log, hits, expiries, refused)
+        return Record._make([*times, *counts, *trajectory, balanced_s, *rows])
 
     def keep(self, record: Record, num_steps: int, state: State) -> None:
         """Keep the first steps of a record, and what was interrupted and expired in them."""
@@ -174,6 +187,8 @@ def finished_run(
         kept["balanced_s"] = None
     if not state.settings.caches:
         kept["prefix_hit_tokens"] = None
+    if not state.reports.is_on:
+        kept["refused"] = None
     if state.tier.is_on:
         kept |= {"ready_s": frozen(state.tier.ready_s), "held_s": frozen(state.tier.held_s)}
     else:

@@ -10,6 +10,7 @@ from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.failures import failures_of
 from bfio.decode.machine.prediction import Prediction, no_prediction
 from bfio.decode.machine.prefixes import PrefixCaches, new_caches
+from bfio.decode.machine.reports import Reports, new_reports
 from bfio.decode.machine.tier import Tier, new_tier
 from bfio.decode.offered_load import rate_for_load
 from bfio.decode.options import (
@@ -311,6 +312,8 @@ class State(NamedTuple):
         See there.
     tier : Tier
         See there.
+    reports : Reports
+        What policies are told of the workers.
     """
 
     settings: Settings
@@ -335,6 +338,7 @@ class State(NamedTuple):
     prefixes: PrefixCaches
     slowness: Slowness
     tier: Tier
+    reports: Reports
 
 
 class Record(NamedTuple):
@@ -356,6 +360,8 @@ class Record(NamedTuple):
         Shape (C,), or (0,) where nothing is kept.
     expiries : IntArray
         Shape (L, 3): request, step at which it was ready, and step before which it lost its cache.
+    refused : IntArray
+        Shape (C,), or (0,) without telemetry.
     """
 
     start_s: FloatArray
@@ -373,6 +379,7 @@ class Record(NamedTuple):
     interruptions: IntArray
     prefix_hit_tokens: IntArray
     expiries: IntArray
+    refused: IntArray
 
 
 def new_state(
@@ -404,10 +411,9 @@ def new_state(
     longest = int(workload.output_tokens.max(initial=1))
     ring = 1 << horizon.bit_length()
     workers = WorkerRows(*_filled(7, G, 0))
-    prompt, leaves = workload.prompt_tokens.copy(), may_interrupt(cluster, options)
-    # Where nobody leaves its worker a request has its prompt to start with, and starts once: then
-    # these are one array each, which long runs feel.
-    size = prompt.copy() if leaves else prompt
+    leaves = may_interrupt(cluster, options)
+    # Where nobody leaves its worker a request starts once: then these are one array each, which
+    # long runs feel.
     reveal, start, last, worker = _filled(4, n, -1)
     first = start.copy() if leaves else start
     is_bound_before = leaves or options.delay > 0 or options.dispatch is Dispatch.IMMEDIATE
@@ -415,20 +421,14 @@ def new_state(
     reserves = cluster.memory is not None and options.overflow is Overflow.RESERVE
     swaps = cluster.memory is not None and options.overflow is Overflow.SWAP
     arrival_s = _arrival_seconds(workload, cluster, options)
+    machine = _machine(cluster, workers.load.copy() if reserves else workers.load)
+    now = (*workers[:4], machine.used)
     return State(
         settings=_settings(cluster, options, horizon, known),
         counters=counters,
         clock=np.zeros(2),
         gains=_gains(options.drift),
-        requests=RequestRows(
-            prompt=prompt,
-            output=workload.output_tokens.copy(),
-            emitted=np.zeros(n, dtype=np.int64),
-            size=size,
-            need=peaks(workload, options.drift, leaves) if reserves else size,
-            next=np.full(n, -1, dtype=np.int64),
-            place=np.full(n, -1, dtype=np.int64),
-        ),
+        requests=_request_rows(workload, options, leaves, reserves),
         marks=Marks(reveal, first, start, last, worker, bound, np.full(n if leaves else 0, -1)),
         reveal_s=np.full(n, np.nan),
         arrival_s=arrival_s,
@@ -437,7 +437,7 @@ def new_state(
         host=Host(np.zeros(n if swaps else 0, dtype=np.int64), np.zeros(n if swaps else 0)),
         wheel=np.full(_wheel_size(longest, horizon), -1, dtype=np.int64),
         workers=workers,
-        machine=_machine(cluster, workers.load.copy() if reserves else workers.load),
+        machine=machine,
         outages=_outages(cluster, options),
         cancellations=cancellations_of(options.cancellations, arrival_s, options.seed),
         ending_load=np.zeros((G, ring), dtype=np.int64),
@@ -446,6 +446,24 @@ def new_state(
         prefixes=new_caches(workload, cluster),
         slowness=_slowness(cluster, options),
         tier=new_tier(options.prefill, n),
+        reports=new_reports(options.telemetry, now, horizon, options.seed),
+    )
+
+
+def _request_rows(
+    workload: Workload, options: RunOptions, leaves: bool, reserves: bool
+) -> RequestRows:
+    n, prompt = len(workload), workload.prompt_tokens.copy()
+    # One array where nobody leaves its worker, as it then has its prompt whenever it starts.
+    size = prompt.copy() if leaves else prompt
+    return RequestRows(
+        prompt=prompt,
+        output=workload.output_tokens.copy(),
+        emitted=np.zeros(n, dtype=np.int64),
+        size=size,
+        need=peaks(workload, options.drift, leaves) if reserves else size,
+        next=np.full(n, -1, dtype=np.int64),
+        place=np.full(n, -1, dtype=np.int64),
     )
 
 

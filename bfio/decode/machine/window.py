@@ -16,6 +16,15 @@ from bfio.decode.machine.arrays import add_each, copy_to, gather, take_in_turn, 
 from bfio.decode.machine.phases import ages_of
 from bfio.decode.machine.pool import first_waiting
 from bfio.decode.machine.refresh import predicted_steps, predicts
+from bfio.decode.machine.reports import (
+    LOAD,
+    QUEUED,
+    QUEUED_TOKENS,
+    RUNNING,
+    USED,
+    draw_losses,
+    show,
+)
 from bfio.decode.machine.ring import column_of, gained, gained_each
 from bfio.decode.machine.state import ACTIVE, REVEALED, STEP, State
 from formulations.arrays import IntArray
@@ -66,11 +75,69 @@ def project(state: State, window: Window) -> None:
 @compilable(allocates=True)
 def project_running(state: State, window: Window) -> None:
     """Compute projected loads of this step, with lengths known or not at all."""
+    if state.reports.is_on:
+        show_projection(state, window)
+    else:
+        project_as_it_is(state, window)
+
+
+@compilable(allocates=True)
+def project_as_it_is(state: State, window: Window) -> None:
+    """Do so whatever policies are told."""
     active = state.lists.running[: state.counters[ACTIVE]]
     remaining = active
     if state.settings.by_age and len(window.level) > 1:
         remaining = remaining_running(state, active)
     project_loads(state, window, remaining)
+
+
+@compilable
+def show_projection(state: State, window: Window) -> None:
+    """Write the projected loads that reports tell; the level stays that of `receive`."""
+    for g in range(len(window.base)):
+        copy_to(window.base[g], state.reports.base[g])
+        copy_to(window.running[g], state.reports.left[g])
+
+
+@compilable(allocates=True, rare=True)
+def report(state: State, window: Window) -> None:
+    """Project loads as they are and let workers report them, where reports are late or lost."""
+    project_as_it_is(state, window)
+    receive(state, window)
+
+
+@compilable
+def receive(state: State, window: Window) -> None:
+    """Let workers report, after their loads have been projected, and reports arrive.
+
+    While nothing runs no step passes, and all reports arrive.
+    """
+    reports, step = state.reports, int(state.counters[STEP])
+    slots = reports.delay + 1
+    draw_losses(reports, step)
+    for g in range(len(reports.load)):
+        write_report(state, window, reports.past[step % slots, g], g)
+        if state.counters[ACTIVE] == 0:
+            for slot in range(slots):
+                copy_to(reports.past[slot, g], reports.past[step % slots, g])
+        # The slot behind this step's has the report of ``delay`` steps ago.
+        if state.counters[ACTIVE] == 0 or reports.arrives[(step + 1) % slots, g]:
+            copy_to(reports.last[g], reports.past[(step + 1) % slots, g])
+        show(reports, g)
+
+
+@compilable
+def write_report(state: State, window: Window, report: IntArray, g: int) -> None:
+    """Write what a worker holds."""
+    workers, width = state.workers, len(window.level)
+    report[LOAD] = workers.load[g]
+    report[RUNNING] = workers.running[g]
+    report[QUEUED] = workers.queued[g]
+    report[QUEUED_TOKENS] = workers.queued_tokens[g]
+    report[USED] = state.machine.used[g]
+    now = len(report) - 2 * width
+    copy_to(report[now : now + width], window.base[g])
+    copy_to(report[now + width :], window.running[g])
 
 
 @compilable(allocates=True)
@@ -91,8 +158,8 @@ def grow_alike(state: State) -> bool:
 def project_now(state: State, window: Window) -> None:
     """Write loads and sizes as they are: without look-ahead nobody ends and nothing grows."""
     waiting = waiting_requests(state)
-    copy_to(window.base[:, 0], state.workers.load)
-    copy_to(window.running[:, 0], state.workers.running)
+    copy_to(window.base[:, 0], state.reports.load)
+    copy_to(window.running[:, 0], state.reports.running)
     gather(window.contribution[: len(waiting), 0], state.requests.size, waiting)
 
 
@@ -207,7 +274,7 @@ def bound_loads(state: State, window: Window) -> IntArray:
 
     When they start is not known, so none of them ends within the window.
     """
-    growth, workers = growth_of_waiting(state, window), state.workers
+    growth, workers = growth_of_waiting(state, window), state.reports
     loads = np.empty_like(window.base)
     for g in range(len(loads)):
         loads[g] = workers.queued_tokens[g] + workers.queued[g] * growth

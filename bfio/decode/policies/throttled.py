@@ -3,6 +3,7 @@
 from bfio.common.compilable import compilable
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.pool import first_waiting
+from bfio.decode.machine.reports import nobody_runs
 from bfio.decode.machine.state import ACTIVE, SLOTS, TAKEN, WAITING, State
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
@@ -67,7 +68,7 @@ def choose(state: State, greedy: Greedy, request: int) -> int:
                 return g
             if first < 0:
                 first = g
-    return first if state.counters[ACTIVE] == 0 else -1
+    return first if state.counters[TAKEN] == 0 and nobody_runs(state.reports) else -1
 
 
 @compilable
@@ -75,7 +76,7 @@ def share_of(state: State) -> int:
     """Return `fair_share` of the state before any request is admitted."""
     counters, num_workers = state.counters, len(state.workers.load)
     num_free = counters[SLOTS] - counters[ACTIVE]
-    first, total = first_waiting(state), int(state.workers.load.sum())
+    first, total = first_waiting(state), int(state.reports.load.sum())
     for position in range(first, first + min(counters[WAITING], num_free)):
         total += state.requests.size[state.pool[position]]
     return int((total + num_workers - 1) // num_workers)

@@ -51,8 +51,8 @@ ARGUMENTS = (*WORKLOAD_ARGUMENTS, *MACHINE_ARGUMENTS, *RUN_ARGUMENTS, *POLICY_AR
 #: Arguments that the line of settings tells by what they come to.
 _TOLD = frozenset(WORKLOAD_ARGUMENTS) | {
     "workers", "slots", "arrivals", "pool", "pool_per_worker", "pool_per_slot", "rate_scale",
-    "load", "stragglers", "steps", "dispatch", "horizon", "projection", "predictor",
-    "window_knows", "seed",
+    "load", "prefill", "telemetry", "stragglers", "steps", "dispatch", "horizon", "projection",
+    "predictor", "window_knows", "seed",
 }  # fmt: skip
 
 

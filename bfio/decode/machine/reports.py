@@ -1,0 +1,142 @@
+"""What policies are told of the workers: as things are, or by reports that are late or lost."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.common.compilable import compilable
+from bfio.decode.telemetry import Telemetry, losses
+from formulations.arrays import IntArray
+
+# Columns of a report before the projected loads and the running requests that are left.
+(LOAD, RUNNING, QUEUED, QUEUED_TOKENS, USED) = range(5)
+_NUM_NOW = 5
+
+
+class Reports(NamedTuple):
+    """What is known of each worker; without telemetry these are the arrays of the workers.
+
+    Parameters
+    ----------
+    is_on : bool
+        Whether reports are late or lost.
+    delay : int
+        Steps after which one arrives.
+    loss : float
+        Share of those lost.
+    load, running, queued, queued_tokens, used : IntArray
+        Shape (G,): see `WorkerRows` and `Machine` of `bfio.decode.machine.state`.
+    base, left : IntArray
+        Shape (G, H+1): projected loads [tokens], and running requests that are left.
+    last : IntArray
+        Shape (G, columns): the last report of each that has arrived.
+    past : IntArray
+        Shape (d+1, G, columns): the reports of the last steps, that of step k at k modulo d+1.
+    arrives : IntArray
+        Shape (d+1, G): 1 unless it is lost.
+    drawn_at : IntArray
+        Shape (1,): the last step for which losses were drawn.
+    refused : IntArray
+        Shape (1,): decisions of this step that found no memory.
+    rng : numpy.random.Generator
+        Draws losses.
+    """
+
+    is_on: bool
+    delay: int
+    loss: float
+    load: IntArray
+    running: IntArray
+    queued: IntArray
+    queued_tokens: IntArray
+    used: IntArray
+    base: IntArray
+    left: IntArray
+    last: IntArray
+    past: IntArray
+    arrives: IntArray
+    drawn_at: IntArray
+    refused: IntArray
+    rng: np.random.Generator
+
+
+def new_reports(
+    given: Telemetry | None, now: tuple[IntArray, ...], horizon: int, seed: int
+) -> Reports:
+    """Return what is known before the first step.
+
+    Parameters
+    ----------
+    given : Telemetry, optional
+        How workers report; by default all is known at once.
+    now : tuple of IntArray
+        Each of shape (G,): loads, running, queued and their tokens, memory in use.
+    horizon, seed : int
+        Of the run.
+    """
+    is_on, G = given is not None, len(now[0])
+    kept = given or Telemetry()
+    steps, width = (kept.delay + 1, horizon + 1) if is_on else (0, 0)
+    columns = _NUM_NOW + 2 * width
+    load, running, queued, queued_tokens, used = (each.copy() if is_on else each for each in now)
+    base, left = np.zeros((2, G, width), dtype=np.int64)
+    return Reports(
+        is_on=is_on,
+        delay=kept.delay,
+        loss=kept.loss,
+        load=load,
+        running=running,
+        queued=queued,
+        queued_tokens=queued_tokens,
+        used=used,
+        base=base,
+        left=left,
+        last=np.zeros((G, columns), dtype=np.int64),
+        past=np.zeros((steps, G, columns), dtype=np.int64),
+        arrives=np.ones((steps, G), dtype=np.int64),
+        drawn_at=np.full(1, -1, dtype=np.int64),
+        refused=np.zeros(1, dtype=np.int64),
+        rng=losses(seed),
+    )
+
+
+@compilable
+def draw_losses(reports: Reports, step: int) -> None:
+    """Draw which reports of a step are lost, once."""
+    if reports.drawn_at[0] == step:
+        return
+    reports.drawn_at[0] = step
+    slot = step % (reports.delay + 1)
+    for g in range(len(reports.load)):
+        reports.arrives[slot, g] = int(reports.rng.random() >= reports.loss)
+
+
+@compilable
+def show(reports: Reports, g: int) -> None:
+    """Let the last report of a worker be what is known of it."""
+    report, width = reports.last[g], reports.base.shape[1]
+    reports.load[g] = report[LOAD]
+    reports.running[g] = report[RUNNING]
+    reports.queued[g] = report[QUEUED]
+    reports.queued_tokens[g] = report[QUEUED_TOKENS]
+    reports.used[g] = report[USED]
+    for h in range(width):
+        reports.base[g, h] = report[_NUM_NOW + h]
+        reports.left[g, h] = report[_NUM_NOW + width + h]
+
+
+@compilable
+def note_sent(reports: Reports, worker: int, size: int, is_bound: bool) -> None:
+    """Add what a policy sends at this step to what it knows, for this step alone."""
+    if is_bound:
+        reports.queued[worker] += 1
+        reports.queued_tokens[worker] += size
+    else:
+        reports.running[worker] += 1
+        reports.load[worker] += size
+
+
+@compilable
+def nobody_runs(reports: Reports) -> bool:
+    """Whether nothing is known to run anywhere."""
+    return bool(reports.running.sum() == 0)
