@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bfio.common.options import NUMBER, WHOLE, read_pairs
 from formulations.errors import InputError
@@ -19,6 +20,8 @@ from formulations.scalars import integer, real
 
 #: Oldest reports [steps].
 MAX_DELAY = 10**4
+#: Steps for which losses are drawn; then they repeat.
+_DRAWN_STEPS = 4096
 #: Number of the random stream; policies, predictors and schedules have others.
 _STREAM = 6
 
@@ -81,6 +84,8 @@ def telemetry_of(given: str | Telemetry | None) -> Telemetry | None:
     return given if given.delay or given.loss else None
 
 
-def losses(seed: int) -> np.random.Generator:
-    """Return what draws which reports are lost, worker by worker at each step."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
+def losses(given: Telemetry, num_workers: int, seed: int) -> NDArray[np.int8]:
+    """Return which reports are lost, shape (T, G): row k mod T tells of step k, 1 if it is."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
+    steps = _DRAWN_STEPS if given.loss else 1
+    return (rng.random((steps, num_workers)) < given.loss).astype(np.int8)

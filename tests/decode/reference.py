@@ -98,8 +98,7 @@ class Reference:
         self.known: list[dict[str, Any]] = []
         self.told: list[dict[str, Any]] = []
         self.past: dict[int, list[dict[str, Any]]] = {}
-        self.lost: dict[int, list[bool]] = {}
-        self.losses = losses(self.seed)
+        self.lost = losses(self.telemetry or Telemetry(), self.cluster.workers, self.seed)
         # The contract: stream 1 of the seed, apart from that of generated requests.
         self.rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(1,)))
         self.step, self.clock, self.idle = 0, 0.0, 0.0
@@ -521,14 +520,13 @@ class Reference:
         if self.telemetry is None:
             return
         workers, step, first = range(self.cluster.workers), self.step, self.step
-        if step not in self.lost:
-            self.lost[step] = [self.losses.random() < self.telemetry.loss for _ in workers]
         if not self.active:
             first -= self.telemetry.delay
         for earlier in range(first, step + 1):
             self.past[earlier] = [self.now(g) for g in workers]
         arrived = self.past[step - self.telemetry.delay]
-        lost = self.lost.get(step - self.telemetry.delay, [False] * len(workers))
+        sent = step - self.telemetry.delay
+        lost = self.lost[sent % len(self.lost)] if sent >= 0 else [0] * len(workers)
         before = self.known or arrived
         self.known = [before[g] if lost[g] and self.active else arrived[g] for g in workers]
         self.told = [dict(each) for each in self.known]

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.machine.reports import draw_losses, new_reports
 from bfio.decode.metrics import measure
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.settings import settings
 from bfio.decode.simulation import simulate
-from bfio.decode.telemetry import Telemetry, telemetry_of
+from bfio.decode.telemetry import Telemetry, losses, telemetry_of
 from formulations.errors import InputError
 from tests.decode.cases import workload
 from tests.decode.machine.equality import assert_same_run, differences
@@ -78,16 +77,9 @@ def test_on_time_is_as_ever() -> None:
 
 
 def test_losses_follow_seed_and_share() -> None:
-    """A tenth of the reports, drawn once a step."""
-    now = tuple(np.zeros(50, dtype=np.int64) for _ in range(5))
-    lost = []
-    for seed in (1, 1, 2):
-        reports = new_reports(Telemetry(99, 0.1), now, 0, seed)
-        for step in range(100):
-            draw_losses(reports, step)
-            draw_losses(reports, step)
-        lost.append(reports.arrives == 0)
-    assert lost[0].mean() == pytest.approx(0.1, rel=0.1)
+    """A tenth of the reports."""
+    lost = [losses(Telemetry(3, 0.1), 50, seed) for seed in (1, 1, 2)]
+    assert lost[0].mean() == pytest.approx(0.1, rel=0.05)
     assert np.array_equal(lost[0], lost[1])
     assert not np.array_equal(lost[0], lost[2])
 

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bfio.common.compilable import compilable
 from bfio.decode.telemetry import Telemetry, losses
@@ -22,8 +23,6 @@ class Reports(NamedTuple):
         Whether reports are late or lost.
     delay : int
         Steps after which one arrives.
-    loss : float
-        Share of those lost.
     load, running, queued, queued_tokens, used : IntArray
         Shape (G,): see `WorkerRows` and `Machine` of `bfio.decode.machine.state`.
     base, left : IntArray
@@ -32,19 +31,14 @@ class Reports(NamedTuple):
         Shape (G, columns): the last report of each that has arrived.
     past : IntArray
         Shape (d+1, G, columns): the reports of the last steps, that of step k at k modulo d+1.
-    arrives : IntArray
-        Shape (d+1, G): 1 unless it is lost.
-    drawn_at : IntArray
-        Shape (1,): the last step for which losses were drawn.
+    lost : array of int8
+        Shape (T, G): see `bfio.decode.telemetry.losses`.
     refused : IntArray
         Shape (1,): decisions of this step that found no memory.
-    rng : numpy.random.Generator
-        Draws losses.
     """
 
     is_on: bool
     delay: int
-    loss: float
     load: IntArray
     running: IntArray
     queued: IntArray
@@ -54,10 +48,8 @@ class Reports(NamedTuple):
     left: IntArray
     last: IntArray
     past: IntArray
-    arrives: IntArray
-    drawn_at: IntArray
+    lost: NDArray[np.int8]
     refused: IntArray
-    rng: np.random.Generator
 
 
 def new_reports(
@@ -83,7 +75,6 @@ def new_reports(
     return Reports(
         is_on=is_on,
         delay=kept.delay,
-        loss=kept.loss,
         load=load,
         running=running,
         queued=queued,
@@ -93,22 +84,16 @@ def new_reports(
         left=left,
         last=np.zeros((G, columns), dtype=np.int64),
         past=np.zeros((steps, G, columns), dtype=np.int64),
-        arrives=np.ones((steps, G), dtype=np.int64),
-        drawn_at=np.full(1, -1, dtype=np.int64),
+        lost=losses(kept, G if is_on else 0, seed),
         refused=np.zeros(1, dtype=np.int64),
-        rng=losses(seed),
     )
 
 
 @compilable
-def draw_losses(reports: Reports, step: int) -> None:
-    """Draw which reports of a step are lost, once."""
-    if reports.drawn_at[0] == step:
-        return
-    reports.drawn_at[0] = step
-    slot = step % (reports.delay + 1)
-    for g in range(len(reports.load)):
-        reports.arrives[slot, g] = int(reports.rng.random() >= reports.loss)
+def arrives(reports: Reports, step: int, g: int) -> bool:
+    """Whether a worker's report that is due at a step arrives."""
+    sent = step - reports.delay
+    return bool(sent < 0 or reports.lost[sent % len(reports.lost), g] == 0)
 
 
 @compilable

@@ -22,7 +22,7 @@ from bfio.decode.machine.reports import (
     QUEUED_TOKENS,
     RUNNING,
     USED,
-    draw_losses,
+    arrives,
     show,
 )
 from bfio.decode.machine.ring import column_of, gained, gained_each
@@ -114,14 +114,13 @@ def receive(state: State, window: Window) -> None:
     """
     reports, step = state.reports, int(state.counters[STEP])
     slots = reports.delay + 1
-    draw_losses(reports, step)
     for g in range(len(reports.load)):
         write_report(state, window, reports.past[step % slots, g], g)
         if state.counters[ACTIVE] == 0:
             for slot in range(slots):
                 copy_to(reports.past[slot, g], reports.past[step % slots, g])
         # The slot behind this step's has the report of ``delay`` steps ago.
-        if state.counters[ACTIVE] == 0 or reports.arrives[(step + 1) % slots, g]:
+        if state.counters[ACTIVE] == 0 or arrives(reports, step, g):
             copy_to(reports.last[g], reports.past[(step + 1) % slots, g])
         show(reports, g)
 
