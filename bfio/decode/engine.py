@@ -186,6 +186,7 @@ class _Interpreted:
         self.policy, self.name = policy, policy_name(policy)
         self.predictor: CheckedPredictor | None = None
         self.refresh: Refresh | None = None
+        self.predicted = np.zeros(0, dtype=np.int64)
         if lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
             self.predictor = predictor
             self.refresh = Refresh(predictor, len(state.pool), H) if H else None
@@ -361,6 +362,7 @@ class _Interpreted:
             prefixes=WaitingPrefixes(self.prefixes, requests.copy()),
             binds=bool(state.settings.immediate),
             bound_loads=self.bound_loads(),
+            endings=self.remaining,
         )
         began = perf_counter()
         with users_code(f"policy {self.name}, step {step}", remedy="mend the policy"):
@@ -374,6 +376,12 @@ class _Interpreted:
         if not self.state.reports.queued.any():
             return None
         return frozen(bound_loads(self.state, self.window))
+
+    def remaining(self) -> IntArray:
+        """Return the steps that those that run have left, as `DecodeState.remaining` says."""
+        active = self.state.lists.running[: self.state.counters[ACTIVE]]
+        left = remaining_running(self.state, active) if self.refresh is None else self.predicted
+        return frozen(np.minimum(left, self.horizon + 1)[np.argsort(active)])
 
     def room(self) -> IntArray:
         """Return the memory of each worker that requests starting now may take [tokens]."""
@@ -399,7 +407,7 @@ class _Interpreted:
         active = state.lists.running[: state.counters[ACTIVE]]
         remaining = active
         if self.refresh is not None:
-            remaining = self.refresh.remaining(state)
+            remaining = self.predicted = self.refresh.remaining(state)
             note_predicted(state, remaining)
         elif self.horizon > 0 and state.settings.by_age:
             remaining = remaining_running(state, active)

@@ -1,5 +1,6 @@
 """What a policy sees at one decode step."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -79,6 +80,8 @@ class DecodeState:
     bound_loads : IntArray or None
         Shape (G, H+1): what those that are bound to a worker and do not run would weigh if they
         all started now and ended beyond the window; None if there are none.
+    endings : callable or None
+        What `remaining` asks; None where nothing is known.
     """
 
     step: int
@@ -102,6 +105,7 @@ class DecodeState:
     prefixes: Prefixes | None = None
     binds: bool = False
     bound_loads: IntArray | None = None
+    endings: Callable[[], IntArray] | None = None
 
     def __post_init__(self) -> None:
         """Set what a state without limited memory need not name."""
@@ -124,6 +128,17 @@ class DecodeState:
     def num_admissible(self) -> int:
         """``U = min(N, free slots)``: how many requests a work-conserving policy admits."""
         return min(self.num_waiting, int(self.free_slots.sum()))
+
+    @property
+    def remaining(self) -> IntArray:
+        """What the window tells of those that run: steps left, in ``1..H+1``, in order of arrival.
+
+        Shape (A,); ``H + 1`` says that a request outlives the window. Computed when it is asked
+        for, which must be while deciding; where nothing is known, nobody ends.
+        """
+        if self.endings is None:
+            return np.full(int(self.running.sum()), self.projected_loads.shape[1])
+        return self.endings()
 
     @property
     def cached_tokens(self) -> IntArray:

@@ -10,8 +10,10 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.adaptive.memory import (
+    AHEAD_KNOWN,
     BEGUN,
     IS_OPEN,
+    LEFT,
     LENGTH,
     PAST,
     PROMPT,
@@ -26,15 +28,20 @@ from formulations.arrays import IntArray
 
 @compilable(allocates=True)
 def draw_lengths(memory: Memory, step: int) -> int:
-    """Draw what running requests have left and requests to come; return the mean length."""
+    """Draw what running requests have left and requests to come; return the mean of the former."""
     counts, drawn, past = memory.seen.counts, memory.drawn, memory.scene.past
     num = counts[PAST]
     mean = sort_by_length(drawn, past[:, :num])
     lengths = drawn.sorted[:num]
     for i in range(counts[RUNNING]):
-        age = step - memory.scene.running[BEGUN, i]
+        drawn.remaining[i] = memory.scene.running[LEFT, i]
+        if drawn.remaining[i] > 0:
+            continue
+        begun = memory.scene.running[BEGUN, i]
+        age = step + counts[AHEAD_KNOWN] - begun
         longer = np.searchsorted(lengths, age, side="right")
-        drawn.remaining[i] = drawn_length(drawn, past[:, :num], longer, age, mean) - age
+        length = drawn_length(drawn, past[:, :num], longer, age, mean)
+        drawn.remaining[i] = length - (step - begun)
     for i in range(len(drawn.prompt)):
         place = random_below(drawn.word, num)
         chosen = drawn.order[place]
@@ -44,7 +51,8 @@ def draw_lengths(memory: Memory, step: int) -> int:
             drawn.output[i] = drawn_length(
                 drawn, past[:, :num], place + 1, past[LENGTH, chosen], mean
             )
-    return mean
+    left = drawn.remaining[: counts[RUNNING]].sum()
+    return mean if counts[RUNNING] == 0 else int(left // counts[RUNNING])
 
 
 @compilable(allocates=True)

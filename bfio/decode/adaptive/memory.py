@@ -6,14 +6,19 @@ import numpy as np
 
 from bfio.decode.adaptive.settings import (
     AHEAD,
-    FIRST_GUESS,
+    COARSE,
+    DECAY,
     FIRST_REHEARSAL,
     FIRST_SETTING,
+    LEAST_WEIGHT,
+    LIVES,
     MOST_LISTED,
+    MOST_STEPS,
     MOST_WAITING,
     REMEMBERED,
     SEED,
     SETTINGS,
+    near,
 )
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.records import Chunks
@@ -26,12 +31,13 @@ from formulations.arrays import FloatArray, IntArray
 # Entries of `Seen.counts`: the setting that decides, rehearsals so far, completed requests at
 # which the next one is due; completed requests and step when last looked; step of the last
 # decision; ends that were foretold for the step after a decision and came, and those that were
-# foretold or came; and what a rehearsal is given: requests remembered, running and waiting.
+# foretold or came; and what a rehearsal is given: requests remembered, running and waiting, and
+# steps ahead whose ends are known; and whether windows tell who ends.
 (CURRENT, REHEARSALS, DUE, COMPLETED, STEP, DECIDED_AT, FORETOLD, ENDS) = range(8)
-(PAST, RUNNING, WAITING) = range(8, 11)
+(PAST, RUNNING, WAITING, AHEAD_KNOWN, TELLS) = range(8, 13)
 # Rows of `Scene.past` and `Scene.running`.
 (PROMPT, LENGTH, IS_OPEN) = range(3)
-(WORKER, BEGUN) = (1, 2)
+(WORKER, BEGUN, LEFT) = (1, 2, 3)
 
 
 class Seen(NamedTuple):
@@ -41,8 +47,6 @@ class Seen(NamedTuple):
     ----------
     counts : IntArray
         See the names of its entries above.
-    rate : IntArray
-        Shape (2,): ends, and steps times workers in which they came.
     foretold, running : IntArray
         Shape (G,): at the last decision, requests that the window lets end with that step, and
         those that ran after it.
@@ -53,7 +57,6 @@ class Seen(NamedTuple):
     """
 
     counts: IntArray
-    rate: IntArray
     foretold: IntArray
     running: IntArray
     uses: IntArray
@@ -66,10 +69,11 @@ class Scene(NamedTuple):
     Parameters
     ----------
     past : IntArray
-        Shape (3, M): prompt, length so far, and whether it goes on, of the requests revealed last,
-        the latest first.
+        Shape (3, M): prompt, length as far as known, and whether it goes on after that, of the
+        requests revealed last, the latest first.
     running : IntArray
-        Shape (3, G·B): prompt, worker and first step of those that run, in order of arrival.
+        Shape (4, G·B): prompt, worker, first step and steps left (0: not known) of those that run,
+        in order of arrival.
     waiting : IntArray
         Shape (most waiting,): prompts of those that wait, oldest first.
     """
@@ -107,16 +111,32 @@ class Rule(NamedTuple):
 
     Parameters
     ----------
-    losses, penalty : IntArray
+    steps, penalty : IntArray
         Shape (K,): see `bfio.decode.adaptive.settings.Setting`.
+    coarse : IntArray
+        Shape (c,): the settings of every rehearsal.
+    near : IntArray
+        Shape (K, n): those that are rehearsed besides if one of them is the best; -1: none.
+    lives, most_steps : int
+        Steps of a rehearsal: in multiples of what running requests have left, and at most.
+    least_weight : int
+        Least weight of a step of the window.
+    decay : float
+        What an earlier rehearsal counts against the latest.
     reward, overflow : IntArray
         Shape (H+1,), overwritten: factors of the score (`bfio.step.two_stage.fscore`).
     threshold, candidates, product_key : int
         See `bfio.step.two_stage.kernels.two_stage.two_stage_decide`.
     """
 
-    losses: IntArray
+    steps: IntArray
     penalty: IntArray
+    coarse: IntArray
+    near: IntArray
+    lives: int
+    most_steps: int
+    least_weight: int
+    decay: float
     reward: IntArray
     overflow: IntArray
     threshold: int
@@ -136,9 +156,10 @@ class Memory(NamedTuple):
         grow, and that tell who ends.
     record : Record
         One row, overwritten at each step of a rehearsal.
-    score, total : FloatArray
-        Shape (K,): mean imbalance of each setting in the latest draw [tokens], and what is least
-        for the best, of all rehearsals.
+    score, total, weight : FloatArray
+        Shape (K,): mean imbalance of each setting in the latest rehearsal [tokens], -1 without;
+        and sums over rehearsals, the latest counting most: of what its logarithm exceeds the mean
+        of `Rule.coarse` by, and of the rehearsals.
     by_size, assignment : IntArray
         Shape (most waiting,): the waiting requests, largest first; the worker of each.
     """
@@ -151,6 +172,7 @@ class Memory(NamedTuple):
     record: Record
     score: FloatArray
     total: FloatArray
+    weight: FloatArray
     by_size: IntArray
     assignment: IntArray
 
@@ -172,7 +194,7 @@ def new_memory(
         Threshold, candidates and priority of the two-stage heuristic.
     """
     total = num_workers * slots
-    counts, rate = _zeros(11), np.array([num_workers, FIRST_GUESS * num_workers], dtype=np.int64)
+    counts = _zeros(13)
     counts[DUE] = max(1, total // FIRST_REHEARSAL)
     counts[CURRENT], counts[DECIDED_AT] = FIRST_SETTING, -2
     K, M = len(SETTINGS), REMEMBERED * total + MOST_WAITING
@@ -182,13 +204,12 @@ def new_memory(
         _rule(horizon, parameters),
         Seen(
             counts,
-            rate,
             foretold=_zeros(num_workers),
             running=_zeros(num_workers),
             uses=_zeros(K),
             log=_zeros(MOST_LISTED, 2),
         ),
-        Scene(_zeros(3, M), _zeros(3, total), _zeros(MOST_WAITING)),
+        Scene(_zeros(3, M), _zeros(4, total), _zeros(MOST_WAITING)),
         Drawn(
             remaining=_zeros(total),
             prompt=_zeros(n),
@@ -201,6 +222,7 @@ def new_memory(
         Chunks(num_workers, keep_trajectory=True).new(1),
         np.zeros(K),
         np.zeros(K),
+        np.zeros(K),
         *_zeros(2, max(most_waiting, MOST_WAITING)),
     )
 
@@ -210,10 +232,20 @@ def _zeros(*shape: int) -> IntArray:
 
 
 def _rule(horizon: int, parameters: TwoStageParameters) -> Rule:
-    losses, penalty = np.array(SETTINGS, dtype=np.int64).T
+    steps, penalty = np.array(SETTINGS, dtype=np.int64).T
+    others = [near(k) if k in COARSE else () for k in range(len(SETTINGS))]
+    near_each = np.full((len(SETTINGS), max(map(len, others))), -1)
+    for k, each in enumerate(others):
+        near_each[k, : len(each)] = each
     return Rule(
-        losses=losses.copy(),
+        steps=steps.copy(),
         penalty=penalty.copy(),
+        coarse=np.array(COARSE),
+        near=near_each,
+        lives=LIVES,
+        most_steps=MOST_STEPS,
+        least_weight=LEAST_WEIGHT,
+        decay=DECAY,
         reward=_zeros(horizon + 1),
         overflow=_zeros(horizon + 1),
         threshold=parameters.threshold,

@@ -13,41 +13,61 @@ from bfio.decode.adaptive.memory import (
     Rule,
     Seen,
 )
-from bfio.decode.adaptive.settings import FULL_WEIGHT, LEAST_WEIGHT, RATE_MEMORY
+from bfio.decode.adaptive.settings import BELIEVED, FIRST_REHEARSAL, FULL_WEIGHT
 from formulations.arrays import IntArray
 
 
 @compilable
-def look(seen: Seen, slots: int, step: int, completed: int, running: IntArray) -> None:
-    """Note how often requests end, and whether the window foretold those of the last step.
+def look(seen: Seen, step: int, completed: int, running: IntArray) -> None:
+    """Note who has ended, and whether the window foretold it.
 
     Parameters
     ----------
     seen : Seen
         Where it is noted.
-    slots, step, completed : int
-        ``B``, the step, and requests that have ended so far.
+    step, completed : int
+        The step, and requests that have ended so far.
     running : IntArray
         Shape (G,): requests that run, before this decision.
     """
-    counts, rate, num_workers = seen.counts, seen.rate, len(running)
-    rate[0] += completed - counts[COMPLETED]
-    rate[1] += num_workers * (step - counts[STEP])
+    counts = seen.counts
     counts[COMPLETED], counts[STEP] = completed, step
-    if rate[0] > num_workers * slots // RATE_MEMORY:
-        rate[0] = (rate[0] + 1) // 2
-        rate[1] = (rate[1] + 1) // 2
     if counts[DECIDED_AT] == step - 1:
-        for g in range(num_workers):
+        for g in range(len(running)):
             ended = seen.running[g] - running[g]
             counts[FORETOLD] += min(ended, seen.foretold[g])
             counts[ENDS] += max(ended, seen.foretold[g])
 
 
 @compilable
-def is_due(seen: Seen) -> bool:
-    """Whether to rehearse now."""
-    return bool(seen.counts[COMPLETED] >= seen.counts[DUE])
+def is_due(seen: Seen, running: IntArray, total_slots: int) -> bool:
+    """Whether to rehearse now: the first time as soon as each slot has been taken."""
+    counts = seen.counts
+    if counts[REHEARSALS] == 0 and counts[COMPLETED] + running.sum() >= total_slots:
+        return True
+    return bool(counts[COMPLETED] >= counts[DUE])
+
+
+@compilable
+def windows_tell(seen: Seen, left: IntArray, horizon: int) -> bool:
+    """Whether windows are believed to tell who ends; at first, whether they tell anything.
+
+    Parameters
+    ----------
+    seen : Seen
+        What was seen.
+    left : IntArray
+        Shape (A,): steps that those that run have left by the window.
+    horizon : int
+        ``H``.
+    """
+    counts = seen.counts
+    if counts[ENDS] > 0:
+        return bool(BELIEVED * counts[FORETOLD] >= counts[ENDS])
+    for steps in left:
+        if steps <= horizon:
+            return True
+    return False
 
 
 @compilable
@@ -58,7 +78,8 @@ def note_choice(seen: Seen, setting: int, total_slots: int) -> None:
     seen.log[listed, 0], seen.log[listed, 1] = counts[STEP], setting
     counts[CURRENT] = setting
     counts[REHEARSALS] += 1
-    counts[DUE] = counts[COMPLETED] + max(1, min(counts[COMPLETED], total_slots))
+    pause = max(1, total_slots // FIRST_REHEARSAL, min(counts[COMPLETED], total_slots))
+    counts[DUE] = counts[COMPLETED] + pause
 
 
 @compilable
@@ -69,18 +90,17 @@ def note_decision(seen: Seen) -> None:
 
 
 @compilable
-def set_weights(rule: Rule, rate: IntArray, setting: int, num_workers: int) -> int:
-    """Write the factors of a setting's score at the rate of ends; return how long its window is.
+def set_weights(rule: Rule, setting: int, num_workers: int) -> int:
+    """Write the factors of a setting's score; return how long its window is.
 
-    The weight of a step is ``γ = r / (r + ρ)`` times that of the step before, rounded down, and
+    The weight of a step is ``γ = τ / (τ + 1)`` times that of the step before, rounded down, and
     the window ends where that would be too little.
     """
-    lost = rule.losses[setting] * rate[1]
-    total = lost + 100 * rate[0]
+    steps = rule.steps[setting]
     weight, columns = FULL_WEIGHT, 0
-    while columns < len(rule.reward) and (columns == 0 or weight >= LEAST_WEIGHT):
+    while columns < len(rule.reward) and (columns == 0 or weight >= rule.least_weight):
         rule.reward[columns] = weight
         rule.overflow[columns] = weight * rule.penalty[setting] * num_workers
-        weight = weight * lost // max(1, total)
+        weight = weight * steps // (steps + 100)
         columns += 1
     return columns

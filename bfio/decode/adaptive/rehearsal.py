@@ -6,9 +6,9 @@ from bfio.common.compilable import compilable, linked
 from bfio.common.kernels import entry_point
 from bfio.decode.adaptive import memory as kept
 from bfio.decode.adaptive.lengths import draw_lengths
-from bfio.decode.adaptive.memory import BEGUN, ENDS, FORETOLD, PROMPT, RUNNING, WORKER, Memory
+from bfio.decode.adaptive.memory import BEGUN, PROMPT, RUNNING, WORKER, Memory
 from bfio.decode.adaptive.observing import note_choice, set_weights
-from bfio.decode.adaptive.settings import BELIEVED, DECAY, DRAWS, MOST_STEPS, UNCOUNTED
+from bfio.decode.adaptive.settings import UNCOUNTED
 from bfio.decode.machine.phases import run_step
 from bfio.decode.machine.ring import add_ending, enter_window, gained
 from bfio.decode.machine.state import (
@@ -25,6 +25,7 @@ from bfio.decode.machine.state import (
 from bfio.decode.machine.two_stage import admit_by_score
 from bfio.decode.machine.window import Window, grow_alike, waiting_requests
 from bfio.step.two_stage.kernels.two_stage import order_by_size
+from formulations.arrays import IntArray
 
 
 @compilable(allocates=True)
@@ -35,7 +36,7 @@ def admit_by_setting(state: State, memory: Memory, setting: int) -> bool:
     """
     rule, num_workers = memory.rule, len(state.workers.load)
     num = state.counters[WAITING]
-    columns = set_weights(rule, memory.seen.rate, setting, num_workers)
+    columns = set_weights(rule, setting, num_workers)
     window = Window(
         np.empty(columns, np.int64),
         np.empty((num_workers, columns), np.int64),
@@ -151,9 +152,10 @@ def reveal_up_to(twin: State, pool: int) -> bool:
 
 @compilable(allocates=True)
 def rehearse_all(memory: Memory, step: int, grows: bool) -> None:
-    """Rehearse every setting from the scene at hand, and let the best one decide from now on.
+    """Rehearse settings from the scene at hand, and let the best one decide from now on.
 
-    Nothing changes if one of them could not be rehearsed exactly.
+    First a few, far apart, then the neighbours of the best of them. Nothing changes if one of
+    them could not be rehearsed exactly.
 
     Parameters
     ----------
@@ -164,33 +166,58 @@ def rehearse_all(memory: Memory, step: int, grows: bool) -> None:
     grows : bool
         Whether loads grow within windows.
     """
-    seen, score, total = memory.seen, memory.score, memory.total
-    tells = seen.counts[FORETOLD] > 0 and BELIEVED * seen.counts[FORETOLD] >= seen.counts[ENDS]
-    twin = memory.twins[2 * int(grows) + int(tells)]
-    best = seen.counts[kept.CURRENT]
-    means = np.zeros(len(score))
-    for _ in range(DRAWS):
-        if not play_all(twin, memory, step):
-            break
-        means += score / score.mean() / DRAWS
-    else:
-        total[:] = DECAY * total + means
-        best = np.argmin(total)
-    note_choice(seen, best, twin.counters[SLOTS])
+    counts, rule = memory.seen.counts, memory.rule
+    twin, best = memory.twins[2 * int(grows) + counts[kept.TELLS]], counts[kept.CURRENT]
+    num_steps = min(rule.most_steps, 2 * UNCOUNTED + rule.lives * draw_lengths(memory, step))
+    memory.score[:] = NOT_PLAYED
+    if play_each(twin, memory, step, num_steps, rule.coarse):
+        level = np.log(memory.score[rule.coarse] + 1).mean()
+        middle = best_played(memory, level)
+        if play_each(twin, memory, step, num_steps, rule.near[middle]):
+            best = best_played(memory, level)
+            remember(memory, level)
+    note_choice(memory.seen, best, twin.counters[SLOTS])
 
 
 @compilable(allocates=True)
-def play_all(twin: State, memory: Memory, step: int) -> bool:
-    """Score every setting on one draw; False if one is not exact, or all are balanced."""
-    score = memory.score
-    num_steps = min(MOST_STEPS, UNCOUNTED * 2 + draw_lengths(memory, step))
-    for setting in range(len(score)):
+def play_each(twin: State, memory: Memory, step: int, num_steps: int, settings: IntArray) -> bool:
+    """Score some settings, up to the first -1, on the same draw; False if one is not exact."""
+    for setting in settings:
+        if setting < 0:
+            break
         set_scene(twin, memory, step)
-        score[setting] = rehearsed(twin, memory, setting, num_steps)
-        if score[setting] < 0:
+        memory.score[setting] = rehearsed(twin, memory, setting, num_steps)
+        if memory.score[setting] < 0:
             return False
-    return bool(score.mean() > 0)
+    return True
 
 
+@compilable
+def best_played(memory: Memory, level: float) -> int:
+    """Return the setting of least score, earlier rehearsals included, of those just played."""
+    best, least = 0, np.inf
+    for k in range(len(memory.score)):
+        if memory.score[k] >= 0:
+            earlier = memory.rule.decay * memory.total[k]
+            weight = memory.rule.decay * memory.weight[k] + 1
+            mean = (earlier + np.log(memory.score[k] + 1) - level) / weight
+            if mean < least:
+                best, least = k, mean
+    return best
+
+
+@compilable
+def remember(memory: Memory, level: float) -> None:
+    """Add the scores of this rehearsal to those of earlier ones, which count less from now on."""
+    for k in range(len(memory.score)):
+        memory.total[k] *= memory.rule.decay
+        memory.weight[k] *= memory.rule.decay
+        if memory.score[k] >= 0:
+            memory.total[k] += np.log(memory.score[k] + 1) - level
+            memory.weight[k] += 1
+
+
+#: The score of a setting that was not rehearsed.
+NOT_PLAYED = -1.0
 #: As machine code, for interpreted and compiled runs.
 rehearse = entry_point(linked(rehearse_all))

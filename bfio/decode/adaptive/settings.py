@@ -6,36 +6,56 @@ from typing import NamedTuple
 class Setting(NamedTuple):
     """How the two-stage heuristic looks ahead.
 
-    With ``ρ`` requests that end per worker and step, the discount is ``γ = r / (r + ρ)``: then a
-    worker is expected to lose ``Σ_{h>=1} ρ·γ^h = r`` requests in its discounted window.
+    With a discount of ``γ = τ / (τ + 1)`` the steps of the window that are to come weigh
+    ``Σ_{h>=1} γ^h = τ`` times as much as the step at hand.
 
     Parameters
     ----------
-    losses : int
-        ``r`` in hundredths; 0 for no look-ahead.
+    steps : int
+        ``τ`` in hundredths; 0 for no look-ahead.
     penalty : int
         ``β / G``: what overflow costs, in multiples of what it costs the imbalance.
     """
 
-    losses: int
+    steps: int
     penalty: int
 
     @property
     def name(self) -> str:
         """How statistics call it."""
-        return f"losses {self.losses / 100:g}, penalty {self.penalty}"
+        return f"steps {self.steps / 100:g}, penalty {self.penalty}"
 
 
+#: Values of τ, in hundredths: from 0.25 to 16, four to an octave.
+FINE = tuple(round(25 * 2 ** (k / 4)) for k in range(25))
 #: BR-0 comes first: it decides among equals.
 SETTINGS = (
     Setting(0, 1),
     Setting(0, 4),
-    Setting(0, 16),
-    *(Setting(losses, 1) for losses in (70, 85, 100, 120, 145, 175)),
-    *(Setting(losses, 2) for losses in (50, 60, 70, 85, 100, 120)),
+    *(Setting(steps, 2) for steps in FINE),
+    *(Setting(steps, 1) for steps in FINE),
 )
-#: The setting that decides until the first rehearsal: one request lost per window, β = G.
-FIRST_SETTING = SETTINGS.index(Setting(100, 1))
+#: The settings of every rehearsal: no look-ahead, and one τ of each octave with β = 2G.
+COARSE = tuple(
+    k
+    for k, each in enumerate(SETTINGS)
+    if each.steps == 0 or (each.penalty == 2 and each.steps in FINE[::4])
+)
+#: The setting that decides until the first rehearsal: γ = 2/3, β = 2G.
+FIRST_SETTING = SETTINGS.index(Setting(200, 2))
+
+
+def near(best: int) -> tuple[int, ...]:
+    """Return the settings that are rehearsed besides, where one of `COARSE` is the best of them.
+
+    The others within its octaves; and with β = G, which wants a longer window, up to the next τ.
+    """
+    place = FINE.index(SETTINGS[best].steps) if SETTINGS[best].steps > 0 else 0
+    wanted = [Setting(FINE[k], 2) for k in range(max(0, place - 3), min(place + 4, len(FINE)))]
+    wanted += [Setting(steps, 1) for steps in FINE[place : place + 5]]
+    return tuple(k for k in map(SETTINGS.index, wanted) if k not in COARSE)
+
+
 #: Longest window, unless another is asked for.
 DEFAULT_HORIZON = 80
 #: Weight of the step at hand, and the least that a step of the window has.
@@ -54,18 +74,14 @@ REMEMBERED = 4
 AHEAD = 2
 #: Most waiting requests of a rehearsal, the oldest.
 MOST_WAITING = 512
-#: Draws of one rehearsal, over which scores are means.
-DRAWS = 2
+#: Steps of a rehearsal, in multiples of what running requests have left in the mean.
+LIVES = 2
 #: What an earlier rehearsal counts against the latest.
 DECAY = 0.7
 #: Windows are believed to tell who ends if they foretell one in so many of the ends.
 BELIEVED = 2
 #: A length beyond all that were seen is at most so many mean lengths longer.
 LONGEST_TAIL = 20
-#: The rate of ends is that of about the last ends, one per so many slots.
-RATE_MEMORY = 4
-#: Steps until a worker gives a slot back, as long as nothing else is known.
-FIRST_GUESS = 4
 #: Rehearsals that the statistics of a run list.
 MOST_LISTED = 1000
 #: First random number of every run.

@@ -5,18 +5,21 @@ import numpy as np
 from bfio.common.compilable import compilable
 from bfio.decode.adaptive import memory as kept
 from bfio.decode.adaptive.memory import (
+    AHEAD_KNOWN,
     BEGUN,
     IS_OPEN,
+    LEFT,
     LENGTH,
     PAST,
     PROMPT,
     RUNNING,
+    TELLS,
     WORKER,
     Memory,
     new_memory,
     statistics,
 )
-from bfio.decode.adaptive.observing import is_due, look, note_decision
+from bfio.decode.adaptive.observing import is_due, look, note_decision, windows_tell
 from bfio.decode.adaptive.rehearsal import admit_compiled, rehearse
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.pool import first_waiting
@@ -32,7 +35,7 @@ from bfio.decode.machine.state import (
     most_waiting,
 )
 from bfio.decode.machine.two_stage import MAX_CONTRIBUTIONS
-from bfio.decode.machine.window import Window
+from bfio.decode.machine.window import Window, left_of, remaining_running
 
 
 def memory(task: KernelTask) -> Memory | None:
@@ -56,8 +59,8 @@ def decide(state: State, window: Window, memory: Memory) -> bool:
     num_workers, slots, step = len(state.workers.load), state.machine.slots[0], counters[STEP]
     if counters[WAITING] == 0 or counters[ACTIVE] == counters[SLOTS]:
         return True
-    look(seen, slots, step, counters[COMPLETED], state.workers.running)
-    if is_due(seen):
+    look(seen, step, counters[COMPLETED], state.workers.running)
+    if is_due(seen, state.workers.running, num_workers * slots):
         write_scene(state, memory)
         rehearse(memory, step, loads_grow(state))
     for g in range(num_workers):
@@ -75,11 +78,15 @@ def decide(state: State, window: Window, memory: Memory) -> bool:
 def write_scene(state: State, memory: Memory) -> None:
     """Write what runs, what waits and the requests revealed last."""
     counters, counts, scene = state.counters, memory.seen.counts, memory.scene
+    running = np.sort(state.lists.running[: counters[ACTIVE]])
+    left = remaining_running(state, running)
+    counts[TELLS] = int(windows_tell(memory.seen, left, state.settings.horizon))
+    ahead = counts[AHEAD_KNOWN] = counts[TELLS] * state.settings.horizon
     num_past = min(counters[REVEALED], scene.past.shape[1])
     for i in range(num_past):
-        write_past(state, scene.past[:, i], counters[REVEALED] - 1 - i)
-    running = np.sort(state.lists.running[: counters[ACTIVE]])
+        write_past(state, scene.past[:, i], counters[REVEALED] - 1 - i, ahead)
     for i in range(len(running)):
+        scene.running[LEFT, i] = left[i] if left[i] <= ahead else 0
         scene.running[PROMPT, i] = state.requests.size[running[i]]
         scene.running[WORKER, i] = state.marks.worker[running[i]]
         scene.running[BEGUN, i] = state.marks.start[running[i]]
@@ -90,12 +97,17 @@ def write_scene(state: State, memory: Memory) -> None:
 
 
 @compilable
-def write_past(state: State, column: np.ndarray, request: int) -> None:
-    """Write prompt and length so far of a request, and whether it goes on."""
+def write_past(state: State, column: np.ndarray, request: int, ahead: int) -> None:
+    """Write prompt and length of a request as far as known, and whether it goes on after that."""
     start, last, step = state.marks.start[request], state.marks.last[request], state.counters[STEP]
     column[PROMPT] = state.requests.prompt[request]
-    column[LENGTH] = 0 if start < 0 else min(last + 1, step) - start
-    column[IS_OPEN] = int(start < 0 or last >= step)
+    if start < 0:
+        column[LENGTH], column[IS_OPEN] = 0, 1
+    elif last < step:
+        column[LENGTH], column[IS_OPEN] = last + 1 - start, 0
+    else:
+        left = left_of(state, request)
+        column[LENGTH], column[IS_OPEN] = step - start + min(left, ahead), int(left > ahead)
 
 
 @compilable

@@ -171,6 +171,16 @@ def remaining_running(state: State, active: IntArray) -> IntArray:
     return remaining_of(state, state.marks.last[active] - state.counters[STEP] + 1, True)
 
 
+@compilable
+def left_of(state: State, request: int) -> int:
+    """Return the steps that one running request has left as far as known or predicted."""
+    if predicts(state):
+        return int(state.prediction.last[request] - state.counters[STEP] + 1)
+    if state.settings.known:
+        return int(state.marks.last[request] - state.counters[STEP] + 1)
+    return int(state.settings.horizon + 1)
+
+
 @compilable(allocates=True)
 def remaining_waiting(state: State, waiting: IntArray) -> IntArray:
     """Return the steps that waiting requests will run as far as known or predicted, if told."""

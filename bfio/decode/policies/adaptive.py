@@ -61,13 +61,13 @@ class Adaptive:
         )
         seen, known = memory.seen, self._requests
         known.reveal(state)
-        look(seen, state.slots, state.step, known.completed, state.running)
-        if is_due(seen):
+        look(seen, state.step, known.completed, state.running)
+        if is_due(seen, state.running, state.num_workers * state.slots):
             _prepare()
             known.write_scene(memory, state)
             _rehearse(memory, state)
         setting = int(seen.counts[kept.CURRENT])
-        columns = set_weights(memory.rule, seen.rate, setting, state.num_workers)
+        columns = set_weights(memory.rule, setting, state.num_workers)
         answer = two_stage_of(
             state,
             memory.rule.reward[:columns].tolist(),
@@ -143,18 +143,27 @@ class _Requests:
     def write_scene(self, memory: Memory, state: DecodeState) -> None:
         """Write what runs, what waits and the requests revealed last."""
         from bfio.decode.adaptive import memory as kept
+        from bfio.decode.adaptive.observing import windows_tell
 
         scene, counts = memory.scene, memory.seen.counts
+        horizon = state.projected_loads.shape[1] - 1
+        counts[kept.TELLS] = int(windows_tell(memory.seen, state.remaining, horizon))
+        ahead = counts[kept.AHEAD_KNOWN] = int(counts[kept.TELLS]) * horizon
+        left = dict(zip(sorted(self._running), state.remaining.tolist(), strict=True))
         num_past = min(len(self._prompt), scene.past.shape[1])
         for column in range(num_past):
             request = len(self._prompt) - 1 - column
-            length, is_open = self._length[request], self._length[request] < 0
-            if is_open:
-                length = state.step - self._start[request] if self._start[request] >= 0 else 0
+            length, is_open = self._length[request], False
+            if request in left:
+                length = state.step - self._start[request] + min(left[request], ahead)
+                is_open = left[request] > ahead
+            elif length < 0:
+                length, is_open = 0, True
             scene.past[:, column] = self._prompt[request], length, is_open
-        for column, request in enumerate(sorted(self._running)):
+        for column, (request, steps) in enumerate(left.items()):
+            known = steps if steps <= ahead else 0
             scene.running[:, column] = (
-                self._prompt[request], self._worker[request], self._start[request],
+                self._prompt[request], self._worker[request], self._start[request], known
             )  # fmt: skip
         num_waiting = min(state.num_waiting, len(scene.waiting))
         scene.waiting[:num_waiting] = state.sizes[:num_waiting]

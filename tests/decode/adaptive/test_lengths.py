@@ -8,8 +8,10 @@ import pytest
 
 from bfio.decode.adaptive import lengths
 from bfio.decode.adaptive.memory import (
+    AHEAD_KNOWN,
     BEGUN,
     IS_OPEN,
+    LEFT,
     LENGTH,
     PAST,
     PROMPT,
@@ -30,9 +32,14 @@ def drawn(rows: list[tuple[int, int, bool]], step: int = 0, begun: int = 0) -> M
     for column, (prompt, length, is_open) in enumerate(rows):
         past[[PROMPT, LENGTH, IS_OPEN], column] = prompt, length, is_open
     kept.scene.running[BEGUN] = begun
-    with patch.object(lengths, "random_below", lambda _, bound: int(RNG.integers(bound))):
-        lengths.draw_lengths(kept, step)
+    draw(kept, step)
     return kept
+
+
+def draw(kept: Memory, step: int) -> int:
+    """Draw lengths, by a generator that plain Python can call."""
+    with patch.object(lengths, "random_below", lambda _, bound: int(RNG.integers(bound))):
+        return lengths.draw_lengths(kept, step)
 
 
 def test_who_still_runs_hands_its_chance_on() -> None:
@@ -71,3 +78,17 @@ def test_steps_of_who_still_runs_count_for_the_mean() -> None:
     """One end in 4 times 4 steps: 16 more steps in the mean at age 10."""
     kept = drawn([(1, 4, False)] + [(1, 4, True)] * 3, step=10)
     assert kept.drawn.remaining.mean() == pytest.approx(16, abs=2.5)
+
+
+def test_known_ends_are_kept_and_the_others_lie_beyond() -> None:
+    """Windows of three steps: one is known to end after 2 more; at age 1 the others pass age 4."""
+    kept = new_memory(1, 600, 3, 1, TwoStageParameters())
+    counts, past = kept.seen.counts, kept.scene.past
+    counts[PAST], counts[RUNNING], counts[AHEAD_KNOWN] = 3, 600, 3
+    past[[PROMPT, LENGTH, IS_OPEN], :3] = [[1, 1, 1], [3, 4, 6], [0, 0, 0]]
+    kept.scene.running[BEGUN] = 4
+    kept.scene.running[LEFT, 0] = 2
+    left = draw(kept, 5)
+    assert kept.drawn.remaining[0] == 2
+    assert set(kept.drawn.remaining[1:].tolist()) == {5}
+    assert left == (2 + 599 * 5) // 600

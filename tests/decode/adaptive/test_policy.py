@@ -9,6 +9,7 @@ from bfio.decode.policies.adaptive import Adaptive
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
+from bfio.decode.state import DecodeState
 from bfio.workloads.workload import Workload
 from tests.decode.machine.test_greedy import lengths
 from tests.decode.policies.states import state
@@ -37,13 +38,13 @@ def test_no_length_is_known_before_it_ends(engine: str) -> None:
 
 
 def test_until_the_first_rehearsal_one_setting_decides() -> None:
-    """One request lost per window, β = G, until a slot in sixteen has been given back."""
+    """γ = 2/3 and β = 2G, until each slot has been taken."""
     requests = lengths(300, seed=4)
     chosen = run(requests, engine="compiled").statistics["chosen"]
     first = chosen[0][0]  # type: ignore[index]
     before = run(requests, steps=first, engine="compiled").statistics
     assert before["rehearsals"] == 0
-    assert list(before["decisions"]) == ["losses 1, penalty 1"]  # type: ignore[call-overload]
+    assert list(before["decisions"]) == ["steps 2, penalty 2"]  # type: ignore[call-overload]
 
 
 def test_known_ends_bring_balance() -> None:
@@ -62,3 +63,22 @@ def test_a_state_of_another_run_starts_it_anew() -> None:
     seen = state(free=[1, 1], loads=[5, 9], sizes=[3, 7])
     assert policy(seen) == policy(seen)
     assert policy.statistics()["rehearsals"] == 0
+
+
+@pytest.mark.parametrize(("predictor", "horizon"), [("oracle", 3), ("none", 3), ("oracle", 0)])
+def test_a_state_tells_what_its_window_does(predictor: str, horizon: int) -> None:
+    """Steps left in order of arrival, and no more than that they outlive the window."""
+    requests, told = lengths(60, seed=2), {}
+
+    def first_free(seen: DecodeState) -> list[int | None]:
+        told[seen.step] = seen.remaining.tolist()
+        free = [g for g, slots in enumerate(seen.free_slots) for _ in range(slots)]
+        return [*free[: seen.num_waiting], *[None] * (seen.num_waiting - len(free))]
+
+    found = simulate(requests, first_free, CLUSTER, predictor=predictor, horizon=horizon, pool=16)
+    for step, left in told.items():
+        runs = (found.start_step < step) & (found.finish_step >= step)
+        true = found.finish_step[runs] - step + 1
+        known = np.minimum(true, horizon + 1) if predictor == "oracle" else horizon + 1
+        assert left == np.broadcast_to(known, true.shape).tolist()
+    assert len(told) > 20
