@@ -64,7 +64,7 @@ def windows_tell(seen: Seen, left: IntArray, horizon: int) -> bool:
     counts = seen.counts
     if counts[ENDS] > 0:
         return bool(BELIEVED * counts[FORETOLD] >= counts[ENDS])
-    for steps in left:
+    for steps in left:  # noqa: SIM110  (Numba compiles no generators)
         if steps <= horizon:
             return True
     return False
