@@ -362,7 +362,8 @@ class _Interpreted:
             prefixes=WaitingPrefixes(self.prefixes, requests.copy()),
             binds=bool(state.settings.immediate),
             bound_loads=self.bound_loads(),
-            endings=self.remaining,
+            # Reports that are late or lost tell of workers, not of requests.
+            endings=None if told.is_on else self.remaining,
         )
         began = perf_counter()
         with users_code(f"policy {self.name}, step {step}", remedy="mend the policy"):

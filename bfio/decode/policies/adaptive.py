@@ -149,7 +149,8 @@ class _Requests:
         horizon = state.projected_loads.shape[1] - 1
         counts[kept.TELLS] = int(windows_tell(memory.seen, state.remaining, horizon))
         ahead = counts[kept.AHEAD_KNOWN] = int(counts[kept.TELLS]) * horizon
-        left = dict(zip(sorted(self._running), state.remaining.tolist(), strict=True))
+        # Of a run that was joined midway nobody is known who runs.
+        left = dict(zip(sorted(self._running), state.remaining.tolist(), strict=False))
         num_past = min(len(self._prompt), scene.past.shape[1])
         for column in range(num_past):
             request = len(self._prompt) - 1 - column
