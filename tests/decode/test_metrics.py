@@ -75,6 +75,12 @@ def test_hand_computed_metrics() -> None:
         # No prefixes are kept.
         "prefix_hit_tokens": None,
         "prefix_hit_rate": None,
+        # There is no prefill tier, and reports are neither late nor lost.
+        "expired": None,
+        "expired_tokens": None,
+        "prefill_held_s": None,
+        "ready_delay_mean_s": None,
+        "refused": None,
         # No limits are stated.
         "slo_share": None,
         "goodput_requests_per_s": None,
