@@ -7,19 +7,19 @@ GROUPS = (
         "baselines",
         ("bfio.decode.policy_registry:run_greedy",),
         "bfio.decode.kernel_groups:warm_up_greedy",
-        5,
+        30,
     ),
     KernelGroup(
         "two-stage",
         ("bfio.step.two_stage.kernels", "bfio.decode.machine.two_stage:run"),
         "bfio.decode.kernel_groups:warm_up_two_stage",
-        19,
+        40,
     ),
     KernelGroup(
         "rolling-horizon",
         ("bfio.decode.rolling.kernel", "bfio.decode.machine.rolling_horizon:run"),
         "bfio.decode.kernel_groups:warm_up_rolling_horizon",
-        15,
+        30,
     ),
     KernelGroup(
         "adaptive",
@@ -29,7 +29,7 @@ GROUPS = (
             "bfio.decode.machine.adaptive:run",
         ),
         "bfio.decode.kernel_groups:warm_up_adaptive",
-        40,
+        300,
     ),
 )
 

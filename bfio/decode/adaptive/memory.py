@@ -22,7 +22,7 @@ from bfio.decode.adaptive.settings import (
 )
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.records import Chunks
-from bfio.decode.machine.state import Record, State, new_state
+from bfio.decode.machine.state import Record, Settings, State, new_state
 from bfio.decode.options import RunOptions
 from bfio.step.two_stage.heuristic import TwoStageParameters
 from bfio.workloads.workload import Workload
@@ -151,9 +151,11 @@ class Memory(NamedTuple):
     ----------
     rule, seen, scene, drawn
         See there.
-    twins : tuple of State
-        Of the machine, with arrays in common: entry ``2·grows + tells`` has windows in which loads
-        grow, and that tell who ends.
+    twin : State
+        Of the machine.
+    views : tuple of Settings
+        What it may be set to: entry ``2·grows + tells`` has windows in which loads grow, and that
+        tell who ends.
     record : Record
         One row, overwritten at each step of a rehearsal.
     score, total, weight : FloatArray
@@ -168,7 +170,8 @@ class Memory(NamedTuple):
     seen: Seen
     scene: Scene
     drawn: Drawn
-    twins: tuple[State, State, State, State]
+    twin: State
+    views: tuple[Settings, Settings, Settings, Settings]
     record: Record
     score: FloatArray
     total: FloatArray
@@ -198,8 +201,8 @@ def new_memory(
     counts[DUE] = max(1, total // FIRST_REHEARSAL)
     counts[CURRENT], counts[DECIDED_AT] = FIRST_SETTING, -2
     K, M = len(SETTINGS), REMEMBERED * total + MOST_WAITING
-    twins = _twins(num_workers, slots, horizon)
-    n = len(twins[0].pool)
+    twin = _twin(num_workers, slots, horizon)
+    n = len(twin.pool)
     return Memory(
         _rule(horizon, parameters),
         Seen(
@@ -218,7 +221,8 @@ def new_memory(
             sorted=_zeros(M),
             word=np.array([SEED], dtype=np.uint64),
         ),
-        twins,
+        twin,
+        _views(twin.settings, horizon),
         Chunks(num_workers, keep_trajectory=True).new(1),
         np.zeros(K),
         np.zeros(K),
@@ -254,17 +258,18 @@ def _rule(horizon: int, parameters: TwoStageParameters) -> Rule:
     )
 
 
-def _twins(num_workers: int, slots: int, horizon: int) -> tuple[State, State, State, State]:
-    """Return machines in which every request gains a token per step."""
+def _twin(num_workers: int, slots: int, horizon: int) -> State:
+    """Return a machine in which every request gains a token per step."""
     n = (1 + AHEAD) * num_workers * slots + MOST_WAITING
     requests = Workload(np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64))
-    twin = new_state(requests, Cluster(num_workers, slots), RunOptions(), horizon=horizon)
+    return new_state(requests, Cluster(num_workers, slots), RunOptions(), horizon=horizon)
 
-    def variant(grows: bool, tells: bool) -> State:
-        known = tells and horizon > 0
-        return twin._replace(settings=twin.settings._replace(growing=grows, known=known))
 
-    return variant(False, False), variant(False, True), variant(True, False), variant(True, True)
+def _views(settings: Settings, horizon: int) -> tuple[Settings, Settings, Settings, Settings]:
+    def view(grows: bool, tells: bool) -> Settings:
+        return settings._replace(growing=grows, known=tells and horizon > 0)
+
+    return view(False, False), view(False, True), view(True, False), view(True, True)
 
 
 def statistics(memory: Memory) -> dict[str, object]:

@@ -167,7 +167,9 @@ def rehearse_all(memory: Memory, step: int, grows: bool) -> None:
         Whether loads grow within windows.
     """
     counts, rule = memory.seen.counts, memory.rule
-    twin, best = memory.twins[2 * int(grows) + counts[kept.TELLS]], counts[kept.CURRENT]
+    # One twin, not four: every array of a state takes time to compile wherever it is passed.
+    twin = State(memory.views[2 * int(grows) + counts[kept.TELLS]], *memory.twin[1:])
+    best = counts[kept.CURRENT]
     num_steps = min(rule.most_steps, 2 * UNCOUNTED + rule.lives * draw_lengths(memory, step))
     memory.score[:] = NOT_PLAYED
     if play_each(twin, memory, step, num_steps, rule.coarse):
