@@ -52,6 +52,12 @@ class RunPart:
         """When and where each request of the run ran."""
         return stints(self.run)
 
+    @cached_property
+    def expired(self) -> IntArray | None:
+        """Requests whose cache the pool dropped before these steps, as often as it did."""
+        expiries = self.run.expiries
+        return None if expiries is None else expiries[np.isin(expiries[:, 2], self.steps), 0]
+
     def interrupted_tokens(self, *causes: Cause) -> int:
         """Sum prompts and what was emitted of requests interrupted at these steps, for a cause."""
         which = np.isin(self.stints.cause, causes) & np.isin(self.stints.end, self.steps)
@@ -334,16 +340,12 @@ def _prefix_hit_rate(part: RunPart) -> Average:
     "prefill again",
 )
 def _expired(part: RunPart) -> Value:
-    expiries = part.run.expiries
-    return None if expiries is None else int(np.isin(expiries[:, 2], part.steps).sum())
+    return None if part.expired is None else len(part.expired)
 
 
 @METRICS.metric("expired_tokens", "tokens", "prompts of those")
 def _expired_tokens(part: RunPart) -> Value:
-    run = part.run
-    if run.expiries is None:
-        return None
-    return exact_sum(run.prompt_tokens[run.expiries[np.isin(run.expiries[:, 2], part.steps), 0]])
+    return None if part.expired is None else exact_sum(part.run.prompt_tokens[part.expired])
 
 
 @METRICS.metric(

@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 
 from bfio.common.metrics import exact_sum
-from bfio.decode.cancellations import cancellations_of
+from bfio.decode.cancellations import Cancellations, cancellations_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.failures import failures_of
@@ -156,6 +156,13 @@ class _Replay:
         columns = (first, schedule.worker, schedule.is_up.astype(np.bool_))
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
+    @cached_property
+    def cancellations(self) -> Cancellations:
+        """When clients give up."""
+        run = self.run
+        arrival_s = np.zeros(run.num_requests) if run.arrival_s is None else run.arrival_s
+        return cancellations_of(run.options.cancellations, arrival_s, run.options.seed)
+
     @property
     def tells_who_left(self) -> bool:
         """Whether the record says of each time that a request left the pool for a worker."""
@@ -179,7 +186,7 @@ class _Replay:
             leaves = _grouped(self.admissions, self.stints.request[waited], run.steps)
         again = self.stints.waits_again
         returns = _grouped(self.returns, self.stints.request[again], run.steps)
-        schedule = cancellations_of(run.options.cancellations, arrival_s, run.options.seed)
+        schedule = self.cancellations
         when = dict(zip(schedule.request.tolist(), schedule.time_s.tolist(), strict=True))
         gone = _grouped(run.cancel_step[schedule.request], schedule.request, run.steps)
         ends = chain([0.0], run.end_s().tolist())
@@ -415,9 +422,7 @@ def _failures(replay: _Replay) -> int:
 @_rule("cancellations")
 def _cancellations(replay: _Replay) -> int:
     """Check that a request ends exactly once: done, or cancelled at the first step it can be."""
-    run, K = replay.run, replay.run.steps
-    arrival_s = np.zeros(run.num_requests) if run.arrival_s is None else run.arrival_s
-    schedule = cancellations_of(run.options.cancellations, arrival_s, run.options.seed)
+    run, K, schedule = replay.run, replay.run.steps, replay.cancellations
     due = np.full(run.num_requests, K + 1)
     due[schedule.request] = np.searchsorted(run.start_s, schedule.time_s)
     done = run.finish_step >= 0
@@ -441,7 +446,7 @@ def _prefixes(replay: _Replay) -> int:
     expected = np.zeros(replay.run.steps, dtype=np.int64)
     kept = replay.cluster.worker_prefix_blocks().tolist()
     caches: list[OrderedDict[int, None]] = [OrderedDict() for _ in kept]
-    losses = [(step, worker) for step, worker, is_up in replay.outages if not is_up]
+    losses = deque((step, worker) for step, worker, is_up in replay.outages if not is_up)
     stints = replay.stints
     waited = np.flatnonzero(stints.was_waiting)
     order = waited[np.lexsort((stints.request[waited], stints.start[waited]))]
@@ -449,7 +454,7 @@ def _prefixes(replay: _Replay) -> int:
         *(column[order].tolist() for column in stints[:3]), strict=True
     ):
         while losses and losses[0][0] <= step:
-            caches[losses.pop(0)[1]].clear()
+            caches[losses.popleft()[1]].clear()
         expected[step] += _found_and_kept(replay.workload, request, caches[worker], kept[worker])
     return _number(hits != expected)
 
