@@ -1,7 +1,10 @@
 """The one exception type for bad input, and its special case for solver capabilities."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class InputError(ValueError):
@@ -53,3 +56,24 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return the known name nearest to an unknown one, as a question; empty if none is near."""
     close = get_close_matches(name, list(known), n=1)
     return f"did you mean {close[0]}? " if close else ""
+
+
+def within(where: str, make: Callable[[], T]) -> T:
+    """Return what is made; an error names the place of the whole before that of the part.
+
+    Parameters
+    ----------
+    where : str
+        Place of the object, e.g. ``"classes[2]"``.
+    make : callable
+        Makes it; its errors name a field, e.g. ``"rate"``.
+
+    Raises
+    ------
+    InputError
+        As ``make`` does, at ``"classes[2].rate"``.
+    """
+    try:
+        return make()
+    except InputError as error:
+        raise InputError(f"{where}.{error.where}", error.what, error.remedy) from None

@@ -1,13 +1,13 @@
 """Data of the fluid programs: classes of requests, and workers with a KV cache."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from formulations.arrays import integer
 from formulations.documents import check_keys, check_list, json_word
-from formulations.errors import InputError
+from formulations.errors import InputError, within
 from formulations.problem_data import ProblemData, Validated
 from formulations.rationals import exact_number
 
@@ -17,9 +17,6 @@ _MAX_LENGTH = 10**9
 _MAX_CLASSES, _MAX_WORKERS = 10_000, 1_000
 _CLASS_KEYS = ("rate", "prompt", "output")
 _WORKER_KEYS = ("d0", "d1", "memory")
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -212,7 +209,7 @@ def _class(row: object, where: str) -> RequestClass:
     _check_object(row, where, "rate, prompt, output; optional: workers")
     check_keys(row, where, _CLASS_KEYS, ("workers",))
     assert isinstance(row, Mapping)
-    return _named(where, lambda: RequestClass(**row))
+    return within(where, lambda: RequestClass(**row))
 
 
 def _workers(document: Mapping[str, Any]) -> tuple[FluidWorker, ...]:
@@ -232,21 +229,13 @@ def _worker(row: object, common: Mapping[str, Any], where: str) -> FluidWorker:
     assert isinstance(row, Mapping)
     values = {**common, **row}
     check_keys(values, where, _WORKER_KEYS)
-    return _named(where, lambda: FluidWorker(**values))
+    return within(where, lambda: FluidWorker(**values))
 
 
 def _check_object(value: object, where: str, keys: str) -> None:
     """Refuse what is no object, telling which keys are required in it and which are optional."""
     if not isinstance(value, Mapping):
         raise InputError(where, json_word(value), f"write an object with {keys}")
-
-
-def _named(where: str, make: Callable[[], T]) -> T:
-    """Put the place of an object before the name of its field in an error."""
-    try:
-        return make()
-    except InputError as error:
-        raise InputError(f"{where}.{error.where}", error.what, error.remedy) from None
 
 
 def _worker_indices(values: object) -> tuple[int, ...]:

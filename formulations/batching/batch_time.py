@@ -1,0 +1,186 @@
+"""The time of one batch: a fixed part, and a part per token beyond those that are free.
+
+``t(b') = c + a·max(0, b' − b0)``, equation (2.3) of the throughput-optimal paper, in whole slots.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+from typing import Any, Self
+
+import numpy as np
+
+from formulations.arrays import IntArray, frozen, integer
+from formulations.documents import check_keys
+from formulations.errors import InputError
+from formulations.problem_data import ProblemData
+from formulations.rationals import exact_number
+
+#: Largest token budget of an engine: tables over all loads of a batch stay small.
+MAX_BUDGET = 10**6
+#: Longest batch [slots]; leaves room for sums in 64-bit integers.
+_MAX_SLOTS = 10**12
+
+
+@dataclass(frozen=True)
+class RateCheck:
+    """Whether a full batch processes most tokens per slot: ``b'/t(b') <= b/t(b)`` for all b'.
+
+    Theorem 1 (b) takes it for granted: a load beyond ``b/t(b)`` overwhelms every policy only if
+    no smaller batch is faster per token. With (2.3) it holds iff ``c >= a·b0`` or ``b <= b0``.
+
+    Parameters
+    ----------
+    budget : int
+        ``b`` [tokens].
+    full_rate : Fraction
+        ``b/t(b)`` [tokens/slot].
+    best_tokens : int
+        The least load of a batch with the highest rate; b if the check holds.
+    best_rate : Fraction
+        That rate [tokens/slot]: no policy processes more.
+    """
+
+    budget: int
+    full_rate: Fraction
+    best_tokens: int
+    best_rate: Fraction
+
+    @property
+    def holds(self) -> bool:
+        """Whether no smaller batch has a higher rate."""
+        return self.best_rate == self.full_rate
+
+    def warning(self) -> str | None:
+        """Return in a line which theorem does not apply; None if the check holds."""
+        if self.holds:
+            return None
+        return (
+            f"a batch of {self.best_tokens} tokens has a higher rate than a full one of "
+            f"{self.budget} (c < a*b0): Theorem 1 (b) does not apply, loads from {self.full_rate} "
+            f"to {self.best_rate} tokens/slot may be served by smaller batches"
+        )
+
+
+@dataclass(frozen=True)
+class BatchTime(ProblemData):
+    """Slots that a batch of b' tokens takes, whatever they are: equation (2.3), rounded up.
+
+    Parameters
+    ----------
+    overhead : Fraction
+        ``c > 0`` [slots]; exact, see `exact_number`.
+    per_token : Fraction
+        ``a >= 0`` [slots/token].
+    free_tokens : int
+        ``b0 >= 0``: tokens that cost no time beyond the overhead.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+
+    Examples
+    --------
+    The fit of Llama-3-70B, c = 45.5 ms, a = 0.30 ms/token, b0 = 64 (section 2.1), in slots of
+    0.1 ms, in which it is exact:
+
+    >>> BatchTime(455, 3, 64).slots(512)
+    1799
+    """
+
+    overhead: Fraction
+    per_token: Fraction = Fraction(0)
+    free_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        self._set(
+            overhead=exact_number(self.overhead, "overhead", positive=True),
+            per_token=exact_number(self.per_token, "per_token"),
+            free_tokens=integer(self.free_tokens, "free_tokens", maximum=MAX_BUDGET),
+        )
+        if self._exact(MAX_BUDGET) > _MAX_SLOTS:
+            raise InputError(
+                "per_token", "a batch takes more than 10^12 slots", "use longer slots"
+            )
+
+    @classmethod
+    def in_slots_of(
+        cls, slot: object, *, overhead: object, per_token: object, free_tokens: int
+    ) -> Self:
+        """Return a batch time measured in other units, such as milliseconds.
+
+        Parameters
+        ----------
+        slot : number
+            Length of a slot in those units, > 0: 0.1 for tenths of a millisecond.
+        overhead, per_token : number
+            In those units.
+        free_tokens : int
+            See the class.
+        """
+        length = exact_number(slot, "slot", positive=True)
+        return cls(
+            exact_number(overhead, "overhead", positive=True) / length,
+            exact_number(per_token, "per_token") / length,
+            free_tokens,
+        )
+
+    def slots(self, tokens: int) -> int:
+        """Return ``t(b')`` in whole slots: an idle engine (0 tokens) decides again in the next."""
+        if tokens == 0:
+            return 1
+        exact = self._exact(tokens)
+        return -(-exact.numerator // exact.denominator)
+
+    def slots_table(self, budget: int) -> IntArray:
+        """Return ``t(0), ..., t(b)``, shape (budget + 1,) [slots]; entry 0 is an idle slot.
+
+        Raises
+        ------
+        InputError
+            If the budget is no integer from 1 to `MAX_BUDGET`.
+        """
+        b = integer(budget, "budget", minimum=1, maximum=MAX_BUDGET)
+        unit = lcm(self.overhead.denominator, self.per_token.denominator)
+        fixed, each = int(self.overhead * unit), int(self.per_token * unit)
+        # Integers of Python, which cannot overflow; fractions would take seconds.
+        beyond = (max(0, tokens - self.free_tokens) for tokens in range(1, b + 1))
+        table = [1, *(-(-(fixed + each * extra) // unit) for extra in beyond)]
+        return frozen(np.array(table, dtype=np.int64))
+
+    def rate(self, budget: int) -> Fraction:
+        """Return ``b/t(b)``, the tokens per slot of full batches."""
+        return Fraction(budget, self.slots(budget))
+
+    def rate_check(self, budget: int) -> RateCheck:
+        """Check over all loads of a batch, after rounding to whole slots, that full is fastest."""
+        table = self.slots_table(budget)
+        loads = np.arange(1, budget + 1)
+        # Floats only choose candidates within rounding of the highest rate; fractions decide.
+        rates = loads / table[1:]
+        near = loads[rates >= rates.max() * (1 - 1e-12)]
+        # Equally high rates: the full batch if it is among them, else the least load.
+        best = max((Fraction(int(x), int(table[x])), x == budget, -int(x)) for x in near)
+        return RateCheck(budget, self.rate(budget), -best[2], best[0])
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the JSON document that `from_mapping` reads."""
+        return {
+            "overhead": str(self.overhead),
+            "per_token": str(self.per_token),
+            "free_tokens": self.free_tokens,
+        }
+
+    @classmethod
+    def from_mapping(cls, document: Any) -> Self:
+        """Read ``{"overhead", "per_token", "free_tokens"}``; the last two default to 0."""
+        return cls(**check_keys(document, "document", ("overhead",), OPTIONAL_TIMES))
+
+    def _exact(self, tokens: int) -> Fraction:
+        return self.overhead + self.per_token * max(0, tokens - self.free_tokens)
+
+
+#: What a document may leave out of a batch time.
+OPTIONAL_TIMES = ("per_token", "free_tokens")
