@@ -1,0 +1,49 @@
+"""Load condition and capacity of engines and networks of agents; budgets; what theory says.
+
+``capacity`` is exact and in closed form, ``solve_capacity`` the same by a linear program;
+``theory`` names the theorem behind a verdict. What needs Pyomo is loaded when first used.
+"""
+
+from formulations.stability.budget import BudgetChoice, fastest_budget, shortest_batch
+from formulations.stability.check import (
+    Prices,
+    budget_violations,
+    capacity_bound,
+    capacity_violations,
+    price_violations,
+)
+from formulations.stability.result import CapacityResult
+from formulations.stability.solver import capacity, loads_of, solve_capacity
+from formulations.stability.traffic import direct_rates, loads, traffic, work_rates
+from formulations.stability.verdict import Theory, Verdict, most_rates, theory
+from formulations.stability.virtual_stations import (
+    VirtualStation,
+    last_stage_priority,
+    virtual_stations,
+)
+
+__all__ = [
+    "BudgetChoice",
+    "CapacityResult",
+    "Prices",
+    "Theory",
+    "Verdict",
+    "VirtualStation",
+    "budget_violations",
+    "capacity",
+    "capacity_bound",
+    "capacity_violations",
+    "direct_rates",
+    "fastest_budget",
+    "last_stage_priority",
+    "loads",
+    "loads_of",
+    "most_rates",
+    "price_violations",
+    "shortest_batch",
+    "solve_capacity",
+    "theory",
+    "traffic",
+    "virtual_stations",
+    "work_rates",
+]

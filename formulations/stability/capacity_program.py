@@ -1,0 +1,92 @@
+"""The largest load that a network of agents can carry, stated once.
+
+Sets
+    stages k = 0..n−1 on agents j(k), agents j = 0..J−1, virtual stations v
+Data (rationals)
+    e_k direct rate of stage k [tasks/slot], p_lk share of l's tasks followed by k (see `traffic`)
+    w_k = m_p + m_d tokens of a task, C_j = K_j b_j / t_j(b_j) tokens per slot of full batches
+Variables
+    rate[k] >= 0        ν_k, tasks of stage k per slot
+    factor >= 0         θ, common factor on all external rates
+Objective
+    max θ                                                   (stated as min of its negative)
+Constraints
+    (1) traffic[k]      ν_k >= e_k θ + Σ_l p_lk ν_l         the traffic equations
+    (2) work[j]         Σ_{k at j} w_k ν_k <= C_j           (2.7), (4.1), (4.2), (4.3)
+    (3) virtual[v]      Σ_{k in v} (w_k / C_j(k)) ν_k <= 1  pairs kept apart by a priority
+
+The least ν that satisfies (1) satisfies it with equality. The load condition holds iff θ > 1, as
+it is strict. The dual price of work[j] is what one more token per slot at agent j adds to θ.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyomo.environ as pyo
+
+from formulations.batching import AgentNetwork
+from formulations.linear.exact_linear import allow_fractions
+from formulations.stability.traffic import direct_rates, feeds
+from formulations.stability.virtual_stations import VirtualStation
+
+
+def build(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> Any:
+    """State the program.
+
+    Parameters
+    ----------
+    network : AgentNetwork
+        Data.
+    virtual : sequence of VirtualStation
+        Pairs of stages never served together.
+
+    Returns
+    -------
+    pyomo.environ.ConcreteModel
+        With the variables and constraints named in the module's text.
+    """
+    allow_fractions()
+    model = pyo.ConcreteModel(name="network_capacity")
+    model.rate = pyo.Var(range(len(network.stages)), domain=pyo.NonNegativeReals)
+    model.factor = pyo.Var(domain=pyo.NonNegativeReals)
+    _traffic(model, network)
+    _load(model, network)
+    _virtual(model, network, virtual)
+    model.objective = pyo.Objective(expr=-model.factor, sense=pyo.minimize)
+    return model
+
+
+def _traffic(model: Any, network: AgentNetwork) -> None:
+    """(1) No fewer tasks than arrive."""
+    direct, fed = direct_rates(network), feeds(network)
+
+    def rule(model: Any, k: int) -> Any:
+        routed = pyo.quicksum(share * model.rate[i] for i, share in fed[k])
+        return model.rate[k] >= direct[k] * model.factor + routed
+
+    model.traffic = pyo.Constraint(range(len(network.stages)), rule=rule)
+
+
+def _load(model: Any, network: AgentNetwork) -> None:
+    """(2) No agent gets more tokens than its full batches process."""
+    # An agent without stages would have a row without variables.
+    used = sorted(set(network.agent_of))
+
+    def rule(model: Any, j: int) -> Any:
+        terms = (network.stages[k].tokens * model.rate[k] for k in network.stages_at(j))
+        return pyo.quicksum(terms) <= network.agents[j].rate
+
+    model.work = pyo.Constraint(used, rule=rule)
+
+
+def _virtual(model: Any, network: AgentNetwork, virtual: Sequence[VirtualStation]) -> None:
+    """(3) What is never served together has one agent's time."""
+
+    def rule(model: Any, v: int) -> Any:
+        terms = (
+            network.stages[k].tokens / network.agents[network.agent_of[k]].rate * model.rate[k]
+            for k in virtual[v].stages
+        )
+        return pyo.quicksum(terms) <= 1
+
+    model.virtual = pyo.Constraint(range(len(virtual)), rule=rule)

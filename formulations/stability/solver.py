@@ -1,0 +1,171 @@
+"""Capacity of a network: by a linear program, or in closed form; both proven in rationals."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from formulations.backends import SolveLimits
+from formulations.batching import AgentNetwork
+from formulations.errors import InputError
+from formulations.fluid.proof import DUALITY
+from formulations.linear.linear_solve import solve_linear
+from formulations.results import Termination, own_solver
+from formulations.stability.check import (
+    Prices,
+    capacity_bound,
+    capacity_violations,
+    price_violations,
+    share_of,
+)
+from formulations.stability.result import CapacityResult
+from formulations.stability.traffic import direct_rates, feeds, least_solution, loads, traffic
+from formulations.stability.virtual_stations import VirtualStation
+
+_ZERO = Fraction(0)
+
+
+def solve_capacity(
+    network: AgentNetwork,
+    virtual: Sequence[VirtualStation] = (),
+    *,
+    backend: str = "highs",
+    time_limit: float | None = None,
+    seed: int = 0,
+) -> CapacityResult:
+    """Solve the capacity program with a backend.
+
+    Parameters
+    ----------
+    network : AgentNetwork
+        Data.
+    virtual : sequence of VirtualStation
+        Pairs of stages that a priority keeps apart; see `virtual_stations`.
+    backend : str
+        ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
+    time_limit : float, optional
+        Seconds for the backend.
+    seed : int
+        Random seed of the backend.
+
+    Raises
+    ------
+    InputError
+        If nothing arrives, or the backend is unknown.
+    CapabilityError
+        If the program is too large for exact arithmetic; `capacity` is not limited so.
+    """
+    from formulations.stability.capacity_program import build
+
+    _check_arrivals(network)
+    solve = solve_linear(lambda: build(network, virtual), backend, SolveLimits(time_limit, seed))
+    values, prices = solve.values, solve.prices
+    claimed = solve.outcome.bound
+    return _result(
+        network,
+        virtual,
+        tuple(values[f"rate[{k}]"] for k in range(len(network.stages))),
+        values["factor"],
+        Prices(
+            tuple(prices[f"traffic[{k}]"] for k in range(len(network.stages))),
+            {j: prices[f"work[{j}]"] for j in sorted(set(network.agent_of))},
+            tuple(prices[f"virtual[{v}]"] for v in range(len(virtual))),
+        ),
+        claimed=None if claimed is None else -float(claimed),
+        **solve.report(backend),
+    )
+
+
+def capacity(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> CapacityResult:
+    """Return the capacity in closed form, ``θ = 1 / max load``, with the prices that prove it.
+
+    Parameters
+    ----------
+    network : AgentNetwork
+        Data.
+    virtual : sequence of VirtualStation
+        See `solve_capacity`.
+
+    Raises
+    ------
+    InputError
+        If nothing arrives.
+    """
+    _check_arrivals(network)
+    named = loads_of(network, virtual)
+    highest = max(named.values())
+    full = list(named.values()).index(highest)
+    prices = _prices(network, virtual, full, highest)
+    flows = tuple(flow / highest for flow in traffic(network))
+    report = {"method": "closed-form", "solver": own_solver()}
+    return _result(network, virtual, flows, 1 / highest, prices, **report)
+
+
+def loads_of(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> dict[str, Fraction]:
+    """Return the load of each agent and of each virtual station, by name, at the rates given."""
+    names = [agent.name for agent in network.agents]
+    named = dict(zip(names, loads(network), strict=True))
+    flows = traffic(network) if virtual else ()
+    for station in virtual:
+        shares = (share_of(network, k) * flows[k] for k in station.stages)
+        named[station.name(network)] = sum(shares, _ZERO)
+    return named
+
+
+def _prices(
+    network: AgentNetwork, virtual: Sequence[VirtualStation], full: int, highest: Fraction
+) -> Prices:
+    """Return the prices that charge only for the bottleneck, which has the index ``full``.
+
+    A task is then worth the share of the bottleneck that it and its followers take.
+    """
+    num_agents = len(network.agents)
+    is_agent = full < num_agents
+    inside = network.stages_at(full) if is_agent else virtual[full - num_agents].stages
+    costs = [_ZERO] * len(network.stages)
+    for k in inside:
+        costs[k] = share_of(network, k) / highest
+    after: list[list[tuple[int, Fraction]]] = [[] for _ in network.stages]
+    for k, pairs in enumerate(feeds(network)):
+        for i, share in pairs:
+            after[i].append((k, share))
+    load = {j: _ZERO for j in sorted(set(network.agent_of))}
+    if is_agent:
+        load[full] = 1 / (highest * network.agents[full].rate)
+    chosen = (full - num_agents == v for v in range(len(virtual)))
+    return Prices(
+        least_solution(costs, after), load, tuple(1 / highest if c else _ZERO for c in chosen)
+    )
+
+
+def _result(
+    network: AgentNetwork,
+    virtual: Sequence[VirtualStation],
+    flows: tuple[Fraction, ...],
+    factor: Fraction,
+    prices: Prices,
+    **report: Any,
+) -> CapacityResult:
+    """Put the parts together: optimal if the checkers find nothing and the bound is met."""
+    violated = capacity_violations(network, virtual, flows, factor)
+    violated |= price_violations(network, virtual, prices)
+    bound = capacity_bound(network, prices)
+    proven = factor == bound and not violated
+    return CapacityResult(
+        termination=Termination.OPTIMAL if proven else Termination.FAILED,
+        proof=DUALITY if proven else None,
+        value=factor,
+        bound=bound,
+        violations=violated,
+        network=network,
+        flows=flows,
+        prices=prices,
+        virtual=tuple(virtual),
+        loads=loads_of(network, virtual),
+        **report,
+    )
+
+
+def _check_arrivals(network: AgentNetwork) -> None:
+    if not any(direct_rates(network)):
+        remedy = "give a stage a rate > 0"
+        raise InputError("stages", "no request arrives: all rates are 0", remedy)

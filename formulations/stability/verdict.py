@@ -1,0 +1,132 @@
+"""What the theorems of the throughput-optimal paper say of a network, hypotheses checked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from formulations.batching import AgentNetwork
+from formulations.stability.result import CapacityResult
+from formulations.stability.traffic import traffic, work_rates
+
+#: What no theorem does without, and a file of mean token counts does not tell.
+HYPOTHESES = (
+    "arrivals and token counts are independent and identically distributed, decode lengths with a "
+    "finite second moment",
+    "every batch is as full as it can be: min(budget, eligible tokens)",
+)
+_BALANCING = "requests go to engines at random, or to the one with the fewest requests or tokens"
+
+
+class Verdict(StrEnum):
+    """What is known of the queues."""
+
+    #: A theorem says that they stay bounded under every work-conserving policy.
+    STABLE = "stable"
+    #: No policy whatever can keep them bounded.
+    UNSTABLE = "unstable"
+    #: Some load is exactly 1, which no theorem covers.
+    CRITICAL = "critical"
+    #: The load condition holds, and no theorem says that it is enough: it depends on the policy.
+    OPEN = "open"
+    #: Full batches cannot carry the load; smaller ones, which are faster, perhaps can.
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Theory:
+    """A verdict, what it rests on, and what stands against it.
+
+    Parameters
+    ----------
+    verdict : Verdict
+        What is known.
+    source : str
+        The theorem, in words; for an open verdict what is missing.
+    hypotheses : tuple of str
+        What must hold besides, if the verdict is stable.
+    warnings : tuple of str
+        Which theorem a network breaks the hypotheses of, and how.
+    """
+
+    verdict: Verdict
+    source: str
+    hypotheses: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def theory(capacity: CapacityResult) -> Theory:
+    """Return what the theorems say of a network whose capacity is known."""
+    network = capacity.network
+    warnings = (*_rate_warnings(network), *_chunk_warnings(network), *_virtual_warnings(capacity))
+    verdict, source = _judge(capacity)
+    several = any(agent.engines > 1 for agent in network.agents)
+    hypotheses = (*HYPOTHESES, *((_BALANCING,) if several else ()))
+    return Theory(verdict, source, hypotheses if verdict is Verdict.STABLE else (), warnings)
+
+
+def most_rates(network: AgentNetwork) -> tuple[Fraction, ...]:
+    """Return what no policy can exceed at each agent, length J [tokens/slot]."""
+    checks = (agent.batch_time.rate_check(agent.budget) for agent in network.agents)
+    return tuple(
+        agent.engines * check.best_rate
+        for agent, check in zip(network.agents, checks, strict=True)
+    )
+
+
+def _judge(capacity: CapacityResult) -> tuple[Verdict, str]:
+    network = capacity.network
+    work = work_rates(network, traffic(network))
+    pairs = list(zip(work, most_rates(network), strict=True))
+    if any(w > most for w, most in pairs):
+        return Verdict.UNSTABLE, "Theorem 1 (b): more tokens arrive than any batches process"
+    agent_loads = [capacity.loads[agent.name] for agent in network.agents]
+    if max(agent_loads) > 1:
+        return Verdict.UNDECIDED, "Theorem 1 (b) does not apply: smaller batches are faster"
+    if max(agent_loads) == 1:
+        return Verdict.CRITICAL, "no theorem covers a load of exactly 1"
+    if not capacity.load_condition:
+        return Verdict.OPEN, "a virtual station of the priority is overloaded (section 4.3)"
+    return _when_the_condition_holds(network)
+
+
+def _when_the_condition_holds(network: AgentNetwork) -> tuple[Verdict, str]:
+    if not all(agent.chunked for agent in network.agents):
+        return Verdict.OPEN, "Theorem 1 (a) does not apply: without chunks batches are not full"
+    if not network.routes:
+        return Verdict.STABLE, _single_stage_theorem(network)
+    if set(network.types) <= set(network.fork_join):
+        return Verdict.OPEN, "Conjecture 1 says stable for forks and joins; it is not proven"
+    return Verdict.OPEN, "in a network the load condition is not enough for every policy (4.3)"
+
+
+def _single_stage_theorem(network: AgentNetwork) -> str:
+    """Name the theorem of agents that do not depend on each other, the most general needed."""
+    if any(agent.engines > 1 for agent in network.agents):
+        return "Proposition 1: engines in parallel (4.1)"
+    shared = any(len(network.stages_at(j)) > 1 for j in range(len(network.agents)))
+    return "section 4.2: several types on one engine (4.2)" if shared else "Theorem 1 (a)"
+
+
+def _rate_warnings(network: AgentNetwork) -> Sequence[str]:
+    checks = ((agent, agent.batch_time.rate_check(agent.budget)) for agent in network.agents)
+    return [f"{agent.name}: {text}" for agent, check in checks if (text := check.warning())]
+
+
+def _chunk_warnings(network: AgentNetwork) -> Sequence[str]:
+    return [
+        f"{agent.name}: prompts are not cut, so batches are not always full: Theorem 1 (a) does "
+        "not apply, the load condition is necessary only"
+        for agent in network.agents
+        if not agent.chunked
+    ]
+
+
+def _virtual_warnings(capacity: CapacityResult) -> Sequence[str]:
+    names = (station.name(capacity.network) for station in capacity.virtual)
+    return [
+        f"{name}: never served together under this priority, load {capacity.loads[name]} > 1: "
+        "queues grow although no agent is overloaded (section 4.3)"
+        for name in names
+        if capacity.loads[name] > 1
+    ]
