@@ -1,0 +1,53 @@
+"""The batch program: which tokens of which requests the next iteration of an engine processes.
+
+``build(problem)`` states it in Pyomo, ``solve(problem)`` fills by weight or asks a backend,
+``violations(problem, prefill, decode)`` checks any batch against (2.5a) to (2.5d), ``gap`` says
+how far one is from the best. What needs Pyomo or a solver is loaded when first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from formulations.batch_composition.brute_force import brute_force
+from formulations.batch_composition.check import num_in_batch, objective_of, violations, worth
+from formulations.batch_composition.greedy import Batch, greedy, least_objective
+from formulations.batch_composition.problem import BatchProblem
+from formulations.batch_composition.result import BatchResult
+from formulations.batch_composition.weights import (
+    aging_weights,
+    phase_weights,
+    shortest_first_weights,
+)
+from formulations.lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from formulations.batch_composition.program import build
+    from formulations.batch_composition.solver import BatchProgram, gap, solve
+
+_HOMES = {
+    "BatchProgram": "formulations.batch_composition.solver",
+    "build": "formulations.batch_composition.program",
+    "gap": "formulations.batch_composition.solver",
+    "solve": "formulations.batch_composition.solver",
+}
+
+__all__ = [
+    "Batch",
+    "BatchProblem",
+    "BatchProgram",
+    "BatchResult",
+    "aging_weights",
+    "brute_force",
+    "build",
+    "gap",
+    "greedy",
+    "least_objective",
+    "num_in_batch",
+    "objective_of",
+    "phase_weights",
+    "shortest_first_weights",
+    "solve",
+    "violations",
+    "worth",
+]
+
+__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)

@@ -1,0 +1,74 @@
+"""The checker of batches: it knows the problem data and no algorithm."""
+
+from collections.abc import Sequence
+
+from formulations.batch_composition.problem import BatchProblem
+
+Tokens = Sequence[int]
+
+
+def worth(problem: BatchProblem, prefill: Tokens, decode: Tokens) -> int:
+    """Return ``Σ weight_i tokens_i`` and the bonuses of the prompts that the batch completes."""
+    total = 0
+    for i, (x, y) in enumerate(zip(prefill, decode, strict=True)):
+        total += int(problem.weights[i]) * (x + y)
+        if problem.prefill[i] > 0 and x == problem.prefill[i]:
+            total += int(problem.bonuses[i])
+    return total
+
+
+def num_in_batch(prefill: Tokens, decode: Tokens) -> int:
+    """Return how many requests have tokens in the batch."""
+    return sum(x > 0 or y > 0 for x, y in zip(prefill, decode, strict=True))
+
+
+def violations(
+    problem: BatchProblem, prefill: Tokens, decode: Tokens, objective: int | None = None
+) -> dict[str, int]:
+    """Return every violated rule of a batch and by how much; empty if it is feasible.
+
+    Parameters
+    ----------
+    problem : BatchProblem
+        Data.
+    prefill, decode : sequence of int
+        Length n: ``δ^p_i`` and ``δ^d_i``.
+    objective : int, optional
+        Claimed objective, ``−scale·worth``, plus the number of requests if fewest are wanted.
+    """
+    if len(prefill) != problem.num_requests or len(decode) != problem.num_requests:
+        return {"length": abs(len(prefill) - problem.num_requests) or 1}
+    violated = _of_requests(problem, prefill, decode)
+    # (2.5d)
+    _exceeds(violated, "budget", sum(prefill) + sum(decode), problem.budget)
+    if not problem.mixing:
+        _exceeds(violated, "mixing", min(sum(prefill), sum(decode)), 0)
+    if problem.max_requests is not None:
+        _exceeds(violated, "requests", num_in_batch(prefill, decode), problem.max_requests)
+    if objective is not None and objective != objective_of(problem, prefill, decode):
+        violated["objective"] = abs(objective - objective_of(problem, prefill, decode))
+    return violated
+
+
+def objective_of(problem: BatchProblem, prefill: Tokens, decode: Tokens) -> int:
+    """Return what the program minimises: less for more worth, then for fewer requests."""
+    requests = num_in_batch(prefill, decode) if problem.fewest_requests else 0
+    return requests - problem.scale * worth(problem, prefill, decode)
+
+
+def _of_requests(problem: BatchProblem, prefill: Tokens, decode: Tokens) -> dict[str, int]:
+    violated: dict[str, int] = {}
+    for i, (x, y) in enumerate(zip(prefill, decode, strict=True)):
+        left = int(problem.prefill[i])
+        if min(x, y) < 0:
+            violated[f"negative[{i}]"] = -min(x, y)
+        if left > 0:
+            _exceeds(violated, f"phase[{i}]", y, 0)  # (2.5a)
+        _exceeds(violated, f"prompt[{i}]", x, left)  # (2.5b)
+        _exceeds(violated, f"token[{i}]", y, 1)  # (2.5c)
+    return violated
+
+
+def _exceeds(violated: dict[str, int], name: str, value: int, most: int) -> None:
+    if value > most:
+        violated[name] = value - most

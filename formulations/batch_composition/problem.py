@@ -1,0 +1,193 @@
+"""Data of the batch program: which tokens of which requests the next iteration processes."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from formulations.arrays import (
+    BoolArray,
+    IntArray,
+    check_length,
+    frozen,
+    integer,
+    integer_vector,
+    optional_vector,
+)
+from formulations.documents import check_keys, check_list, shown
+from formulations.errors import InputError
+from formulations.keywords import known_fields
+from formulations.problem_data import ProblemData
+
+#: Largest objective (scaled): 64-bit sums stay exact.
+_MAX_OBJECTIVE = 2**62
+_MAX_WEIGHT = 10**9
+#: Of each request in a document, and what it is where it is missing.
+_COLUMNS = (("prefill", 0), ("decode", 0), ("weight", 1), ("finish_bonus", 0))
+_OPTIONAL = ("mixing", "max_requests", "fewest_requests")
+
+
+@known_fields
+@dataclass(frozen=True)
+class BatchProblem(ProblemData):
+    """One decision of a token-budget engine, (2.5a) to (2.5d) of the throughput-optimal paper.
+
+    Request i with prompt tokens left, ``p_i > 0``, may have up to p_i of them processed; with none
+    left it may have one decode token processed. A batch holds at most ``budget`` tokens. What is
+    to be largest is ``Σ weight_i tokens_i``, plus ``finish_bonus_i`` for each prompt that the
+    batch completes.
+
+    Parameters
+    ----------
+    prefill : IntArray
+        Shape (n,): ``p_i >= 0`` prompt tokens left.
+    decode : IntArray
+        Shape (n,): ``d_i >= 1`` decode tokens left.
+    budget : int
+        ``b >= 1`` [tokens].
+    weight : IntArray, optional
+        Shape (n,), >= 0: worth of a token of the request in its present phase; by default 1, so
+        that the batch holds most tokens.
+    finish_bonus : IntArray, optional
+        Shape (n,), >= 0: worth of completing the prompt in this batch, on which its time to first
+        token depends. 0 for requests without prompt tokens left.
+    mixing : bool
+        Whether prompt and decode tokens may share the batch.
+    max_requests : int, optional
+        ``M >= 1``: most requests with tokens in the batch.
+    fewest_requests : bool
+        Whether, of the batches that are worth most, one with fewest requests is wanted.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, naming field and index.
+    """
+
+    prefill: IntArray
+    decode: IntArray
+    budget: int
+    weight: IntArray | None = None
+    finish_bonus: IntArray | None = None
+    mixing: bool = True
+    max_requests: int | None = None
+    fewest_requests: bool = False
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        prefill = integer_vector(self.prefill, "prefill")
+        n = len(prefill)
+        decode = integer_vector(self.decode, "decode", minimum=1)
+        check_length(decode, n, "decode", "request")
+        most = self.max_requests
+        for name in ("mixing", "fewest_requests"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise InputError(name, shown(value), "write true or false")
+        self._set(
+            prefill=prefill,
+            decode=decode,
+            budget=integer(self.budget, "budget", minimum=1),
+            weight=_weights(self.weight, "weight", n, 1),
+            finish_bonus=_weights(self.finish_bonus, "finish_bonus", n, 0),
+            max_requests=None if most is None else integer(most, "max_requests", minimum=1),
+        )
+        self._check_bonus()
+        most_worth = self.scale * sum(
+            w * min(cap, self.budget) + g
+            for w, cap, g in zip(
+                self.weights.tolist(), self.caps.tolist(), self.bonuses.tolist(), strict=True
+            )
+        )
+        if most_worth + n >= _MAX_OBJECTIVE:
+            what = f"a batch could be worth {most_worth:.1e}"
+            raise InputError("weight", what, "use smaller weights")
+
+    def _check_bonus(self) -> None:
+        for i in np.flatnonzero((self.bonuses > 0) & ~self.in_prefill).tolist():
+            what = f"request {i} has no prompt tokens left to complete"
+            raise InputError(f"finish_bonus[{i}]", what, "give it 0")
+
+    @property
+    def num_requests(self) -> int:
+        """``n``."""
+        return len(self.prefill)
+
+    @property
+    def weights(self) -> IntArray:
+        """``weight``, which is never None once validated; shape (n,)."""
+        assert self.weight is not None
+        return self.weight
+
+    @property
+    def bonuses(self) -> IntArray:
+        """``finish_bonus``, which is never None once validated; shape (n,)."""
+        assert self.finish_bonus is not None
+        return self.finish_bonus
+
+    @cached_property
+    def in_prefill(self) -> BoolArray:
+        """Which requests have prompt tokens left, shape (n,)."""
+        return frozen(self.prefill > 0)
+
+    @cached_property
+    def caps(self) -> IntArray:
+        """Most tokens of each request in one batch: p_i, or 1 in decode; shape (n,)."""
+        return frozen(np.where(self.prefill > 0, self.prefill, 1))
+
+    @property
+    def scale(self) -> int:
+        """What a unit of worth is in the objective, so that it outweighs all requests."""
+        return self.num_requests + 1 if self.fewest_requests else 1
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether filling by weight is optimal: no bonus, and no limit on requests that binds."""
+        limited = self.max_requests is not None and self.max_requests < self.num_requests
+        return not limited and not bool(self.bonuses.any())
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the JSON document that `from_mapping` reads."""
+        columns = {
+            "prefill": self.prefill,
+            "decode": self.decode,
+            "weight": self.weights,
+            "finish_bonus": self.bonuses,
+        }
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        document: dict[str, Any] = {
+            "budget": self.budget,
+            "requests": [dict(zip(columns, row, strict=True)) for row in rows],
+            "mixing": self.mixing,
+            "fewest_requests": self.fewest_requests,
+        }
+        limit = {} if self.max_requests is None else {"max_requests": self.max_requests}
+        return document | limit
+
+    @classmethod
+    def from_mapping(cls, document: Any) -> Self:
+        """Read ``{"budget", "requests": [{"prefill", "decode"}...]}`` with optional keys.
+
+        Optional of a request: ``weight``, ``finish_bonus``; of the document: ``mixing``,
+        ``max_requests``, ``fewest_requests``.
+        """
+        fields = check_keys(document, "document", ("budget", "requests"), _OPTIONAL)
+        rows = [
+            check_keys(row, f"requests[{i}]", ("prefill", "decode"), ("weight", "finish_bonus"))
+            for i, row in enumerate(check_list(fields["requests"], "requests"))
+        ]
+        given: dict[str, Any] = {name: fields[name] for name in _OPTIONAL if name in fields}
+        for name, default in _COLUMNS:
+            column = [
+                integer(row.get(name, default), f"requests[{i}].{name}")
+                for i, row in enumerate(rows)
+            ]
+            given[name] = np.array(column, dtype=np.int64)
+        return cls(budget=fields["budget"], **given)
+
+
+def _weights(values: object, where: str, length: int, default: int) -> IntArray:
+    vector = optional_vector(values, where, length, 0)
+    if vector is None:
+        return frozen(np.full(length, default, dtype=np.int64))
+    return integer_vector(vector, where, maximum=_MAX_WEIGHT)

@@ -1,0 +1,155 @@
+"""The batch program with its verbs, and the gap of any batch to the best."""
+
+import time
+from typing import Any
+
+from formulations.arrays import FloatArray
+from formulations.batch_composition.brute_force import brute_force
+from formulations.batch_composition.check import objective_of, violations, worth
+from formulations.batch_composition.greedy import Batch, greedy, least_objective
+from formulations.batch_composition.problem import BatchProblem
+from formulations.batch_composition.result import BatchResult
+from formulations.deadline import TimeLimit
+from formulations.errors import InputError
+from formulations.formulation import Formulation
+from formulations.results import Termination, own_solver
+from formulations.words import Words
+
+WORDS = Words(
+    title="the batch of one iteration",
+    source="throughput-optimal paper, (2.5a) to (2.5d); it states no program",
+    objective="minus the worth of the batch; if fewest are wanted, times n + 1, plus its requests",
+    variables={
+        "prefill": "prefill(i) = prompt tokens of request i in the batch",
+        "decode": "decode(i) = decode tokens of request i in the batch",
+        "finish": "finish(i) = 1 if the batch completes the prompt of request i",
+        "part": "part(i) = 1 if request i has tokens in the batch",
+        "phase": "phase = 1 for a batch of prompt tokens",
+    },
+    broken={
+        "budget": "the batch has {by} tokens more than the budget",
+        "phase": "request {0} decodes before its prompt is processed",
+        "prompt": "request {0} has {by} prompt tokens fewer left",
+        "token": "request {0} decodes {by} tokens more than one",
+        "mixing": "prompt and decode tokens share the batch",
+        "requests": "{by} requests too many are in the batch",
+        "finished": "the prompt of request {0} is not completed",
+    },
+)
+
+
+class BatchProgram(Formulation[BatchProblem, Batch, BatchResult]):
+    """The program of one `BatchProblem`."""
+
+    result = BatchResult
+    always_feasible = True
+    words = WORDS
+
+    def state(self) -> Any:
+        """Return the Pyomo statement."""
+        from formulations.batch_composition.program import build
+
+        return build(self.problem)
+
+    def lower_bound(self) -> int:
+        """Return the bound of the fractional filling."""
+        return least_objective(self.problem)
+
+    def objective_value(self, solution: Batch) -> int:
+        """Return the objective by the checker."""
+        return objective_of(self.problem, *solution)
+
+    def violations(self, solution: Batch, objective: int | None = None) -> dict[str, int]:
+        """Return every violated rule and by how much."""
+        return violations(self.problem, *solution, objective)
+
+    def settled(self, method: str) -> BatchResult | None:
+        """Answer a problem without requests: the engine idles."""
+        if self.problem.num_requests:
+            return None
+        return self.answer(((), ()), Termination.OPTIMAL, 0, method=method)
+
+    def solution_at(self, values: FloatArray) -> Batch:
+        """Read a batch off a point."""
+        index = self.standard_form.column_index()
+        in_prefill = self.problem.in_prefill.tolist()
+
+        def read(name: str, i: int) -> int:
+            # A variable in no row is left out of the form: it is 0.
+            place = index.get(f"{name}[{i}]")
+            return 0 if place is None else round(values[place])
+
+        return (
+            tuple(read("prefill", i) if p else 0 for i, p in enumerate(in_prefill)),
+            tuple(0 if p else read("decode", i) for i, p in enumerate(in_prefill)),
+        )
+
+    def brute_force(self) -> tuple[int, Batch]:
+        """Return the optimum by enumeration."""
+        return brute_force(self.problem)
+
+    def filled(self) -> BatchResult:
+        """Return the batch filled by weight, which an exchange of tokens proves optimal."""
+        began = time.perf_counter()
+        batch = greedy(self.problem)
+        return self.answer(
+            batch,
+            Termination.OPTIMAL,
+            self.objective_value(batch),
+            method="greedy",
+            seconds=time.perf_counter() - began,
+            solver=own_solver(),
+            proof="filling by weight: no exchange of two tokens gains, and the matrix is totally "
+            "unimodular",
+        )
+
+
+def solve(
+    problem: BatchProblem,
+    *,
+    method: str = "auto",
+    time_limit: TimeLimit = None,
+    seed: int = 0,
+) -> BatchResult:
+    """Return a batch that is worth most.
+
+    Parameters
+    ----------
+    problem : BatchProblem
+        Data.
+    method : str
+        ``greedy`` (filling by weight, where that is optimal), ``brute-force`` (tiny problems), a
+        backend (``cp-sat``, ``highs``, ``pyomo``, ``pyomo:SOLVER``), or ``auto``: greedy where it
+        is optimal, else ``cp-sat``.
+    time_limit : float or Deadline, optional
+        Seconds for a backend.
+    seed : int
+        Random seed of a backend.
+
+    Raises
+    ------
+    InputError
+        If the method is unknown.
+    CapabilityError
+        If greedy is not optimal, or the problem too large to enumerate.
+    """
+    if method == "auto":
+        method = "greedy" if problem.is_greedy else "cp-sat"
+    program = BatchProgram(problem)
+    own = {"greedy": program.filled}
+    return program.solve_by(problem, method, time_limit=time_limit, seed=seed, own=own)
+
+
+def gap(problem: BatchProblem, prefill: tuple[int, ...], decode: tuple[int, ...]) -> int:
+    """Return how much more the best batch is worth than a given one, e.g. that of a policy.
+
+    Raises
+    ------
+    InputError
+        If the batch is not feasible, or no best one is found.
+    """
+    if violated := violations(problem, prefill, decode):
+        name, by = next(iter(violated.items()))
+        raise InputError("batch", WORDS.told(name, by), "give a feasible one")
+    best = solve(problem).required_solution()
+    return worth(problem, *best) - worth(problem, prefill, decode)
