@@ -1,0 +1,171 @@
+"""``bfio capacity``: what engines with a token budget, and networks of them, can carry."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from bfio.cli.command import DONE, Command
+from bfio.cli.files import read_problem
+from bfio.cli.options import add_json
+from bfio.cli.output import print_json, print_table
+from bfio.common.number_text import number, percent
+from formulations.errors import InputError, use_one_of
+
+if TYPE_CHECKING:
+    from formulations.batching import AgentNetwork
+    from formulations.stability import CapacityResult, VirtualStation
+
+_METHODS = ("closed-form", "highs", "pyomo")
+_DESCRIPTION = """\
+How many requests can an engine with a token budget serve, or a network of agents? A batch holds up
+to budget tokens, prompt and decode tokens mixed, and takes overhead + per_token*(tokens beyond
+free_tokens) slots, rounded up. Queues stay bounded if less arrives than full batches process.
+
+FILE is JSON ("-" reads stdin); numbers are exact, or strings such as "1/18":
+
+  {"slot": "1e-4",                                        optional: seconds of a slot
+   "agents": [{"name": "gpu", "budget": 512, "overhead": 455,
+               "per_token": 3, "free_tokens": 64,         optional, 0
+               "engines": 2, "chunked": true}],           optional, 1 and true
+   "stages": [{"agent": "gpu", "prefill": 129, "decode": 112,    mean tokens
+               "rate": "0.0015"}]}                        requests per slot from outside; 0
+
+Several agents: stages also have a "type" of request and a "name" (type@agent if missing), and
+
+  "routes": [{"from": "A@1", "to": "A@2", "probability": "1/2"}],    else the request departs
+  "fork_join": ["A"]    types that take all routes at once; a stage waits for all before it
+
+  bfio capacity engine.json
+  bfio capacity engine.json --between-tokens 1100          (slots: the best budget within them)
+  bfio capacity network.json --priority last --json
+
+factor: all rates may grow by less than it. load of an agent: tokens that arrive over tokens that
+full batches process. price: what one more token per slot there adds to the factor. verdict: stable
+and unstable are theorems, whose name and hypotheses follow; open: the load condition holds, but in
+a network it is not enough for every policy; undecided: full batches cannot carry the load, smaller
+ones, which are faster here, perhaps can. --priority names the stages that every agent serves
+first, those with fewest (last) or most stages to go (first), and adds the pairs of stages which
+that keeps from being served together: their common load must be below 1 too.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="agents, stages and routes (.json)")
+    parser.add_argument(
+        "--priority", metavar="WHICH", help="stages that agents serve first: last or first"
+    )
+    parser.add_argument(
+        "--between-tokens",
+        metavar="SLOTS",
+        help="most slots between two tokens of a request; names the best budget within them",
+    )
+    parser.add_argument(
+        "--method",
+        default="closed-form",
+        metavar="NAME",
+        help="closed-form (default), or the linear program with highs or pyomo",
+    )
+    add_json(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from formulations.batching import AgentNetwork
+    from formulations.stability.answer import capacity_answer
+
+    limit = _slots(args.between_tokens)
+    network = read_problem(args.file, AgentNetwork.from_json)
+    result = _solved(network, _stations(network, args.priority), args.method)
+    answer = capacity_answer(result, limit=limit)
+    if args.json:
+        print_json(answer)
+    else:
+        _print(answer, network)
+    return DONE
+
+
+def _slots(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= 12 and int(text) > 0:
+        return int(text)
+    raise InputError("--between-tokens", f"{text!r} is no number of slots", "write one >= 1")
+
+
+def _stations(network: "AgentNetwork", priority: str | None) -> "tuple[VirtualStation, ...]":
+    from formulations.stability import last_stage_priority, virtual_stations
+
+    if priority is None:
+        return ()
+    if priority not in ("last", "first"):
+        remedy = use_one_of(priority, ("last", "first"))
+        raise InputError("--priority", f"{priority!r} is unknown", remedy)
+    order = last_stage_priority(network, reverse=priority == "first")
+    return virtual_stations(network, order)
+
+
+def _solved(
+    network: "AgentNetwork", stations: "tuple[VirtualStation, ...]", method: str
+) -> "CapacityResult":
+    from formulations.stability import capacity, solve_capacity
+
+    if method not in _METHODS:
+        raise InputError("--method", f"{method!r} is unknown", use_one_of(method, _METHODS))
+    if method == "closed-form":
+        return capacity(network, stations)
+    return solve_capacity(network, stations, backend=method)
+
+
+def _print(answer: dict[str, Any], network: "AgentNetwork") -> None:
+    """Print what a person reads."""
+    from formulations.results import origin
+
+    unit = "slot" if network.slot is None else "second"
+    print(f"{answer['verdict']}: {answer['source']}")
+    full = ", ".join(answer["bottlenecks"])
+    print(
+        f"load {percent(answer['load'])} at {full}: all rates may grow by less than "
+        f"{number(answer['factor'])}"
+    )
+    rows = [
+        [row["name"], str(row["engines"]), str(row["budget"]), str(row["batch_slots"])]
+        + [number(row[f"{name}_per_{unit}"]) for name in ("tokens", "most_tokens")]
+        + [percent(row["load"]), number(row["price"])]
+        for row in answer["agents"]
+    ]
+    tokens = f"[tokens/{unit}]"
+    columns = ["agent", "engines", "budget", "slots of\na batch", f"arrive\n{tokens}"]
+    print_table("", [*columns, f"at most\n{tokens}", "load", "price\n[slots/token]"], rows)
+    for row in answer["types"]:
+        print(
+            f"type {row['name']}: {number(row[f'rate_per_{unit}'])} requests per {unit}, fewer "
+            f"than {number(row[f'most_per_{unit}'])} if all grow alike"
+        )
+    for pair in answer["virtual_stations"]:
+        print(f"never served together: {pair['stages']}, load {percent(pair['load'])}")
+    _print_budgets(answer)
+    for label in ("warnings", "hypotheses"):
+        for line in answer[label]:
+            print(f"{label[:-1] if label == 'warnings' else 'provided that'}: {line}")
+    print(origin(answer["solver"], answer["proof"]))
+
+
+def _print_budgets(answer: dict[str, Any]) -> None:
+    for row in answer["agents"]:
+        choices = {"shortest batch that carries the load": row["shortest_batch"]}
+        if "fastest_budget" in row:
+            choices["highest rate within the limit"] = row["fastest_budget"]
+        for name, choice in choices.items():
+            told = (
+                "none"
+                if choice is None
+                else f"budget {choice['budget']:,}, {choice['slots']:,} slots"
+            )
+            print(f"{row['name']}, {name}: {told}")
+
+
+COMMAND = Command(
+    name="capacity",
+    summary="what token-budget engines and networks of agents carry: load, capacity, bottleneck",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,116 @@
+"""What is known of a network of agents, in one document: the answer of ``bfio capacity``."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from fractions import Fraction
+from typing import Any
+
+from formulations.batching import AgentNetwork
+from formulations.rationals import plain_number
+from formulations.stability.budget import BudgetChoice, fastest_budget, shortest_batch
+from formulations.stability.result import CapacityResult
+from formulations.stability.traffic import direct_rates, traffic, work_rates
+from formulations.stability.verdict import theory
+
+#: Token budgets that are compared where no others are named.
+DEFAULT_BUDGETS = range(1, 4097)
+
+
+def capacity_answer(
+    result: CapacityResult, *, limit: int | None = None, budgets: Sequence[int] = DEFAULT_BUDGETS
+) -> dict[str, Any]:
+    """Return verdict, loads, capacity, bottlenecks and budgets of a network as a JSON document.
+
+    Parameters
+    ----------
+    result : CapacityResult
+        Of the network.
+    limit : int, optional
+        Most slots between two tokens; the best budget within it is then named.
+    budgets : sequence of int
+        Token budgets to choose from.
+
+    Returns
+    -------
+    dict
+        See docs/capacity.md. Rates are per slot; with a ``slot`` they are told per second too.
+    """
+    network, known = result.network, theory(result)
+    exact = {"load": max(result.loads.values()), "factor": result.factor}
+    return {
+        "verdict": known.verdict.value,
+        "source": known.source,
+        "hypotheses": list(known.hypotheses),
+        "warnings": list(known.warnings),
+        **{name: plain_number(value) for name, value in exact.items()},
+        "bottlenecks": list(result.bottlenecks),
+        "types": _types(network, result.factor),
+        "agents": _agents(result, limit, budgets),
+        "stages": _stages(network),
+        "virtual_stations": [
+            {"stages": name, "load": plain_number(result.loads[name])}
+            for name in (station.name(network) for station in result.virtual)
+        ],
+        "exact": {name: str(value) for name, value in exact.items()},
+        "method": result.method,
+        "termination": result.termination.value,
+        "solver": dict(result.solver),
+        "proof": result.proof,
+        "violations": {name: str(amount) for name, amount in result.violations.items()},
+    }
+
+
+def _types(network: AgentNetwork, factor: Fraction) -> list[dict[str, Any]]:
+    """Return of each type how many requests arrive, and how many could if all rates grew alike."""
+    direct, rows = direct_rates(network), []
+    for kind in network.types:
+        own = [k for k, stage in enumerate(network.stages) if stage.request_type == kind]
+        # A fork–join request arrives once, however many stages it has.
+        forks = kind in network.fork_join
+        rate = direct[own[0]] if forks else sum((direct[k] for k in own), Fraction(0))
+        figures = {"rate": rate, "most": rate * factor}
+        rows.append({"name": kind, **_rates(network, figures)})
+    return rows
+
+
+def _agents(
+    result: CapacityResult, limit: int | None, budgets: Sequence[int]
+) -> list[dict[str, Any]]:
+    network, rows = result.network, []
+    work = work_rates(network, traffic(network))
+    for j, agent in enumerate(network.agents):
+        figures = {"tokens": work[j], "most_tokens": agent.rate}
+        row: dict[str, Any] = {"name": agent.name, "engines": agent.engines}
+        row |= {"budget": agent.budget, "batch_slots": agent.batch_time.slots(agent.budget)}
+        row |= _rates(network, figures)
+        row["load"] = plain_number(result.loads[agent.name])
+        row["price"] = plain_number(result.agent_prices[j])
+        each = work[j] / agent.engines
+        row["shortest_batch"] = _choice(shortest_batch(agent.batch_time, budgets, each))
+        if limit is not None:
+            within = fastest_budget(agent.batch_time, budgets, limit, each)
+            row["fastest_budget"] = _choice(within)
+        rows.append(row)
+    return rows
+
+
+def _stages(network: AgentNetwork) -> list[dict[str, Any]]:
+    return [
+        {"name": stage.name, "type": stage.request_type, "agent": stage.agent}
+        | _rates(network, {"tasks": flow})
+        for stage, flow in zip(network.stages, traffic(network), strict=True)
+    ]
+
+
+def _rates(network: AgentNetwork, figures: Mapping[str, Fraction]) -> dict[str, Any]:
+    """Return figures per slot, and per second where the length of a slot is known."""
+    told: dict[str, Any] = {}
+    for name, value in figures.items():
+        told[f"{name}_per_slot"] = plain_number(value)
+        if network.slot is not None:
+            told[f"{name}_per_second"] = plain_number(value / network.slot)
+    return told
+
+
+def _choice(choice: BudgetChoice | None) -> dict[str, Any] | None:
+    return None if choice is None else asdict(choice) | {"rate": plain_number(choice.rate)}
