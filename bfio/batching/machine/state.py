@@ -1,0 +1,104 @@
+"""The state of a compiled run: tables of integers, and what their columns mean."""
+
+from typing import NamedTuple
+
+from formulations.arrays import IntArray
+
+# Entries of `Machine.counters`: the slot; next row of the arrivals; first free record and first
+# free request; next task, request back from a delay, and row of the log; entries of the calendar;
+# whether a log is kept; slot before which all arrivals are known.
+(NOW, ARRIVAL, FREE_TASK, FREE_REQUEST, NUM_TASKS, NUM_RETURNS, LOG_ROWS, RETURNING, KEEPS_LOG,
+ NUM_RANKS, MISSING, NUM_COUNTERS) = range(12)  # fmt: skip
+
+# Why a loop returns: the slot is reached, or a table needs rows: draws of a stage (`MISSING`),
+# records of tasks or of requests, entries of the calendar, rows of the log.
+REACHED, NEEDS_DRAWS, NEEDS_TASKS, NEEDS_REQUESTS, NEEDS_RETURNS, NEEDS_LOG = range(6)
+
+# Columns of `Machine.engines` that say how it serves, and those that change.
+(S_BUDGET, S_MIXING, S_DECODE_FIRST, S_KP, S_KD, S_LIMIT, S_GROUP, S_PREFILL_ORDER,
+ S_DECODE_ORDER, S_CHUNKED, S_UNIT, S_OVERHEAD, S_PER_TOKEN, S_FREE, S_SQUARE, S_CACHED, S_CHUNK,
+ S_MEMORY, S_OVER, S_OVER_SQUARE, S_OVER_FIXED, S_HAS_TERMS,
+ FREE_AT, FIRST_LEAVING, LAST_LEAVING, TO_PREFILL, NUM_PREFILLING, PREFILL_TOKENS, NUM_DECODING,
+ NUM_SERVING) = range(30)  # fmt: skip
+
+# Numbers of `bfio.batching.token_budget.Mixing` and `Order`.
+MIXED, DECODE_FIRST, PREFILL_FIRST, GROUPS = range(4)
+BY_ARRIVAL, BY_ENTRY, SHORTEST, LONGEST = range(4)
+# Numbers of `bfio.batching.scenario.Balancer`.
+RANDOM, LEAST_REQUESTS, LEAST_TOKENS, FIRST = range(4)
+
+# Columns of `Machine.nodes`, one row per stage: priority; its agent's engines and balancer;
+# next row of its draws; whether it forks; its type; predecessors.
+(N_RANK, N_FIRST_ENGINE, N_ENGINES, N_BALANCER, N_DRAWN, N_FORKS, N_TYPE, N_WAITS,
+ NUM_NODE) = range(9)  # fmt: skip
+
+# Columns of `Machine.lists`: first and last record.
+HEAD, TAIL, NUM_LIST = range(3)
+
+# Columns of `Machine.tasks`: neighbours in its list; tokens left; end of the last batch with it;
+# its number, which orders tasks by age; slot of entry into the decode phase; stage; engine; slot
+# from which on it may be loaded; all tokens; its request, or when that arrived; what follows.
+(NEXT, BEFORE, P_LEFT, D_LEFT, LAST, NUMBER, ENTERED, STAGE, ENGINE, READY, TOTAL, REQUEST,
+ T_SUCCESSOR, T_PREFILL, T_REQUEST_NUMBER, T_ENGINE_DRAWN, NUM_TASK) = range(17)  # fmt: skip
+
+# Columns of `Machine.requests`, of fork–join types: when it arrived, tasks that are not done, then
+# the predecessors for which each stage waits. A free one has the next free one first.
+R_ARRIVED, R_LEFT, R_WAITS = range(3)
+
+# Columns of `Machine.returning`, a heap: slot, number, task.
+NUM_RETURNING = 3
+
+#: No record, no engine.
+NONE = -1
+
+
+class Machine(NamedTuple):
+    """A compiled run.
+
+    Parameters
+    ----------
+    counters : IntArray
+        Shape (11,).
+    engines : IntArray
+        Shape (E, 29): how each serves, and what it does.
+    nodes : IntArray
+        Shape (n, 8): the stages.
+    children : IntArray
+        Shape (n, n): 1 where a stage of a fork–join type is followed by another.
+    lists : IntArray
+        Shape (E·ranks·2, 2): tasks of each engine, rank and phase (prefill, decode).
+    tasks : IntArray
+        Shape (T, 16): records, free ones linked.
+    requests : IntArray
+        Shape (R, 2 + n): requests of fork–join types, free ones linked.
+    returning : IntArray
+        Shape (C, 3): tasks in delays.
+    draws : IntArray
+        Shape (n, rows, 5), see `bfio.batching.streams`.
+    arrivals : IntArray
+        Shape (m, 2): the present window.
+    chosen : IntArray
+        Shape (b, 2): the batch that is formed: task, tokens; 0 for a decode token.
+    log : IntArray
+        Shape (L, 8), see `bfio.batching.log`.
+    run, of_engines, of_stages, times, histograms : IntArray
+        See `bfio.batching.tallies`.
+    """
+
+    counters: IntArray
+    engines: IntArray
+    nodes: IntArray
+    children: IntArray
+    lists: IntArray
+    tasks: IntArray
+    requests: IntArray
+    returning: IntArray
+    draws: IntArray
+    arrivals: IntArray
+    chosen: IntArray
+    log: IntArray
+    run: IntArray
+    of_engines: IntArray
+    of_stages: IntArray
+    times: IntArray
+    histograms: IntArray

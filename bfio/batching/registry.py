@@ -1,0 +1,194 @@
+"""Names to policies: those of section 3 of the paper, and a user's own ``module:function``."""
+
+from dataclasses import dataclass
+
+from bfio.batching.policy import BatchPolicy
+from bfio.batching.token_budget import Mixing, Order, TokenBudgetPolicy
+from bfio.common.named_options import Named, by_name, read_named
+from bfio.common.options import TEXT, WHOLE, option
+from bfio.common.users_code import load_callable
+from formulations.arrays import integer
+from formulations.problem_data import member
+
+_LIMIT = "most requests in a batch; 0: any number"
+_ORDERS = "`arrival`, `entry`, `shortest`"
+
+
+@dataclass(frozen=True)
+class FasterTransformer:
+    """Decode before prefill, never both.
+
+    Parameters
+    ----------
+    group : int
+        0: token by token, strict; M: in groups of up to M requests.
+    limit : int
+        Decode tokens in a batch.
+    """
+
+    group: int = option(
+        0, WHOLE, "M", "admit up to M requests, prefill them, decode until all are done; 0: strict"
+    )
+    limit: int = option(0, WHOLE, "M", "most decode tokens in a batch; 0: any number")
+
+    def policy(self) -> TokenBudgetPolicy:
+        """Return the policy."""
+        integer(self.group, "group")
+        mixing = Mixing.GROUPS if self.group else Mixing.DECODE_FIRST
+        return TokenBudgetPolicy(mixing=mixing, group=self.group, limit=self.limit)
+
+
+@dataclass(frozen=True)
+class Vllm:
+    """Prefill before decode, never both.
+
+    Parameters
+    ----------
+    limit : int
+        Decode tokens in a batch.
+    """
+
+    limit: int = option(0, WHOLE, "M", "most decode tokens in a batch; 0: any number")
+
+    def policy(self) -> TokenBudgetPolicy:
+        """Return the policy."""
+        return TokenBudgetPolicy(mixing=Mixing.PREFILL_FIRST, limit=self.limit)
+
+
+@dataclass(frozen=True)
+class MixedOptions:
+    """What policies that mix phases have in common; see `TokenBudgetPolicy`.
+
+    Parameters
+    ----------
+    kp, kd, limit : int
+        ``K_p``, ``K_d`` and ``M``.
+    prefill, decode : Order
+        Orders within the phases.
+    """
+
+    kp: int = option(0, WHOLE, "K", "oldest requests whose prompts may be loaded; 0: any number")
+    kd: int = option(0, WHOLE, "K", "oldest requests that may decode; 0: any number")
+    limit: int = option(0, WHOLE, "M", _LIMIT)
+    prefill: str = option("arrival", TEXT, "ORDER", f"{_ORDERS} or `longest` prompt first")
+    decode: str = option("arrival", TEXT, "ORDER", f"{_ORDERS} rest first")
+
+    def _policy(self, *, decode_first: bool) -> TokenBudgetPolicy:
+        return TokenBudgetPolicy(
+            decode_first=decode_first,
+            kp=self.kp,
+            kd=self.kd,
+            limit=self.limit,
+            prefill_order=member(Order, self.prefill, "prefill"),
+            decode_order=member(Order, self.decode, "decode"),
+        )
+
+
+class Sarathi(MixedOptions):
+    """Decode tokens first, then chunks of prompts."""
+
+    def policy(self) -> TokenBudgetPolicy:
+        """Return the policy."""
+        return self._policy(decode_first=True)
+
+
+class Orca(MixedOptions):
+    """Prompts first, then decode tokens in the same batch."""
+
+    def policy(self) -> TokenBudgetPolicy:
+        """Return the policy."""
+        return self._policy(decode_first=False)
+
+
+@dataclass(frozen=True)
+class VllmChunked:
+    """vLLM with chunked prefill: running requests first, in the order in which they began.
+
+    Parameters
+    ----------
+    limit : int
+        Requests in a batch.
+    """
+
+    limit: int = option(0, WHOLE, "M", _LIMIT)
+
+    def policy(self) -> TokenBudgetPolicy:
+        """Return the policy."""
+        return TokenBudgetPolicy(limit=self.limit, decode_order=Order.ENTRY)
+
+
+@dataclass(frozen=True)
+class ShortestFirst:
+    """Shortest first in both phases, decode tokens before prompts.
+
+    Parameters
+    ----------
+    limit : int
+        Requests in a batch.
+    """
+
+    limit: int = option(0, WHOLE, "M", _LIMIT)
+
+    def policy(self) -> TokenBudgetPolicy:
+        """Return the policy."""
+        order = Order.SHORTEST
+        return TokenBudgetPolicy(limit=self.limit, prefill_order=order, decode_order=order)
+
+
+Recipe = FasterTransformer | Vllm | Sarathi | Orca | VllmChunked | ShortestFirst
+
+#: The built-in policies.
+BUILT_IN: dict[str, Named[Recipe]] = by_name(
+    Named[Recipe](
+        "faster-transformer",
+        "decode tokens while there are any, then a batch of prompts; never both",
+        "throughput paper, section 3, FasterTransformer",
+        FasterTransformer(),
+    ),
+    Named[Recipe](
+        "vllm",
+        "prompts while there are any, then decode tokens; never both",
+        "throughput paper, section 3, vanilla vLLM",
+        Vllm(),
+    ),
+    Named[Recipe](
+        "orca",
+        "prompts, then decode tokens in the same batch: work-conserving",
+        "throughput paper, section 3, Orca with chunks",
+        Orca(),
+    ),
+    Named[Recipe](
+        "sarathi",
+        "decode tokens, then chunks of prompts in the same batch: work-conserving",
+        "throughput paper, section 3, Sarathi-Serve",
+        Sarathi(),
+    ),
+    Named[Recipe](
+        "vllm-chunked",
+        "as sarathi, decode tokens in the order in which requests began with them",
+        "throughput paper, section 3, vLLM with chunked prefill",
+        VllmChunked(),
+    ),
+    Named[Recipe](
+        "sjf",
+        "as sarathi, shortest rest first in both phases; lengths known",
+        "throughput paper, section 2.3: any work-conserving rule",
+        ShortestFirst(),
+    ),
+)
+
+
+def build(text: str) -> BatchPolicy:
+    """Return the policy that a text names, with the options written behind it.
+
+    Raises
+    ------
+    InputError
+        If name or option are unknown, a value is unreadable or breaks its rule, or a module cannot
+        be used.
+    """
+    recipe = read_named(text, BUILT_IN, "policy")
+    if recipe is not None:
+        return recipe.policy()
+    policy: BatchPolicy = load_callable(text, "policy")
+    return policy

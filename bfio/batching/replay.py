@@ -1,0 +1,301 @@
+"""The checker of runs: it derives everything again from the log, and knows no policy.
+
+It holds the log against the rules (2.5a-d), the dynamics of section 2.2, the routes of the network
+and the draws of the run, and the counts of the run against those that the log gives.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from bfio.batching.log import BatchLog
+from bfio.batching.replay_tallies import recorded_tallies
+from bfio.batching.run import BatchRun
+from bfio.batching.scenario import Scenario
+from bfio.batching.streams import D_DECODE, D_PREFILL, Streams, first_stages
+from bfio.batching.tallies import FULL, SHORT
+from bfio.batching.time_terms import Part, batch_slots
+from bfio.batching.token_budget import TokenBudgetPolicy
+from formulations.arrays import BoolArray, IntArray
+from formulations.batching import Agent
+
+# Columns of tasks, batches and parts, see `bfio.batching.log.BatchLog`.
+_TASK, _REQUEST, _STAGE, _ENGINE, _READY, _PREFILL, _DECODE = range(7)
+_B_ENGINE, _B_START, _B_SLOTS, _B_TOKENS, _B_PARTS = range(5)
+_P_BATCH, _P_TASK, _P_TOKENS, _P_IS_DECODE = range(4)
+
+
+def violations(run: BatchRun) -> dict[str, int]:
+    """Return every broken rule of a run that kept its log, and how often; empty if all hold.
+
+    Counts of a run are compared only if all of it was measured, without a warm-up.
+    """
+    assert run.log is not None, "the log was not kept"
+    found = log_violations(run.log, run.scenario)
+    if not any(found.values()):
+        found |= _draws(run) | _routes(run.log, run.scenario)
+        if run.warmup == 0:
+            found |= recorded_tallies(run) | _fullness(run)
+    return {name: amount for name, amount in found.items() if amount}
+
+
+def log_violations(log: BatchLog, scenario: Scenario) -> dict[str, int]:
+    """Return how often batches break the rules of section 2.2, whoever formed them."""
+    if outside := _outside(log):
+        return {"parts_outside": outside}
+    return {**_batches(log, scenario), **_tasks(log, scenario), **_idle(log, scenario)}
+
+
+def _outside(log: BatchLog) -> int:
+    tasks, batches, parts = log.tasks, log.batches, log.parts
+    wrong = np.count_nonzero(tasks[:, _TASK] != np.arange(len(tasks)))
+    wrong += np.count_nonzero((parts[:, _P_TASK] < 0) | (parts[:, _P_TASK] >= len(tasks)))
+    wrong += np.count_nonzero((parts[:, _P_BATCH] < 0) | (parts[:, _P_BATCH] >= len(batches)))
+    return int(wrong)
+
+
+def agents_of_engines(scenario: Scenario) -> list[Agent]:
+    """Return the agent of each engine."""
+    return [agent for agent in scenario.network.agents for _ in range(agent.engines)]
+
+
+def _batches(log: BatchLog, scenario: Scenario) -> dict[str, int]:
+    """Budgets (2.5d), batch times, and one batch at a time."""
+    batches, parts, agents = log.batches, log.parts, agents_of_engines(scenario)
+    budgets = np.array([agent.budget for agent in agents])[batches[:, _B_ENGINE]]
+    tokens = np.zeros(len(batches), dtype=np.int64)
+    np.add.at(tokens, parts[:, _P_BATCH], parts[:, _P_TOKENS])
+    count = np.bincount(parts[:, _P_BATCH], minlength=len(batches))
+    overlaps = 0
+    for engine in range(len(agents)):
+        own = batches[batches[:, _B_ENGINE] == engine]
+        overlaps += _count(own[1:, _B_START] < own[:-1, _B_START] + own[:-1, _B_SLOTS])
+    return {
+        "budget_exceeded": _count(tokens > budgets),
+        "empty_batches": _count(tokens == 0),
+        "recorded_tokens": _count(tokens != batches[:, _B_TOKENS]),
+        "recorded_parts": _count(count != batches[:, _B_PARTS]),
+        "recorded_slots": _wrong_times(log, scenario, agents),
+        "batches_overlap": overlaps,
+    }
+
+
+def _wrong_times(log: BatchLog, scenario: Scenario, agents: list[Agent]) -> int:
+    """Count batches that do not last as long as their parts say."""
+    parts = log.parts
+    before = _tokens_before(log)
+    by_batch: dict[int, list[Part]] = defaultdict(list)
+    rows = zip(parts.tolist(), before.tolist(), strict=True)
+    for (batch, _, tokens, is_decode), cached in rows:
+        by_batch[batch].append(Part(tokens, bool(is_decode), cached))
+    wrong = 0
+    for k, (engine, _, slots, _, _) in enumerate(log.batches.tolist()):
+        agent = agents[engine]
+        terms = scenario.serving_of(agent.name).terms
+        wrong += not by_batch[k] or batch_slots(agent.batch_time, terms, by_batch[k]) != slots
+    return wrong
+
+
+def _tokens_before(log: BatchLog) -> IntArray:
+    """Return the tokens of its task that were loaded before each part, shape (P,)."""
+    parts = log.parts
+    order = np.lexsort((parts[:, _P_BATCH], parts[:, _P_TASK]))
+    task, tokens = parts[order, _P_TASK], parts[order, _P_TOKENS]
+    running = np.cumsum(tokens) - tokens
+    first = np.concatenate(([True], task[1:] != task[:-1]))[: len(task)]
+    start = np.maximum.accumulate(np.where(first, np.arange(len(task)), 0))
+    before = np.empty(len(parts), dtype=np.int64)
+    before[order] = running - running[start]
+    return before
+
+
+def _tasks(log: BatchLog, scenario: Scenario) -> dict[str, int]:
+    """Phases of each task: (2.5a-c), and nothing before its time or elsewhere."""
+    tasks, parts, batches = log.tasks, log.parts, log.batches
+    own, batch = tasks[parts[:, _P_TASK]], batches[parts[:, _P_BATCH]]
+    before, is_decode = _tokens_before(log), parts[:, _P_IS_DECODE] == 1
+    together = np.column_stack((parts[:, _P_TASK], parts[:, _P_BATCH]))
+    uncut = np.array([not agent.chunked for agent in agents_of_engines(scenario)])
+    is_cut = uncut[own[:, _ENGINE]] & ~is_decode & (parts[:, _P_TOKENS] < own[:, _PREFILL])
+    after = before + parts[:, _P_TOKENS]
+    return {
+        "decode_before_prefill": _count(is_decode & (before < own[:, _PREFILL])),
+        "prefill_too_long": _count(~is_decode & (after > own[:, _PREFILL])),
+        "decode_too_long": _count(after > own[:, _PREFILL] + own[:, _DECODE]),
+        "decodes_at_once": _count(is_decode & (parts[:, _P_TOKENS] != 1)),
+        "tokens_below_one": _count(parts[:, _P_TOKENS] < 1),
+        "parts_at_once": len(together) - len(np.unique(together, axis=0)),
+        "cut_prompts": _count(is_cut),
+        "loaded_before_ready": _count(batch[:, _B_START] < own[:, _READY]),
+        "loaded_elsewhere": _count(batch[:, _B_ENGINE] != own[:, _ENGINE]),
+        "sizes_below_one": _count(tasks[:, [_PREFILL, _DECODE]] < 1),
+    }
+
+
+def _idle(log: BatchLog, scenario: Scenario) -> dict[str, int]:
+    """Count batches that begin late: built-in policies never idle while somebody is there."""
+    late, agents = 0, agents_of_engines(scenario)
+    for engine, agent in enumerate(agents):
+        if type(scenario.serving_of(agent.name).policy) is not TokenBudgetPolicy:
+            continue
+        which = np.flatnonzero(log.batches[:, _B_ENGINE] == engine)
+        starts = log.batches[which, _B_START]
+        free = np.concatenate(([0], starts + log.batches[which, _B_SLOTS]))[: len(which)]
+        ready = log.tasks[log.tasks[:, _ENGINE] == engine, _READY]
+        joined = np.searchsorted(ready, free, side="right")
+        done = _done_tasks(log, which, engine)
+        someone = joined > done
+        first = np.append(ready, np.iinfo(np.int64).max)[np.minimum(joined, len(ready))]
+        late += _count(starts != np.where(someone, free, first))
+    return {"idle_with_work": late}
+
+
+def _done_tasks(log: BatchLog, which: IntArray, engine: int) -> IntArray:
+    """Return how many tasks of an engine were wholly loaded before each of its batches."""
+    parts = log.parts
+    own = log.tasks[parts[:, _P_TASK]]
+    after = _tokens_before(log) + parts[:, _P_TOKENS]
+    is_last = (own[:, _ENGINE] == engine) & (after == own[:, _PREFILL] + own[:, _DECODE])
+    return np.searchsorted(np.sort(parts[is_last, _P_BATCH]), which, side="left")
+
+
+def eligible_tokens(log: BatchLog, engine: int) -> IntArray:
+    """Return ``Σ (p_i + 1(p_i = 0))`` before each batch of an engine, shape (B_e,)."""
+    which = np.flatnonzero(log.batches[:, _B_ENGINE] == engine)
+    tasks, parts = log.tasks[log.tasks[:, _ENGINE] == engine], log.parts
+    own = log.tasks[parts[:, _P_TASK]]
+    mine = own[:, _ENGINE] == engine
+    after = _tokens_before(log) + parts[:, _P_TOKENS]
+    # A chunk takes its tokens away; the last one lets a decode token become eligible, and the
+    # last decode token takes that away.
+    is_decode = parts[:, _P_IS_DECODE] == 1
+    change = np.where(is_decode, 0, -parts[:, _P_TOKENS])
+    change += ~is_decode & (after == own[:, _PREFILL])
+    change -= after == own[:, _PREFILL] + own[:, _DECODE]
+    of_batch = np.zeros(len(log.batches) + 1, dtype=np.int64)
+    np.add.at(of_batch, parts[mine, _P_BATCH] + 1, change[mine])
+    loaded = np.cumsum(of_batch)[which]
+    joined = np.concatenate(([0], np.cumsum(tasks[:, _PREFILL])))
+    starts = log.batches[which, _B_START]
+    return np.asarray(joined[np.searchsorted(tasks[:, _READY], starts, side="right")] + loaded)
+
+
+def _fullness(run: BatchRun) -> dict[str, int]:
+    """Compare how many batches were full, and shorter than they had to be."""
+    assert run.log is not None
+    wrong = 0
+    for engine, agent in enumerate(agents_of_engines(run.scenario)):
+        tokens = run.log.batches[run.log.batches[:, _B_ENGINE] == engine, _B_TOKENS]
+        most = np.minimum(agent.budget, eligible_tokens(run.log, engine))
+        counted = run.tallies.engines[engine]
+        wrong += int(counted[FULL] != _count(tokens == agent.budget))
+        wrong += int(counted[SHORT] != _count(tokens < most))
+    return {"counted_fullness": wrong}
+
+
+def _draws(run: BatchRun) -> dict[str, int]:
+    """Compare arrivals with the streams, and sizes where no delay changes their order."""
+    scenario, log = run.scenario, run.log
+    assert log is not None
+    streams = Streams(scenario, run.seed)
+    end = int(run.course.slot[-1])
+    rows = streams.initial().arrivals.tolist()
+    known = 0
+    while known < end and not streams.is_over():
+        window = streams.window()
+        rows, known = rows + window.arrivals.tolist(), window.end
+    expected = [
+        (slot + 1, first) for slot, k in rows if slot < end for first in first_stages(scenario, k)
+    ]
+    return {
+        "arrivals_differ": int(sorted(expected) != sorted(_begun(log, scenario))),
+        "sizes_differ": _wrong_sizes(log, scenario, streams),
+    }
+
+
+def _begun(log: BatchLog, scenario: Scenario) -> list[tuple[int, int]]:
+    """Return slot and stage of the tasks with which requests began."""
+    first_of: dict[int, int] = {}
+    begun = []
+    for _, request, stage, _, ready, _, _ in log.tasks.tolist():
+        if request not in first_of:
+            first_of[request] = ready
+            begun.append((ready, stage))
+        elif scenario.network.forks(stage) and not scenario.network.predecessors[stage]:
+            begun.append((ready, stage))
+    return begun
+
+
+def _wrong_sizes(log: BatchLog, scenario: Scenario, streams: Streams) -> int:
+    wrong = 0
+    for k, stage in enumerate(scenario.network.stages):
+        if stage.name in scenario.delays:
+            continue
+        tasks = log.tasks[log.tasks[:, _STAGE] == k]
+        first = 0
+        while first < len(tasks):
+            block = streams.block(k)
+            part = tasks[first : first + len(block)]
+            drawn = block[: len(part), [D_PREFILL, D_DECODE]]
+            wrong += _count((drawn != part[:, [_PREFILL, _DECODE]]).any(axis=1))
+            first += len(block)
+    return wrong
+
+
+def _routes(log: BatchLog, scenario: Scenario) -> dict[str, int]:
+    """Check that each task follows what it must have waited for, and at once without a delay."""
+    network, ends = scenario.network, _ends(log)
+    of_request: dict[int, list[list[int]]] = defaultdict(list)
+    for task in log.tasks.tolist():
+        of_request[task[_REQUEST]].append(task)
+    wrong = {"wrong_routes": 0, "handed_on_late": 0}
+    for tasks in of_request.values():
+        forks = network.forks(tasks[0][_STAGE])
+        found = _forked(tasks, scenario, ends) if forks else _routed(tasks, scenario, ends)
+        for name, amount in found.items():
+            wrong[name] += amount
+    return wrong
+
+
+def _routed(tasks: list[list[int]], scenario: Scenario, ends: Mapping[int, int]) -> dict[str, int]:
+    network, wrong, late = scenario.network, 0, 0
+    for earlier, later in pairwise(tasks):
+        followers = [target for target, _ in network.successors[earlier[_STAGE]]]
+        wrong += later[_STAGE] not in followers
+        end = ends.get(earlier[_TASK])
+        late += end is None or _is_late(later, end, scenario)
+    return {"wrong_routes": wrong, "handed_on_late": late}
+
+
+def _forked(tasks: list[list[int]], scenario: Scenario, ends: Mapping[int, int]) -> dict[str, int]:
+    network = scenario.network
+    by_stage = {task[_STAGE]: task for task in tasks}
+    wrong, late = len(tasks) - len(by_stage), 0
+    for task in tasks:
+        before = [by_stage.get(k) for k, _ in network.predecessors[task[_STAGE]]]
+        done = [None if other is None else ends.get(other[_TASK]) for other in before]
+        if any(end is None for end in done):
+            wrong += 1
+        elif done:
+            late += _is_late(task, max(end for end in done if end is not None), scenario)
+    return {"wrong_routes": wrong, "handed_on_late": late}
+
+
+def _is_late(task: list[int], end: int, scenario: Scenario) -> bool:
+    delayed = scenario.network.stages[task[_STAGE]].name in scenario.delays
+    return task[_READY] < end + 1 if delayed else task[_READY] != end
+
+
+def _ends(log: BatchLog) -> dict[int, int]:
+    """Return when each task that was wholly loaded departs."""
+    parts = log.parts
+    own, batch = log.tasks[parts[:, _P_TASK]], log.batches[parts[:, _P_BATCH]]
+    is_last = _tokens_before(log) + parts[:, _P_TOKENS] == own[:, _PREFILL] + own[:, _DECODE]
+    end = batch[:, _B_START] + batch[:, _B_SLOTS]
+    return dict(zip(parts[is_last, _P_TASK].tolist(), end[is_last].tolist(), strict=True))
+
+
+def _count(wrong: BoolArray) -> int:
+    return int(np.count_nonzero(wrong))

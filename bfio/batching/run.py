@@ -1,0 +1,365 @@
+"""What a run leaves: counts of all of it, its course in blocks, and the figures that follow."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from bfio.batching.log import BatchLog
+from bfio.batching.scenario import Scenario
+from bfio.batching.tallies import (
+    AREA_REQUESTS,
+    AREA_TOKENS,
+    ARRIVED,
+    BATCHES,
+    BUSY,
+    COUNT,
+    DECODE,
+    DEPARTED,
+    E2E,
+    FULL,
+    IN_TIME,
+    LONGEST,
+    PREFILL,
+    SHORT,
+    SUM,
+    TBT,
+    TTFT,
+    WORK,
+    Tallies,
+    percentile,
+)
+from bfio.common.engine_choice import Engine
+from bfio.common.metrics import Average, Column, Domain, MetricTable, Value
+from formulations.arrays import FloatArray, IntArray
+
+
+class BatchVerdict(StrEnum):
+    """How a run ended."""
+
+    #: All that was asked for was observed.
+    HORIZON = "horizon"
+    #: All requests departed and nothing more comes.
+    DRAINED = "drained"
+
+
+@dataclass(frozen=True)
+class Course:
+    """States at the ends of blocks of slots, T in all; the first is the beginning.
+
+    Parameters
+    ----------
+    slot : IntArray
+        Shape (T,).
+    prefilling, decoding : IntArray
+        Shape (T, n): tasks of each stage in each phase, ``Z_p`` and ``Z_d``.
+    work : IntArray
+        Shape (T, n): their unprocessed tokens, those of a running batch left out; ``|X|`` is the
+        sum of a row.
+    arrived, departed : IntArray
+        Shape (T,): requests so far.
+    loaded : IntArray
+        Shape (T, E): tokens loaded by each engine so far.
+    """
+
+    slot: IntArray
+    prefilling: IntArray
+    decoding: IntArray
+    work: IntArray
+    arrived: IntArray
+    departed: IntArray
+    loaded: IntArray
+
+    @property
+    def tokens(self) -> IntArray:
+        """``|X(n)|``, shape (T,)."""
+        return np.asarray(self.work.sum(axis=1))
+
+    @property
+    def present(self) -> IntArray:
+        """Tasks that have not departed, shape (T, n)."""
+        return self.prefilling + self.decoding
+
+
+@dataclass(frozen=True)
+class BatchRun:
+    """One run of a scenario.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What was simulated.
+    policy : str
+        Names of the policies.
+    seed : int
+        Of all draws.
+    verdict : BatchVerdict
+        How the run ended.
+    warmup : int
+        Slots before those that are measured.
+    tallies : Tallies
+        Counts of the slots measured.
+    course : Course
+        Of the whole run.
+    log : BatchLog, optional
+        All that happened, if it was kept.
+    engine : str
+        Which engine ran.
+    """
+
+    scenario: Scenario
+    policy: str
+    seed: int
+    verdict: BatchVerdict
+    warmup: int
+    tallies: Tallies
+    course: Course
+    log: BatchLog | None = None
+    engine: str = Engine.REFERENCE
+    statistics: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def unit(self) -> str:
+        """Unit of times in results: ``"s"`` if the network says how long a slot is."""
+        return "slots" if self.scenario.network.slot is None else "s"
+
+    @property
+    def slot(self) -> float:
+        """Length of a slot in that unit."""
+        length = self.scenario.network.slot
+        return 1.0 if length is None else float(length)
+
+    @property
+    def observed(self) -> float:
+        """Length of what was measured, in that unit."""
+        return self.tallies.slot * self.slot
+
+    @property
+    def capacity(self) -> float:
+        """Tokens that full batches of all engines would have had in that time."""
+        agents = self.scenario.network.agents
+        return float(sum(agent.rate for agent in agents)) * self.tallies.slot
+
+    @property
+    def tokens(self) -> int:
+        """Tokens loaded."""
+        return int(self.tallies.engines[:, [PREFILL, DECODE]].sum())
+
+    def measured(self, values: IntArray) -> FloatArray:
+        """Return what was added in each block that was measured."""
+        chosen = self.course.slot >= self.warmup
+        return np.asarray(np.diff(values[chosen]), dtype=np.float64)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures of the run; times in the unit, None where there are none."""
+        return {
+            "policy": self.policy,
+            "engine": self.engine,
+            "verdict": self.verdict.value,
+            "unit": self.unit,
+            "seed": self.seed,
+            **METRICS.measure(self),
+            "agents": self.agent_documents(),
+        }
+
+    def agent_documents(self) -> list[dict[str, Any]]:
+        """Return the figures of each agent."""
+        documents, first = [], 0
+        for agent in self.scenario.network.agents:
+            rows = self.tallies.engines[first : first + agent.engines]
+            first += agent.engines
+            slots = max(self.tallies.slot, 1)
+            loaded = int(rows[:, [PREFILL, DECODE]].sum())
+            documents.append(
+                {
+                    "agent": agent.name,
+                    "utilisation": loaded / (float(agent.rate) * slots),
+                    "busy_share": int(rows[:, BUSY].sum()) / (agent.engines * slots),
+                    "mean_requests": int(rows[:, AREA_REQUESTS].sum()) / slots,
+                    "mean_tokens": int(rows[:, AREA_TOKENS].sum()) / slots,
+                    "batches": int(rows[:, BATCHES].sum()),
+                }
+            )
+        return documents
+
+
+#: Metrics of runs, see `bfio.common.metrics`.
+METRICS: MetricTable[BatchRun] = MetricTable()
+#: The unit of their times.
+TIME = "s or slots"
+
+
+@METRICS.metric("observed", TIME, "time measured")
+def _observed(run: BatchRun) -> Value:
+    return run.observed
+
+
+@METRICS.metric("requests", "requests", "requests that arrived from outside")
+def _requests(run: BatchRun) -> Value:
+    return int(run.tallies.run[ARRIVED])
+
+
+@METRICS.metric("completed", "requests", "requests that departed")
+def _completed(run: BatchRun) -> Value:
+    return int(run.tallies.run[DEPARTED])
+
+
+@METRICS.average(
+    "throughput",
+    "requests per time",
+    "requests that departed, per s or slot",
+    Column("requests\nper time"),
+)
+def _throughput(run: BatchRun) -> Average:
+    return _rate(run, run.course.departed)
+
+
+@METRICS.average(
+    "token_throughput",
+    "tokens per time",
+    "tokens loaded, per s or slot",
+    Column("tokens\nper time"),
+)
+def _token_throughput(run: BatchRun) -> Average:
+    return _rate(run, run.course.loaded.sum(axis=1))
+
+
+def _rate(run: BatchRun, values: IntArray) -> Average:
+    return Average(run.measured(values), run.measured(run.course.slot) * run.slot)
+
+
+@METRICS.metric(
+    "utilisation",
+    "1",
+    "tokens loaded over those of full batches without pause",
+    Column("of full\nbatches", is_share=True),
+)
+def _utilisation(run: BatchRun) -> Value:
+    return run.tokens / run.capacity if run.capacity else None
+
+
+@METRICS.metric(
+    "busy_share", "1", "share of the engines' time in which a batch ran", domain=Domain.SHARE
+)
+def _busy_share(run: BatchRun) -> Value:
+    slots = run.tallies.slot * len(run.tallies.engines)
+    return int(run.tallies.engines[:, BUSY].sum()) / slots if slots else None
+
+
+@METRICS.metric("batches", "batches", "batches formed")
+def _batches(run: BatchRun) -> Value:
+    return int(run.tallies.engines[:, BATCHES].sum())
+
+
+@METRICS.metric("mean_batch", "tokens", "mean tokens of a batch", Column("mean\nbatch"))
+def _mean_batch(run: BatchRun) -> Value:
+    batches = int(run.tallies.engines[:, BATCHES].sum())
+    return run.tokens / batches if batches else None
+
+
+@METRICS.metric(
+    "full_share", "1", "share of batches with as many tokens as the budget", domain=Domain.SHARE
+)
+def _full_share(run: BatchRun) -> Value:
+    return _share_of_batches(run, FULL)
+
+
+@METRICS.metric(
+    "short_share",
+    "1",
+    "share of batches with fewer tokens than budget and requests allowed: not work-conserving",
+    Column("short\nbatches", is_share=True),
+    domain=Domain.SHARE,
+)
+def _short_share(run: BatchRun) -> Value:
+    return _share_of_batches(run, SHORT)
+
+
+def _share_of_batches(run: BatchRun, column: int) -> float | None:
+    batches = int(run.tallies.engines[:, BATCHES].sum())
+    return int(run.tallies.engines[:, column].sum()) / batches if batches else None
+
+
+@METRICS.metric(
+    "mean_requests", "requests", "mean over time of requests at agents", Column("mean\nrequests")
+)
+def _mean_requests(run: BatchRun) -> Value:
+    return _mean_over_time(run, AREA_REQUESTS)
+
+
+@METRICS.metric("mean_tokens", "tokens", "mean over time of |X|: unprocessed tokens")
+def _mean_tokens(run: BatchRun) -> Value:
+    return _mean_over_time(run, AREA_TOKENS)
+
+
+def _mean_over_time(run: BatchRun, column: int) -> float | None:
+    slots = run.tallies.slot
+    return int(run.tallies.engines[:, column].sum()) / slots if slots else None
+
+
+@METRICS.metric("final_tokens", "tokens", "|X| at the end", Column("tokens\nat the end"))
+def _final_tokens(run: BatchRun) -> Value:
+    return int(run.tallies.stages[:, WORK].sum())
+
+
+_TIMES = {
+    "ttft": (TTFT, "from joining an agent to the end of the prefill there", "TTFT"),
+    "tbt": (TBT, "between two tokens of a request at an agent", "TBT"),
+    "e2e": (E2E, "from a request's arrival to its departure", "E2E"),
+}
+_SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+def _register_times() -> None:
+    for name, (row, words, short) in _TIMES.items():
+        heading = Column(f"{short}\nmean")
+        METRICS.metric(f"{name}_mean", TIME, f"mean time {words}", heading)(_mean_of(row))
+        for label, share in _SHARES.items():
+            column = Column(f"{short}\n{label}") if label == "p99" else None
+            text = f"{label[1:]}th percentile of the time {words}"
+            METRICS.metric(f"{name}_{label}", TIME, text, column)(_percentile_of(row, share))
+        METRICS.metric(f"{name}_max", TIME, f"longest time {words}")(_longest_of(row))
+        METRICS.metric(
+            f"{name}_attainment",
+            "1",
+            f"share of times {words} within the deadline; 1 without one",
+            domain=Domain.SHARE,
+        )(_attainment_of(row))
+
+
+def _mean_of(row: int) -> Callable[[BatchRun], Value]:
+    def mean(run: BatchRun) -> Value:
+        counted = run.tallies.times[row]
+        return int(counted[SUM]) / int(counted[COUNT]) * run.slot if counted[COUNT] else None
+
+    return mean
+
+
+def _percentile_of(row: int, share: float) -> Callable[[BatchRun], Value]:
+    def of_run(run: BatchRun) -> Value:
+        longest = int(run.tallies.times[row, LONGEST])
+        value = percentile(run.tallies.histograms[row], longest, share)
+        return None if value is None else value * run.slot
+
+    return of_run
+
+
+def _longest_of(row: int) -> Callable[[BatchRun], Value]:
+    def longest(run: BatchRun) -> Value:
+        counted = run.tallies.times[row]
+        return int(counted[LONGEST]) * run.slot if counted[COUNT] else None
+
+    return longest
+
+
+def _attainment_of(row: int) -> Callable[[BatchRun], Value]:
+    def attainment(run: BatchRun) -> Value:
+        counted = run.tallies.times[row]
+        return int(counted[IN_TIME]) / int(counted[COUNT]) if counted[COUNT] else None
+
+    return attainment
+
+
+_register_times()

@@ -1,0 +1,207 @@
+"""Simulate a network of agents: the one call that users make."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from bfio.batching.log import BatchLog
+from bfio.batching.options import MAX_SLOTS, BatchOptions
+from bfio.batching.reference import ReferenceMachine
+from bfio.batching.run import BatchRun, BatchVerdict, Course
+from bfio.batching.scenario import Scenario
+from bfio.batching.streams import Streams
+from bfio.batching.tallies import (
+    ARRIVED,
+    DECODE,
+    DECODING,
+    DEPARTED,
+    PREFILL,
+    PREFILLING,
+    WORK,
+    Tallies,
+)
+from bfio.batching.token_budget import TokenBudgetPolicy
+from bfio.common.engine_choice import Engine, takes_compiled
+from bfio.common.options import spelled_out
+from formulations.arrays import IntArray
+from formulations.errors import InputError
+
+#: What the compiled machine saves per slot in which something happens [s].
+_SAVED_S = 2e-5
+
+
+class Machine(Protocol):
+    """A run in progress; see `bfio.batching.reference.ReferenceMachine`."""
+
+    def advance(self, until: int) -> None:
+        """Run all slots before ``until``, or until nothing is left to do."""
+
+    def is_empty(self) -> bool:
+        """Return whether nobody is there and nothing comes any more."""
+
+    def idle_until(self, slot: int) -> None:
+        """Let slots pass in which nothing happens."""
+
+    def tallies(self) -> Tallies:
+        """Return what has been counted so far."""
+
+    def forget_longest(self) -> None:
+        """Let the longest times be those from now on."""
+
+    def log_rows(self) -> IntArray:
+        """Return the raw log."""
+
+
+@spelled_out(BatchOptions)
+def simulate(
+    scenario: Scenario,
+    *,
+    seed: int = 0,
+    engine: Engine | str = Engine.AUTO,
+    keeps_log: bool = False,
+    tell: Callable[[int, int], None] | None = None,
+    options: BatchOptions | None = None,
+) -> BatchRun:
+    """Simulate a scenario and return the run.
+
+    Memory does not grow with the horizon, but with who is there at a time, unless a log is kept.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What to simulate.
+    seed : int
+        Of all draws: equal seeds give equal runs, and longer runs begin like shorter ones.
+    engine : Engine
+        Which engine runs.
+    keeps_log : bool
+        Whether all that happens is kept, for the checker.
+    tell : callable, optional
+        Told after each block the slot and how many requests have departed.
+    options : BatchOptions, optional
+        How long, and what is measured. Each field may be given as a keyword of its own instead.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, or a policy answers wrongly.
+    """
+    asked = options or BatchOptions()
+    slot = scenario.network.slot
+    horizon, warmup = asked.slots("horizon", slot), asked.slots("warmup", slot) or 0
+    if horizon is None and not _ends(scenario):
+        raise InputError("horizon", "arrivals never end", "say how long to simulate")
+    streams, deadlines = Streams(scenario, seed), asked.deadlines(slot)
+    machine, used = _machine(scenario, streams, deadlines, engine, horizon, keeps_log=keeps_log)
+    record = _Record(machine, tell)
+    before = record.until(warmup, 1)
+    machine.forget_longest()
+    ended = record.until(horizon, asked.blocks)
+    log = BatchLog.of(machine.log_rows()) if keeps_log else None
+    return BatchRun(
+        scenario=scenario,
+        policy=policy_names(scenario),
+        seed=seed,
+        verdict=BatchVerdict.DRAINED if horizon is None else BatchVerdict.HORIZON,
+        warmup=before.slot,
+        tallies=ended.since(before) if warmup else ended,
+        course=record.course(),
+        log=log,
+        engine=used,
+    )
+
+
+def policy_names(scenario: Scenario) -> str:
+    """Return the names of the policies of the agents, each once."""
+    agents = scenario.network.agents
+    return ", ".join(dict.fromkeys(scenario.serving_of(agent.name).name for agent in agents))
+
+
+def _ends(scenario: Scenario) -> bool:
+    laws = (law for law in scenario.arrival_laws if law.rate)
+    return all(law.is_over(MAX_SLOTS) for law in laws)
+
+
+def _machine(
+    scenario: Scenario,
+    streams: Streams,
+    deadlines: tuple[int, int, int],
+    engine: Engine | str,
+    horizon: int | None,
+    *,
+    keeps_log: bool,
+) -> tuple[Machine, Engine]:
+    names = (agent.name for agent in scenario.network.agents)
+    able = all(type(scenario.serving_of(name).policy) is TokenBudgetPolicy for name in names)
+    saved_s = _SAVED_S * (MAX_SLOTS if horizon is None else horizon)
+    if not takes_compiled(engine, able=able, kernels="batching", saved_s=saved_s):
+        reference = ReferenceMachine(scenario, streams, deadlines, keeps_log=keeps_log)
+        return reference, Engine.REFERENCE
+    # Numba takes longer to load than a short run takes in Python.
+    from bfio.batching.compiled import CompiledMachine
+
+    compiled = CompiledMachine(scenario, streams, deadlines, keeps_log=keeps_log)
+    return compiled, Engine.COMPILED
+
+
+@dataclass
+class _Record:
+    """A run block by block."""
+
+    machine: Machine
+    tell: Callable[[int, int], None] | None
+    rows: list[Tallies] = field(default_factory=list)
+    last: Tallies | None = None
+
+    def until(self, slot: int | None, blocks: int) -> Tallies:
+        """Run until a slot, or until nothing is left, and return the tallies then."""
+        if not self.rows:
+            self.machine.advance(0)
+            self._keep()
+        begin = self.rows[-1].slot
+        if slot is None:
+            self._until_empty(begin, blocks)
+        else:
+            for k in range(1, blocks + 1):
+                self._advance(begin + (slot - begin) * k // blocks, idles=True)
+        assert self.last is not None
+        return self.last
+
+    def _until_empty(self, begin: int, blocks: int) -> None:
+        # Blocks are doubled when there are twice as many as asked for.
+        length, kept = 1024, len(self.rows)
+        while not self.machine.is_empty():
+            self._advance(self.rows[-1].slot + length, idles=False)
+            if len(self.rows) - kept >= 2 * blocks:
+                self.rows[kept:] = self.rows[kept + 1 :: 2]
+                length *= 2
+
+    def _advance(self, slot: int, *, idles: bool) -> None:
+        if slot <= self.rows[-1].slot:
+            return
+        self.machine.advance(slot)
+        if idles:
+            self.machine.idle_until(slot)
+        self._keep()
+        if self.tell is not None:
+            self.tell(self.rows[-1].slot, int(self.rows[-1].run[DEPARTED]))
+
+    def _keep(self) -> None:
+        self.last = self.machine.tallies()
+        # Of a thousand blocks the histograms would be most of the memory.
+        self.rows.append(replace(self.last, histograms=self.last.histograms[:, :0].copy()))
+
+    def course(self) -> Course:
+        """Return the states at the ends of the blocks."""
+        rows = self.rows
+        return Course(
+            slot=np.array([row.slot for row in rows], dtype=np.int64),
+            prefilling=np.array([row.stages[:, PREFILLING] for row in rows]),
+            decoding=np.array([row.stages[:, DECODING] for row in rows]),
+            work=np.array([row.stages[:, WORK] for row in rows]),
+            arrived=np.array([row.run[ARRIVED] for row in rows]),
+            departed=np.array([row.run[DEPARTED] for row in rows]),
+            loaded=np.array([row.engines[:, [PREFILL, DECODE]].sum(axis=1) for row in rows]),
+        )

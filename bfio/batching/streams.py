@@ -1,0 +1,173 @@
+"""What is random in a run, drawn ahead in blocks that every engine reads alike.
+
+Each stage has streams of its own for arrivals, sizes, delays, routes and choices of an engine, so
+that a change of one leaves the others as they are. A task takes the next row of its stage's block
+when it comes to the stage: its sizes, the delay before it, where its request goes after it, and
+which engine a random balancer gives it.
+"""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.batching.arrivals import MAX_SLOT
+from bfio.batching.scenario import Scenario
+from formulations.arrays import FloatArray, IntArray, integer
+from formulations.errors import InputError
+
+# Columns of a block of draws.
+(D_PREFILL, D_DECODE, D_DELAY, D_SUCCESSOR, D_ENGINE, NUM_DRAWN) = range(6)
+#: A request that departs.
+DEPARTS = -1
+#: Arrivals that a window has on average, and rows of a block: few at first, for short runs.
+_FIRST, _MOST, _GROWTH = 2**6, 2**14, 4
+#: Rows of all blocks together, if there are many stages.
+_ALL_BLOCKS = 2**20
+_LONGEST_WINDOW = 2**40
+# What the streams of a stage are for.
+_ARRIVALS, _SIZES, _DELAYS, _ROUTES, _ENGINES = range(5)
+
+
+class Window(NamedTuple):
+    """Arrivals up to some slot.
+
+    Parameters
+    ----------
+    arrivals : IntArray
+        Shape (m, 2): slot and stage, in the order in which they come.
+    end : int
+        All slots before it are covered.
+    """
+
+    arrivals: IntArray
+    end: int
+
+
+class Streams:
+    """The draws of one run.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What is simulated.
+    seed : int
+        Equal seeds give equal draws.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        integer(seed, "seed", maximum=2**63 - 1)
+        self.scenario = scenario
+        network = scenario.network
+        num = len(network.stages)
+        self._rngs = [[_generator(seed, k, use) for use in range(5)] for k in range(num)]
+        self._drawn = [0] * num
+        self._entries = _entries(scenario)
+        self._rate = sum(scenario.arrival_laws[k].rate for k in self._entries)
+        self._end, self._wanted = 0, _FIRST
+        #: Most rows of a block.
+        self.block_rows = max(2 * _FIRST, min(_MOST, _ALL_BLOCKS // num))
+        self._rows = [_FIRST] * num
+        self._routes = [_route_table(network.successors[k]) for k in range(num)]
+
+    def initial(self) -> Window:
+        """Return the requests that are there when the run begins."""
+        initial = self.scenario.initial
+        counts = [initial.get(stage.name, 0) for stage in self.scenario.network.stages]
+        stages = np.repeat(np.arange(len(counts)), counts)
+        return Window(np.column_stack((np.full(len(stages), -1), stages)).astype(np.int64), 0)
+
+    def is_over(self) -> bool:
+        """Return whether nothing arrives any more after the windows so far."""
+        laws = self.scenario.arrival_laws
+        return all(laws[k].is_over(self._end) for k in self._entries)
+
+    def window(self) -> Window:
+        """Return the arrivals of the next slots."""
+        first, laws = self._end, self.scenario.arrival_laws
+        length = MAX_SLOT
+        if self._rate:
+            length = int(min(max(self._wanted / self._rate, 1), _LONGEST_WINDOW))
+        self._wanted = min(_GROWTH * self._wanted, _MOST)
+        parts = [laws[k].window(self._rngs[k][_ARRIVALS], first, length) for k in self._entries]
+        slots = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+        stages = np.repeat(self._entries, [len(part) for part in parts])
+        # Of one slot the lowest stage comes first.
+        order = np.lexsort((stages, slots))
+        self._end = first + length
+        table = np.column_stack((slots[order], stages[order])).astype(np.int64)
+        return Window(table, self._end)
+
+    def block(self, stage: int) -> IntArray:
+        """Return what the next tasks of a stage draw, shape (rows, 5), at most `block_rows`.
+
+        Raises
+        ------
+        InputError
+            If a prompt that must not be cut exceeds the budget.
+        """
+        scenario, rows = self.scenario, self._rows[stage]
+        self._rows[stage] = min(_GROWTH * rows, self.block_rows)
+        network = scenario.network
+        rngs, node = self._rngs[stage], network.stages[stage]
+        block = np.zeros((rows, NUM_DRAWN), dtype=np.int64)
+        sizes = scenario.size_laws[stage].draw(rngs[_SIZES], self._drawn[stage], rows)
+        block[:, [D_PREFILL, D_DECODE]] = sizes
+        self._check_uncut(stage, sizes[:, 0])
+        if (delay := scenario.delays.get(node.name)) is not None:
+            block[:, D_DELAY] = delay.draw(rngs[_DELAYS], rows)
+        block[:, D_SUCCESSOR] = self._followed_by(stage, rngs[_ROUTES], rows)
+        if (engines := network.agents[network.agent_of[stage]].engines) > 1:
+            block[:, D_ENGINE] = rngs[_ENGINES].integers(0, engines, rows)
+        self._drawn[stage] += rows
+        return block
+
+    def _check_uncut(self, stage: int, prefill: IntArray) -> None:
+        network = self.scenario.network
+        agent = network.agents[network.agent_of[stage]]
+        longest = int(prefill.max())
+        if not agent.chunked and longest > agent.budget:
+            raise InputError(
+                f"stages[{stage}]",
+                f"a prompt of {longest} tokens exceeds the budget {agent.budget} of {agent.name}, "
+                "which does not cut prompts",
+                "raise the budget, let it (chunked), or use a law without such prompts",
+            )
+
+    def _followed_by(self, stage: int, rng: np.random.Generator, rows: int) -> IntArray:
+        targets, cumulative = self._routes[stage]
+        if len(targets) == 1:
+            # Departs for sure, or always takes the same route.
+            return np.full(rows, targets[0])
+        drawn = np.searchsorted(cumulative, rng.random(rows), side="right")
+        return np.asarray(targets[drawn])
+
+
+def first_stages(scenario: Scenario, stage: int) -> list[int]:
+    """Return the stages in which a request begins that arrives at one: all of a fork–join type."""
+    network = scenario.network
+    if not network.forks(stage):
+        return [stage]
+    kind = network.stages[stage].request_type
+    own = (k for k, other in enumerate(network.stages) if other.request_type == kind)
+    return [k for k in own if not network.predecessors[k]]
+
+
+def _entries(scenario: Scenario) -> list[int]:
+    """Return the stages with arrivals from outside; a fork–join type is told by its first."""
+    stages = range(len(scenario.network.stages))
+    laws = scenario.arrival_laws
+    return [k for k in stages if laws[k].rate > 0 and first_stages(scenario, k)[0] == k]
+
+
+def _route_table(successors: tuple[tuple[int, Fraction], ...]) -> tuple[IntArray, FloatArray]:
+    """Return targets, ending with the departure if it is possible, and the limits between them."""
+    chances = [chance for _, chance in successors]
+    leaves = sum(chances) < 1
+    targets = [target for target, _ in successors] + ([DEPARTS] if leaves else [])
+    limits = np.cumsum([float(chance) for chance in chances])[: len(targets) - 1]
+    return np.array(targets, dtype=np.int64), limits
+
+
+def _generator(seed: int, stage: int, use: int) -> np.random.Generator:
+    return np.random.default_rng([seed, stage, use])

@@ -1,0 +1,1 @@
+"""Tests of token-budget engines and networks of agents."""
