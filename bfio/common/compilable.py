@@ -12,32 +12,35 @@ from functools import cache
 from types import CellType, FunctionType
 from typing import Any, TypeVar, cast, overload
 
-from bfio.common.kernels import in_place, inlined, kernel
+from bfio.common.kernels import in_place, kernel
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class _Recipe:
-    """How a function is compiled: whether it allocates, is rare, and what stands in for it."""
+    """How a function is compiled: whether it allocates, and what stands in for it."""
 
     allocates: bool
-    rare: bool
     compiled_as: Callable[..., Any] | None
+    written_by: Callable[[], Callable[..., Any]] | None
 
 
 @overload
 def compilable(function: F) -> F: ...
 @overload
 def compilable(
-    *, allocates: bool = ..., rare: bool = ..., compiled_as: Callable[..., Any] | None = ...
+    *,
+    allocates: bool = ...,
+    compiled_as: Callable[..., Any] | None = ...,
+    written_by: Callable[[], Callable[..., Any]] | None = ...,
 ) -> Callable[[F], F]: ...
 def compilable(
     function: F | None = None,
     *,
     allocates: bool = False,
-    rare: bool = False,
     compiled_as: Callable[..., Any] | None = None,
+    written_by: Callable[[], Callable[..., Any]] | None = None,
 ) -> F | Callable[[F], F]:
     """Mark a function as one that machine code may call.
 
@@ -47,14 +50,14 @@ def compilable(
         Plain Python that Numba understands.
     allocates : bool
         Whether it makes arrays. Of one that does not, no array has its references counted.
-    rare : bool
-        Whether few runs need it: it is then compiled once, and not into each of its callers.
     compiled_as : callable, optional
         Compiled in its place, for an operation on whole arrays that Numba does not know.
+    written_by : callable, optional
+        Returns what machine code calls in its place, where that cannot be said in Python.
     """
 
     def mark(marked: F) -> F:
-        marked.__recipe__ = _Recipe(allocates, rare, compiled_as)  # type: ignore[attr-defined]
+        marked.__recipe__ = _Recipe(allocates, compiled_as, written_by)  # type: ignore[attr-defined]
         return marked
 
     return mark if function is None else mark(function)
@@ -64,10 +67,10 @@ def compilable(
 def machine_code(function: F) -> F:
     """Return the compiled twin of a compilable function, for other compiled functions to call."""
     recipe: _Recipe = function.__recipe__  # type: ignore[attr-defined]
+    if recipe.written_by is not None:
+        return cast(F, recipe.written_by())
     plain = linked(recipe.compiled_as or function)
-    if recipe.rare:
-        return cast(F, kernel(plain) if recipe.allocates else in_place(plain))
-    return cast(F, inlined(plain, allocates=recipe.allocates))
+    return cast(F, kernel(plain) if recipe.allocates else in_place(plain))
 
 
 def linked(function: Callable[..., Any], **replaced: Callable[..., Any]) -> Any:

@@ -7,29 +7,28 @@ GROUPS = (
         "baselines",
         ("bfio.decode.policy_registry:run_greedy",),
         "bfio.decode.kernel_groups:warm_up_greedy",
-        30,
+        20,
     ),
     KernelGroup(
         "two-stage",
         ("bfio.step.two_stage.kernels", "bfio.decode.machine.two_stage:run"),
         "bfio.decode.kernel_groups:warm_up_two_stage",
-        40,
+        45,
     ),
     KernelGroup(
         "rolling-horizon",
         ("bfio.decode.rolling.kernel", "bfio.decode.machine.rolling_horizon:run"),
         "bfio.decode.kernel_groups:warm_up_rolling_horizon",
-        30,
+        20,
     ),
     KernelGroup(
         "adaptive",
         (
-            "bfio.decode.adaptive.rehearsal:admit_by_setting",
-            "bfio.decode.adaptive.rehearsal:rehearse_all",
+            "bfio.decode.adaptive.rehearsal:_rehearse",
             "bfio.decode.machine.adaptive:run",
         ),
         "bfio.decode.kernel_groups:warm_up_adaptive",
-        300,
+        50,
     ),
 )
 

@@ -22,7 +22,7 @@ from bfio.decode.adaptive.settings import (
 )
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.records import Chunks
-from bfio.decode.machine.state import Record, Settings, State, new_state
+from bfio.decode.machine.state import Record, State, new_state
 from bfio.decode.options import RunOptions
 from bfio.step.two_stage.heuristic import TwoStageParameters
 from bfio.workloads.workload import Workload
@@ -153,9 +153,6 @@ class Memory(NamedTuple):
         See there.
     twin : State
         Of the machine.
-    views : tuple of Settings
-        What it may be set to: entry ``2·grows + tells`` has windows in which loads grow, and that
-        tell who ends.
     record : Record
         One row, overwritten at each step of a rehearsal.
     score, total, weight : FloatArray
@@ -171,7 +168,6 @@ class Memory(NamedTuple):
     scene: Scene
     drawn: Drawn
     twin: State
-    views: tuple[Settings, Settings, Settings, Settings]
     record: Record
     score: FloatArray
     total: FloatArray
@@ -222,7 +218,6 @@ def new_memory(
             word=np.array([SEED], dtype=np.uint64),
         ),
         twin,
-        _views(twin.settings, horizon),
         Chunks(num_workers, keep_trajectory=True).new(1),
         np.zeros(K),
         np.zeros(K),
@@ -263,13 +258,6 @@ def _twin(num_workers: int, slots: int, horizon: int) -> State:
     n = (1 + AHEAD) * num_workers * slots + MOST_WAITING
     requests = Workload(np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64))
     return new_state(requests, Cluster(num_workers, slots), RunOptions(), horizon=horizon)
-
-
-def _views(settings: Settings, horizon: int) -> tuple[Settings, Settings, Settings, Settings]:
-    def view(grows: bool, tells: bool) -> Settings:
-        return settings._replace(growing=grows, known=tells and horizon > 0)
-
-    return view(False, False), view(False, True), view(True, False), view(True, True)
 
 
 def statistics(memory: Memory) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bfio.common.by_reference import by_reference
 from bfio.common.compilable import compilable, linked
 from bfio.common.kernels import entry_point
 from bfio.decode.adaptive import memory as kept
@@ -15,6 +16,8 @@ from bfio.decode.machine.state import (
     ACTIVE,
     ADMITTED,
     FURTHEST,
+    GROWS,
+    KNOWN,
     REVEALED,
     SLOTS,
     STEP,
@@ -57,10 +60,6 @@ def admit_by_setting(state: State, memory: Memory, setting: int) -> bool:
         rule.product_key != 0,
         memory.assignment[:num],
     )
-
-
-#: As machine code, for rehearsals and for the run itself.
-admit_compiled = entry_point(linked(admit_by_setting))
 
 
 @compilable(allocates=True)
@@ -111,7 +110,7 @@ def resume(twin: State, request: int, worker: int, begun: int, last: int) -> Non
     twin.requests.next[request] = twin.wheel[slot]
     twin.wheel[slot] = request
     # The last step of the window enters with `enter_window`.
-    if twin.settings.known and last < twin.counters[STEP] + twin.settings.horizon:
+    if twin.sight[KNOWN] and last < twin.counters[STEP] + twin.settings.horizon:
         add_ending(twin, request, last, 1)
 
 
@@ -126,7 +125,7 @@ def rehearsed(twin: State, memory: Memory, setting: int, num_steps: int) -> floa
         if not reveal_up_to(twin, pool):
             break
         has_choice = counters[WAITING] > 0 and counters[ACTIVE] < counters[SLOTS]
-        if has_choice and not admit_compiled(twin, memory, setting):
+        if has_choice and not admit_by_setting(twin, memory, setting):
             return -1.0
         run_step(twin, record, 0)
         if step >= num_steps // UNCOUNTED:
@@ -145,7 +144,7 @@ def reveal_up_to(twin: State, pool: int) -> bool:
     counters[REVEALED] += missing
     counters[WAITING] += missing
     counters[ADMITTED] = counters[TAKEN] = 0
-    if twin.settings.known:
+    if twin.sight[KNOWN]:
         enter_window(twin)
     return True
 
@@ -166,9 +165,9 @@ def rehearse_all(memory: Memory, step: int, grows: bool) -> None:
     grows : bool
         Whether loads grow within windows.
     """
-    counts, rule = memory.seen.counts, memory.rule
-    # One twin, not four: every array of a state takes time to compile wherever it is passed.
-    twin = State(memory.views[2 * int(grows) + counts[kept.TELLS]], *memory.twin[1:])
+    counts, rule, twin = memory.seen.counts, memory.rule, memory.twin
+    twin.sight[KNOWN] = counts[kept.TELLS] == 1 and twin.settings.horizon > 0
+    twin.sight[GROWS] = grows
     best = counts[kept.CURRENT]
     num_steps = min(rule.most_steps, 2 * UNCOUNTED + rule.lives * draw_lengths(memory, step))
     memory.score[:] = NOT_PLAYED
@@ -221,5 +220,11 @@ def remember(memory: Memory, level: float) -> None:
 
 #: The score of a setting that was not rehearsed.
 NOT_PLAYED = -1.0
-#: As machine code, for interpreted and compiled runs.
-rehearse = entry_point(linked(rehearse_all))
+
+
+def _rehearse(memory: Memory, step: int, grows: bool) -> None:
+    rehearse_all(by_reference(memory), step, grows)
+
+
+#: `rehearse_all` as machine code.
+rehearse = entry_point(linked(_rehearse))

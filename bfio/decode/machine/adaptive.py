@@ -20,13 +20,15 @@ from bfio.decode.adaptive.memory import (
     statistics,
 )
 from bfio.decode.adaptive.observing import is_due, look, note_decision, windows_tell
-from bfio.decode.adaptive.rehearsal import admit_compiled, rehearse
+from bfio.decode.adaptive.rehearsal import admit_by_setting, rehearse_all
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.pool import first_waiting
 from bfio.decode.machine.ring import column_of, gained
 from bfio.decode.machine.state import (
     ACTIVE,
     COMPLETED,
+    GROWS,
+    KNOWN,
     REVEALED,
     SLOTS,
     STEP,
@@ -62,12 +64,12 @@ def decide(state: State, window: Window, memory: Memory) -> bool:
     look(seen, step, counters[COMPLETED], state.workers.running)
     if is_due(seen, state.workers.running, num_workers * slots):
         write_scene(state, memory)
-        rehearse(memory, step, loads_grow(state))
+        rehearse_all(memory, step, loads_grow(state))
     for g in range(num_workers):
         seen.foretold[g] = 0
         if state.settings.horizon > 0:
             seen.foretold[g] = state.ending_count[g, column_of(state, step)]
-    if not admit_compiled(state, memory, seen.counts[kept.CURRENT]):
+    if not admit_by_setting(state, memory, seen.counts[kept.CURRENT]):
         return False
     note_decision(seen)
     seen.running[:] = state.workers.running
@@ -116,9 +118,9 @@ def loads_grow(state: State) -> bool:
     settings, step = state.settings, state.counters[STEP]
     since = 0 if settings.by_age else step
     grows = gained(state.gains, since + 1) > gained(state.gains, since)
-    if not (grows and settings.growing and settings.horizon > 0):
+    if not (grows and state.sight[GROWS] and settings.horizon > 0):
         return False
-    if not (settings.known and settings.waiting_ends):
+    if not (state.sight[KNOWN] and settings.waiting_ends):
         return True
     first = first_waiting(state)
     for i in range(state.counters[WAITING]):

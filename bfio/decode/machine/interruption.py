@@ -16,6 +16,7 @@ from bfio.decode.machine.refresh import forget, predicts
 from bfio.decode.machine.ring import add_ending
 from bfio.decode.machine.state import (
     ACTIVE,
+    KNOWN,
     LOGGED,
     NOW,
     QUEUED,
@@ -107,7 +108,7 @@ def interrupt(state: State, record: Record, request: int, cause: int) -> None:
     last = int(state.marks.last[request])
     strike_from_wheel(state, request, last)
     # Endings up to one step less than the window are noted: this step has revealed none yet.
-    if state.settings.known and last < step + state.settings.horizon:
+    if state.sight[KNOWN] and last < step + state.settings.horizon:
         add_ending(state, request, last, -1)
     if predicts(state):
         forget(state, request)

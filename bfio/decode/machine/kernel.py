@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bfio.common.by_reference import by_reference
 from bfio.common.compilable import linked
 from bfio.common.kernels import entry_point
 from bfio.decode.machine.events import begin_step, log_is_full
@@ -97,6 +98,12 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
 
     Returns the number of steps run, or why there is none.
     """
+    state, window, memory, record = (
+        by_reference(state),
+        by_reference(window),
+        by_reference(memory),
+        by_reference(record),
+    )
     row = 0
     state.counters[LOGGED] = state.counters[EXPIRED] = 0
     while row < len(record.start_s) and not is_over(state):

@@ -37,6 +37,7 @@ from bfio.decode.machine.state import (
     FINISHED,
     FURTHEST,
     IDLE,
+    KNOWN,
     NOW,
     OUTAGES,
     QUEUED,
@@ -91,7 +92,7 @@ def reveal(state: State) -> None:
 @compilable
 def look_ahead(state: State) -> None:
     """Let the window show one step more, and ask again about requests whose turn it is."""
-    if state.settings.known:
+    if state.sight[KNOWN]:
         enter_window(state)
     if predicts(state):
         predict_due(state)
@@ -290,7 +291,7 @@ def begin(state: State, request: int, worker: int) -> None:
     slot = last & (len(state.wheel) - 1)
     state.requests.next[request] = state.wheel[slot]
     state.wheel[slot] = request
-    if state.settings.known and last <= step + state.settings.horizon:
+    if state.sight[KNOWN] and last <= step + state.settings.horizon:
         add_ending(state, request, last, 1)
     if predicts(state):
         predict(state, request, emitted)
@@ -439,7 +440,7 @@ def complete(state: State) -> None:
             state.requests.next[request] = state.wheel[slot]
             state.wheel[slot] = request
         request = following
-    if state.settings.known or predicts(state):
+    if state.sight[KNOWN] or predicts(state):
         leave_window(state)
     if state.prediction.learns and state.counters[FINISHED] > 0:
         learn_lengths(state)

@@ -26,7 +26,7 @@ def wait_again(state: State, request: int) -> None:
     state.pool[place] = request
 
 
-@compilable(rare=True)
+@compilable
 def join_pool(state: State, request: int) -> None:
     """Do so for one that becomes ready, mostly after all others."""
     counters, first = state.counters, first_waiting(state)
@@ -43,7 +43,7 @@ def join_pool(state: State, request: int) -> None:
     counters[WAITING] += 1
 
 
-@compilable(rare=True)
+@compilable
 def leave_pool(state: State, request: int) -> None:
     """Take a waiting request from the pool; those that wait longer than it move up."""
     first, place = first_waiting(state), place_of(state, request)

@@ -38,7 +38,7 @@ def catch_up(state: State, record: Record) -> bool:
     return bool(go_on(state, record, state.clock[NOW], False) >= 0)
 
 
-@compilable(rare=True)
+@compilable
 def go_on(state: State, record: Record, until_s: float, to_ready: bool) -> float:
     """Let the tier go on up to a time, or to when somebody is ready, and say when that is [s].
 

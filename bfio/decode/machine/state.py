@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bfio.decode.cancellations import Cancellations, cancellations_of
 from bfio.decode.cluster import Cluster
@@ -42,6 +43,10 @@ from formulations.arrays import FloatArray, IntArray
 # Values of `Settings.overflow`, in the order of `bfio.decode.options.Overflow`.
 (NONE, RESERVE, RECOMPUTE, SWAP) = range(-1, 3)
 
+# Entries of `State.sight`: whether the ring is kept from the true lengths, and whether projected
+# loads grow.
+(KNOWN, GROWS) = range(2)
+
 # Entries of `State.clock`: the time, and the time without work since the last step [s].
 (NOW, IDLE) = range(2)
 
@@ -69,10 +74,6 @@ class Settings(NamedTuple):
         Whether the growth of a request depends on its age, so that not all grow alike.
     horizon : int
         ``H``: steps of the ring of endings.
-    growing : bool
-        Whether projected loads grow.
-    known : bool
-        Whether the ring is kept from the true lengths.
     waiting_ends : bool
         Whether waiting requests end within the window where they are known or predicted to.
     mean_time_s : float
@@ -97,8 +98,6 @@ class Settings(NamedTuple):
     steps: int
     by_age: bool
     horizon: int
-    growing: bool
-    known: bool
     waiting_ends: bool
     mean_time_s: float
     one_pace: bool
@@ -290,7 +289,7 @@ class State(NamedTuple):
     ----------
     settings, requests, marks, workers, machine, outages, cancellations, lists, host
         See there.
-    counters, clock
+    counters, clock, sight
         See the names of their entries above.
     gains : IntArray
         Shape (period + 1,): ``D(0..period)``, cumulative drift over a period [tokens].
@@ -319,6 +318,7 @@ class State(NamedTuple):
     settings: Settings
     counters: IntArray
     clock: FloatArray
+    sight: NDArray[np.bool_]
     gains: IntArray
     requests: RequestRows
     marks: Marks
@@ -424,9 +424,10 @@ def new_state(
     machine = _machine(cluster, workers.load.copy() if reserves else workers.load)
     now = (*workers[:4], machine.used)
     return State(
-        settings=_settings(cluster, options, horizon, known),
+        settings=_settings(cluster, options, horizon),
         counters=counters,
         clock=np.zeros(2),
+        sight=np.array([known and horizon > 0, options.projection is Projection.GROWING]),
         gains=_gains(options.drift),
         requests=_request_rows(workload, options, leaves, reserves),
         marks=Marks(reveal, first, start, last, worker, bound, np.full(n if leaves else 0, -1)),
@@ -526,7 +527,7 @@ def _filled(count: int, length: int, value: int) -> list[IntArray]:
     return [np.full(length, value, dtype=np.int64) for _ in range(count)]
 
 
-def _settings(cluster: Cluster, options: RunOptions, horizon: int, known: bool) -> Settings:
+def _settings(cluster: Cluster, options: RunOptions, horizon: int) -> Settings:
     drift = options.drift
     return Settings(
         timed=options.arrivals is ArrivalMode.TIMED,
@@ -537,8 +538,6 @@ def _settings(cluster: Cluster, options: RunOptions, horizon: int, known: bool) 
         steps=-1 if options.steps is None else options.steps,
         by_age=drift.reading is DriftReading.AGE and not drift.is_uniform,
         horizon=horizon,
-        growing=options.projection is Projection.GROWING,
-        known=known and horizon > 0,
         waiting_ends=options.window_knows is WindowKnows.ALL,
         mean_time_s=float(cluster.mean_time_s),
         one_pace=cluster.keeps_one_pace and options.stragglers == NO_EVENTS,

@@ -26,7 +26,7 @@ from bfio.decode.machine.reports import (
     show,
 )
 from bfio.decode.machine.ring import column_of, gained, gained_each
-from bfio.decode.machine.state import ACTIVE, REVEALED, STEP, State
+from bfio.decode.machine.state import ACTIVE, GROWS, KNOWN, REVEALED, STEP, State
 from formulations.arrays import IntArray
 
 
@@ -99,7 +99,7 @@ def show_projection(state: State, window: Window) -> None:
         copy_to(window.running[g], state.reports.left[g])
 
 
-@compilable(allocates=True, rare=True)
+@compilable(allocates=True)
 def report(state: State, window: Window) -> None:
     """Project loads as they are and let workers report them, where reports are late or lost."""
     project_as_it_is(state, window)
@@ -149,7 +149,7 @@ def waiting_requests(state: State) -> IntArray:
 @compilable
 def grow_alike(state: State) -> bool:
     """Whether all waiting requests would grow alike over the window, as none is known to end."""
-    told = state.settings.known or predicts(state)
+    told = state.sight[KNOWN] or predicts(state)
     return not (told and state.settings.waiting_ends)
 
 
@@ -176,7 +176,7 @@ def left_of(state: State, request: int) -> int:
     """Return the steps that one running request has left as far as known or predicted."""
     if predicts(state):
         return int(state.prediction.last[request] - state.counters[STEP] + 1)
-    if state.settings.known:
+    if state.sight[KNOWN]:
         return int(state.marks.last[request] - state.counters[STEP] + 1)
     return int(state.settings.horizon + 1)
 
@@ -198,7 +198,7 @@ def remaining_waiting(state: State, waiting: IntArray) -> IntArray:
 @compilable(allocates=True)
 def remaining_of(state: State, true: IntArray, may_ask: bool) -> IntArray:
     """Return true remaining steps if they are known and may be, otherwise beyond the window."""
-    if state.settings.known and may_ask:
+    if state.sight[KNOWN] and may_ask:
         return true
     return np.full(len(true), state.settings.horizon + 1)
 
@@ -216,7 +216,7 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
     """
     step, horizon = int(state.counters[STEP]), len(window.level) - 1
     window.level[:] = gained(state.gains, step)
-    if state.settings.growing:
+    if state.sight[GROWS]:
         window.level[:] = gained_each(state.gains, np.arange(step, step + horizon + 1))
     loads, running = state.workers.load, state.workers.running
     if horizon == 0:
@@ -243,7 +243,7 @@ def project_by_age(state: State, window: Window, remaining: IntArray) -> None:
     window.base[:] = 0
     window.running[:] = 0
     for h in range(len(window.level)):
-        later = ages + h if state.settings.growing else ages
+        later = ages + h if state.sight[GROWS] else ages
         loads = prompts + gained_each(state.gains, later)
         runs = remaining > h
         add_each(window.base[:, h], workers, np.where(runs, loads, 0))
@@ -271,7 +271,7 @@ def project_contributions(
 @compilable(allocates=True)
 def growth_of_waiting(state: State, window: Window) -> IntArray:
     """Return what a request admitted now gains until each step of the window, shape (H+1,)."""
-    if state.settings.by_age and state.settings.growing:
+    if state.settings.by_age and state.sight[GROWS]:
         return gained_each(state.gains, np.arange(len(window.level)))
     growth: IntArray = window.level - window.level[0]
     return growth

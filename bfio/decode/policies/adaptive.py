@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bfio.decode.adaptive.memory import Memory
     from formulations.arrays import IntArray
 
-_ENTRY_POINT = "bfio.decode.adaptive.rehearsal:rehearse_all"
+_ENTRY_POINT = "bfio.decode.adaptive.rehearsal:_rehearse"
 
 
 class Adaptive:

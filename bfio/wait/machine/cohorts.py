@@ -9,6 +9,7 @@ requests pass.
 
 from typing import NamedTuple
 
+from bfio.common.by_reference import by_reference
 from bfio.common.compilable import compilable
 from bfio.wait.machine.arrays import Row
 from bfio.wait.machine.phases import (
@@ -274,6 +275,7 @@ def run_levels(course: Course, cohorts: Cohorts) -> None:
 
 def run_cohorts(course: Course, cohorts: Cohorts) -> int:
     """Run until the end, and return how it ends, or until the tables need more rows: GO_ON."""
+    course, cohorts = by_reference(course), by_reference(cohorts)
     while True:
         let_wait(course, cohorts)
         ended = how_it_ends(course)

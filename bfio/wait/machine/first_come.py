@@ -5,6 +5,7 @@
 
 from typing import NamedTuple
 
+from bfio.common.by_reference import by_reference
 from bfio.common.compilable import compilable
 from bfio.wait.machine.arrays import Filled, Row
 from bfio.wait.machine.phases import (
@@ -188,6 +189,7 @@ def run_first_come(
 
     ``batch`` has room for all requests.
     """
+    course, presence = by_reference(course), by_reference(presence)
     while True:
         reveal(course)
         ended = how_it_ends(course)

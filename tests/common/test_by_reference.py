@@ -1,0 +1,103 @@
+"""What machine code reads through a pointer to a named tuple is what Python reads of the tuple."""
+
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfio.common.by_reference import by_reference
+from bfio.common.compilable import compilable, linked
+from bfio.common.kernels import entry_point
+
+
+class Pair(NamedTuple):
+    """Fields of one type, which Numba keeps as an array."""
+
+    first: np.ndarray
+    second: np.ndarray
+
+
+class Inner(NamedTuple):
+    """Fields of several types, a tuple among them."""
+
+    is_on: bool
+    pair: Pair
+    factor: float
+    table: np.ndarray
+
+
+class Outer(NamedTuple):
+    """A tuple of tuples."""
+
+    rounds: int
+    inner: Inner
+    flags: np.ndarray
+
+
+@compilable
+def add_up(inner: Inner, rounds: int) -> float:
+    """Sum what changes while it is read."""
+    total = 0.0
+    for k in range(rounds):
+        for i in range(len(inner.pair.first)):
+            inner.pair.second[i] += inner.pair.first[i] + k
+            total += inner.factor * inner.pair.second[i] + inner.table[i % len(inner.table), 0]
+    return total
+
+
+@compilable(allocates=True)
+def work(outer: Outer) -> tuple[float, int]:
+    """Read fields of all kinds, make an array of one, and write to another."""
+    doubled = 2 * outer.inner.pair.first
+    outer.flags[0] = outer.inner.is_on
+    total = add_up(outer.inner, outer.rounds)
+    return total + doubled.sum(), len(outer.flags) if outer.inner.is_on else -1
+
+
+def run(outer: Outer) -> tuple[float, int]:
+    """Stand at the door."""
+    return work(by_reference(outer))
+
+
+compiled = entry_point(linked(run))
+
+
+def outer_of(values: list[int], count: int, factor: float, is_on: bool) -> Outer:
+    """Return a tuple of tuples."""
+    first = np.array(values, dtype=np.int64)
+    inner = Inner(is_on, Pair(first, 3 * first), factor, np.arange(6.0).reshape(3, 2))
+    return Outer(count, inner, np.zeros(2, dtype=np.bool_))
+
+
+@given(
+    st.lists(st.integers(-(10**6), 10**6), max_size=8),
+    st.integers(0, 5),
+    st.floats(-8, 8),
+    st.booleans(),
+)
+def test_compiled_and_interpreted_read_and_write_alike(
+    values: list[int], count: int, factor: float, is_on: bool
+) -> None:
+    """Nested tuples, of one type or several, numbers among the fields, arrays written to."""
+    slow, fast = (outer_of(values, count, factor, is_on) for _ in range(2))
+    assert run(slow) == compiled(fast)
+    assert slow.inner.pair.second.tolist() == fast.inner.pair.second.tolist()
+    assert slow.flags.tolist() == fast.flags.tolist()
+
+
+def test_two_tuples_of_other_types_are_told_apart() -> None:
+    """Pointers to tuples of the same class whose arrays hold other numbers are other types."""
+    whole = outer_of([1, 2], 2, 0.5, True)
+    floats = Pair(np.array([1.5, 2.5]), np.array([0.0, 0.0]))
+    other = whole._replace(inner=whole.inner._replace(pair=floats))
+    expected = run(other._replace(inner=other.inner._replace(pair=Pair(floats[0], 0 * floats[1]))))
+    assert compiled(whole) == run(outer_of([1, 2], 2, 0.5, True))
+    floats.second[:] = 0
+    assert compiled(other) == expected
+
+
+def test_in_python_it_is_the_tuple_itself() -> None:
+    """Interpreted runs take no notice."""
+    whole = outer_of([1], 1, 1.0, False)
+    assert by_reference(whole) is whole
