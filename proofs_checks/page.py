@@ -16,6 +16,7 @@ CHAPTERS = {
     "route": "BalanceRoute: online routing by F-scores",
     "kv": "KV-cache scheduling: one worker with limited memory",
     "fluid": "Fluid limits: WAIT and Nested WAIT",
+    "batching": "Throughput: engines with a token budget, networks of agents",
     "own": "Our own: what the papers use without saying, and what follows",
 }
 

@@ -1,0 +1,1 @@
+"""Claims of the throughput paper: stability of engines with a token budget, and of networks."""

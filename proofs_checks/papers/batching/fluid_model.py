@@ -1,0 +1,284 @@
+"""The fluid model of one engine: Lyapunov function (C.19), section 4.2, Proposition 2."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.evidence import Data, Outcome
+from proofs_checks.papers.batching.fluid_paths import (
+    Fluid,
+    Point,
+    path,
+    random_fluid,
+    random_start,
+    workload,
+)
+from proofs_checks.search import examine, refute
+
+EMPTY = Point(Fraction(0), Fraction(0), Fraction(0), Fraction(0))
+
+
+def verify_c19(data: Data) -> str | None:
+    """Confirm that (C.19) changes by other than arrivals less tokens, at constant flows.
+
+    The flows are ``B_p' = m_p λ`` (what arrives is processed at once) and ``B_d'`` as given.
+    """
+    rate, p, d, served = data["rate"], data["prefill"], data["decode"], data["decoded"]
+    if min(rate, p, d) < 1 or not 0 <= served <= rate * d:
+        return None
+    # Z_p' = λ − B_p'/m_p = 0 and Z_d' = λ − B_d'/m_d.
+    slope = (p + d) * (rate - Fraction(served, d))
+    stated = rate * (p + d) - (rate * p + served)
+    if slope == stated:
+        return None
+    return (
+        f"λ = {rate}, (m_p, m_d) = ({p}, {d}), B_p' = {rate * p}, B_d' = {served}: "
+        f"f' = {slope}, not {stated}"
+    )
+
+
+def _weights_check(context: Context, *, printed_again: bool = False, least: int = 0) -> Outcome:
+    rng = context.rng
+    flows = []
+    for _ in range(context.choose(60, 600, 20_000)):
+        rate, p, d = (int(x) for x in rng.integers(1, 9, size=3))
+        decoded = rate * d if least else int(rng.integers(0, rate * d + 1))
+        flows.append({"rate": rate, "prefill": p, "decode": d, "decoded": decoded})
+    printed = refute("f' = λ(m_p+m_d) − (B_p' + B_d')", "constant flows", flows, verify_c19)
+
+    def paths() -> Iterator[tuple[Fluid, list[Point]]]:
+        for _ in range(context.choose(40, 500, 10_000)):
+            fluid = random_fluid(rng, Fraction(int(rng.integers(1, 15)), 10))
+            yield fluid, list(path(fluid, random_start(rng), rng, 12, wasted=True))
+
+    def kept(pair: tuple[Fluid, list[Point]]) -> bool:
+        fluid, points = pair
+        begin = workload(fluid, points[0], printed=printed_again)
+        arriving = fluid.rate * (fluid.prefill + fluid.decode)
+        return all(
+            workload(fluid, x, printed=printed_again) == begin + arriving * x.time - x.done
+            for x in points
+        )
+
+    corrected = examine(
+        "f = (m_p+m_d)Z_p + m_d Z_d is f(0) + λ(m_p+m_d)t − (B_p+B_d)",
+        "random fluid solutions in fractions, every corner",
+        paths(),
+        kept,
+    )
+    return printed, corrected
+
+
+def verify_two_types(data: Data) -> str | None:
+    """Confirm the same of the function of section 4.2, with two types."""
+    rows = data["types"]
+    if len(rows) != 2 or any(
+        min(rate, p, d) < 1 or not 0 <= s <= rate * d for rate, p, d, s in rows
+    ):
+        return None
+    slope = sum((p + d) * (rate - Fraction(s, d)) for rate, p, d, s in rows)
+    stated = sum(rate * (p + d) - (rate * p + s) for rate, p, d, s in rows)
+    if slope == stated:
+        return None
+    return f"(λ, m_p, m_d, B_d') = {rows}: f' = {slope}, not {stated} = −(Σ B' − Σ λ(m_p+m_d))"
+
+
+def _two_types_check(context: Context, *, swapped: bool = False, at_once: bool = False) -> Outcome:
+    rng = context.rng
+
+    def cases() -> Iterator[Data]:
+        for _ in range(context.choose(60, 600, 20_000)):
+            rows = []
+            for _ in range(2):
+                rate, p, d = (int(x) for x in rng.integers(1, 9, size=3))
+                most = rate * d
+                rows.append([rate, p, d, most if at_once else int(rng.integers(0, most + 1))])
+            yield {"types": rows}
+
+    def right(data: Data) -> bool:
+        slope = stated = Fraction(0)
+        for rate, p, d, served in data["types"]:
+            # Prompts at any rate up to what arrives.
+            begun = Fraction(rate, 2)
+            weights = (p, p + d) if swapped else (p + d, d)
+            slope += weights[0] * (rate - begun) + weights[1] * (begun - Fraction(served, d))
+            stated += rate * (p + d) - (begun * p + served)
+        return slope == stated
+
+    printed = refute("f' = Σ_j λ^j m^j − Σ_j B^j'", "constant flows", cases(), verify_two_types)
+    corrected = examine(
+        "the same with weights m_p + m_d and m_d", "constant flows", cases(), right
+    )
+    return printed, corrected
+
+
+def _proposition2a_check(context: Context, *, wasted: bool = False, load: int = 99) -> Outcome:
+    rng = context.rng
+
+    def paths() -> Iterator[tuple[Fluid, list[Point]]]:
+        for _ in range(context.choose(40, 500, 10_000)):
+            fluid = random_fluid(rng, Fraction(int(rng.integers(min(load, 50), load + 1)), 100))
+            yield fluid, list(path(fluid, random_start(rng), rng, 150, wasted=wasted))
+
+    def empties(pair: tuple[Fluid, list[Point]]) -> bool:
+        fluid, points = pair
+        begin = workload(fluid, points[0], printed=False)
+        on_line = all(
+            workload(fluid, x, printed=False) == begin + fluid.drift * x.time for x in points
+        )
+        last = points[-1]
+        is_empty = last.in_prefill == last.in_decode == 0
+        # A path cut off on its way is on its line; one that ends does so at f(0)/δ.
+        return on_line and fluid.drift < 0 and (not is_empty or last.time == begin / -fluid.drift)
+
+    return examine(
+        "f falls at the rate δ, to 0 at f(0)/δ",
+        "random work-conserving fluid solutions with loads below 1, in fractions",
+        paths(),
+        empties,
+    )
+
+
+def verify_2b(data: Data) -> str | None:
+    """Confirm an overloaded engine whose fluid equations let nothing accumulate.
+
+    ``F_p = F_d = λt`` and ``Z = W = 0`` satisfy (C.10), (C.11), (C.13) and (C.14). So they do
+    (C.12), which bounds each phase by itself, if ``λ m_p`` and ``λ m_d`` are at most ``b/t_b``.
+    """
+    rate, p, d = (Fraction(data[name], 10) for name in ("rate", "prefill", "decode"))
+    capacity = data["capacity"]
+    if min(rate, p, d, capacity) <= 0 or min(p, d) < 1 or rate * (p + d) <= capacity:
+        return None
+    if max(rate * p, rate * d) > capacity:
+        return None
+    return (
+        f"λ = {rate}, (m_p, m_d) = ({p}, {d}), b/t_b = {capacity}: B_p' = {rate * p} and "
+        f"B_d' = {rate * d} are each at most b/t_b, and Z stays 0"
+    )
+
+
+def _proposition2b_check(context: Context, *, summed: bool = True, short: bool = False) -> Outcome:
+    rng = context.rng
+
+    def cases() -> Iterator[Data]:
+        for _ in range(context.choose(200, 2000, 40_000)):
+            p, d = (int(x) for x in rng.integers(10, 60, size=2))
+            capacity = int(rng.integers(1, 12))
+            # A capacity less than what either phase needs, for the mutation.
+            rate = int(rng.integers(1, 40)) + (1000 if short else 0)
+            yield {"rate": rate, "prefill": p, "decode": d, "capacity": capacity}
+
+    def overloaded(data: Data) -> bool:
+        return bool(data["rate"] * (data["prefill"] + data["decode"]) > 100 * data["capacity"])
+
+    printed = refute(
+        "Z(a) != 0 for every solution of (C.10) to (C.14) from 0",
+        "overloaded engines; the solution that serves all at once",
+        cases(),
+        verify_2b,
+        applies=overloaded,
+    )
+
+    def grows(data: Data) -> bool:
+        rate, p, d = (Fraction(data[name], 10) for name in ("rate", "prefill", "decode"))
+        capacity = Fraction(data["capacity"]) * (1 if summed else 2)
+        fluid = Fluid(rate, p, d, capacity)
+        start = Point(Fraction(0), Fraction(1, 100), Fraction(0), Fraction(0))
+        begin = workload(fluid, start, printed=False)
+        slack = rate * (p + d) - data["capacity"]
+        return all(
+            workload(fluid, x, printed=False) - begin >= slack * x.time
+            for x in path(fluid, start, rng, 12, wasted=True)
+        )
+
+    corrected = examine(
+        "f(t) >= f(0) + t(λ(m_p+m_d) − b/t_b) where B_p' + B_d' <= b/t_b",
+        "overloaded engines, random solutions in fractions",
+        cases(),
+        grows,
+        overloaded,
+    )
+    return printed, corrected
+
+
+_PAPER = "throughput paper"
+CLAIMS = (
+    Claim(
+        id="batching.c19",
+        source=f"{_PAPER}, (C.19) and the display after it (appendix C.2)",
+        title="The total workload",
+        statement="f(t) = m_p Z_p(t) + (m_p + m_d) Z_d(t) is the total workload, and equals "
+        "f(0) + λ(m_p + m_d)t − (B_p(t) + B_d(t)).",
+        formula="m_p Z_p + (m_p+m_d) Z_d = f(0) + λ(m_p+m_d)t − (B_p + B_d)",
+        hypotheses=("(C.10) to (C.14)",),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_weights_check,
+        summary="The weights are exchanged: a request in prefill has both its prompt and its "
+        "decode tokens to come, one in decode only these.",
+        mutations=(
+            Mutation("the correction with the printed weights", printed_again=True),
+            Mutation("flows with Z_d' = 0 only", least=1),
+        ),
+        correction="f = (m_p + m_d) Z_p + m_d Z_d. The proof of Proposition 2 then goes through.",
+        defect=Defect.FORMULA,
+        verify=verify_c19,
+    ),
+    Claim(
+        id="batching.section4.2",
+        source=f"{_PAPER}, section 4.2, the Lyapunov function of two types",
+        title="The total workload of two types",
+        statement="f(t) = Σ_j (m_p^j Z_p^j + (m_p^j + m_d^j) Z_d^j) is the total workload; under "
+        "(4.2) it falls at the rate δ = b/t_b − Σ_j λ^j(m_p^j + m_d^j) while it is positive.",
+        formula="f' = −δ while f > 0",
+        hypotheses=("Σ_j (B_p^j' + B_d^j') = b/t_b",),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_two_types_check,
+        summary="The weights are exchanged as in (C.19).",
+        mutations=(
+            Mutation("the correction with the printed weights", swapped=True),
+            Mutation("flows with Z_d' = 0 only", at_once=True),
+        ),
+        correction="f = Σ_j ((m_p^j + m_d^j) Z_p^j + m_d^j Z_d^j), for any number of types; the "
+        "condition (4.2), printed with t_p for t_b, stands.",
+        defect=Defect.FORMULA,
+        verify=verify_two_types,
+    ),
+    Claim(
+        id="batching.proposition2a",
+        source=f"{_PAPER}, Proposition 2 (a) (appendix C.2)",
+        title="The fluid model is stable below capacity",
+        statement="Under any work-conserving (K_p, K_d)-FCFS algorithm the fluid model is stable "
+        "under (C.1): f(t) = 0 for t ≥ f(0)/δ.",
+        formula="λ(m_p + m_d) < b/t_b  ⇒  f(t) = max(0, f(0) − δt)",
+        hypotheses=("(C.10) to (C.14), (C.17)", "f = (m_p+m_d)Z_p + m_d Z_d (batching.c19)"),
+        kind=Kind.IDENTITY,
+        check=_proposition2a_check,
+        summary="However the capacity is split between the phases, f falls along one line, and "
+        "both phases are empty where it meets 0.",
+        mutations=(
+            Mutation("capacity left unused, against (C.17)", wasted=True),
+            Mutation("a load of up to 1.2", load=120),
+        ),
+    ),
+    Claim(
+        id="batching.proposition2b",
+        source=f"{_PAPER}, Proposition 2 (b) and Definition 4 (appendix C.2)",
+        title="The fluid model is weakly unstable above capacity",
+        statement="If λ(m_p + m_d) > b/t_b, then under any scheduling algorithm every fluid model "
+        "solution from 0, that is of (C.10) to (C.14), has Z_p(a) + Z_d(a) ≠ 0 for some a > 0.",
+        formula="(C.18)  ⇒  Z_p(a) + Z_d(a) ≠ 0",
+        hypotheses=("a solution satisfies (C.10) to (C.14)",),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_proposition2b_check,
+        summary="(C.8) and (C.12) bound each phase by b/t_b, not their sum, though a batch holds "
+        "b tokens of both. Where λ m_p and λ m_d are at most b/t_b, the equations let Z stay 0.",
+        mutations=(
+            Mutation("the correction with twice the capacity", summed=False),
+            Mutation("a phase alone that exceeds the capacity", short=True),
+        ),
+        correction="With B_p(t) + B_d(t) − B_p(s) − B_d(s) ≤ (t − s)b/t_b in (C.12), which the "
+        "proof uses: f(t) ≥ t(λ(m_p+m_d) − b/t_b).",
+        defect=Defect.FORMULA,
+        verify=verify_2b,
+    ),
+)

@@ -1,0 +1,312 @@
+"""Which policies of section 3 are work-conserving, and where those that are not saturate."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+
+from formulations.batching import BatchTime
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.papers.batching.lyapunov import ONE_SLOT
+from proofs_checks.papers.batching.model import (
+    Batch,
+    Engine,
+    Policy,
+    Queue,
+    State,
+    eligible,
+    faster_transformer,
+    fill,
+    orca,
+    sarathi,
+    vllm,
+)
+from proofs_checks.search import examine, refute
+
+
+def small_states(most_budget: int, most_requests: int) -> Iterator[tuple[Queue, int]]:
+    """Return all small queues with all small budgets."""
+    requests = [(p, d) for p in range(4) for d in (1, 2)]
+    for budget in range(1, most_budget + 1):
+        for n in range(1, most_requests + 1):
+            yield from ((queue, budget) for queue in product(requests, repeat=n))
+
+
+def _is_full(policy: Policy, queue: Queue, budget: int) -> bool:
+    batch = policy(queue, budget)
+    feasible = all(
+        x <= p and y <= 1 and (p == 0 or y == 0)
+        for (p, _), (x, y) in zip(queue, batch, strict=True)
+    )
+    return feasible and sum(x + y for x, y in batch) == min(budget, eligible(queue))
+
+
+def _conserving_check(
+    context: Context,
+    *,
+    mixing: tuple[Policy, ...] = (sarathi, orca),
+    apart: tuple[Policy, ...] = (vllm, faster_transformer),
+) -> Outcome:
+    states = list(small_states(*context.choose((4, 2), (6, 3), (8, 4))))
+    made = "all queues of requests with p <= 3 and d <= 2, all small budgets"
+    full = [
+        examine(
+            f"every batch of {policy.__name__} is full or has all there is",
+            made,
+            states,
+            lambda pair, policy=policy: _is_full(policy, *pair),  # type: ignore[misc]
+        )
+        for policy in mixing
+    ]
+    wasted = [
+        examine(
+            f"{policy.__name__} leaves room in some state with b eligible tokens",
+            "all those states at once",
+            [states],
+            lambda all_of, policy=policy: any(  # type: ignore[misc]
+                eligible(queue) >= budget and not _is_full(policy, queue, budget)
+                for queue, budget in all_of
+            ),
+        )
+        for policy in apart
+    ]
+    return (*full, *wasted)
+
+
+def _vllm_check(context: Context, *, policy: Policy = vllm) -> Outcome:
+    most = context.choose(6, 10, 14)
+    grid = [
+        (Fraction(tenths, 10), v_p, v_d, b)
+        for b in range(2, most)
+        for v_p in range(1, b + 1)
+        for v_d in range(1, 2 * b)
+        for tenths in range(1, 10)
+    ]
+
+    def overwhelmed(case: tuple[Fraction, int, int, int]) -> bool:
+        rate, v_p, v_d, b = case
+        return rate * (v_p + v_d) < b and rate * v_d > (1 - rate) * b
+
+    def grows(case: tuple[Fraction, int, int, int]) -> bool:
+        rate, v_p, v_d, b = case
+        sizes = (((v_p, v_d), Fraction(1)),)
+        engine = Engine(b, ONE_SLOT, ((0, 1 - rate), (1, rate)), sizes)
+
+        def decode(state: State) -> Fraction:
+            return Fraction(sum(d for _, d in state.queue))
+
+        waiting = ((0, 3),) * (2 * b)
+        # After any slot there is a prompt with chance λ, and none else: both states in turn.
+        none, one = (
+            engine.drift(decode, State(0, queue), policy)
+            for queue in (waiting, (*waiting, (v_p, v_d)))
+        )
+        drift = (1 - rate) * none + rate * one
+        return drift == rate * v_d - (1 - rate) * b > 0
+
+    seen = examine(
+        "decode tokens grow by λ m_d − P(a = 0) b > 0 per slot where b requests decode",
+        "t = 1, one size, at most one arrival a slot: all small cases below load 1",
+        grid,
+        grows,
+        overwhelmed,
+    )
+    # The instance (A): 0.4·10 decode tokens a slot, 12 per request.
+    return Findings(seen, numbers={"requests per slot at λ = 0.6, v = (1, 12), b = 10": "1/3"})
+
+
+def saturation(
+    policy: Policy, size: tuple[int, int], budget: int, time: BatchTime, cycles: int
+) -> Fraction:
+    """Return the requests per slot of an engine with more prompts than it can serve.
+
+    Counted between two slots in which the engine has no request in decode and no prompt begun.
+    """
+    engine = Engine(budget, time, ((0, Fraction(1)),), ((size, Fraction(1)),))
+    plenty = (size,) * (3 * budget)
+    state, slots, done, found = State(0, plenty), 0, 0, 0
+    while found < cycles:
+        batch = policy(state.queue, budget)
+        before = len(state.queue)
+        state = engine.step(state, batch)
+        slots += 1 + state.remaining
+        done += before - len(state.queue)
+        fresh = (size,) * (3 * budget - len(state.queue))
+        state = State(0, state.queue + fresh)
+        found += state.queue == plenty
+        if slots > 4000:
+            break  # Mixed batches need not come back to such a slot.
+    return Fraction(done, slots)
+
+
+def _faster_transformer_check(
+    context: Context, *, policy: Policy = faster_transformer, printed: bool = True
+) -> Outcome:
+    rng = context.rng
+
+    def cases() -> Iterator[tuple[tuple[int, int], int, BatchTime]]:
+        for _ in range(context.choose(30, 200, 2000)):
+            v_p, several = int(rng.integers(1, 6)), int(rng.integers(1, 5))
+            time = BatchTime(
+                Fraction(int(rng.integers(1, 6))), Fraction(int(rng.integers(0, 2))), 3
+            )
+            yield (v_p, int(rng.integers(1, 12))), v_p * several, time
+        yield (10, 10), 10, ONE_SLOT
+
+    def saturates(case: tuple[tuple[int, int], int, BatchTime]) -> bool:
+        (v_p, v_d), b, time = case
+        admitted = b // v_p
+        cycle = time.slots(b) + v_d * time.slots(admitted)
+        return saturation(policy, (v_p, v_d), b, time, 3) == Fraction(admitted, cycle)
+
+    return examine(
+        "requests per slot (b/v_p)/(t_b + v_d t_(b/v_p))",
+        "random sizes with v_p a divisor of b, batch times; more prompts than are served",
+        cases(),
+        saturates,
+    )
+
+
+def _limited(queue: Queue, budget: int, oldest: int) -> Batch:
+    """Sarathi-Serve with decode tokens of the oldest requests only, and one prompt after another.
+
+    The order is that of arrival.
+    """
+    decoding = [i for i, (p, _) in enumerate(queue) if p == 0][:oldest]
+    prompts = [i for i, (p, _) in enumerate(queue) if p > 0]
+    return fill(queue, budget, decoding + prompts)
+
+
+def verify_oldest(data: Data) -> str | None:
+    """Confirm that decode tokens grow below capacity when only K_d requests may decode."""
+    b, k, v_p, v_d = data["budget"], data["oldest"], data["prefill"], data["decode"]
+    rate = Fraction(*data["chance"])
+    if min(b, k, v_p, v_d) < 1 or not 0 < rate <= 1 or rate * (v_p + v_d) >= b:
+        return None
+    sizes = (((v_p, v_d), Fraction(1)),)
+    engine = Engine(b, ONE_SLOT, ((0, 1 - rate), (1, rate)), sizes)
+    state = State(0, ((0, 2),) * (b + k) + ((v_p, v_d),))
+    drift = engine.drift(
+        lambda x: Fraction(sum(d for _, d in x.queue)), state, lambda q, most: _limited(q, most, k)
+    )
+    if drift <= 0:
+        return None
+    return (
+        f"load {rate * (v_p + v_d) / b}, K_d = {k}: decode tokens grow by {drift} a slot; at most "
+        f"{Fraction(k, v_d)} requests a slot are served, {rate} arrive"
+    )
+
+
+def _oldest_check(context: Context, *, least: int = 1, enough: bool = True) -> Outcome:
+    rng = context.rng
+
+    def cases() -> Iterator[Data]:
+        for _ in range(context.choose(100, 1000, 20_000)):
+            b = int(rng.integers(1, 9))
+            tenths = int(rng.integers(1, 11))
+            yield {
+                "budget": b,
+                "oldest": max(least, int(rng.integers(1, b + 1))),
+                "prefill": int(rng.integers(1, 4)),
+                "decode": int(rng.integers(1, 12)),
+                "chance": [tenths, 10],
+            }
+        yield {"budget": 10, "oldest": max(least, 2), "prefill": 1, "decode": 9, "chance": [1, 2]}
+
+    def below(data: Data) -> bool:
+        tokens = data["prefill"] + data["decode"]
+        return bool(Fraction(*data["chance"]) * tokens < data["budget"])
+
+    made = "t = 1, one size, at most one arrival a slot, loads below 1"
+    printed = refute("any K_d serves what arrives", made, cases(), verify_oldest, applies=below)
+    corrected = examine(
+        "K_d >= b does",
+        made,
+        cases(),
+        lambda data: verify_oldest(data | ({"oldest": data["budget"]} if enough else {})) is None,
+        below,
+    )
+    return printed, corrected
+
+
+_PAPER = "throughput paper"
+CLAIMS = (
+    Claim(
+        id="batching.work-conserving",
+        source=f"{_PAPER}, sections 2.3 and 3",
+        title="Orca and Sarathi-Serve are work-conserving, two others are not",
+        statement="Mixing prompt and decode tokens, Orca and Sarathi-Serve are work-conserving; "
+        "FasterTransformer and vanilla vLLM, which do not mix, are not.",
+        formula="Σ(δ^d + δ^p) = min(b, Σ(p_i + 1(p_i = 0)))",
+        hypotheses=("prompts may be cut into chunks",),
+        kind=Kind.FINITE,
+        check=_conserving_check,
+        summary="True in every small state; where one request decodes and another has a prompt, "
+        "the two policies without mixing leave room.",
+        mutations=(
+            Mutation("vLLM in place of Orca", mixing=(sarathi, vllm)),
+            Mutation("Orca in place of vLLM", apart=(orca, faster_transformer)),
+        ),
+        reading="Orca as section 3 idealises it, with chunks and decode tokens in the same batch.",
+    ),
+    Claim(
+        id="batching.vllm",
+        source=f"{_PAPER}, section 3 (prefill-prioritised, no mixing); the formula is ours",
+        title="Vanilla vLLM can be unstable below capacity",
+        statement="Short prompts that keep coming make batches without decode tokens, and decode "
+        "tokens pile up: vLLM is not maximally stable.",
+        formula="λ m_d > P(a = 0)·b  ⇒  decode tokens grow, also where λ(m_p + m_d) < b",
+        hypotheses=(
+            "t = 1",
+            "all prompts of a slot fit into one batch",
+            "at least b requests decode",
+        ),
+        kind=Kind.IDENTITY,
+        check=_vllm_check,
+        summary="A slot after an arrival has a batch of prompts only. The drift is exact, and "
+        "positive in all small cases where the formula says so. With λ = 0.6 and v = (1, 12), "
+        "b = 10, a third of a request is served per slot.",
+        mutations=(
+            Mutation("Sarathi-Serve in its place", policy=sarathi),
+            Mutation("Orca in its place", policy=orca),
+        ),
+    ),
+    Claim(
+        id="batching.faster-transformer",
+        source=f"{_PAPER}, section 3 (decode-prioritised, no mixing); the formula is ours",
+        title="Where FasterTransformer saturates",
+        statement="FasterTransformer blocks prompts while requests decode, in batches that are "
+        "mostly empty, and can be unstable below capacity.",
+        formula="λ* = (b/v_p) / (t_b + v_d t_(b/v_p))",
+        hypotheses=("one size, v_p divides b", "there are always prompts enough"),
+        kind=Kind.IDENTITY,
+        check=_faster_transformer_check,
+        summary="A cycle has one batch of b/v_p prompts and v_d batches of so many decode tokens. "
+        "With v = (10, 10) and b = 10 that is 1/11 of a request per slot, and capacity is 1/2.",
+        mutations=(Mutation("Sarathi-Serve in its place", policy=sarathi),),
+    ),
+    Claim(
+        id="batching.oldest",
+        source=f"{_PAPER}, section 2.3, (K_p, K_d)-FCFS algorithms",
+        title="The exact values of K_p and K_d",
+        statement="With any K_p, K_d ≥ 1, whose exact values are not important, the results hold "
+        "for work-conserving (K_p, K_d)-FCFS algorithms.",
+        formula="λ(m_p + m_d) < b/t_b  ⇒  stable, for any K_p, K_d ≥ 1",
+        hypotheses=("as many tokens are loaded as K_p and K_d allow",),
+        kind=Kind.COUNTEREXAMPLE,
+        check=_oldest_check,
+        summary="With K_d < b no more than K_d decode tokens are processed per batch, so that at "
+        "most K_d/v_d requests leave per slot: 2/9 with K_d = 2 and v_d = 9, though the load is "
+        "1/2. No such policy satisfies (2.6).",
+        mutations=(
+            Mutation("K_d of 10 and more, the largest budget", least=10),
+            Mutation("the correction with any K_d", enough=False),
+        ),
+        correction="With K_d ≥ b, and K_p ≥ b unless prompts have a least length: (2.6) can then "
+        "be met in every state.",
+        defect=Defect.HYPOTHESIS,
+        reading="A policy that is work-conserving within what K_p and K_d allow: with (2.6) as "
+        "it stands the statement is about no policy at all for K_d < b.",
+        verify=verify_oldest,
+    ),
+)
