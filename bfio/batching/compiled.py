@@ -5,11 +5,12 @@ from functools import cache
 
 import numpy as np
 
+from bfio.batching.draws import NUM_DRAWN
 from bfio.batching.log import NUM_LOG
 from bfio.batching.machine import state as s
 from bfio.batching.machine.loop import run_slots
 from bfio.batching.scenario import Balancer, Scenario
-from bfio.batching.streams import NUM_DRAWN, Streams
+from bfio.batching.streams import Streams
 from bfio.batching.tallies import (
     AREA_REQUESTS,
     AREA_TOKENS,

@@ -2,12 +2,11 @@
 
 The least a user writes is a function that returns one number per request of the state::
 
-    def one_prompt_at_a_time(state):
-        tokens = [1 if left == 0 else 0 for left in state.prefill]
-        for i, left in enumerate(state.prefill):
-            if left > 0:
-                tokens[i] = min(left, state.budget - sum(tokens))
-                break
+    def oldest_first(state):
+        tokens, left = [], state.budget
+        for prompt in state.prefill:
+            tokens.append(min(prompt or 1, left))
+            left -= tokens[-1]
         return tokens
 
 For a request in its prefill phase the number is the length of its next chunk, for one in its

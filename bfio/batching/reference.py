@@ -11,19 +11,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bfio.batching.log import LOG_BATCH, LOG_PART, LOG_TASK, NUM_LOG
-from bfio.batching.policy import BatchPolicy, BatchState, ask, policy_of_engine
-from bfio.batching.scenario import Balancer, Scenario, Serving
-from bfio.batching.streams import (
+from bfio.batching.draws import (
     D_DECODE,
     D_DELAY,
     D_ENGINE,
     D_PREFILL,
     D_SUCCESSOR,
     DEPARTS,
-    Streams,
-    first_stages,
 )
+from bfio.batching.log import LOG_BATCH, LOG_PART, LOG_TASK, NUM_LOG
+from bfio.batching.policy import BatchPolicy, BatchState, ask, policy_of_engine
+from bfio.batching.scenario import Balancer, Scenario, Serving
+from bfio.batching.streams import Streams, first_stages
 from bfio.batching.tallies import (
     AREA_REQUESTS,
     AREA_TOKENS,

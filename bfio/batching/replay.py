@@ -10,11 +10,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from bfio.batching.draws import D_DECODE, D_PREFILL
 from bfio.batching.log import BatchLog
 from bfio.batching.replay_tallies import recorded_tallies
 from bfio.batching.run import BatchRun
 from bfio.batching.scenario import Scenario
-from bfio.batching.streams import D_DECODE, D_PREFILL, Streams, first_stages
+from bfio.batching.streams import Streams, first_stages
 from bfio.batching.tallies import FULL, SHORT
 from bfio.batching.time_terms import Part, batch_slots
 from bfio.batching.token_budget import TokenBudgetPolicy

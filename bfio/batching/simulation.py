@@ -28,8 +28,8 @@ from bfio.common.options import spelled_out
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 
-#: What the compiled machine saves per slot in which something happens [s].
-_SAVED_S = 2e-5
+#: About what the compiled machine saves per slot, with some tens of requests there [s].
+_SAVED_S = 5e-4
 
 
 class Machine(Protocol):

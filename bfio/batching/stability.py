@@ -75,7 +75,7 @@ class Drift:
     def half_width(self) -> float:
         """Half the width of its 95 % interval over seeds."""
         spread = float(np.std(self.slopes, ddof=1)) / len(self.slopes) ** 0.5
-        return student_t(len(self.slopes) - 1) * spread
+        return float(student_t(len(self.slopes) - 1) * spread)
 
     def to_mapping(self) -> dict[str, Any]:
         """Return it as documents have it."""

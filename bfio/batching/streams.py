@@ -12,14 +12,19 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.batching.arrivals import MAX_SLOT
+from bfio.batching.draws import (
+    D_DECODE,
+    D_DELAY,
+    D_ENGINE,
+    D_PREFILL,
+    D_SUCCESSOR,
+    DEPARTS,
+    NUM_DRAWN,
+)
 from bfio.batching.scenario import Scenario
 from formulations.arrays import FloatArray, IntArray, integer
 from formulations.errors import InputError
 
-# Columns of a block of draws.
-(D_PREFILL, D_DECODE, D_DELAY, D_SUCCESSOR, D_ENGINE, NUM_DRAWN) = range(6)
-#: A request that departs.
-DEPARTS = -1
 #: Arrivals that a window has on average, and rows of a block: few at first, for short runs.
 _FIRST, _MOST, _GROWTH = 2**6, 2**14, 4
 #: Rows of all blocks together, if there are many stages.

@@ -1,5 +1,13 @@
 """The loop of compiled runs: it jumps from slot to slot in which something happens."""
 
+from bfio.batching.draws import (
+    D_DECODE,
+    D_DELAY,
+    D_ENGINE,
+    D_PREFILL,
+    D_SUCCESSOR,
+    DEPARTS,
+)
 from bfio.batching.log import LOG_TASK
 from bfio.batching.machine.batches import load, measure
 from bfio.batching.machine.queues import insert, list_of
@@ -60,14 +68,6 @@ from bfio.batching.machine.state import (
     T_SUCCESSOR,
     TOTAL,
     Machine,
-)
-from bfio.batching.streams import (
-    D_DECODE,
-    D_DELAY,
-    D_ENGINE,
-    D_PREFILL,
-    D_SUCCESSOR,
-    DEPARTS,
 )
 from bfio.batching.tallies import (
     AREA_REQUESTS,

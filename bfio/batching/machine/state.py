@@ -74,7 +74,7 @@ class Machine(NamedTuple):
     returning : IntArray
         Shape (C, 3): tasks in delays.
     draws : IntArray
-        Shape (n, rows, 5), see `bfio.batching.streams`.
+        Shape (n, rows, 5), see `bfio.batching.draws`.
     arrivals : IntArray
         Shape (m, 2): the present window.
     chosen : IntArray

@@ -1,0 +1,62 @@
+"""The table of ``bfio batch``, and what theory and the checker say besides."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bfio.batching.run import METRICS
+from bfio.cli.tables import print_fitting, print_sentences, run_cells
+from bfio.common.number_text import number, percent
+
+
+def print_runs(documents: Sequence[Mapping[str, Any]]) -> None:
+    """Print a row per policy; agents, if there are several; remarks and verdicts."""
+    unit = documents[0]["unit"]
+    print_fitting("", [run_cells("policy", documents), *METRICS.cells(documents)])
+    print_sentences(
+        f"Times in {unit}. TTFT: to the end of the prefill; TBT: between tokens; E2E: to the "
+        "departure. Of full batches: tokens over those of full batches without pause. Short "
+        "batches: fewer tokens than budget and requests allowed."
+    )
+    for document in documents:
+        _print_agents(document)
+        _print_remarks(document)
+
+
+def _print_agents(document: Mapping[str, Any]) -> None:
+    if len(document["agents"]) < 2:
+        return
+    parts = (
+        f"{agent['agent']} {percent(agent['utilisation'])} of full batches, "
+        f"{number(agent['mean_requests'])} requests"
+        for agent in document["agents"]
+    )
+    print_sentences(f"{document['policy']}: {'; '.join(parts)}.")
+
+
+def _print_remarks(document: Mapping[str, Any]) -> None:
+    name = document["policy"]
+    for remark in document["remarks"]:
+        print_sentences(f"{name}: {remark}")
+    if document["violations"]:
+        print(f"{name}: BROKEN RUN {document['violations']}")
+    if (judged := document.get("stability")) is not None:
+        drift = judged["from_empty"]
+        print_sentences(
+            f"{name}: {judged['verdict']} by simulation ({judged['seeds']} seeds of "
+            f"{judged['horizon_slots']:,} slots: |X| grows by {number(drift['slope'])} ± "
+            f"{number(drift['half_width'])} tokens a slot from empty; of "
+            f"{number(judged['from_large']['initial_tokens'])} tokens "
+            f"{number(judged['from_large']['final_tokens'])} are there at the end)"
+        )
+
+
+def print_theory(known: Mapping[str, Any] | None) -> None:
+    """Print what theory says of the network, whatever the policy."""
+    if known is None:
+        return
+    print_sentences(
+        f"theory: {known['verdict']}, {known['source']}; load {percent(known['load'])} at "
+        f"{', '.join(known['bottlenecks'])}"
+    )
+    for warning in known["warnings"]:
+        print_sentences(f"warning: {warning}")

@@ -1,0 +1,266 @@
+"""``bfio batch``: engines with a token budget and networks of agents, simulated."""
+
+import argparse
+import sys
+from contextlib import redirect_stdout
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bfio.batching.options import BatchOptions
+from bfio.cli import so_far
+from bfio.cli.batch_arguments import SourceOptions, checked_sources
+from bfio.cli.command import DONE, INTERRUPTED, Command
+from bfio.cli.options import add_common, add_reading
+from bfio.cli.output import interruption, print_json, progress_bar
+from bfio.common.options import add_options, from_namespace
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rich.progress import Progress, TaskID
+
+    from bfio.batching.run import BatchRun
+    from bfio.batching.scenario import Scenario
+    from bfio.workloads.workload import Workload
+
+#: Slots of the beginning of each run that are run again and checked.
+_CHECKED_SLOTS, _CHECKED_TOKENS = 20_000, 200_000
+
+_DESCRIPTION = """\
+Simulate engines with a token budget, slot by slot: who is in the next batch, how long do requests
+wait, does the queue stay bounded? FILE is the network of "bfio capacity" ("-" reads stdin):
+
+  {"agents": [{"name": "gpu", "budget": 10, "overhead": 1}],
+   "stages": [{"agent": "gpu", "prefill": 1, "decode": 12, "rate": "0.6"}]}
+
+  bfio batch engine.json --horizon 20000 --policy sarathi --policy vllm
+  bfio batch engine.json --horizon 20000 --sizes fixed --arrivals bernoulli --policy vllm --judge
+  bfio batch network.json --horizon 5000 --sizes poisson --priority last --plot queues.png
+  bfio batch --hardware llama-3-70b-2xa100 --rate 10 --prefill 129 --decode 112 --horizon 3600
+  bfio batch --hardware llama-3-70b-2xa100 --trace azure.csv.gz --tbt-deadline 0.2 --json
+
+Policies, compared if several are given (docs/batching.md says what each does):
+  sarathi             kp=K  kd=K  limit=M  prefill=ORDER  decode=ORDER    (default)
+  orca                the same
+  vllm-chunked        limit=M
+  vllm                limit=M
+  faster-transformer  group=M  limit=M
+  sjf                 limit=M
+  module:function     a function of the state of an engine
+ORDER: arrival, entry, shortest, or longest for prompts.
+
+Times are seconds if the network says how long a slot is ("slot"), and slots otherwise. Sizes are
+drawn around the means of FILE. --trace takes the requests of a trace for a network of one stage,
+at its own times or, with --rate, at Poisson times. --delay gives the mean time that a tool takes
+before a request comes to a stage. --judge tells from several seeds and two initial states whether
+the queue stays bounded; what theory says stands beside it. The beginning of every run is run again
+with a log, which a checker that knows no policy holds against the rules.
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", nargs="?", help="agents, stages, routes (.json)")
+    parser.add_argument(
+        "--policy",
+        action="append",
+        metavar="NAME",
+        help="name:option=value:... (default sarathi); repeat it to compare",
+    )
+    add_options(parser, BatchOptions)
+    add_options(parser, SourceOptions)
+    parser.add_argument(
+        "--priority",
+        action="append",
+        metavar="WHICH",
+        help="stages that agents serve first: last, first, or AGENT=STAGE>STAGE, repeated",
+    )
+    parser.add_argument(
+        "--delay",
+        action="append",
+        metavar="STAGE=MEAN",
+        help="geometric delay before a stage, such as the call of a tool; repeat it",
+    )
+    parser.add_argument(
+        "--initial",
+        action="append",
+        metavar="STAGE=N",
+        help="requests that are there when the run begins; repeat it",
+    )
+    parser.add_argument("--trace", metavar="TRACE", help="requests of a trace (bfio traces)")
+    add_reading(parser)
+    parser.add_argument("--judge", action="store_true", help="judge stability by simulation")
+    parser.add_argument(
+        "--engine",
+        default="auto",
+        metavar="E",
+        help="auto (default: compiled where it pays), compiled, or reference; all agree",
+    )
+    parser.add_argument("--plot", metavar="FILE", help="draw the queues (.png, .pdf, .svg)")
+    add_common(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    sources = checked_sources(args)
+    options = from_namespace(BatchOptions, args)
+    from bfio.cli.batch_scenario import scenarios_of
+    from bfio.common.engine_choice import Engine
+    from formulations.problem_data import member
+
+    member(Engine, args.engine, "engine")
+    with redirect_stdout(sys.stderr):
+        workload = _workload(args)
+        scenarios = scenarios_of(args, sources, workload)
+    known = _theory(next(iter(scenarios.values())))
+    runs: list[BatchRun] = []
+    documents: list[dict[str, Any]] = []
+    show = partial(_show, args, known, workload)
+
+    def keep() -> None:
+        so_far.keep_shown(lambda: show(documents, interrupted=True))
+
+    _simulate_all(args, scenarios, options, runs, documents, keep)
+    interrupted = len(runs) < len(scenarios)
+    show(documents, interrupted=interrupted)
+    if args.plot is not None:
+        _plot(runs, Path(args.plot))
+        if not args.json:
+            print(f"plot: {args.plot}")
+    return INTERRUPTED if interrupted else DONE
+
+
+def _workload(args: argparse.Namespace) -> "Workload | None":
+    from bfio.workloads import read_trace
+
+    if args.trace is None:
+        return None
+    return read_trace(args.trace, columns=args.columns, skip_bad_rows=args.skip_bad_rows)
+
+
+def _theory(scenario: "Scenario") -> "dict[str, Any] | None":
+    """Return what theory says of the network; None if nothing arrives."""
+    from formulations.rationals import plain_number
+    from formulations.stability import capacity, theory
+
+    network = scenario.network
+    if not any(stage.rate for stage in network.stages):
+        return None
+    result = capacity(network)
+    judged = theory(result)
+    return {
+        "verdict": judged.verdict.value,
+        "source": judged.source,
+        "load": plain_number(1 / result.factor),
+        "bottlenecks": list(result.bottlenecks),
+        "warnings": list(judged.warnings),
+    }
+
+
+def _simulate_all(
+    args: argparse.Namespace,
+    scenarios: "Mapping[str, Scenario]",
+    options: BatchOptions,
+    runs: "list[BatchRun]",
+    documents: list[dict[str, Any]],
+    keep: "Callable[[], None]",
+) -> None:
+    """Run the policies under a progress bar; interrupted, keep those that are done."""
+    from bfio.batching.arrivals import ListedArrivals
+    from bfio.batching.simulation import simulate
+
+    with progress_bar() as bar, redirect_stdout(sys.stderr):
+        try:
+            for name, scenario in scenarios.items():
+                horizon = options.slots("horizon", scenario.network.slot)
+                laws = scenario.arrival_laws
+                total = sum(len(law.slots) for law in laws if isinstance(law, ListedArrivals))
+                task = bar.add_task(name, total=horizon or total)
+                tell = partial(_tell, bar, task, by_slot=horizon is not None)
+                run = simulate(
+                    scenario, seed=args.seed, engine=args.engine, tell=tell, options=options
+                )
+                documents.append(_document(args, run, options))
+                runs.append(run)
+                keep()
+        except KeyboardInterrupt:
+            if not runs:
+                raise
+
+
+def _tell(bar: "Progress", task: "TaskID", slot: int, departed: int, *, by_slot: bool) -> None:
+    bar.update(task, completed=slot if by_slot else departed)
+
+
+def _document(args: argparse.Namespace, run: "BatchRun", options: BatchOptions) -> dict[str, Any]:
+    """Return the figures of a run, what the checker says, remarks, and a verdict."""
+    from bfio.batching.conservation import remarks
+    from bfio.batching.replay import violations
+
+    document = run.summary() | {"remarks": remarks(run.scenario)}
+    document["violations"] = violations(_beginning(args, run))
+    if args.judge:
+        from bfio.batching.stability import judge
+
+        document["stability"] = judge(
+            run.scenario, seed=args.seed, engine=args.engine
+        ).to_mapping()
+    return document
+
+
+def _beginning(args: argparse.Namespace, run: "BatchRun") -> "BatchRun":
+    """Run the beginning of a run again, with a log."""
+    from bfio.batching.simulation import simulate
+
+    end = int(run.course.slot[-1])
+    loaded = int(run.course.loaded[-1].sum())
+    slots = max(1, min(end, _CHECKED_SLOTS if not loaded else end * _CHECKED_TOKENS // loaded))
+    slot = run.scenario.network.slot or 1
+    return simulate(
+        run.scenario,
+        seed=run.seed,
+        engine=args.engine,
+        keeps_log=True,
+        horizon=slots * slot,
+        blocks=1,
+    )
+
+
+def _plot(runs: "list[BatchRun]", path: Path) -> None:
+    from bfio.batching.figure import run_figure
+    from bfio.decode.plots import save
+
+    try:
+        save(run_figure(runs), path)
+    except InputError as error:
+        raise InputError("--plot", f"{path} {error.what}", "name another file") from None
+
+
+def _show(
+    args: argparse.Namespace,
+    known: dict[str, Any] | None,
+    workload: "Workload | None",
+    documents: list[dict[str, Any]],
+    *,
+    interrupted: bool,
+) -> None:
+    from bfio.cli.batch_table import print_runs, print_theory
+
+    if args.json:
+        from bfio.common.provenance import citable_versions
+
+        source = None if workload is None else dict(workload.provenance)
+        whole = {"runs": documents, "theory": known, "seed": args.seed, "workload": source}
+        print_json(whole | {"versions": citable_versions()} | interruption(interrupted))
+        return
+    print_theory(known)
+    print_runs(documents)
+
+
+COMMAND = Command(
+    name="batch",
+    summary="token-budget engines and networks of agents, simulated: queues, latencies, stability",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,140 @@
+"""``bfio batch``: tables, documents, plots, and what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Bfio
+
+ENGINE: dict[str, Any] = {
+    "agents": [{"name": "gpu", "budget": 10, "overhead": 1}],
+    "stages": [{"agent": "gpu", "prefill": 1, "decode": 12, "rate": "0.6"}],
+}
+RYBKO_STOLYAR: dict[str, Any] = {
+    "agents": [{"name": name, "budget": 24, "overhead": 1} for name in ("1", "2")],
+    "stages": [
+        {"type": "A", "agent": "1", "prefill": 1, "decode": 1, "rate": "1.1"},
+        {"type": "A", "agent": "2", "prefill": 16, "decode": 1},
+        {"type": "B", "agent": "2", "prefill": 1, "decode": 1, "rate": "1.1"},
+        {"type": "B", "agent": "1", "prefill": 16, "decode": 1},
+    ],
+    "routes": [{"from": "A@1", "to": "A@2"}, {"from": "B@2", "to": "B@1"}],
+}
+TRACE = "arrival_time_s,prompt_tokens,output_tokens\n0,4,2\n0.5,3,1\n0.5,2,1\n7,1,3\n"
+LLAMA = ("--hardware", "llama-3-70b-2xa100")
+
+
+def _file(folder: Path, document: dict[str, Any]) -> str:
+    path = folder / "network.json"
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+def test_policies_side_by_side(bfio: Bfio, tmp_path: Path) -> None:
+    """One engine, two policies: figures, theory, remarks, and a checker that finds nothing."""
+    laws = (
+        "--sizes",
+        "fixed",
+        "--arrivals",
+        "bernoulli",
+        "--horizon",
+        "600",
+        "--tbt-deadline",
+        "1",
+    )
+    policies = ("--policy", "sarathi", "--policy", "vllm")
+    answer = bfio("batch", _file(tmp_path, ENGINE), *laws, *policies, "--json").json
+    sarathi, vllm = answer["runs"]
+    assert answer["theory"]["verdict"] == "stable"
+    assert (sarathi["remarks"], len(vllm["remarks"])) == ([], 1)
+    assert sarathi["violations"] == vllm["violations"] == {}
+    assert sarathi["tbt_attainment"] == 1 > vllm["tbt_attainment"]
+    assert sarathi["requests"] == vllm["requests"] > sarathi["completed"] > vllm["completed"]
+    shown = bfio("batch", _file(tmp_path, ENGINE), *laws, *policies)
+    assert "theory: stable" in shown.out
+    assert "Theorem 1 says nothing" in shown.out
+
+
+def test_a_network_with_priorities(bfio: Bfio, tmp_path: Path) -> None:
+    """Last stages first: more is left behind than with first stages first; a plot is written."""
+    plot = tmp_path / "queues.png"
+    left = []
+    for which in ("last", "first"):
+        done = bfio(
+            *("batch", _file(tmp_path, RYBKO_STOLYAR), "--horizon", "2000", "--sizes", "fixed"),
+            *("--priority", which, "--initial", "A@1=100", "--plot", str(plot), "--json"),
+        )
+        left.append(done.json["runs"][0]["final_tokens"])
+    assert left[0] > 3 * left[1]
+    assert plot.stat().st_size > 1000
+
+
+def test_a_trace_at_its_own_times(bfio: Bfio, tmp_path: Path) -> None:
+    """Four requests, counted by hand: each is alone but those of half a second.
+
+    Batches take 45.5 ms each. The first has one prefill and two decode batches: 0.1365 s, and
+    departs before the next come; the fourth has one of each prefill and three of decode: 0.182 s.
+    """
+    trace = tmp_path / "trace.csv"
+    trace.write_text(TRACE)
+    run = bfio("batch", *LLAMA, "--trace", str(trace), "--json").json["runs"][0]
+    assert (run["requests"], run["completed"], run["verdict"]) == (4, 4, "drained")
+    assert run["batches"] == 3 + 2 + 4
+    assert run["ttft_mean"] == pytest.approx(0.0455)
+    assert run["e2e_max"] == pytest.approx(0.182)
+    assert run["e2e_mean"] == pytest.approx((0.1365 + 2 * 0.091 + 0.182) / 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("FILE",), "no --horizon"),
+        ((), "neither FILE nor --hardware"),
+        (("FILE", "--horizon", "9", *LLAMA), "FILE and --hardware"),
+        (("FILE", "--horizon", "0"), "horizon"),
+        (("FILE", "--horizon", "9", "--warmup", "9"), "nothing is left to measure"),
+        (("FILE", "--horizon", "9", "--policy", "sarati"), "did you mean sarathi?"),
+        (("FILE", "--horizon", "9", "--policy", "sarathi:kd=x"), "no value of kd"),
+        (("FILE", "--horizon", "9", "--policy", "sjf", "--policy", "sjf"), "twice"),
+        (("FILE", "--horizon", "9", "--sizes", "round"), "'round' is unknown"),
+        (("FILE", "--horizon", "9", "--arrivals", "never"), "'never' is unknown"),
+        (("FILE", "--horizon", "9", "--balancer", "fair"), "'fair' is unknown"),
+        (("FILE", "--horizon", "9", "--priority", "gpu"), "AGENT=STAGE>STAGE"),
+        (("FILE", "--horizon", "9", "--priority", "gpu=x"), "no stage 'x'"),
+        (("FILE", "--horizon", "9", "--delay", "x=3"), "no 'x'"),
+        (("FILE", "--horizon", "9", "--initial", "request@gpu=-1"), "no number of requests"),
+        (("FILE", "--horizon", "9", "--plot", "x.txt"), "no plot's name"),
+        (("FILE", "--horizon", "9", "--engine", "fast"), "'fast' is unknown"),
+        ((*LLAMA, "--horizon", "9", "--rate", "3"), "--hardware without --prefill"),
+        (("--hardware", "abacus", "--horizon", "9", "--trace", "x.csv"), "No such file"),
+    ],
+)
+def test_what_is_refused(bfio: Bfio, tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+    """One line on stderr, exit status 2."""
+    file = _file(tmp_path, ENGINE)
+    done = bfio("batch", *(file if word == "FILE" else word for word in words))
+    assert done.status == 2
+    assert told in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"arrivals": "bernoulli", "rate": "1.5"}, "arrivals per slot"),
+        ({"sizes": "fixed", "prefill": "1.5"}, "not whole"),
+        ({"rate": "-1"}, "rate"),
+    ],
+)
+def test_files_that_are_refused(
+    bfio: Bfio, tmp_path: Path, change: dict[str, str], told: str
+) -> None:
+    """Values of a file that no law can have."""
+    laws = {name: change.pop(name) for name in ("arrivals", "sizes") if name in change}
+    stage = ENGINE["stages"][0] | change
+    words = [word for name, law in laws.items() for word in (f"--{name}", law)]
+    done = bfio("batch", _file(tmp_path, ENGINE | {"stages": [stage]}), "--horizon", "9", *words)
+    assert (done.status, len(done.err.strip().splitlines())) == (2, 1)
+    assert told in done.err
