@@ -98,9 +98,12 @@ def tables() -> dict[str, str]:
     """Return tables in Markdown by name: values of each built-in kind, and some of arguments.
 
     ``requests`` are those that choose the requests of a row; ``evaluation`` those of predictors;
-    ``classes``, ``stages`` and ``stage-trace`` those of rows about one engine in stages.
+    ``classes``, ``stages`` and ``stage-trace`` those of rows about one engine in stages;
+    ``batching-arguments`` those of rows about engines with a token budget.
     """
+    from bfio.batching.options import BatchOptions
     from bfio.prediction.options import EvaluationOptions
+    from bfio.studies.row_parts.batching_offer import BatchingOffer
     from bfio.studies.row_parts.wait_classes import ClassOptions, WantedRate
     from bfio.studies.row_parts.wait_offer import OfferOptions
     from bfio.studies.row_parts.wait_policy import StagePolicyOptions
@@ -115,6 +118,7 @@ def tables() -> dict[str, str]:
         "classes": options_table(ClassOptions, WantedRate),
         "stages": options_table(StagePolicyOptions, OfferOptions, ServeOptions),
         "stage-trace": options_table(TraceSplit),
+        "batching-arguments": options_table(BatchingOffer, BatchOptions),
     }
 
 

@@ -17,7 +17,14 @@ _PAGE = DOCS / "row-kinds.md"
 def test_the_document_shows_what_kinds_say() -> None:
     """Written by ``bfio study kinds --output docs/row-kinds.md``."""
     text = _PAGE.read_text(encoding="utf-8")
-    arguments = ["classes", "evaluation", "requests", "stage-trace", "stages"]
+    arguments = [
+        "batching-arguments",
+        "classes",
+        "evaluation",
+        "requests",
+        "stage-trace",
+        "stages",
+    ]
     assert sorted(marked_tables(text)) == sorted([*kinds.names(), *arguments])
     assert filled(text, kinds.tables(), "docs/row-kinds.md") == text
 

@@ -1,0 +1,148 @@
+"""The scenario of a row about engines with a token budget: its network, load and policy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from bfio.batching.hardware import hardware
+from bfio.batching.registry import build
+from bfio.batching.scenario import Balancer, Scenario, Serving
+from bfio.common.options import RATIONAL, TEXT, WHOLE, from_mapping, option
+from bfio.studies.row import RowContext
+from bfio.studies.row_parts.arguments import Arguments
+from formulations.batching import AgentNetwork
+from formulations.errors import InputError
+from formulations.problem_data import member
+from formulations.rationals import exact_number
+from formulations.stability import capacity, last_stage_priority
+
+
+@dataclass(frozen=True)
+class BatchingOffer:
+    """What is simulated.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    network: str | None = option(
+        None,
+        TEXT,
+        "FILE",
+        "the network, a file as of `bfio capacity` in the study's `data` folder",
+    )
+    hardware: str | None = option(
+        None, TEXT, "NAME", "in its place: engines with published batch times, `bfio batch --help`"
+    )
+    prefill: Fraction | None = option(
+        None, RATIONAL, "M", "with `hardware`: mean prompt tokens (default 129)"
+    )
+    decode: Fraction | None = option(
+        None, RATIONAL, "M", "with `hardware`: mean decode tokens (default 112)"
+    )
+    budget: int | None = option(
+        None, WHOLE, "B", "token budget of all agents, in the place of the file's; else 512"
+    )
+    engines: int = option(1, WHOLE, "K", "with `hardware`: engines in parallel (default 1)")
+    rate: Fraction | None = option(
+        None, RATIONAL, "R", "requests per second, or per slot, of all stages together"
+    )
+    load: Fraction | None = option(
+        None, RATIONAL, "X", "in the place of `rate`: load of the bottleneck"
+    )
+    policy: str = option(
+        "sarathi", TEXT, "NAME", "`sarathi` (default) and others with options, or your own"
+    )
+    balancer: str = option("random", TEXT, "NAME", "which engine a request joins")
+    priority: str = option(
+        "none", TEXT, "WHICH", "stages that agents serve first: `none` (default), `last`, `first`"
+    )
+    sizes: str = option("geometric", TEXT, "LAW", "`geometric` (default), `fixed`, `poisson`")
+    arrivals: str = option("poisson", TEXT, "LAW", "`poisson` (default), `bernoulli`")
+    initial: int = option(
+        0, WHOLE, "N", "requests at the first stage with arrivals when the run begins"
+    )
+
+    def __post_init__(self) -> None:
+        """Read numbers exactly."""
+        for name in ("prefill", "decode", "rate", "load"):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, exact_number(given, name, positive=True))
+        if (self.network is None) == (self.hardware is None):
+            raise InputError("network", "it or hardware is needed, not both", "give one of them")
+        if self.rate is not None and self.load is not None:
+            raise InputError("rate", "load is given as well", "remove one of the two")
+        if self.priority not in ("none", "last", "first"):
+            what = f"{self.priority!r} is unknown"
+            raise InputError("priority", what, "use none, last or first")
+
+    def scenario(self, folder: RowContext) -> Scenario:
+        """Return the scenario.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read, or a value breaks its rule.
+        """
+        network = self._at_rate(self._network(folder))
+        serving = Serving(
+            build(self.policy), self.policy, member(Balancer, self.balancer, "balancer")
+        )
+        return Scenario(
+            network,
+            serving=serving,
+            agents=self._agents(network, serving),
+            sizes=self.sizes,
+            arrivals=self.arrivals,
+            initial=self._initial(network),
+        )
+
+    def _network(self, context: RowContext) -> AgentNetwork:
+        if self.network is None:
+            assert self.hardware is not None
+            prefill, decode = self.prefill or 129, self.decode or 112
+            made = hardware(self.hardware)
+            budget = self.budget or 512
+            return made.network(1, prefill, decode, budget=budget, engines=self.engines)
+        path = context.folder / self.network
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError("network", f"{path.name}: {error}"[:200], "name a file") from None
+        network = AgentNetwork.from_json(text)
+        return network if self.budget is None else _with_budget(network, self.budget)
+
+    def _at_rate(self, network: AgentNetwork) -> AgentNetwork:
+        if self.load is not None:
+            return network.scaled(capacity(network).factor * self.load)
+        total = sum((stage.rate for stage in network.stages), Fraction(0)) / (network.slot or 1)
+        if self.rate is not None and total:
+            return network.scaled(self.rate / total)
+        return network
+
+    def _agents(self, network: AgentNetwork, serving: Serving) -> Mapping[str, Serving]:
+        if self.priority == "none":
+            return {}
+        order = last_stage_priority(network, reverse=self.priority == "first")
+        return {
+            agent: Serving(serving.policy, serving.name, serving.balancer, tuple(stages))
+            for agent, stages in order.items()
+        }
+
+    def _initial(self, network: AgentNetwork) -> Mapping[str, int]:
+        first = next((stage.name for stage in network.stages if stage.rate), None)
+        return {first: self.initial} if self.initial and first is not None else {}
+
+
+def _with_budget(network: AgentNetwork, budget: int) -> AgentNetwork:
+    agents = [row | {"budget": budget} for row in network.to_mapping()["agents"]]
+    document: dict[str, Any] = network.to_mapping() | {"agents": agents}
+    return AgentNetwork.from_mapping(document)
+
+
+def offer_of(given: Arguments) -> BatchingOffer:
+    """Return what the arguments of a row ask for."""
+    return from_mapping(BatchingOffer, given.given)

@@ -1,0 +1,85 @@
+"""Rows about engines with a token budget, against what Python gives."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bfio.batching.registry import build
+from bfio.batching.run import METRICS
+from bfio.batching.scenario import Scenario, Serving
+from bfio.batching.simulation import simulate
+from bfio.studies import kinds
+from bfio.studies.canonical import canonical
+from bfio.studies.row import RowContext, RowResult
+from formulations.batching import AgentNetwork, rybko_stolyar, single_engine
+from formulations.errors import InputError
+from tests.studies.row_kinds.descriptions import undescribed
+
+
+def compute(folder: Path, network: AgentNetwork | None = None, **arguments: Any) -> RowResult:
+    """Compute one row about a network, its arguments checked first as a study does."""
+    given = dict(arguments)
+    if network is not None:
+        (folder / "network.json").write_text(json.dumps(network.to_mapping()))
+        given["network"] = "network.json"
+    chosen, here = kinds.find("batching"), RowContext(folder)
+    assert len(chosen.instance(given, here)) == 16
+    result = chosen.compute(given, here)
+    assert isinstance(result, RowResult)
+    assert undescribed(chosen.name, result) == []
+    canonical(result.values)
+    canonical(result.series)
+    return result
+
+
+def test_a_row_is_its_run(tmp_path: Path) -> None:
+    """Metrics of the run, load and theory beside them; the checker finds nothing."""
+    network = single_engine("0.3", 10, 10, budget=10)
+    row = compute(tmp_path, network, policy="orca", horizon=500, seed=3)
+    run = simulate(Scenario(network, Serving(build("orca"), "orca")), seed=3, horizon=500)
+    assert {m.name: row.values[m.name] for m in METRICS} == METRICS.measure(run)
+    assert (row.values["load"], row.values["theory"]) == (0.6, "stable")
+    assert row.values["judged"] is None
+    assert row.violations == {}
+    assert row.series["tokens"] == run.course.tokens.tolist()
+
+
+def test_a_row_with_a_verdict(tmp_path: Path) -> None:
+    """At twice the capacity."""
+    network = single_engine("0.3", 10, 10, budget=10)
+    row = compute(tmp_path, network, load=2, horizon=400, judge=True, judge_slots=400)
+    assert (row.values["judged"], row.values["theory"]) == ("unstable", "unstable")
+    assert row.values["load"] == 2
+
+
+def test_priorities_and_hardware(tmp_path: Path) -> None:
+    """Last stages first leave more behind in the Rybko–Stolyar network; rates are per second."""
+    left = [
+        compute(
+            tmp_path, rybko_stolyar(1), load="0.9", priority=which, horizon=300, sizes="poisson"
+        ).values["final_tokens"]
+        for which in ("last", "first")
+    ]
+    assert left[0] > 2 * left[1]  # type: ignore[operator]
+    row = compute(tmp_path, hardware="llama-3-70b-2xa100", rate=8, horizon=20)
+    assert 0.6 < row.values["load"] < 0.7  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "it or hardware is needed"),
+        ({"network": "nothing.json", "horizon": 9}, "nothing.json"),
+        ({"hardware": "abacus", "horizon": 9}, "'abacus' is unknown"),
+        ({"hardware": "llama-3-70b-2xa100"}, "horizon"),
+        ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "priority": "some"}, "'some'"),
+        ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "rate": 1, "load": 1}, "load is given"),
+        ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "policy": "orka"}, "did you mean orca"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    """Before anything is computed."""
+    with pytest.raises(InputError, match=message):
+        kinds.find("batching").instance(arguments, RowContext(tmp_path))
