@@ -25,6 +25,7 @@ from bfio.decode.machine.phases import (
     admit,
     bind,
     close_gaps,
+    decide_late,
     free_slots,
     hurry,
     is_over,
@@ -232,15 +233,14 @@ class _Interpreted:
             self.project_loads()
             receive(state, self.window)
         self.seen = self.decision = None
+        if state.settings.delay > 0:
+            decide_late(state)
         if state.settings.immediate:
             if counters[WAITING] > 0:
                 self.bind()
             start_queued(state)
-        else:
-            if state.settings.delay > 0:
-                start_queued(state)
-            if counters[WAITING] > 0:
-                self.decide()
+        elif counters[WAITING] > 0:
+            self.decide()
         if counters[ACTIVE] == 0 and state.settings.delay > 0:
             hurry(state)
         if self.refresh is not None:

@@ -212,8 +212,6 @@ def _run_compiled(
 
 def why_interpreted(cluster: Cluster, options: RunOptions) -> str:
     """Return what of a run no kernel knows, empty if there is nothing."""
-    if options.delay > 0:
-        return "decisions that take effect later"
     if options.telemetry is not None and cluster.memory is not None:
         # What finds no memory then depends on the order in which decisions are carried out.
         return "telemetry where memory is limited"

@@ -252,3 +252,12 @@ def scenarios(
         "seed": draw(st.integers(0, 2**63 - 1)),
     }
     return Scenario(requests, cluster, options)
+
+
+@st.composite
+def compiled_scenarios(draw: st.DrawFn) -> Scenario:
+    """Draw anything that kernels know: no late reports where memory is limited."""
+    scenario = draw(scenarios(delays=True, prefill=True, telemetry=True))
+    if scenario.cluster.memory is None:
+        return scenario
+    return replace(scenario, options=scenario.options | {"telemetry": None})

@@ -16,17 +16,27 @@ from bfio.decode.machine.phases import (
     admit,
     bind,
     close_gaps,
+    free_slots,
     may_be_bound,
     most_bound,
     start_queued,
 )
 from bfio.decode.machine.pool import first_waiting
-from bfio.decode.machine.state import ACTIVE, REVEALED, SLOTS, SWAPPED, TAKEN, WAITING, State
+from bfio.decode.machine.state import (
+    ACTIVE,
+    QUEUED,
+    REVEALED,
+    SLOTS,
+    SWAPPED,
+    TAKEN,
+    WAITING,
+    State,
+)
 from bfio.decode.machine.window import Window
 from bfio.decode.options import Dispatch
 from bfio.decode.policy import binds_together
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.tally import Key, ServingOrder, running_tally, takes, worker_tally
+from bfio.decode.tally import Key, ServingOrder, takes, worker_tally
 from formulations.arrays import IntArray
 
 
@@ -159,7 +169,7 @@ def one_of(chooses: Sequence[Choose]) -> Choose:
 def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
     """Return how a greedy policy decides: admit waiting requests, or bind those just revealed."""
 
-    @compilable
+    @compilable(allocates=True)
     def serve(state: State, window: Window, greedy: Greedy) -> bool:
         counters = state.counters
         if state.settings.immediate:
@@ -174,8 +184,8 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
             start_queued(state)
             return True
         num_free = counters[SLOTS] - counters[ACTIVE]
-        if counters[SWAPPED] > 0:
-            num_free = num_open_slots(state)
+        if counters[SWAPPED] > 0 or counters[QUEUED] > 0:
+            num_free = free_slots(state).sum()
         num_admissible = min(counters[WAITING], num_free)
         num_keys = order_by_size(state, greedy, num_admissible)
         first = first_waiting(state)
@@ -193,15 +203,6 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
         return True
 
     return serve
-
-
-@compilable
-def num_open_slots(state: State) -> int:
-    """Return how many requests all workers together take: none where some are on the host."""
-    total = 0
-    for g in range(len(state.workers.load)):
-        total += running_tally(state, g).free
-    return total
 
 
 @compilable

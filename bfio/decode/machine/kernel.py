@@ -10,7 +10,15 @@ from bfio.common.compilable import linked
 from bfio.common.kernels import entry_point
 from bfio.decode.machine.events import begin_step, log_is_full
 from bfio.decode.machine.interruption import swap_in
-from bfio.decode.machine.phases import is_over, look_ahead, reveal, run_step, wait_for_arrival
+from bfio.decode.machine.phases import (
+    decide_late,
+    hurry,
+    is_over,
+    look_ahead,
+    reveal,
+    run_step,
+    wait_for_arrival,
+)
 from bfio.decode.machine.prefill import catch_up
 from bfio.decode.machine.state import ACTIVE, EXPIRED, LOGGED, SWAPPED, Record, State
 from bfio.decode.machine.window import report
@@ -119,8 +127,12 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
             swap_in(state)
         if state.reports.is_on:
             report(state, window)
+        if state.settings.delay > 0:
+            decide_late(state)
         if not decide(state, window, memory):
             return NOT_EXACT
+        if state.settings.delay > 0 and state.counters[ACTIVE] == 0:
+            hurry(state)
         if state.counters[ACTIVE] == 0:
             # All that were left may have given up.
             if not is_over(state) and not wait_for_arrival(state, record):

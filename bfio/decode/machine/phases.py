@@ -168,7 +168,7 @@ def take_from_pool(state: State, position: int, worker: int) -> None:
     state.marks.bound[request] = state.counters[STEP]
     state.counters[FURTHEST] = max(position, int(state.counters[FURTHEST]))
     state.counters[TAKEN] += 1
-    if state.reports.is_on:
+    if state.reports.is_apart:
         note_sent(state.reports, worker, state.requests.size[request], state.settings.immediate)
 
 
@@ -204,6 +204,23 @@ def join_queue_at_its_head(state: State, request: int, worker: int) -> None:
 def start_queued(state: State) -> None:
     """Let the heads of the queues start where they fit, if their decisions take effect by now."""
     start_queued_until(state, state.counters[STEP] - state.settings.delay)
+
+
+@compilable
+def decide_late(state: State) -> None:
+    """Let decisions take effect that are due, and show the workers to whom is asked now.
+
+    With immediate dispatch those start after it was asked.
+    """
+    if not state.settings.immediate:
+        start_queued(state)
+    if not state.reports.is_on:
+        told, workers = state.reports, state.workers
+        copy_to(told.load, workers.load)
+        copy_to(told.running, workers.running)
+        copy_to(told.queued, workers.queued)
+        copy_to(told.queued_tokens, workers.queued_tokens)
+        copy_to(told.used, state.machine.used)
 
 
 @compilable

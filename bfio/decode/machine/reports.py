@@ -21,6 +21,9 @@ class Reports(NamedTuple):
     ----------
     is_on : bool
         Whether reports are late or lost.
+    is_apart : bool
+        Whether the arrays of shape (G,) are not those of the workers: what policies send then
+        counts here as running at once, though it does not start, or nobody knows that it does.
     delay : int
         Steps after which one arrives.
     load, running, queued, queued_tokens, used : IntArray
@@ -38,6 +41,7 @@ class Reports(NamedTuple):
     """
 
     is_on: bool
+    is_apart: bool
     delay: int
     load: IntArray
     running: IntArray
@@ -53,7 +57,7 @@ class Reports(NamedTuple):
 
 
 def new_reports(
-    given: Telemetry | None, now: tuple[IntArray, ...], horizon: int, seed: int
+    given: Telemetry | None, now: tuple[IntArray, ...], horizon: int, seed: int, starts_late: bool
 ) -> Reports:
     """Return what is known before the first step.
 
@@ -65,15 +69,21 @@ def new_reports(
         Each of shape (G,): loads, running, queued and their tokens, memory in use.
     horizon, seed : int
         Of the run.
+    starts_late : bool
+        Whether decisions take effect later.
     """
     is_on, G = given is not None, len(now[0])
+    is_apart = is_on or starts_late
     kept = given or Telemetry()
     steps, width = (kept.delay + 1, horizon + 1) if is_on else (0, 0)
     columns = _NUM_NOW + 2 * width
-    load, running, queued, queued_tokens, used = (each.copy() if is_on else each for each in now)
+    load, running, queued, queued_tokens, used = (
+        each.copy() if is_apart else each for each in now
+    )
     base, left = np.zeros((2, G, width), dtype=np.int64)
     return Reports(
         is_on=is_on,
+        is_apart=is_apart,
         delay=kept.delay,
         load=load,
         running=running,

@@ -32,8 +32,10 @@ class Planner(NamedTuple):
     assignment: IntArray
 
 
-def memory(task: KernelTask) -> Planner:
-    """Return what the kernel keeps."""
+def memory(task: KernelTask) -> Planner | None:
+    """Return what the kernel keeps, or None where slots are held for decisions on their way."""
+    if task.options.delay > 0:
+        return None
     most = most_waiting(task.workload, task.cluster, task.options)
     by_size, assignment = np.empty((2, most), dtype=np.int64)
     return Planner(task.policy.moves, by_size, assignment)  # type: ignore[attr-defined]

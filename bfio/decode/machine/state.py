@@ -447,7 +447,9 @@ def new_state(
         prefixes=new_caches(workload, cluster),
         slowness=_slowness(cluster, options),
         tier=new_tier(options.prefill, n),
-        reports=new_reports(options.telemetry, now, horizon, options.seed),
+        reports=new_reports(
+            options.telemetry, now, horizon, options.seed, starts_late=options.delay > 0
+        ),
     )
 
 

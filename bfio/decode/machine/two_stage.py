@@ -22,12 +22,14 @@ from bfio.decode.machine.state import (
 )
 from bfio.decode.machine.window import (
     Window,
+    bound_loads,
     grow_alike,
     growth_of_waiting,
     project,
     project_running,
     waiting_requests,
 )
+from bfio.decode.tally import queued_need
 from bfio.decode.window_limits import window_capacity
 from bfio.step.two_stage.fscore import ScoreWeights
 from bfio.step.two_stage.kernels.two_stage import (
@@ -83,9 +85,6 @@ def memory(task: KernelTask) -> TwoStage | None:
     if task.policy_options.benefit > 0:
         # Which requests are candidates then differs from worker to worker.
         return None
-    if task.options.prefill is not None and task.policy.max_wait is not None:  # type: ignore[attr-defined]
-        # Who has waited longest since it was ready need not stand first.
-        return None
     G, policy = task.cluster.workers, task.policy
     most = most_waiting(task.workload, task.cluster, task.options)
     parameters, weights = policy.parameters, policy.weights  # type: ignore[attr-defined]
@@ -130,12 +129,15 @@ def decide(state: State, window: Window, rule: TwoStage) -> bool:
     num_waiting = counters[WAITING]
     if num_waiting == 0 or counters[ACTIVE] == counters[SLOTS]:
         return True
+    if state.settings.delay > 0 and free_slots(state).sum() == 0:
+        return True
     waiting = waiting_requests(state)
     sizes, by_size = state.requests.size[waiting], rule.by_size[:num_waiting]
     put_in_order(rule.order, waiting, sizes, by_size)
-    num_required = num_overdue(state, waiting, rule.max_wait)
+    num_required = 0
+    if rule.max_wait < NEVER:
+        num_required = overdue_first(state, waiting, rule.max_wait, by_size)
     if num_required > 0 or state.settings.overflow != NONE or len(rule.token_time) > 0:
-        required_first(by_size, num_required)
         return admit_within(state, window, by_size, num_required, rule)
     return admit_by_score(
         state,
@@ -176,7 +178,7 @@ def admit_by_score(
         num_rows = len(sizes)
     status = two_stage_decide(
         free_slots(state),
-        window.base,
+        planned_loads(state, window),
         sizes,
         growth_of_waiting(state, window),
         window.contribution[:num_rows],
@@ -195,24 +197,40 @@ def admit_by_score(
 
 
 @compilable(allocates=True)
-def num_overdue(state: State, waiting: IntArray, max_wait: int) -> int:
-    """Return how many of the oldest must start now: `bfio.decode.score_choice.overdue`."""
-    late, slots = 0, free_slots(state).sum()
-    while (
-        late < min(len(waiting), slots)
-        and state.counters[STEP] - state.marks.reveal[waiting[late]] >= max_wait
-    ):
-        late += 1
-    return late
+def planned_loads(state: State, window: Window) -> IntArray:
+    """Return the projected loads, shape (G, H+1), with those whose start takes effect later."""
+    if state.settings.delay == 0:
+        return window.base
+    return window.base + bound_loads(state, window)
 
 
 @compilable(allocates=True)
-def required_first(by_size: IntArray, num_required: int) -> None:
-    """Move the oldest to the front, each part in its order."""
-    if num_required > 0:
-        others = by_size[by_size >= num_required]
-        by_size[:num_required] = by_size[by_size < num_required]
-        by_size[num_required:] = others
+def free_memory(state: State) -> IntArray:
+    """Return the memory that is neither in use nor held for later starts, shape (G,) [tokens]."""
+    room = state.machine.memory - state.machine.used
+    for g in range(len(room)):
+        room[g] -= queued_need(state, g)
+    return room
+
+
+@compilable(allocates=True)
+def overdue_first(state: State, waiting: IntArray, max_wait: int, by_size: IntArray) -> int:
+    """Move those to the front who must start now, each part in its order; return how many.
+
+    Who that is says `bfio.decode.score_choice.overdue`.
+    """
+    is_overdue, left = np.zeros(len(waiting), dtype=np.bool_), free_slots(state).sum()
+    num = 0
+    for i in range(len(waiting)):
+        if num < left and state.counters[STEP] - state.marks.reveal[waiting[i]] >= max_wait:
+            is_overdue[i] = True
+            num += 1
+    if num > 0:
+        flags = is_overdue[by_size]
+        others = by_size[~flags]
+        by_size[:num] = by_size[flags]
+        by_size[num:] = others
+    return num
 
 
 @compilable(allocates=True)
@@ -229,21 +247,22 @@ def admit_within(
     unequal = len(rule.token_time) > 0
     time = rule.token_time.copy() if unequal else np.ones(G, dtype=np.int64)
     shift = rule.overhead_tokens if unequal else np.zeros(G, dtype=np.int64)
+    base = planned_loads(state, window)
     most_time = np.empty(0, dtype=np.int64)
     if state.settings.overflow != NONE:
         capacity = window_capacity(
-            window.base,
+            base,
             window.contribution[:num],
-            state.workers.load,
-            state.workers.running,
-            state.machine.memory - state.machine.used,
+            state.workers.load + state.workers.queued_tokens,
+            state.workers.running + state.workers.queued,
+            free_memory(state),
             state.requests.need[waiting_requests(state)],
             state.settings.overflow == RESERVE,
         )
         most_time = (capacity + shift) * time
-    loads = np.empty_like(window.base)
+    loads = np.empty_like(base)
     for g in range(G):
-        loads[g] = (window.base[g] + shift[g]) * time[g]
+        loads[g] = (base[g] + shift[g]) * time[g]
     status = two_stage_decide_within(
         free,
         loads,

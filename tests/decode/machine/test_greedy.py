@@ -14,7 +14,7 @@ from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import find
 from bfio.decode.replay import run_violations
 from bfio.workloads.workload import Workload
-from tests.decode.cases import Scenario, scenarios, workload
+from tests.decode.cases import Scenario, compiled_scenarios, workload
 from tests.decode.machine.equality import GREEDY, assert_same_run
 
 
@@ -65,7 +65,12 @@ def assert_same_in(scenario: Scenario, name: str, options: PolicyOptions, keep: 
     )
 
 
-@given(scenarios(), st.sampled_from(GREEDY), policy_options(), st.booleans())
+@given(
+    compiled_scenarios(),
+    st.sampled_from(GREEDY),
+    policy_options(),
+    st.booleans(),
+)
 def test_every_decision_is_the_same(
     scenario: Scenario, name: str, options: PolicyOptions, keep: bool
 ) -> None:
@@ -75,7 +80,7 @@ def test_every_decision_is_the_same(
 
 @pytest.mark.deep
 @pytest.mark.parametrize("name", GREEDY)
-@given(scenarios(), policy_options())
+@given(compiled_scenarios(), policy_options())
 def test_thousands_of_runs_of_each_are_the_same(
     name: str, scenario: Scenario, options: PolicyOptions
 ) -> None:

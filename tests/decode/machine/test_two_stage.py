@@ -18,7 +18,7 @@ from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.replay import run_violations
 from bfio.step.two_stage.heuristic import two_stage_reference
 from formulations.errors import InputError
-from tests.decode.cases import Scenario, scenarios, workload
+from tests.decode.cases import Scenario, compiled_scenarios, workload
 from tests.decode.machine.equality import (
     assert_same_run,
     both_engines,
@@ -48,6 +48,7 @@ def policy_options(draw: st.DrawFn) -> PolicyOptions:
         gamma=draw(st.none() | st.sampled_from([Fraction(1), Fraction(1, 2)])),
         horizon=draw(st.none() | st.integers(0, 9)),
         key=draw(st.sampled_from(["lexicographic", "product"])),
+        max_wait=draw(st.none() | st.integers(0, 6)),
     )
 
 
@@ -64,7 +65,7 @@ def assert_same_as_readable(scenario: Scenario, name: str, options: PolicyOption
         assert differences(compiled, reference) == []
 
 
-@given(scenarios(), st.sampled_from(NAMES), policy_options())
+@given(compiled_scenarios(), st.sampled_from(NAMES), policy_options())
 def test_every_decision_is_the_same(scenario: Scenario, name: str, options: PolicyOptions) -> None:
     """Any options of policy and engine, on any small machine: the same run, bit by bit."""
     assert_same_as_readable(scenario, name, options)
@@ -72,7 +73,7 @@ def test_every_decision_is_the_same(scenario: Scenario, name: str, options: Poli
 
 @pytest.mark.deep
 @pytest.mark.parametrize("name", NAMES)
-@given(scenarios(), policy_options())
+@given(compiled_scenarios(), policy_options())
 def test_thousands_of_runs_of_each_are_the_same(
     name: str, scenario: Scenario, options: PolicyOptions
 ) -> None:
