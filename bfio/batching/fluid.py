@@ -1,0 +1,134 @@
+"""The fluid model of a scenario, appendix C, solved numerically: what runs look like from afar.
+
+Tasks of stage k are fluid in two phases, ``Z_p`` and ``Z_d`` [tasks]. Each agent processes
+``b/t(b)`` tokens per slot as long as anything is there (C.17), phase by phase and class by class
+in the order of its policy; processed tokens are tasks done, ``B_f' = m_f F_f'`` (C.13), which go
+on to the decode phase, to the next stage, or away (C.10), (C.11). Time is cut into small steps; in
+one an agent serves what is there at its beginning, so that the error is of the order of a step.
+
+Work-conserving policies that mix phases only: of others the fluid model says less.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bfio.batching.scenario import Scenario
+from bfio.batching.token_budget import TokenBudgetPolicy
+from formulations.arrays import FloatArray, integer
+from formulations.batching import AgentNetwork
+from formulations.errors import InputError
+
+
+@dataclass(frozen=True)
+class FluidTrajectory:
+    """Fluid over time.
+
+    Parameters
+    ----------
+    time : FloatArray
+        Shape (T,) [slots].
+    prefilling, decoding : FloatArray
+        Shape (T, n): ``Z_p`` and ``Z_d`` of each stage [tasks].
+    work : FloatArray
+        Shape (T, n): tokens to process at each stage, ``(m_p + m_d) Z_p + m_d Z_d``.
+    """
+
+    time: FloatArray
+    prefilling: FloatArray
+    decoding: FloatArray
+    work: FloatArray
+
+
+def fluid_trajectory(scenario: Scenario, horizon: int, *, steps: int = 10_000) -> FluidTrajectory:
+    """Return the fluid from the initial state of a scenario.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        With built-in policies that mix phases, and without forks or delays.
+    horizon : int
+        Slots.
+    steps : int
+        Steps of time, each of the same length.
+
+    Raises
+    ------
+    InputError
+        If the scenario is of another kind.
+    """
+    integer(horizon, "horizon", minimum=1)
+    integer(steps, "steps", minimum=1, maximum=10**7)
+    _check(scenario)
+    network, num = scenario.network, len(scenario.network.stages)
+    length = horizon / steps
+    means = np.array([law.means for law in scenario.size_laws])
+    arriving = np.array([law.rate for law in scenario.arrival_laws]) * length
+    capacity = [float(agent.rate) * length for agent in network.agents]
+    orders = [_order(scenario, j) for j in range(len(network.agents))]
+    routing = _routing(network)
+    there = np.zeros((steps + 1, 2, num))
+    there[0, 0] = [scenario.initial.get(stage.name, 0) for stage in network.stages]
+    for k in range(steps):
+        done = _served(there[k], means, capacity, orders)
+        there[k + 1] = there[k] - done
+        there[k + 1, 0] += arriving + done[1] @ routing
+        there[k + 1, 1] += done[0]
+    work = there[:, 0] * means.sum(axis=1) + there[:, 1] * means[:, 1]
+    time = np.linspace(0.0, float(horizon), steps + 1)
+    return FluidTrajectory(time, there[:, 0], there[:, 1], work)
+
+
+def _served(
+    there: FloatArray,
+    means: FloatArray,
+    capacity: list[float],
+    orders: list[list[tuple[int, int]]],
+) -> FloatArray:
+    """Return the tasks of each phase and stage that a step completes, shape (2, n)."""
+    done = np.zeros_like(there)
+    for most, order in zip(capacity, orders, strict=True):
+        left = most
+        for phase, stage in order:
+            tokens = min(left, float(there[phase, stage] * means[stage, phase]))
+            done[phase, stage] = tokens / means[stage, phase]
+            left -= tokens
+    return done
+
+
+def _order(scenario: Scenario, agent: int) -> list[tuple[int, int]]:
+    """Return phases and stages in the order in which an agent serves them."""
+    network = scenario.network
+    policy = scenario.serving_of(network.agents[agent].name).policy
+    assert isinstance(policy, TokenBudgetPolicy)
+    phases = (1, 0) if policy.decode_first else (0, 1)
+    stages = network.stages_at(agent)
+    ranks = sorted({scenario.ranks[k] for k in stages})
+    return [
+        (phase, k)
+        for rank in ranks
+        for phase in phases
+        for k in stages
+        if scenario.ranks[k] == rank
+    ]
+
+
+def _routing(network: AgentNetwork) -> FloatArray:
+    num = len(network.stages)
+    routing = np.zeros((num, num))
+    for k, followers in enumerate(network.successors):
+        for target, chance in followers:
+            routing[k, target] = float(chance)
+    return routing
+
+
+def _check(scenario: Scenario) -> None:
+    network = scenario.network
+    if network.fork_join or scenario.delays:
+        remedy = "simulate it instead"
+        raise InputError("scenario", "the fluid model has no forks and no delays here", remedy)
+    for agent in network.agents:
+        policy = scenario.serving_of(agent.name).policy
+        if not isinstance(policy, TokenBudgetPolicy) or not policy.mixes:
+            what = f"{agent.name} has no built-in policy that mixes phases"
+            raise InputError("scenario", what, "use sarathi, orca or another that does")
