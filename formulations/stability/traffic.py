@@ -51,15 +51,26 @@ def least_solution(constant: Sequence[Fraction], fed: Feeds) -> tuple[Fraction, 
     """
     values = list(constant)
     rows = [dict(pairs) for pairs in fed]
+    # Later rows in which a variable stands, so that sparse networks cost little.
+    users: list[set[int]] = [set() for _ in rows]
+    for i, row in enumerate(rows):
+        for m in row:
+            if m < i:
+                users[m].add(i)
     for k, row in enumerate(rows):
         keep = 1 - row.pop(k, _ZERO)
         values[k] /= keep
         rows[k] = row = {m: share / keep for m, share in row.items()}
-        for i, other in enumerate(rows):
-            if i != k and (share := other.pop(k, _ZERO)):
-                values[i] += share * values[k]
-                for m, further in row.items():
-                    other[m] = other.get(m, _ZERO) + share * further
+        for i in users[k]:
+            share = rows[i].pop(k)
+            values[i] += share * values[k]
+            for m, further in row.items():
+                rows[i][m] = rows[i].get(m, _ZERO) + share * further
+                if m < i:
+                    users[m].add(i)
+    # Each row is left with later variables only.
+    for k in reversed(range(len(rows))):
+        values[k] += sum((share * values[m] for m, share in rows[k].items()), _ZERO)
     return tuple(values)
 
 
