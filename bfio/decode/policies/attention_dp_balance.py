@@ -71,7 +71,7 @@ def is_held(state: State, greedy: Greedy) -> bool:
     for g in range(num_workers):
         worker = worker_tally(state, g)
         all_free = all_free and worker.free > 0
-        all_run = all_run and worker.requests > 0
+        all_run = all_run and worker.requests > worker.queued
     if all_free and state.counters[WAITING] >= num_workers:
         numbers[WAITED] = 0
         if not all_run:
