@@ -1,7 +1,7 @@
 """What a run leaves: counts of all of it, its course in blocks, and the figures that follow."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -118,7 +118,6 @@ class BatchRun:
     course: Course
     log: BatchLog | None = None
     engine: str = Engine.REFERENCE
-    statistics: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def unit(self) -> str:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from bfio.workloads.workload import Workload
     from formulations.batching import AgentNetwork
 
-#: Longest delay that a mean may ask for [slots].
 _DEFAULT_POLICY = "sarathi"
 
 
