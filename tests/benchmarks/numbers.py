@@ -151,6 +151,7 @@ def names_for(folder: Path) -> dict[str, Any]:
         "mean": statistics.fmean,
         "sqrt": math.sqrt,
         "log": math.log,
+        "prod": math.prod,
         "fit": _fit,
         "of": lambda number, stem: _read(next(STUDIES.glob(f"{number}-*/{stem}.csv"))),
     }

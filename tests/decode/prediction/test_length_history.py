@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bfio.decode.prediction import registry
 from bfio.decode.prediction.estimates import Estimates, checked_estimates, composite
+from bfio.decode.prediction.length_history import keep, new_history
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 
@@ -80,6 +81,23 @@ def test_survival_learns_the_latest(
         for age in (0, 3, 11):
             found = told.remaining(np.array([0]), np.array([age]), horizon).tolist()
             assert found == [predicted(fitted, age, horizon, Fraction(1, 2))]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 2)), min_size=1, max_size=30),
+    st.integers(1, 12),
+)
+def test_the_latest_outputs_are_counted_by_class_and_all_together(
+    past: list[tuple[int, int]], window: int
+) -> None:
+    """What leaves the window leaves both counts; outputs above the longest count as that."""
+    history = new_history(3, window, longest=6)
+    for done, (length, kind) in enumerate(past, start=1):
+        keep(history, length, kind)
+        latest = past[max(0, done - window) : done]
+        for row, kinds in enumerate([{0}, {1}, {2}, {0, 1, 2}]):
+            kept = [min(each, 6) for each, its in latest if its in kinds]
+            assert history.counts[row].tolist() == np.bincount(kept, minlength=7).tolist()
 
 
 def test_without_any_past_requests_outlive_the_window() -> None:

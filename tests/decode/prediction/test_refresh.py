@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.machine.refresh import forget, predict
+from bfio.decode.machine.prediction import predicted_by_tables
+from bfio.decode.machine.refresh import forget, predict, predicted_steps
 from bfio.decode.machine.state import STEP, new_state
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.prediction.length_history import new_history
 from bfio.decode.prediction.registry import build
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
@@ -167,13 +169,17 @@ def test_both_engines_predict_alike(
         "noisy-oracle:0.7",
     ],
 )
-def test_both_engines_predict_alike_in_a_long_run(predictor: str) -> None:
-    """Over many refreshes, floors, refits and turns of the calendar, decisions are the same."""
+@pytest.mark.parametrize("horizon", [6, 7])
+def test_both_engines_predict_alike_in_a_long_run(predictor: str, horizon: int) -> None:
+    """Over many refreshes, floors, refits and turns of the calendar, decisions are the same.
+
+    A window of 7 steps fills the ring of endings, which has 8 columns.
+    """
     rng = np.random.default_rng(1)
     load = Workload(rng.integers(1, 40, 160), rng.geometric(1 / 15, 160), name="load")
     for window_knows, options in (("active", {}), ("all", {"projection": "growing"})):
         given = {"predictor": predictor, "pool": 10, "window_knows": window_knows, **options}
-        assert_same_run(load, "br-h", Cluster(3, 4), PolicyOptions(horizon=6), **given)
+        assert_same_run(load, "br-h", Cluster(3, 4), PolicyOptions(horizon=horizon), **given)
 
 
 @pytest.mark.deep
@@ -198,3 +204,13 @@ def test_a_request_that_starts_again_is_asked_q_tokens_later() -> None:
         dues.append(int(state.prediction.due[0]))
         forget(state, 0)
     assert dues == [4, 6]
+
+
+@given(st.integers(1, 9), st.integers(1, 3), st.integers(0, 12))
+def test_ages_beyond_a_table_are_its_last(ages: int, classes: int, age: int) -> None:
+    """Each class has its own line; whoever is older than the table counts as its last age."""
+    table = np.arange(classes * ages).reshape(classes, ages)
+    history = new_history(classes, 1, longest=ages)
+    told = predicted_by_tables(history, table, np.arange(classes), 1, False, 5)
+    for kind in range(classes):
+        assert predicted_steps(told, kind, age) == table[kind][: age + 1][-1]

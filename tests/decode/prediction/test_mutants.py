@@ -1,0 +1,221 @@
+"""The tests of predictions notice every small mistake in what they test.
+
+Mistakes are put one by one into kernels and predictors, and the tests of their properties run on
+them: both engines alike, none sees the future, a step less with each token, the gate at one half,
+the floor. Kernels run as plain Python, with what machine code has in place of whole arrays.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, product
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+from bfio.common.patience import patience
+from bfio.decode.machine import kernel, prediction, refresh, whole_run
+from bfio.decode.prediction import estimates, length_history, walks
+from bfio.decode.prediction import refresh as asking
+from bfio.decode.prediction.predictors import exact_match, survival
+from tests.decode.prediction import test_length_history, test_no_future, test_refresh
+from tests.mutants import Mutant, mutants
+from tests.prediction import test_evaluation
+
+#: As tests of properties run on mistakes: the same inputs each time, the first failure is enough.
+_QUICK = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+#: A mistake after which a test does not come back is noticed, too [s].
+_PATIENCE_S = 60.0
+#: What is mistaken, and the tests that may notice first.
+MODULES: dict[ModuleType, ModuleType] = {
+    refresh: test_refresh,
+    prediction: test_refresh,
+    asking: test_refresh,
+    estimates: test_length_history,
+    length_history: test_length_history,
+    survival: test_length_history,
+    exact_match: test_length_history,
+    walks: test_evaluation,
+}
+
+
+_BOUND = "enlist: due = min(due, step + len(calendar.first) - 1) -> due = min(due, step "
+#: Mistakes that are none.
+EQUIVALENT = {
+    # Any number below 0 ends a list.
+    "predict_due: calendar.first[slot] = -1 -> calendar.first[slot] = -2",
+    "enlist: calendar.previous[request] = -1 -> calendar.previous[request] = -2",
+    # Where the calendar ends is free: who is found there before its turn is put on it again.
+    _BOUND + "+ len(calendar.first) + 1)",
+    _BOUND + "+ len(calendar.first) - 2)",
+    _BOUND + "+ len(calendar.first) - 0)",
+}
+
+
+@contextmanager
+def as_plain_python() -> Iterator[None]:
+    """Run kernels as they are written, not compiled."""
+    run = whole_run.run_compiled
+
+    def run_plainly(*args: Any, **options: Any) -> Any:
+        with (
+            patch.object(length_history, "steps_left", _compiled_as(length_history.steps_left)),
+            patch.object(length_history, "total", _compiled_as(length_history.total)),
+        ):
+            return run(*args, **options)
+
+    with (
+        patch.object(whole_run, "run_compiled", run_plainly),
+        patch.object(whole_run, "compile_loop", lambda _: None),
+        patch.object(whole_run, "machine_code_of", _plain_loop),
+    ):
+        yield
+
+
+def _compiled_as(function: Any) -> Any:
+    return function.__recipe__.compiled_as
+
+
+def _plain_loop(loop: whole_run.Loop) -> Callable[..., int]:
+    decide = whole_run.kernel_of(loop.members[0]).decide
+    assert decide is not None
+
+    def step(*args: Any) -> int:
+        with patch.object(kernel, "decide", decide):
+            return kernel.run_chunk(*args)
+
+    return step
+
+
+def _battery(module: ModuleType) -> Iterator[Callable[[], object]]:
+    """Yield the tests of predictions, those first that may notice a mistake in a module."""
+    walked = _cases(test_evaluation.test_a_walk_has_every_kth_age)
+    if MODULES[module] is test_evaluation:
+        yield from walked
+        return
+    yield from _all_of(MODULES[module])
+    for tests in {test_refresh, test_length_history} - {MODULES[module]}:
+        yield from _all_of(tests)
+    yield from _cases(test_no_future.test_lengths_of_the_future_change_no_decision)
+
+
+def _all_of(module: ModuleType) -> Iterator[Callable[[], object]]:
+    tests = [test for name, test in vars(module).items() if name.startswith("test_")]
+    quick = [test for test in tests if not _marks(test, "deep")]
+    # Long runs notice most, and those that draw nothing take least.
+    quick.sort(key=lambda test: ("long_run" not in test.__name__, hasattr(test, "hypothesis")))
+    return chain.from_iterable(_cases(test) for test in quick)
+
+
+def _marks(test: Callable[..., object], name: str) -> list[pytest.Mark]:
+    return [mark for mark in getattr(test, "pytestmark", []) if mark.name == name]
+
+
+def _cases(test: Callable[..., object]) -> Iterator[Callable[[], object]]:
+    """Yield the calls that pytest would make of a test."""
+    tables = [_lines(*mark.args) for mark in _marks(test, "parametrize")]
+    for lines in product(*tables):
+        yield partial(_call, test, {name: value for line in lines for name, value in line.items()})
+
+
+def _lines(names: str | tuple[str, ...], values: list[Any]) -> list[dict[str, Any]]:
+    if isinstance(names, str):
+        return [{names: value} for value in values]
+    return [dict(zip(names, value, strict=True)) for value in values]
+
+
+def _call(test: Callable[..., object], named: dict[str, object]) -> None:
+    if hasattr(test, "hypothesis"):
+        with patch.object(test, "_hypothesis_internal_use_settings", _QUICK):
+            test(**named)
+    else:
+        test(**named)
+
+
+def _is_noticed(module: ModuleType) -> bool:
+    """Whether a test fails on what is planted in a module, or does not come back."""
+    with as_plain_python():
+        return any(_fails(test) for test in _battery(module))
+
+
+def _fails(test: Callable[[], object]) -> bool:
+    """Whether a test fails, or does not come back."""
+    try:
+        with patience(_PATIENCE_S, "a test", "it", "wait no longer"):
+            test()
+    except pytest.skip.Exception:
+        return False
+    except (Exception, pytest.fail.Exception):
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("module", "place", "test"),
+    [
+        (
+            refresh,
+            "predict_due: due = int(min(prediction.turn[request], prediction.last[request] + 1)) "
+            "-> due = int(min(prediction.turn[request], prediction.last[request] + 2))",
+            test_refresh.test_both_engines_predict_alike_in_a_long_run,
+        ),
+        (
+            asking,
+            "Refresh.remaining: left: IntArray = self._last[active] - step + 1 "
+            "-> left: IntArray = self._last[active] - step + 2",
+            test_refresh.test_what_policies_see_is_what_was_predicted,
+        ),
+        (
+            asking,
+            "Refresh.begin_step: due = (ages % self._predictor.refresh == 0) | "
+            "(self._last[active] < step) "
+            "-> due = (ages % self._predictor.refresh == 0) | (self._last[active] <= step)",
+            test_refresh.test_requests_are_asked_about_at_multiples_of_q_and_at_the_floor,
+        ),
+        (
+            length_history,
+            "gated_steps: closed = (longer == 0) | (ended * gate[1] < longer * gate[0]) "
+            "-> closed = (longer == 0) | (ended * gate[1] <= longer * gate[0])",
+            test_length_history.test_survival_is_the_definition,
+        ),
+        (
+            length_history,
+            "_steps_left: if longer == 0 or ended * gate[1] < longer * gate[0]: "
+            "-> if longer == 0 or ended * gate[1] <= longer * gate[0]:",
+            test_refresh.test_both_engines_predict_alike_in_a_long_run,
+        ),
+    ],
+    ids=["turn and floor", "decrement", "floor", "gate", "gate of kernels"],
+)
+def test_a_mistake_is_noticed(module: ModuleType, place: str, test: Callable[..., object]) -> None:
+    """By the test of the property that it breaks."""
+    (mutant,) = (found for found in mutants(module) if found.place == place)
+    with as_plain_python(), mutant.planted():
+        assert any(_fails(case) for case in _cases(test))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("module", [refresh, length_history, walks], ids=lambda m: m.__name__)
+def test_without_a_mistake_there_is_nothing_to_notice(module: ModuleType) -> None:
+    """The tests pass on what is right, kernels as plain Python."""
+    assert not _is_noticed(module)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "mutant", [m for m in mutants(refresh) if m.place not in EQUIVALENT], ids=lambda m: m.place
+)
+def test_every_mistake_in_kernels_is_noticed(mutant: Mutant) -> None:
+    """One after the other, by some test of predictions."""
+    with mutant.planted():
+        assert _is_noticed(refresh)
