@@ -249,6 +249,37 @@ class Cluster:
             np.rint(overheads / token_times).astype(np.int64)
         )
 
+    def step_units(self) -> tuple[IntArray, IntArray] | None:
+        """Return fixed parts of a step and times per token in whole units of one time.
+
+        Returns
+        -------
+        tuple of IntArray or None
+            Each of shape (G,), as `paces` rounds them; of equal workers the unit is the time of
+            one token. None where a token takes no time.
+
+        Raises
+        ------
+        InputError
+            If the fixed part is more than 2^53 units.
+        """
+        import numpy as np
+
+        from formulations.arrays import frozen
+
+        overheads, token_times = self.worker_times()
+        if (token_times <= 0).any():
+            return None
+        rates, overhead_tokens = self.paces()
+        if rates is None or overhead_tokens is None:
+            rates = np.ones(self.workers, dtype=np.int64)
+            tokens = np.rint(overheads / token_times)
+            if tokens.max() > 2**53:
+                what = "a step has a fixed part of more than 2^53 tokens"
+                raise InputError("token_time_s", what, "give a longer time per token")
+            overhead_tokens = tokens.astype(np.int64)
+        return frozen(rates * overhead_tokens), frozen(rates)
+
     def step_time(self, loads: IntArray, factors: FloatArray | None = None) -> float:
         """Duration of a step, ``max_g (C_g + t_g·L_g) + t_m·mean load`` [s].
 

@@ -4,7 +4,8 @@ One step, in this order: *reveal* new requests, *decide* who goes where, *admit*
 measured, the step lasts as long as its most loaded worker needs, every active request emits one
 token) and *complete* (finished requests free their slots, visible at the next step).
 
-A policy is asked only when a request waits and a slot is free: anything else leaves it no choice.
+A policy is asked only when a request waits and a slot is free: anything else leaves it no choice,
+unless it may let active requests rest (`bfio.decode.resting`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
-from bfio.decode.decisions import checked_decision
+from bfio.decode.decisions import check_nobody_rests, checked_decision, checked_rests
 from bfio.decode.drift import DriftReading
 from bfio.decode.machine.events import begin_step, log_is_full
 from bfio.decode.machine.interruption import swap_in
@@ -69,12 +70,13 @@ from bfio.decode.machine.window import (
     show_projection,
 )
 from bfio.decode.options import Dispatch
-from bfio.decode.policy import binds_together, margin_of, policy_name
+from bfio.decode.policy import binds_together, margin_of, max_pauses_of, policy_name
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource
 from bfio.decode.prefixes import Prefixes, WaitingPrefixes
-from bfio.decode.state import DecodeState
+from bfio.decode.resting import Rests, active_requests, check_at_least_one_runs
+from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.decode.tally import queued_need
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
@@ -122,18 +124,24 @@ def run_interpreted(
     lengths = predictors.lengths_of(asked.predictor)
     predictor = predictors.made(asked.predictor, workload, asked.seed, history)
     checked = replace(asked, predictor=predictor.name)
-    check_run(workload, cluster, checked)
+    name, max_pauses = name or policy_name(policy), max_pauses_of(policy)
+    check_run(workload, cluster, checked, pauses=bool(max_pauses))
+    if max_pauses is not None:
+        check_pauses(name, checked, lengths)
     state = new_state(
         workload,
         cluster,
         checked,
         horizon=checked.horizon,
         known=lengths is LengthSource.KNOWN,
+        pauses=bool(max_pauses),
     )
     chunks = Chunks.of(state, watching.keep_trajectory)
     prefixes = Prefixes(state, workload)
     run = _Interpreted(state, policy, cluster, checked, lengths, predictor, chunks, prefixes)
-    run.name = name or run.name
+    run.name = name
+    if max_pauses is not None:
+        run.rests, run.step_units = Rests(len(workload), max_pauses), cluster.step_units()
     while not is_over(run.state) and not watching.is_stopped():
         if run.advance() and watching.observers:
             view = step_view(run.state, run.record, run.row, run.seen, run.decision)
@@ -150,7 +158,32 @@ def run_interpreted(
         statistics=policy_statistics(policy, run.name),
         wall_s=perf_counter() - began,
         decide_s=run.decide_s,
+        rests=run.rests,
     )
+
+
+def check_pauses(policy: str, options: RunOptions, lengths: LengthSource) -> None:
+    """Refuse options of a run with which nobody can rest.
+
+    Raises
+    ------
+    InputError
+        If requests are bound when they arrive, decisions take effect later, reports tell of
+        workers alone, or a predictor would have to be told of rests.
+    """
+    where = f"policy {policy}"
+    if options.dispatch is Dispatch.IMMEDIATE:
+        what = "pauses, and is asked about arriving requests alone"
+        raise InputError(where, what, "use pooled dispatch")
+    if options.delay > 0:
+        what = "pauses, and decisions take effect later"
+        raise InputError(where, what, "use delay 0")
+    if options.telemetry is not None:
+        what = "pauses, and is to know requests that run by reports of workers alone"
+        raise InputError(where, what, "use no telemetry")
+    if options.horizon > 0 and lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
+        what = "pauses, and predictors count steps without rests"
+        raise InputError(where, what, "use horizon 0, or predictor none or oracle")
 
 
 def run_options(policy: Policy, options: RunOptions) -> RunOptions:
@@ -200,6 +233,9 @@ class _Interpreted:
         self.chunks = chunks
         self.record = self.chunks.new(min(256, self.chunks.most_steps))
         self.row = -1
+        self.rests: Rests | None = None
+        self.resting = np.zeros(0, dtype=np.int64)
+        self.step_units: tuple[IntArray, IntArray] | None = None
         self.decide_s = 0.0
         self.seen: DecodeState | None = None
         self.decision: tuple[int | None, ...] | None = None
@@ -239,7 +275,7 @@ class _Interpreted:
             if counters[WAITING] > 0:
                 self.bind()
             start_queued(state)
-        elif counters[WAITING] > 0:
+        elif counters[WAITING] > 0 or self.rests is not None:
             self.decide()
         if counters[ACTIVE] == 0 and state.settings.delay > 0:
             hurry(state)
@@ -249,7 +285,11 @@ class _Interpreted:
             self.wait()
             return False
         self.next_row()
-        run_step(state, self.record, self.row)
+        if self.rests is None or len(self.resting) == 0:
+            run_step(state, self.record, self.row)
+        else:
+            check_at_least_one_runs(state, self.resting, self.name)
+            self.rests.run_step(state, self.record, self.row, self.resting)
         if self.told and counters[FINISHED] > 0:
             finished = np.sort(state.lists.ended[: counters[FINISHED]])
             for finish in self.told:
@@ -312,10 +352,12 @@ class _Interpreted:
         return worker
 
     def decide(self) -> None:
-        """Let the waiting requests start that the policy chooses."""
+        """Let the waiting requests start that the policy chooses, and note who rests."""
         state = self.state
+        self.resting = self.resting[:0]
         free = free_slots(state)
-        if not free.any():
+        may_start = state.counters[WAITING] > 0 and free.any()
+        if not may_start and (self.rests is None or state.counters[ACTIVE] == 0):
             return
         first = first_waiting(state)
         waiting = state.pool[first : state.counters[REVEALED]]
@@ -364,13 +406,24 @@ class _Interpreted:
             bound_loads=self.bound_loads(),
             # Reports that are late or lost tell of workers, not of requests.
             endings=None if told.is_on else self.remaining,
+            holdings=None if told.is_on else self.active,
+            step_units=self.step_units,
         )
         began = perf_counter()
         with users_code(f"policy {self.name}, step {step}", remedy="mend the policy"):
             answer = self.policy(self.seen)
         self.decide_s += perf_counter() - began
         self.decision = checked_decision(answer, len(requests), len(free), self.name, step)
+        if self.rests is None:
+            check_nobody_rests(answer, self.name, step)
+        else:
+            most = self.rests.max_pauses
+            self.resting = checked_rests(answer, self.active(), most, self.name, step)
         return self.decision
+
+    def active(self) -> ActiveRequests:
+        """Return those that have a slot, as `DecodeState.active` says."""
+        return active_requests(self.state, self.rests)
 
     def bound_loads(self) -> IntArray | None:
         """Return the projected loads of those bound to workers, shape (G, H+1) [tokens]."""
@@ -440,8 +493,17 @@ class _Interpreted:
             )
 
 
-def check_run(workload: Workload, cluster: Cluster, options: RunOptions) -> int:
+def check_run(
+    workload: Workload, cluster: Cluster, options: RunOptions, pauses: bool = False
+) -> int:
     """Return the largest possible sum of the loads of a step [tokens].
+
+    Parameters
+    ----------
+    workload, cluster, options
+        What is run.
+    pauses : bool
+        Whether requests may rest, and so grow at other steps.
 
     Raises
     ------
@@ -464,7 +526,7 @@ def check_run(workload: Workload, cluster: Cluster, options: RunOptions) -> int:
             "use shorter requests or fewer slots",
         )
     _check_growth(cluster, options)
-    _check_memory(workload, cluster, options)
+    _check_memory(workload, cluster, options, pauses)
     _check_prefixes(workload, cluster)
     _check_telemetry(cluster, options)
     return together
@@ -509,12 +571,12 @@ def _check_prefixes(workload: Workload, cluster: Cluster) -> None:
         raise InputError("prefix_cache", what, "keep fewer, or simulate fewer workers")
 
 
-def _check_memory(workload: Workload, cluster: Cluster, options: RunOptions) -> None:
+def _check_memory(workload: Workload, cluster: Cluster, options: RunOptions, pauses: bool) -> None:
     """Refuse requests whose peak fits no worker."""
     if cluster.memory is None:
         return
     most = int(cluster.worker_memory().max())
-    largest = peaks(workload, options.drift, may_interrupt(cluster, options))
+    largest = peaks(workload, options.drift, may_interrupt(cluster, options), pauses)
     too_large = np.flatnonzero(largest > most)
     if len(too_large):
         first = int(too_large[0])

@@ -134,6 +134,18 @@ class RunPart:
         return spent / run.emitted_tokens[ids]
 
     @cached_property
+    def awake_times_per_token(self) -> FloatArray | None:
+        """The same without the time at rest; None of a policy that does not pause [s]."""
+        run, ids = self.run, self.completed
+        if run.rests is None:
+            return None
+        who, first, end = run.rests.T
+        spent = run.end_s()[end - 1] - run.start_s[first]
+        at_rest = np.bincount(who, weights=spent, minlength=run.num_requests)
+        awake: FloatArray = self.times_per_token - at_rest[ids] / run.emitted_tokens[ids]
+        return awake
+
+    @cached_property
     def delays(self) -> FloatArray:
         """Time each completed request waited, from arrival or reveal to its first step [s]."""
         return self.run.start_s[self.run.start_step[self.completed]] - self._origin_s
@@ -381,6 +393,34 @@ def _refused(part: RunPart) -> Value:
     return None if refused is None else int(refused[part.steps].sum())
 
 
+@METRICS.metric("rests", "requests", "requests at rest, summed over steps")
+def _rests(part: RunPart) -> Value:
+    return None if part.run.rests is None else int(part.run.resting()[part.steps].sum())
+
+
+@METRICS.average(
+    "rest_share",
+    "1",
+    "share of active requests that rest, over steps",
+    Column("at rest", is_share=True, by_default=False),
+    Domain.SHARE,
+)
+def _rest_share(part: RunPart) -> Average:
+    if part.run.rests is None:
+        return Average(np.zeros(0, dtype=np.int64))
+    resting = part.run.resting()[part.steps]
+    return Average(resting, (resting + part.run.active[part.steps]).astype(np.float64))
+
+
+@METRICS.metric("longest_rest", "steps", "longest rest that began at these steps")
+def _longest_rest(part: RunPart) -> Value:
+    rests = part.run.rests
+    if rests is None:
+        return None
+    began = rests[np.isin(rests[:, 1], part.steps)]
+    return int((began[:, 2] - began[:, 1]).max(initial=0))
+
+
 @METRICS.metric("work", "tokens", "sum of the loads of all workers and steps")
 def _work(part: RunPart) -> Value:
     return exact_sum(part.run.total_load[part.steps])
@@ -558,6 +598,16 @@ def _tpot_p50(part: RunPart) -> Value:
 )
 def _tpot_p95(part: RunPart) -> Value:
     return _percentile(part.times_per_token, 95)
+
+
+@METRICS.metric(
+    "tpot_p95_awake_s",
+    "s/token",
+    "95th percentile of the time per output token without the time at rest",
+)
+def _tpot_p95_awake(part: RunPart) -> Value:
+    awake = part.awake_times_per_token
+    return None if awake is None else _percentile(awake, 95)
 
 
 @METRICS.metric("tpot_p99_s", "s/token", "99th percentile of the time per output token")

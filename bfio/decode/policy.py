@@ -17,18 +17,44 @@ which is told after each step which requests ended, as positions in order of arr
 lengths, and a method ``statistics()`` whose mapping is stored with the run. One that keeps
 anything between steps is an object made for one run.
 
+One with an attribute ``max_pauses`` (``P``) *pauses*: it is asked at every step at which something
+runs, may answer with a `Decision`, and nobody rests more than ``P`` steps in a row
+(``docs/pausing.md``).
+
 With immediate dispatch it is asked about each request alone; one with ``binds_together = True``
 about all at once that wait for a worker at a step, and it may let them wait. ``margin`` is the
 in-flight margin it takes unless the options of the run give one (``None``: any number).
 """
 
-from collections.abc import Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from collections.abc import Iterable, Sequence
+from typing import Protocol, Self, TypeAlias, runtime_checkable
 
 from bfio.decode.state import DecodeState
+from formulations.arrays import integer
 
 #: One entry per waiting request, in arrival order: its worker, or None if it keeps waiting.
 Assignment: TypeAlias = Sequence[int | None]
+
+
+class Decision(tuple[int | None, ...]):
+    """The answer of a policy that pauses: who starts, and who rests for a step.
+
+    Parameters
+    ----------
+    assignment : sequence of (int or None)
+        One entry per waiting request; these are the entries of the tuple.
+    rests : sequence of int
+        Places in `DecodeState.active` of those that rest at this step, each once. All others run,
+        also those that start.
+    """
+
+    rests: tuple[int, ...]
+
+    def __new__(cls, assignment: Assignment, rests: Iterable[int] = ()) -> Self:
+        """Make it of both."""
+        made = super().__new__(cls, assignment)
+        made.rests = tuple(rests)
+        return made
 
 
 @runtime_checkable
@@ -39,6 +65,8 @@ class Policy(Protocol):
         """Return a worker or None for each waiting request, at most ``free_slots`` per worker."""
 
 
+#: Most steps that requests may rest in a row.
+MAX_PAUSES = 10**6
 #: In-flight margin of policies that are asked about all requests at once, unless they have one.
 MARGIN = 2
 
@@ -52,6 +80,18 @@ def margin_of(policy: object) -> int | None:
     """Return the in-flight margin of a policy unless a run gives one; None for any number."""
     margin: int | None = getattr(policy, "margin", MARGIN if binds_together(policy) else None)
     return margin
+
+
+def max_pauses_of(policy: object) -> int | None:
+    """Return how many steps in a row a policy lets requests rest; None if it does not pause.
+
+    Raises
+    ------
+    InputError
+        If that is no integer from 0 to `MAX_PAUSES`.
+    """
+    limit = getattr(policy, "max_pauses", None)
+    return None if limit is None else integer(limit, "max_pauses", maximum=MAX_PAUSES)
 
 
 def policy_name(policy: Policy) -> str:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 KEYS = ("lexicographic", "product")
 #: Solvers that `bf-io` can call at each step.
 BACKENDS = ("exact", "cp-sat", "highs", "pyomo")
+#: What `pausing` decides with.
+PAUSING_METHODS = ("heuristic", "exact")
+#: Name that stands for its program where it says who routes.
+PROGRAM = "program"
 #: Any of the optima of a step will do.
 NO_SECOND = "none"
 #: Followed by the name of one of Pyomo's solvers, this is a backend too.
@@ -87,6 +91,12 @@ class PolicyOptions:
     benefit : Fraction
         ``μ``: what a prompt token found in a prefix cache is worth to `br-0`, `br-h` and `bf-io`
         [tokens of imbalance]; a placement's worth is rounded down to whole tokens.
+    base : str
+        Which policy routes for `pausing`, or ``program``: its program routes as well.
+    max_pauses : int
+        ``P``: most steps in a row that a request rests with it.
+    pausing_method : str
+        How its program is solved, one of `PAUSING_METHODS`.
     key : str
         Priority of stage 2, ``"lexicographic"`` (free slots, then margin) or ``"product"``.
     backend : str
@@ -166,6 +176,11 @@ class PolicyOptions:
         "MU",
         "br-0, br-h, bf-io: tokens of imbalance per cached prompt token (0)",
     )
+    base: str = option("br-0", TEXT, "B", "pausing: policy that routes, or program (br-0)")
+    max_pauses: int = option(8, WHOLE, "P", "pausing: most steps in a row that one rests (8)")
+    pausing_method: str = option(
+        "heuristic", TEXT, "M", "pausing: how each step is solved (heuristic, exact)"
+    )
     backend: str = option("exact", TEXT, "B", "bf-io: exact, cp-sat, highs or pyomo")
     objective: Objective = option("imbalance", TEXT, "O", "imbalance, max-load or gap")
     second: str = option(NO_SECOND, TEXT, "S", "bf-io: which optimum (none; docs/second.md)")
@@ -195,6 +210,8 @@ class PolicyOptions:
         integer(self.virtual_nodes, "virtual_nodes", minimum=1, maximum=_MAX_NODES)
         _optional_integer(self.moves, "moves", 1, _MAX_COUNT)
         _optional_integer(self.cap_threshold, "cap_threshold", 1, MAX_TOKENS)
+        integer(self.max_pauses, "max_pauses", maximum=10**6)
+        _one_of(self.pausing_method, "pausing_method", PAUSING_METHODS)
         _one_of(self.key, "key", KEYS)
         if not is_users(str(self.backend)):
             _one_of(self.backend, "backend", BACKENDS)

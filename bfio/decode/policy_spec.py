@@ -51,6 +51,8 @@ class PolicySpec:
         Whether it copes with requests that leave their worker before they are done.
     needs_caches : callable
         Whether these options mean nothing where workers keep no prefixes.
+    pauses : bool
+        Whether it may let active requests rest.
     why_pooled : str
         Why it cannot decide with immediate dispatch, if it cannot.
     """
@@ -67,6 +69,7 @@ class PolicySpec:
     draws: bool = False
     interruptible: bool = True
     needs_caches: Callable[[PolicyOptions], bool] = lambda options: False
+    pauses: bool = False
     why_pooled: str = ""
 
 

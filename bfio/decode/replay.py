@@ -21,7 +21,7 @@ from bfio.decode.options import ArrivalMode, Dispatch, Overflow
 from bfio.decode.prefill_replay import PrefillReplay
 from bfio.decode.run import Run
 from bfio.decode.schedules import NO_EVENTS
-from bfio.decode.stints import Cause, Stints, cancelled_while_waiting, stints
+from bfio.decode.stints import Cause, Stints, cancelled_while_waiting, stints, stints_of
 from bfio.decode.stragglers import stragglers_of
 from bfio.workloads.block_hashes import BLOCK_TOKENS
 from bfio.workloads.workload import Workload
@@ -81,6 +81,30 @@ def profile(drift: Drift, prompt: int, start: int, steps: int, emitted: int = 0)
     return loads
 
 
+def profile_with_rests(
+    drift: Drift, prompt: int, start: int, steps: int, emitted: int, rests: list[tuple[int, int]]
+) -> IntArray:
+    """Return the same of a request that does not grow at some of these steps [tokens].
+
+    Parameters
+    ----------
+    drift, prompt, start, steps, emitted
+        As `profile` takes them.
+    rests : list of (int, int)
+        First step and end of each time that it rests.
+    """
+    runs = np.ones(steps - 1, dtype=np.int64)
+    for first, end in rests:
+        runs[first - start : end - start] = 0
+    at = start + np.arange(steps - 1)
+    if drift.reading is not DriftReading.GLOBAL_STEP:
+        at = emitted + np.cumsum(runs) - runs
+    period = np.array(drift.increments, dtype=np.int64)
+    gains = runs * period[at % len(period)]
+    loads: IntArray = prompt + np.concatenate(([0], np.cumsum(gains, dtype=np.int64)))
+    return loads
+
+
 @dataclass(frozen=True)
 class _Replay:
     """A run beside what it should have been."""
@@ -97,7 +121,8 @@ class _Replay:
     def steps_run(self) -> IntArray:
         """Steps each started request has run, whether or not it finished."""
         steps = np.zeros(self.run.num_requests, dtype=np.int64)
-        np.add.at(steps, self.stints.request, self.stints.end - self.stints.start)
+        stints = self.stints
+        np.add.at(steps, stints.request, stints.end - stints.start - stints.rested)
         return steps[self.started]
 
     @cached_property
@@ -107,28 +132,61 @@ class _Replay:
 
     @cached_property
     def trajectory(self) -> tuple[IntArray, IntArray]:
-        """Loads and running requests, each of shape (K, G), from the request records alone."""
+        """Loads and requests that run, each of shape (K, G), from the request records alone."""
+        return self._trajectories[0]
+
+    @cached_property
+    def held(self) -> tuple[IntArray, IntArray]:
+        """Loads and requests that workers hold, at rest or running, each of shape (K, G)."""
+        return self._trajectories[1]
+
+    @cached_property
+    def _trajectories(self) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
         shape = (self.cluster.workers, self.run.steps)
-        loads, running = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        loads, count = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         for _, worker, start, end, profile_ in self.walk():
             loads[worker, start:end] += profile_
-            running[worker, start:end] += 1
-        return loads.T, running.T
+            count[worker, start:end] += 1
+        if self.run.rests is None:
+            return (loads.T, count.T), (loads.T, count.T)
+        running, runs = loads.copy(), count.copy()
+        for (_, worker, start, _, profile_), rests in zip(
+            self.walk(), self.rests_of_stints, strict=True
+        ):
+            for first, end in rests:
+                running[worker, first:end] -= profile_[first - start : end - start]
+                runs[worker, first:end] -= 1
+        return (running.T, runs.T), (loads.T, count.T)
+
+    @cached_property
+    def rests_of_stints(self) -> list[list[tuple[int, int]]]:
+        """First step and end of each rest of each stint, in order of time."""
+        stints, rests = self.stints, self.run.rests
+        found: list[list[tuple[int, int]]] = [[] for _ in stints.request]
+        if rests is not None and found:
+            which = stints_of(rests, stints.request, stints.start, self.run.steps)
+            for stint, first, end in zip(which.tolist(), *rests.T[1:].tolist(), strict=True):
+                found[stint].append((first, end))
+        return found
 
     def walk(self) -> Iterator[tuple[int, int, int, int, IntArray]]:
         """Yield request, worker, first step, end and loads of each stint, as they are noted."""
         drift, before = self.run.options.drift, -1
         load = emitted = 0
-        for request, worker, start, end, _ in zip(
-            *map(np.ndarray.tolist, self.stints), strict=True
+        for (request, worker, start, end, _, rested), rests in zip(
+            zip(*map(np.ndarray.tolist, self.stints), strict=True),
+            self.rests_of_stints,
+            strict=True,
         ):
             if request != before:
                 before, load, emitted = request, int(self.workload.prompt_tokens[request]), 0
             steps = end - start
             # One more than it runs: what it would weigh at the next step it brings along.
             loads = profile(drift, load, start, steps + 1, emitted)
+            if rested:
+                loads = profile_with_rests(drift, load, start, steps + 1, emitted, rests)
             yield request, worker, start, end, loads[:steps]
-            load, emitted = int(loads[-1]), emitted + steps
+            load, emitted = int(loads[-1]), emitted + steps - rested
 
     @cached_property
     def revealed(self) -> IntArray:
@@ -256,6 +314,9 @@ def _malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
     wrong += run.interruptions.ndim != 2 or run.interruptions.shape[1:] != (5,)
     if wrong:
         return wrong
+    wrong += _malformed_rests(run)
+    if wrong:
+        return wrong
     who, where, start, end, cause = run.interruptions.T
     wrong += _number((who < 0) | (who >= n)) + _number((where < 0) | (where >= G))
     wrong += _number((start < 0) | (start >= end) | (end > K))
@@ -270,6 +331,17 @@ def _malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
     for steps in (run.reveal_step, run.start_step, run.finish_step):
         wrong += _number((steps < -1) | (steps >= K))
     return wrong
+
+
+def _malformed_rests(run: Run) -> int:
+    """Count rests that no replay could follow."""
+    if run.rests is None:
+        return 0
+    if run.rests.ndim != 2 or run.rests.shape[1:] != (3,):
+        return 1
+    who, first, end = run.rests.T
+    wrong = _number((who < 0) | (who >= run.num_requests))
+    return wrong + _number((first < 0) | (first >= end) | (end > run.steps))
 
 
 _RULES: dict[str, Callable[[_Replay], int]] = {}
@@ -383,8 +455,8 @@ def _prefill(replay: _Replay) -> int:
 
 @_rule("capacity")
 def _capacity(replay: _Replay) -> int:
-    """Check that no worker runs more requests than it has slots."""
-    return _number(replay.trajectory[1] > replay.cluster.worker_slots())
+    """Check that no worker has more requests, running or at rest, than slots."""
+    return _number(replay.held[1] > replay.cluster.worker_slots())
 
 
 @_rule("memory")
@@ -393,7 +465,7 @@ def _memory(replay: _Replay) -> int:
     memory = replay.cluster.worker_memory()
     if replay.cluster.memory is None:
         return 0
-    wrong = _number(replay.trajectory[0] > memory)
+    wrong = _number(replay.held[0] > memory)
     if replay.run.options.overflow is not Overflow.RESERVE:
         return wrong
     held = np.zeros((replay.cluster.workers, replay.run.steps), dtype=np.int64)
@@ -413,7 +485,7 @@ def _failures(replay: _Replay) -> int:
     for step, worker, is_up in replay.outages:
         down[step:, worker] = not is_up
         failed[step, worker] |= not is_up
-    wrong = _number(down[:K] & (replay.trajectory[1] > 0))
+    wrong = _number(down[:K] & (replay.held[1] > 0))
     left = replay.stints.cause == Cause.FAILURE
     wrong += _number(~failed[replay.stints.end[left], replay.stints.worker[left]])
     return wrong
@@ -477,7 +549,7 @@ def _found_and_kept(
 @_rule("stints")
 def _stints(replay: _Replay) -> int:
     """Check that stints of a request follow each other, from its first start to its last."""
-    run, (request, worker, start, end, cause) = replay.run, replay.stints
+    run, (request, worker, start, end, cause, _) = replay.run, replay.stints
     same = request[1:] == request[:-1]
     wrong = _number(same & (start[1:] < end[:-1]))
     wrong += _number(same & np.isin(cause[:-1], (-1, Cause.CANCELLATION)))
@@ -493,7 +565,7 @@ def _stints(replay: _Replay) -> int:
 @_rule("overflow")
 def _overflow(replay: _Replay) -> int:
     """Check that memory interrupts only what would not have fitted, the youngest first."""
-    memory, all_loads = replay.cluster.worker_memory(), replay.trajectory[0]
+    memory, all_loads = replay.cluster.worker_memory(), replay.held[0]
     oldest_gone: dict[tuple[int, int], tuple[int, int, int]] = {}
     begun: dict[tuple[int, int], int] = {}
     drift = replay.run.options.drift
@@ -518,6 +590,30 @@ def _overflow(replay: _Replay) -> int:
         younger |= (replay.stints.start == start) & (replay.stints.request > request)
         wrong += _number(stays & younger)
     return wrong
+
+
+@_rule("rests")
+def _rests(replay: _Replay) -> int:
+    """Check that requests rest while they have a slot, for no longer at a time than they may."""
+    run, stints = replay.run, replay.stints
+    if run.rests is None or run.max_pauses is None:
+        return int(run.rests is not None or run.max_pauses is not None)
+    if len(run.rests) == 0:
+        return 0
+    if len(stints.request) == 0:
+        return len(run.rests)
+    order = np.lexsort((run.rests[:, 1], run.rests[:, 0]))
+    who, first, end = run.rests[order].T
+    which = stints_of(run.rests[order], stints.request, stints.start, run.steps)
+    wrong = _number(end - first > run.max_pauses)
+    # Who starts runs; who is back from the host may rest at once.
+    begin = stints.start[which] + stints.was_waiting[which]
+    wrong += _number((stints.request[which] != who) | (first < begin) | (end > stints.end[which]))
+    # Two without a step in between are one rest, unless it was away.
+    same = which[1:] == which[:-1]
+    wrong += _number(same & (first[1:] <= end[:-1]))
+    # The last step of one that is done emits its last token.
+    return wrong + _number(end == run.finish_step[who] + 1)
 
 
 @_rule("queue-order")
@@ -622,8 +718,9 @@ def _work(replay: _Replay) -> int:
     run, load = replay.run, replay.workload
     if not run.is_drained:
         return 0
-    if len(run.interruptions):
-        # What a stint weighs depends on where it began; the rule "loads" has each of them.
+    if len(run.interruptions) or (run.rests is not None and len(run.rests)):
+        # What a stint weighs depends on where it began, and on when it grew; the rule "loads" has
+        # each of them.
         return 0
     expected = sum(
         total_work(run.options.drift, prompt, start, output)

@@ -90,6 +90,12 @@ class Run:
         before which it lost its cache in the pool.
     refused : IntArray or None
         Shape (K,), with telemetry: decisions of each step that found no memory.
+    rests : IntArray or None
+        Shape (m, 3), of a policy that pauses (`bfio.decode.resting`), in order of time: request,
+        first step at which it rested, and first after that; None of any other. Loads and counts
+        of steps leave out who rests.
+    max_pauses : int or None
+        Likewise: most steps in a row that one was to rest.
     statistics : mapping
         What the policy says of itself.
     engine : str
@@ -130,6 +136,8 @@ class Run:
     held_s: FloatArray | None = None
     expiries: IntArray | None = None
     refused: IntArray | None = None
+    rests: IntArray | None = None
+    max_pauses: int | None = None
     statistics: Mapping[str, object] = field(default_factory=dict)
     engine: str = "reference"
     wall_s: float = 0.0
@@ -229,6 +237,15 @@ class Run:
         """Tokens emitted."""
         return exact_sum(self.active)
 
+    def resting(self) -> IntArray:
+        """How many requests rest at each step, shape (K,)."""
+        change = np.zeros(self.steps + 1, dtype=np.int64)
+        if self.rests is not None:
+            np.add.at(change, self.rests[:, 1], 1)
+            np.add.at(change, self.rests[:, 2], -1)
+        resting: IntArray = np.cumsum(change[:-1])
+        return resting
+
     def end_s(self) -> FloatArray:
         """When each step ends, shape (K,) [s]."""
         return self.start_s + self.duration_s
@@ -257,7 +274,8 @@ class Run:
         """
         held = self._held_slots()
         waits = self.waiting > held
-        is_full = self.active + held == self.cluster.total_slots
+        # Who rests keeps its slot.
+        is_full = self.active + self.resting() + held == self.cluster.total_slots
         if self.cluster.memory is not None:
             # Memory may keep slots empty for ever; who waits does so because nothing has room.
             is_full[:] = True

@@ -112,6 +112,7 @@ def simulate(
     check_dispatch(name, spec, asked)
     _check_books(name, spec, machine, asked)
     check_caches(name, spec, chosen, machine)
+    _check_mean_time(name, spec, machine)
     asked = _asked_options(name, spec, chosen, asked)
     run = None
     if engine != "reference" and can_compile(spec, asked.predictor, observers):
@@ -260,6 +261,16 @@ def _check_books(name: str, spec: PolicySpec, cluster: Cluster, options: RunOpti
             f"policy {name}",
             "keeps books of requests in order of arrival, and prefill ends in another order",
             "use no prefill, or another policy",
+        )
+
+
+def _check_mean_time(name: str, spec: PolicySpec, cluster: Cluster) -> None:
+    """Refuse times of a step of which the program of a policy that pauses knows only a part."""
+    if spec.pauses and cluster.mean_time_s > 0:
+        raise InputError(
+            f"policy {name}",
+            "its steps last as their most loaded worker, and mean_time_s adds to that",
+            "use mean_time_s 0, or another policy",
         )
 
 

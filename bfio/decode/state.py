@@ -2,13 +2,35 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from bfio.decode.cluster import NO_LIMIT
 from bfio.decode.window_limits import window_capacity
 from formulations.arrays import IntArray
+from formulations.errors import InputError
+
+
+class ActiveRequests(NamedTuple):
+    """Requests that have a slot before a step, running or at rest, in order of arrival.
+
+    Parameters
+    ----------
+    request : IntArray
+        Shape (A,): which, as positions in order of arrival.
+    worker : IntArray
+        Shape (A,): where.
+    load : IntArray
+        Shape (A,): what each holds, and adds to the step if it runs [tokens].
+    rested : IntArray
+        Shape (A,): steps in a row that each has rested until now; 0 if it ran last.
+    """
+
+    request: IntArray
+    worker: IntArray
+    load: IntArray
+    rested: IntArray
 
 
 class Prefixes(Protocol):
@@ -82,6 +104,18 @@ class DecodeState:
         all started now and ended beyond the window; None if there are none.
     endings : callable or None
         What `remaining` asks; None where nothing is known.
+    holdings : callable or None
+        What `active` asks; None where nothing is known.
+    step_units : tuple of IntArray or None
+        Each of shape (G,): the fixed part of a step of each worker and its time per token, in
+        whole units of one time, rounded, at the workers' own pace. None where a token takes no
+        time, and for policies that do not pause.
+
+    Notes
+    -----
+    A request that rests (``docs/pausing.md``) is one of those that are active: ``loads`` and
+    ``running`` count what workers hold, and projections let everybody run from now on, as who
+    rests at this step is for the policy to say.
     """
 
     step: int
@@ -106,6 +140,8 @@ class DecodeState:
     binds: bool = False
     bound_loads: IntArray | None = None
     endings: Callable[[], IntArray] | None = None
+    holdings: Callable[[], ActiveRequests] | None = None
+    step_units: tuple[IntArray, IntArray] | None = None
 
     def __post_init__(self) -> None:
         """Set what a state without limited memory need not name."""
@@ -139,6 +175,22 @@ class DecodeState:
         if self.endings is None:
             return np.full(int(self.running.sum()), self.projected_loads.shape[1])
         return self.endings()
+
+    @property
+    def active(self) -> ActiveRequests:
+        """The requests that have a slot, with their workers, loads and rests.
+
+        Computed when it is asked for, which must be while deciding.
+
+        Raises
+        ------
+        InputError
+            Where nothing is known of requests that run, as with telemetry.
+        """
+        if self.holdings is None:
+            what = "nothing is known of active requests"
+            raise InputError("state.active", what, "use no telemetry")
+        return self.holdings()
 
     @property
     def cached_tokens(self) -> IntArray:

@@ -37,6 +37,8 @@ class Stints(NamedTuple):
         Shape (m,): first step, and the first after it at which it does not run any more.
     cause : IntArray
         Shape (m,): a `Cause`, or -1 of a request that is done or still runs.
+    rested : IntArray
+        Shape (m,): steps of it at which the request rested.
     """
 
     request: IntArray
@@ -44,6 +46,7 @@ class Stints(NamedTuple):
     start: IntArray
     end: IntArray
     cause: IntArray
+    rested: IntArray
 
     @property
     def waits_again(self) -> BoolArray:
@@ -62,7 +65,7 @@ class Stints(NamedTuple):
     @property
     def emitted(self) -> IntArray:
         """Tokens that the request has emitted when a stint ends, shape (m,)."""
-        totals = np.cumsum(self.end - self.start)
+        totals = np.cumsum(self.end - self.start - self.rested)
         first = np.searchsorted(self.request, self.request)
         before = np.concatenate(([0], totals))[first]
         emitted: IntArray = totals - before
@@ -81,7 +84,36 @@ def stints(run: Run) -> Stints:
     final = (last, run.worker[last], run.last_start_step[last], ends, np.full(len(last), -1))
     columns = [np.concatenate(pair) for pair in zip(run.interruptions.T, final, strict=True)]
     order = np.lexsort((columns[2], columns[0]))
-    return Stints(*(column[order] for column in columns))
+    request, worker, start, end, cause = (column[order] for column in columns)
+    return Stints(request, worker, start, end, cause, _rested(run, request, start))
+
+
+def _rested(run: Run, request: IntArray, start: IntArray) -> IntArray:
+    """Return how many steps of each stint its request rested, shape (m,)."""
+    rested = np.zeros(len(request), dtype=np.int64)
+    if run.rests is not None and len(rested):
+        which = stints_of(run.rests, request, start, run.steps)
+        np.add.at(rested, which, run.rests[:, 2] - run.rests[:, 1])
+    return rested
+
+
+def stints_of(rests: IntArray, request: IntArray, start: IntArray, steps: int) -> IntArray:
+    """Return in which stint each rest lies, if it lies in one.
+
+    Parameters
+    ----------
+    rests : IntArray
+        Shape (r, 3): see `bfio.decode.run.Run`.
+    request, start : IntArray
+        Shape (m,), m >= 1: of the stints, in their order.
+    steps : int
+        ``K``.
+    """
+    span = steps + 1
+    begun = request * span + start
+    found = np.searchsorted(begun, rests[:, 0] * span + rests[:, 1], side="right") - 1
+    which: IntArray = np.maximum(found, 0)
+    return which
 
 
 def cancelled_while_waiting(run: Run, of: Stints) -> BoolArray:

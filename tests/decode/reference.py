@@ -3,16 +3,17 @@
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.policy import Decision, max_pauses_of
 from bfio.decode.prefill import PrefillTier
 from bfio.decode.prefill_replay import PrefillReplay
-from bfio.decode.state import DecodeState
+from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.decode.telemetry import Telemetry, losses
 from bfio.workloads.workload import Workload
 
@@ -39,6 +40,8 @@ class Job:
     ready_s: float = 0.0
     need: int = 0
     cancel: int = -1
+    rested: int = 0
+    rests: bool = False
     ready: tuple[float, int] | None = None
 
 
@@ -84,7 +87,8 @@ class Reference:
         self.limited = self.cluster.memory is not None
         for job in self.jobs:
             gain = self.drift.largest_gain(job.output - 1)
-            if self.failures or self.cancellations:
+            by_step = self.drift.reading is DriftReading.GLOBAL_STEP
+            if self.failures or self.cancellations or (by_step and max_pauses_of(self.policy)):
                 gain = (job.output - 1) * max(self.drift.increments)
             job.need = job.prompt + gain if self.reserves else job.load
         self.events, self.down = list(self.failures), set[int]()
@@ -103,6 +107,8 @@ class Reference:
         self.rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(1,)))
         self.step, self.clock, self.idle = 0, 0.0, 0.0
         self.trace: list[dict[str, object]] = []
+        self.max_pauses = max_pauses_of(self.policy)
+        self.rests: list[tuple[int, int]] = []
 
     def simulate(self) -> "Reference":
         """Run until the steps are used up or every request has finished."""
@@ -120,7 +126,7 @@ class Reference:
             self.predict(self.active)
             self.report()
             self.bind()
-            admitted = self.admit()
+            admitted = self.pause() if self.max_pauses is not None else self.admit()
             if not self.active and self.delay:
                 admitted = self.hurry()
             self.predict(admitted)
@@ -179,6 +185,26 @@ class Reference:
             if any(before.get(who) != ready for who, ready in tier.ready.items()):
                 return [time]
         return []
+
+    def pause(self) -> list[Job]:
+        """Ask a policy that pauses who starts and who rests."""
+        free, held = self.free(), sorted(self.active, key=lambda job: job.index)
+        for job in held:
+            job.rests, job.rested = False, 0 if job.begun == self.step else job.rested
+        if not held and not (self.waiting and sum(free)):
+            return []
+        columns = [[j.index, j.worker, j.load, j.rested] for j in held]
+        answer = self.policy(
+            replace(
+                self.state(self.waiting, free),
+                holdings=lambda: ActiveRequests(*np.array(columns).reshape(-1, 4).T),
+                step_units=self.cluster.step_units(),
+            )
+        )
+        assert isinstance(answer, Decision)
+        for place in answer.rests:
+            held[place].rests = True
+        return self.start_chosen(list(answer))
 
     @property
     def reserves(self) -> bool:
@@ -408,20 +434,26 @@ class Reference:
                     room[job.worker] -= job.need
                 elif job.worker >= 0:
                     free[job.worker] = 0
+        return self.start_chosen(decision)
+
+    def start_chosen(self, decision: list[int | None]) -> list[Job]:
+        """Start those that fit."""
         admitted = []
         for job, worker in list(zip(self.waiting, decision, strict=True)):
             if worker is not None and job.need <= self.room(worker):
                 job.bound = job.bound if job.worker >= 0 else self.step
                 job.worker = worker
                 self.start(job)
+                job.rests, job.rested = False, 0
                 admitted.append(job)
         return admitted
 
     def run(self, admitted: list[Job]) -> None:
         """Run one step: measure, emit, grow, complete."""
         G, cluster = self.cluster.workers, self.cluster
-        loads = [sum(j.load for j in self.active if j.worker == g) for g in range(G)]
-        running = [sum(j.worker == g for j in self.active) for g in range(G)]
+        runs = [job for job in self.active if not job.rests]
+        loads = [sum(j.load for j in runs if j.worker == g) for g in range(G)]
+        running = [sum(j.worker == g for j in runs) for g in range(G)]
         overhead, per_token = (each.tolist() for each in cluster.worker_times())
         duration = max(
             overhead[g] + per_token[g] * loads[g] for g in range(G)
@@ -440,7 +472,11 @@ class Reference:
         if cluster.prefix_cache is not None:
             ordered = sorted(admitted, key=lambda job: job.index)
             self.trace[-1]["prefix_hit_tokens"] = sum(map(self.look_up, ordered))
-        for job in list(self.active):
+        for job in self.active:
+            job.rested = job.rested + 1 if job.rests else 0
+            if job.rests:
+                self.rests.append((job.index, self.step))
+        for job in runs:
             job.load += self.increment(job.emitted, self.step)
             job.emitted += 1
             job.told = None if job.told is None else job.told - 1
@@ -560,7 +596,9 @@ class Reference:
             queued_tokens=np.array([each["queued_tokens"] for each in told]),
             sizes=np.array([j.load for j in shown]),
             ages=np.array([self.step - j.reveal for j in shown]),
-            contributions=np.array([self.projected(j) for j in shown]),
+            contributions=np.array([self.projected(j) for j in shown], dtype=np.int64).reshape(
+                -1, self.horizon + 1
+            ),
             rng=self.rng,
             room=np.array(self.memory if self.dispatch == "immediate" else room),
             needs=np.array([j.need for j in shown]),

@@ -81,6 +81,11 @@ def test_hand_computed_metrics() -> None:
         "prefill_held_s": None,
         "ready_delay_mean_s": None,
         "refused": None,
+        # Nobody pauses.
+        "rests": None,
+        "rest_share": None,
+        "longest_rest": None,
+        "tpot_p95_awake_s": None,
         # No limits are stated.
         "slo_share": None,
         "goodput_requests_per_s": None,

@@ -30,6 +30,7 @@ def test_what_each_policy_reads() -> None:
         "max_wait",
         "benefit",
     }
+    assert read["pausing"] == read["br-0"] | {"base", "max_pauses", "pausing_method"}
     assert read["br-h"] == read["br-0"] | {"gamma", "horizon"}
     assert read["rolling-horizon"] == {"horizon", "moves"}
     assert read["adaptive"] == {"horizon", "threshold", "candidates", "key"}

@@ -1,7 +1,7 @@
 """The record of a run, gathered chunk by chunk."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from bfio.decode.run import Run
 from bfio.decode.schedules import check_covers
 from bfio.decode.state import DecodeState
 from formulations.arrays import IntArray, frozen
+
+if TYPE_CHECKING:
+    from bfio.decode.resting import Rests
 
 #: Most steps of a chunk, and most entries of its loads (8 MiB).
 MAX_CHUNK_STEPS = 20_000
@@ -171,6 +174,7 @@ def finished_run(
     wall_s: float,
     statistics: Mapping[str, object] | None = None,
     decide_s: float = 0.0,
+    rests: "Rests | None" = None,
 ) -> Run:
     """Freeze what happened into a `Run`."""
     check_covers("failures", state.outages.until_s, float(state.clock[NOW]))
@@ -193,6 +197,8 @@ def finished_run(
         kept |= {"ready_s": frozen(state.tier.ready_s), "held_s": frozen(state.tier.held_s)}
     else:
         kept["expiries"] = None
+    if rests is not None:
+        kept |= {"rests": rests.log(), "max_pauses": rests.max_pauses}
     return Run(
         policy=policy,
         engine=engine,

@@ -390,6 +390,7 @@ def new_state(
     horizon: int = 0,
     known: bool = False,
     prediction: Prediction | None = None,
+    pauses: bool = False,
 ) -> State:
     """Return the state before the first step.
 
@@ -403,6 +404,8 @@ def new_state(
         Whether these know the true lengths.
     prediction : Prediction, optional
         What predicts lengths, if a compiled run does.
+    pauses : bool
+        Whether requests may rest.
     """
     n, G = len(workload), cluster.workers
     counters = np.zeros(TAKEN + 1, dtype=np.int64)
@@ -429,7 +432,7 @@ def new_state(
         clock=np.zeros(2),
         sight=np.array([known and horizon > 0, options.projection is Projection.GROWING]),
         gains=_gains(options.drift),
-        requests=_request_rows(workload, options, leaves, reserves),
+        requests=_request_rows(workload, options, leaves, pauses, reserves),
         marks=Marks(reveal, first, start, last, worker, bound, np.full(n if leaves else 0, -1)),
         reveal_s=np.full(n, np.nan),
         arrival_s=arrival_s,
@@ -454,17 +457,17 @@ def new_state(
 
 
 def _request_rows(
-    workload: Workload, options: RunOptions, leaves: bool, reserves: bool
+    workload: Workload, options: RunOptions, leaves: bool, pauses: bool, reserves: bool
 ) -> RequestRows:
     n, prompt = len(workload), workload.prompt_tokens.copy()
-    # One array where nobody leaves its worker, as it then has its prompt whenever it starts.
-    size = prompt.copy() if leaves else prompt
+    # One array where nobody leaves its worker or rests, as it then has its prompt when it starts.
+    size = prompt.copy() if leaves or pauses else prompt
     return RequestRows(
         prompt=prompt,
         output=workload.output_tokens.copy(),
         emitted=np.zeros(n, dtype=np.int64),
         size=size,
-        need=peaks(workload, options.drift, leaves) if reserves else size,
+        need=peaks(workload, options.drift, leaves, pauses) if reserves else size,
         next=np.full(n, -1, dtype=np.int64),
         place=np.full(n, -1, dtype=np.int64),
     )
@@ -485,13 +488,16 @@ def may_interrupt(cluster: Cluster, options: RunOptions) -> bool:
     return overflows or options.failures != NO_EVENTS or options.cancellations != NO_EVENTS
 
 
-def peaks(workload: Workload, drift: Drift, leaves: bool) -> IntArray:
+def peaks(workload: Workload, drift: Drift, leaves: bool, pauses: bool = False) -> IntArray:
     """Return the most memory that each request may come to take, shape (n,) [tokens].
 
-    One that ``leaves`` its worker may miss the steps at which it would have grown least.
+    One that ``leaves`` its worker may miss the steps at which it would have grown least; one that
+    ``pauses`` too, unless its growth waits for it.
     """
-    steps = workload.output_tokens - 1
-    gains = steps * max(drift.increments) if leaves else drift.largest_gains(steps)
+    steps, misses = workload.output_tokens - 1, leaves
+    if pauses and drift.reading is DriftReading.GLOBAL_STEP:
+        misses = True
+    gains = steps * max(drift.increments) if misses else drift.largest_gains(steps)
     peaks: IntArray = workload.prompt_tokens + gains
     return peaks
 

@@ -220,7 +220,7 @@ def test_throttled_waits_above_the_threshold_but_never_stalls() -> None:
 HOLDING = ("attention-dp-balance", "balance-scheduling", "throttled")
 
 
-@given(states(), st.sampled_from([n for n in names() if n not in (*HOLDING, "bf-io")]))
+@given(states(), st.sampled_from([n for n in names() if n not in (*HOLDING, "bf-io", "pausing")]))
 def test_all_admit_as_many_as_they_can(s: DecodeState, name: str) -> None:
     """Work conservation: min(N, free slots) requests start."""
     answer = build(name)(s)
@@ -284,16 +284,16 @@ def test_immediate_dispatch_always_names_a_worker(name: str) -> None:
 
 
 def test_immediate_policies_are_the_documented_ones() -> None:
-    """All but four, and each of these says why."""
+    """All but five, and each of these says why."""
     pooled = {spec.name: spec.why_pooled for spec in specs() if len(spec.dispatch) == 1}
     assert set(pooled) == {
-        "adaptive", "attention-dp-balance", "balance-scheduling", "rolling-horizon",
+        "adaptive", "attention-dp-balance", "balance-scheduling", "pausing", "rolling-horizon",
     }  # fmt: skip
     assert all(pooled.values())
     assert not any(spec.why_pooled for spec in specs() if spec.name not in pooled)
 
 
-@given(states(), st.sampled_from([n for n in names() if n != "bf-io"]))
+@given(states(), st.sampled_from([n for n in names() if n not in ("bf-io", "pausing")]))
 def test_policies_are_made_afresh_and_repeat(s: DecodeState, name: str) -> None:
     """Two runs share nothing: a fresh object with an equal generator gives an equal answer."""
     answers = []
@@ -312,7 +312,7 @@ def test_policies_are_made_afresh_and_repeat(s: DecodeState, name: str) -> None:
     assert answers[0] == answers[1]
 
 
-@given(states(), st.sampled_from([n for n in names() if n != "bf-io"]))
+@given(states(), st.sampled_from([n for n in names() if n not in ("bf-io", "pausing")]))
 def test_policies_leave_the_state_alone(s: DecodeState, name: str) -> None:
     """No array of the state is written to."""
     arrays = {key: value for key, value in vars(s).items() if hasattr(value, "flags")}

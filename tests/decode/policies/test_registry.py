@@ -31,6 +31,7 @@ DOCUMENTED = [
     "max-min",
     "min-min",
     "minimum-tokens",
+    "pausing",
     "pending-prefill",
     "power-of-2",
     "prefix-affinity",

@@ -1,0 +1,146 @@
+"""Pausing: some other policy routes, and a program of each step says who rests."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bfio.decode.cluster import NO_LIMIT
+from bfio.decode.policy import Decision, Policy
+from bfio.decode.policy_options import PROGRAM, PolicyOptions
+from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.state import DecodeState
+from formulations.arrays import BoolArray, IntArray
+from formulations.errors import InputError
+from formulations.pausing import PausingProblem
+from formulations.pausing.brute_force import Solution
+from formulations.scalars import MAX_TOKENS
+
+
+class Pausing:
+    """Keep, pause, resume, admit and freeze, so that time per token is least at each step.
+
+    A base policy routes, and then the program of ``docs/pausing.md`` says which active requests
+    rest; or the program does both (base `PROGRAM`). Who starts runs. With ``P = 0`` runs are those
+    of the base policy.
+
+    Attributes
+    ----------
+    max_pauses : int
+        ``P``: most steps in a row that a request rests.
+    """
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self.max_pauses = options.max_pauses
+        self._base = None if options.base == PROGRAM else _base(options)
+        self._is_exact = options.pausing_method == "exact"
+        self._time_limit = options.time_limit if self._is_exact else None
+        self._proven = self._unproven = 0
+
+    def __call__(self, state: DecodeState) -> Decision:
+        """Ask the base policy as it would be asked without rests, and then the program."""
+        waits = state.num_waiting > 0 and bool(state.free_slots.any())
+        if self._base is None:
+            return self._program(state)
+        assignment: list[int | None] = [None] * state.num_waiting
+        if waits:
+            assignment = list(self._base(state))
+        if self.max_pauses == 0:
+            return Decision(assignment)
+        starts = [i for i, worker in enumerate(assignment) if worker is not None]
+        worker = np.array([assignment[i] for i in starts], dtype=np.int64)
+        runs, _ = self._solved(self._problem(state, worker, state.sizes[starts]))
+        return _decision(assignment, runs[: len(state.active.request)])
+
+    def statistics(self) -> Mapping[str, object]:
+        """Return how many steps were proven to be least, if the exact method was asked."""
+        if not self._is_exact:
+            return {}
+        return {"proven_steps": self._proven, "unproven_steps": self._unproven}
+
+    def _program(self, state: DecodeState) -> Decision:
+        if state.reserves:
+            what = "its program counts loads, and peaks are reserved"
+            raise InputError("policy pausing:base=program", what, "use another base or overflow")
+        none = np.zeros(0, dtype=np.int64)
+        runs, assignment = self._solved(self._problem(state, none, none, admits=True))
+        return _decision(list(assignment), runs)
+
+    def _problem(
+        self, state: DecodeState, starts_on: IntArray, sizes: IntArray, admits: bool = False
+    ) -> PausingProblem:
+        """State the program: those that start by another's choice are active and must run."""
+        if state.step_units is None:
+            what = "a token takes no time, so no step is shorter for a rest"
+            raise InputError("policy pausing", what, "give token_time_s > 0, or max_pauses 0")
+        active, must = state.active, np.full(len(sizes), self.max_pauses)
+        overheads, rates = state.step_units
+        limited = admits and int(state.room.max(initial=0)) < NO_LIMIT // 2
+        return PausingProblem(
+            capacity=state.free_slots if admits else np.zeros_like(state.free_slots),
+            worker=np.concatenate((active.worker, starts_on)),
+            load=np.concatenate((active.load, sizes)),
+            paused=np.concatenate((active.rested, must)),
+            waiting=state.sizes if admits else sizes[:0],
+            max_pauses=self.max_pauses,
+            step_overhead=overheads.tolist(),
+            token_time=rates.tolist(),
+            # No program takes more; a worker of more memory than that is seen as one of that.
+            token_capacity=np.clip(state.loads + state.room, 0, MAX_TOKENS) if limited else None,
+        )
+
+    def _solved(self, problem: PausingProblem) -> Solution:
+        from bfio.pausing import quick_step, solve_pausing
+
+        if problem.num_active + problem.num_requests == 0:
+            return (), ()
+        if not self._is_exact:
+            step = quick_step(problem)
+        else:
+            found = solve_pausing(problem, time_limit=self._time_limit)
+            self._proven += found.is_optimal
+            self._unproven += not found.is_optimal
+            known = found.runs is not None and found.assignment is not None
+            step = (found.runs, found.assignment) if known else None  # type: ignore[assignment]
+        # Nothing runs and nobody fits: that is for the run to say.
+        return step or ((), (None,) * problem.num_requests)
+
+
+def _decision(assignment: list[int | None], runs: tuple[bool, ...] | BoolArray) -> Decision:
+    return Decision(assignment, [place for place, run in enumerate(runs) if not run])
+
+
+def _base(options: PolicyOptions) -> Policy:
+    """Return the policy that routes.
+
+    Raises
+    ------
+    InputError
+        If it is none of this toolkit, looks ahead, keeps books of requests that run to their end,
+        or pauses itself.
+    """
+    from bfio.decode.policy_registry import built_in
+
+    spec = built_in().get(options.base)
+    looks_ahead = spec is not None and spec.uses_horizon and (options.horizon or 0) > 0
+    able = [
+        name
+        for name, each in sorted(built_in().items())
+        if each.interruptible and each.default_horizon == 0 and name != SPEC.name
+    ]
+    if options.base not in able or spec is None:
+        remedy = f"use {PROGRAM} or one of {', '.join(able)}"
+        raise InputError("base", f"{options.base!r} cannot route for pausing", remedy)
+    if looks_ahead:
+        what = f"{options.base} looks ahead, and who rests ends later"
+        raise InputError("base", what, "use horizon 0")
+    return spec.factory(options)
+
+
+SPEC = PolicySpec(
+    name="pausing",
+    factory=Pausing,
+    summary="another policy routes, a program of each step says who rests (--max-pauses)",
+    source="DyntraLB (vllm-ascend pull request 12292), as a program",
+    why_pooled="it decides about a step as a whole, not about one request",
+    pauses=True,
+)

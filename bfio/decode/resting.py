@@ -1,0 +1,157 @@
+"""Requests that rest for a step: they keep worker, slot and memory, and emit nothing.
+
+For the step they are set aside, so that what measures, completes and grows sees only what runs;
+afterwards they are taken back as they were, one step later. The phases of a step
+(`bfio.decode.machine.phases`) know nothing of it, and compiled runs have nobody who rests.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.decode.machine.interruption import strike_from_wheel
+from bfio.decode.machine.phases import end, growth, run_step
+from bfio.decode.machine.ring import add_ending
+from bfio.decode.machine.state import ACTIVE, KNOWN, RESERVE, STEP, Record, State
+from bfio.decode.state import ActiveRequests
+from formulations.arrays import IntArray, frozen
+from formulations.errors import InputError
+
+
+class _Rest(NamedTuple):
+    """The last rest of each request, shape (n,); -1 before it has had one.
+
+    Parameters
+    ----------
+    first, end : IntArray
+        Its first step, and the first after it.
+    stint : IntArray
+        The step at which the stint began in which it lies.
+    row : IntArray
+        Its place among all rests.
+    """
+
+    first: IntArray
+    end: IntArray
+    stint: IntArray
+    row: IntArray
+
+
+class Rests:
+    """Who rests, and who has rested, in a run of a policy that pauses.
+
+    Parameters
+    ----------
+    num_requests : int
+        Requests of the run.
+    max_pauses : int
+        ``P``: most steps in a row that one rests.
+    """
+
+    def __init__(self, num_requests: int, max_pauses: int) -> None:
+        self.max_pauses = max_pauses
+        self._last = _Rest(*(np.full(num_requests, -1, dtype=np.int64) for _ in range(4)))
+        self._log: list[list[int]] = []
+
+    def steps_rested(self, state: State, requests: IntArray) -> IntArray:
+        """Return the steps in a row that active requests have rested until now, shape (A,)."""
+        last = _Rest(*(column[requests] for column in self._last))
+        goes_on = (last.end == state.counters[STEP]) & (last.stint == state.marks.start[requests])
+        return np.where(goes_on, last.end - last.first, 0)
+
+    def run_step(self, state: State, record: Record, row: int, resting: IntArray) -> None:
+        """Run a step in which some active requests rest, at least one runs.
+
+        Parameters
+        ----------
+        state, record, row
+            As `bfio.decode.machine.phases.run_step` takes them.
+        resting : IntArray
+            Who rests.
+        """
+        self._note(state, resting)
+        aside = [(request, set_aside(state, request)) for request in resting.tolist()]
+        run_step(state, record, row)
+        for request, load in aside:
+            take_back(state, request, load)
+
+    def _note(self, state: State, resting: IntArray) -> None:
+        step, last = int(state.counters[STEP]), self._last
+        begins = self.steps_rested(state, resting) == 0
+        for request in resting[begins].tolist():
+            last.row[request] = len(self._log)
+            self._log.append([request, step, step])
+        last.first[resting[begins]] = step
+        last.stint[resting] = state.marks.start[resting]
+        last.end[resting] = step + 1
+        for request in resting.tolist():
+            self._log[last.row[request]][2] = step + 1
+
+    def log(self) -> IntArray:
+        """Return all rests as `bfio.decode.run.Run.rests` has them, shape (m, 3)."""
+        return frozen(np.array(self._log, dtype=np.int64).reshape(-1, 3))
+
+
+def active_requests(state: State, rests: Rests | None) -> ActiveRequests:
+    """Return those that have a slot before this step, in order of arrival."""
+    active = np.sort(state.lists.running[: state.counters[ACTIVE]])
+    loads = [state.requests.size[request] + growth(state, request) for request in active.tolist()]
+    rested = np.zeros_like(active) if rests is None else rests.steps_rested(state, active)
+    columns = (active, state.marks.worker[active], np.array(loads, dtype=np.int64), rested)
+    return ActiveRequests(*map(frozen, columns))
+
+
+def set_aside(state: State, request: int) -> int:
+    """Take a request from its worker for this step, and return its load [tokens].
+
+    Its slot and its memory are nobody else's: all that start at this step have done so.
+    """
+    step, last = int(state.counters[STEP]), int(state.marks.last[request])
+    strike_from_wheel(state, request, last)
+    if state.sight[KNOWN] and last <= step + state.settings.horizon:
+        add_ending(state, request, last, -1)
+    load = int(state.requests.size[request]) + growth(state, request)
+    end(state, request)
+    return load
+
+
+def take_back(state: State, request: int, load: int) -> None:
+    """Let a request go on where it was, after a step at which it rested.
+
+    The step counts neither as emitted nor for its growth: ``emitted`` and ``size`` are what one
+    would have had that runs from ``start`` until now without a rest.
+    """
+    counters, requests, worker = state.counters, state.requests, state.marks.worker[request]
+    requests.emitted[request] -= 1
+    requests.size[request] = load - growth(state, request)
+    last = int(state.marks.last[request]) + 1
+    state.marks.last[request] = last
+    slot = last & (len(state.wheel) - 1)
+    requests.next[request] = state.wheel[slot]
+    state.wheel[slot] = request
+    # Endings up to one step less than the window are noted: the next step has revealed none yet.
+    if state.sight[KNOWN] and last < counters[STEP] + state.settings.horizon:
+        add_ending(state, request, last, 1)
+    state.workers.load[worker] += load
+    state.workers.running[worker] += 1
+    if state.settings.overflow == RESERVE:
+        state.machine.used[worker] += requests.need[request]
+    state.lists.running[counters[ACTIVE]] = request
+    requests.place[request] = counters[ACTIVE]
+    counters[ACTIVE] += 1
+
+
+def check_at_least_one_runs(state: State, resting: IntArray, policy: str) -> None:
+    """Refuse a step at which nobody emits.
+
+    Raises
+    ------
+    InputError
+        If all active requests rest and none started.
+    """
+    if len(resting) == state.counters[ACTIVE]:
+        raise InputError(
+            f"policy {policy}, step {int(state.counters[STEP])}",
+            "all active requests rest and none starts",
+            "let at least one run",
+        )
