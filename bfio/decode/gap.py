@@ -22,6 +22,7 @@ from bfio.decode.observers import Observer, StepView
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
 from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_registry import built_in
 from bfio.decode.simulation import check_arguments, simulate
 from bfio.decode.worst_steps import WorstSteps
 from bfio.step.interval_bound import interval_bound
@@ -386,10 +387,19 @@ def measure_gap(
     -------
     GapReport
         One row per decision.
+
+    Raises
+    ------
+    InputError
+        As `bfio.simulate`, or if the policy lets active requests rest, which its step programs
+        know nothing of.
     """
     check_arguments(workload, policy, cluster, "measure_gap(workload, policy, cluster)")
+    name = policy.partition(":")[0] if isinstance(policy, str) else ""
+    if name in built_in() and built_in()[name].pauses:
+        raise _rests(name)
     gaps, asked = observer or GapObserver(), options or RunOptions()
-    simulate(
+    run = simulate(
         workload,
         policy,
         cluster,
@@ -399,4 +409,11 @@ def measure_gap(
         keep_trajectory=False,
         options=replace(asked, horizon=max(gaps.horizon, asked.horizon)),
     )
+    if run.rests is not None:
+        raise _rests(run.policy)
     return gaps.report()
+
+
+def _rests(policy: str) -> InputError:
+    what = "lets active requests rest, and the step program lets all of them run"
+    return InputError(f"policy {policy}", what, "measure the gap of the policy that routes")

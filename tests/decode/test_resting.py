@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.gap import measure_gap
 from bfio.decode.metrics import measure
 from bfio.decode.policy import Decision
 from bfio.decode.policy_options import PolicyOptions
@@ -18,6 +19,7 @@ from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import ActiveRequests, DecodeState
+from bfio.hindsight.makespan.from_run import hindsight_of_run
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from tests.decode.cases import EXACT, Scenario, capricious, first_come, scenarios, workload
@@ -338,6 +340,17 @@ def test_bad_answers(policy: Scripted, message: str) -> None:
     with pytest.raises(InputError, match=message) as error:
         simulate(workload([4, 6], [4, 4]), policy, replace(EXACT, workers=1, slots=2))
     assert "\n" not in str(error.value)
+
+
+def test_programs_that_know_nothing_of_rests() -> None:
+    """Gaps of steps and hindsight refuse runs in which requests rest, in one line."""
+    load, cluster = workload([4, 6, 5], [5, 6, 3]), replace(EXACT, workers=1, slots=2)
+    script = Scripted({1: [1], 2: [1], 4: [0]})
+    for policy in ("pausing", script):
+        with pytest.raises(InputError, match="lets active requests rest"):
+            measure_gap(load, policy, cluster)
+    with pytest.raises(InputError, match="2 rests of active requests"):
+        hindsight_of_run(simulate(load, script, cluster), load)
 
 
 def test_what_the_replay_finds() -> None:

@@ -1,8 +1,8 @@
 """Runs in which active requests may rest: a loop around the program of one step.
 
-The engine runs every active request at every step, so this one is apart from it: workers with
-slots, a pool of waiting requests in order of the trace, loads that grow by a token when one is
-emitted. What it does without rests is compared with the engine, in every row.
+It is older than the policy `pausing` of the engine, and apart from it: workers with slots, a pool
+of waiting requests in order of the trace, loads that grow by a token when one is emitted. What it
+does without rests is compared with the engine, in every row.
 """
 
 import time

@@ -95,8 +95,9 @@ def hindsight_of_run(
     ------
     InputError
         If the run did not drain, has another load growth than one token per step or a cost of the
-        mean load, interrupted requests, or does not fit the problem (a policy that leaves slots
-        idle is no schedule of a problem that conserves work, which a memory rules out).
+        mean load, interrupted requests or let them rest, or does not fit the problem (a policy
+        that leaves slots idle is no schedule of a problem that conserves work, which a memory
+        rules out).
     """
     _check(run, workload)
     cluster = run.cluster
@@ -175,6 +176,9 @@ def _check(run: Run, workload: Workload) -> None:
         raise InputError(where, "workers differ in speed", "use equal workers")
     if run.options.stragglers != NO_EVENTS:
         raise InputError(where, "workers were slow for a while", "simulate without stragglers")
+    if run.rests is not None and len(run.rests):
+        what = f"{len(run.rests)} rests of active requests"
+        raise InputError(f"run of {run.policy}", what, "use a policy that does not pause")
     if len(run.interruptions):
         raise InputError(where, "requests were interrupted", "use --overflow reserve")
     if run.cluster.mean_time_s != 0:
