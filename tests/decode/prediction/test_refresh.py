@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.machine.prediction import predicted_by_tables
-from bfio.decode.machine.refresh import forget, predict, predicted_steps
+from bfio.decode.machine.prediction import predicted_by_draw, predicted_by_tables
+from bfio.decode.machine.refresh import enlist, forget, predict, predicted_steps, strike
 from bfio.decode.machine.state import STEP, new_state
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import PolicyOptions
@@ -214,3 +214,22 @@ def test_ages_beyond_a_table_are_its_last(ages: int, classes: int, age: int) -> 
     told = predicted_by_tables(history, table, np.arange(classes), 1, False, 5)
     for kind in range(classes):
         assert predicted_steps(told, kind, age) == table[kind][: age + 1][-1]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)), min_size=12, max_size=40))
+def test_the_calendar_holds_who_was_put_on_it_and_not_struck(turns: list[tuple[int, int]]) -> None:
+    """Lists linked both ways against sets; the last request has neighbours like any other."""
+    told = predicted_by_draw(np.ones(5, dtype=np.int64), 6)
+    expected: dict[int, int] = {}
+    for request, due in turns:
+        if request in expected:
+            strike(told.calendar, request, expected.pop(request))
+        else:
+            enlist(told, request, due, 0)
+            expected[request] = due
+        for slot, first in enumerate(told.calendar.first.tolist()):
+            found = []
+            while first >= 0:
+                found.append(first)
+                first = int(told.calendar.following[first])
+            assert sorted(found) == sorted(i for i, at in expected.items() if at == slot)
