@@ -22,7 +22,7 @@ policies: fcfs, fcfs-by-index, jsq (fewest requests), jsq-tokens (least load), r
 power-of-2, router (4*waiting + running), min-min, max-min, longest-first, throttled, br-0, br-h,
 rolling-horizon, adaptive, bf-io (exact); of serving engines token-score, least-kv,
 minimum-tokens, total-tokens, pending-prefill, balance-scheduling, attention-dp-balance,
-prefix-affinity, consistent-hash; pausing; or module:function of your own. Options of one policy
+prefix-affinity, consistent-hash, pausing; or module:function of your own. Options of one policy
 follow its name: br-h:horizon=40:gamma=9/10. docs/policies.md says what each does.
 """
 #: Requests that a synthetic workload has unless ``--requests`` says otherwise.

@@ -221,19 +221,19 @@ def test_help_shows_the_defaults_in_use(bfio: Bfio) -> None:
 
 
 def test_every_command_has_help(bfio: Bfio) -> None:
-    """Each help text names --json and --seed and exits 0."""
+    """Each help text names --json and, but where nothing is drawn, --seed, and exits 0."""
     for name in commands():
         done = bfio(name, "--help")
         assert done.status == 0
         # Those have actions, each with a help text of its own.
         if name not in ("traces", "library", "predict"):
             assert "--json" in done.out
-            assert "--seed" in done.out
+            assert "--seed" in done.out or name == "capacity"
 
 
 def test_help_names_every_policy(bfio: Bfio) -> None:
     """The list is written out in the help text; this keeps it current."""
-    words = set(bfio("compare", "--help").out.replace(",", " ").replace("(", " ").split())
+    words = set(re.findall(r"[\w-]+", bfio("compare", "--help").out))
     assert set(names()) <= words
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import bfio
+from bfio.batching.machine.loop import run_slots
 from bfio.common import engine_choice, kernel_groups
 from bfio.common.engine_choice import is_worthwhile
 from bfio.common.kernel_groups import KernelGroup, compile_groups, group_of, groups
@@ -78,7 +79,7 @@ def python(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
 
 
 #: Loops that are compiled as they are, without a policy's kernel.
-_LOOPS = (run_cohorts, run_first_come)
+_LOOPS = (run_cohorts, run_first_come, run_slots)
 
 
 def test_every_entry_point_belongs_to_one_group() -> None:
