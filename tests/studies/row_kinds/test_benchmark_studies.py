@@ -68,6 +68,9 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "34-power/study": 3,
     "35-regimes/study": 3,
     "36-pausing/study": 3,
+    # Each row judges five seeds from two states.
+    "37-saturation/boundary": 3,
+    "37-saturation/study": 3,
 }
 
 
