@@ -2,10 +2,10 @@
 
     python derived.py
 
-writes ``capacity.csv``, ``groups-derived.csv``, ``vllm.csv`` and ``curve.png`` beside this file. Requests have 129
-prompt and 112 decode tokens, arrivals are Poisson. Sources: (2.3) for the capacity; a cycle of one
-group of FasterTransformer; for vLLM the mean time between two full decode batches, in which as
-many prompts are prefilled as arrive in it.
+writes ``capacity.csv``, ``groups-derived.csv``, ``vllm.csv`` and ``curve.png`` beside this file.
+Requests have 129 prompt and 112 decode tokens, arrivals are Poisson. Sources: (2.3) for the
+capacity; a cycle of one group of FasterTransformer; for vLLM the mean time between two full decode
+batches, in which as many prompts are prefilled as arrive in it.
 """
 
 import csv
@@ -86,7 +86,7 @@ def _poisson(means: _Floats) -> _Floats:
     """Return the chances of 0, 1, ... arrivals, shape (arrivals, means)."""
     counts = np.arange(_ARRIVING)[:, None]
     factorials = np.array([math.factorial(k) for k in range(_ARRIVING)], dtype=float)[:, None]
-    return np.exp(-means) * means**counts / factorials
+    return np.asarray(np.exp(-means) * means**counts / factorials)
 
 
 def _write(name: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

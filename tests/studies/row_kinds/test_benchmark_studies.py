@@ -71,6 +71,8 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     # Each row judges five seeds from two states.
     "37-saturation/boundary": 3,
     "37-saturation/study": 3,
+    "38-networks/fork-join": 3,
+    "38-networks/study": 3,
 }
 
 
