@@ -23,13 +23,12 @@ import numpy as np
 from bfio.batching.run import BatchRun
 from bfio.batching.scenario import Scenario
 from bfio.batching.simulation import simulate
-from bfio.batching.tallies import JOINED
 from bfio.common.engine_choice import Engine
 from bfio.common.statistics import batch_means, fit_line, student_t
 from formulations.arrays import integer
 from formulations.batching import AgentNetwork
 
-#: Drifts below this share of the tokens that arrive are taken for none.
+#: Drifts below this share of the tokens that arrive from outside are taken for none.
 TOLERANCE = 0.01
 #: Blocks of the second half that are regressed on time, and states kept in each.
 _BLOCKS, _STATES = 20, 10
@@ -58,7 +57,7 @@ class Drift:
     initial, final : tuple of float
         Mean ``|X|`` of the first and of the last block of the runs, one per seed [tokens].
     offered : float
-        Tokens that came to the agents per slot.
+        Tokens that arrive from outside per slot.
     """
 
     slopes: tuple[float, ...]
@@ -184,9 +183,9 @@ def drift(
             horizon=Fraction(horizon) * slot,
             blocks=2 * _BLOCKS * _STATES,
         )
-        rows.append((*_slope(run), _offered(run)))
-    slopes, initial, final, offered = zip(*rows, strict=True)
-    return Drift(slopes, initial, final, float(np.mean(offered)))
+        rows.append(_slope(run))
+    slopes, initial, final = zip(*rows, strict=True)
+    return Drift(slopes, initial, final, _offered(scenario))
 
 
 def _slope(run: BatchRun) -> tuple[float, float, float]:
@@ -198,9 +197,14 @@ def _slope(run: BatchRun) -> tuple[float, float, float]:
     return fit_line(times, means).slope, float(tokens[0]), float(means[-1])
 
 
-def _offered(run: BatchRun) -> float:
-    means = np.array([sum(law.means) for law in run.scenario.size_laws])
-    return float(run.tallies.stages[:, JOINED] @ means) / run.tallies.slot
+def _offered(scenario: Scenario) -> float:
+    """Return the tokens that arrive from outside, per slot.
+
+    Not those of later stages: |X| has a request's tokens at its present stage alone, so that it
+    may grow by far less than what all its visits bring.
+    """
+    laws = zip(scenario.arrival_laws, scenario.size_laws, strict=True)
+    return sum(float(arrivals.rate) * sum(sizes.means) for arrivals, sizes in laws)
 
 
 def large_state(scenario: Scenario, horizon: int) -> Scenario:
