@@ -15,9 +15,11 @@ def test_the_metrics_of_a_run() -> None:
     of_steps |= {"waiting_prompt_mean", "waiting_age_mean"}
     of_requests = {"tpot_mean_s", "queueing_delay_mean_s", "latency_mean_s", "ttft_mean_s"}
     of_requests |= {"started_prompt_mean"}
-    assert set(widths) == of_steps | of_requests | {"prefix_hit_rate", "ready_delay_mean_s"}
-    # There are no caches to hit, and no prefill tier to become ready in.
+    of_none = {"prefix_hit_rate", "ready_delay_mean_s", "rest_share"}
+    assert set(widths) == of_steps | of_requests | of_none
+    # There are no caches to hit, no prefill tier to become ready in, and nobody rests.
     assert widths["prefix_hit_rate"] is None
     assert widths["ready_delay_mean_s"] is None
+    assert widths["rest_share"] is None
     assert all((widths[name] or 0) > 0 for name in of_steps)
     assert set(half_widths(run, None).values()) == {None}

@@ -4,7 +4,7 @@ from bfio.common.compilable import compilable
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.pool import first_waiting
 from bfio.decode.machine.reports import nobody_runs
-from bfio.decode.machine.state import ACTIVE, SLOTS, TAKEN, WAITING, State
+from bfio.decode.machine.state import TAKEN, WAITING, State
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
@@ -74,10 +74,15 @@ def choose(state: State, greedy: Greedy, request: int) -> int:
 @compilable
 def share_of(state: State) -> int:
     """Return `fair_share` of the state before any request is admitted."""
-    counters, num_workers = state.counters, len(state.workers.load)
-    num_free = counters[SLOTS] - counters[ACTIVE]
-    first, total = first_waiting(state), int(state.reports.load.sum())
-    for position in range(first, first + min(counters[WAITING], num_free)):
+    num_workers = len(state.workers.load)
+    # With those whose start takes effect later: they hold slots, and their tokens are to come.
+    num_free = total = 0
+    for g in range(num_workers):
+        worker = worker_tally(state, g)
+        num_free += worker.free
+        total += worker.tokens
+    first = first_waiting(state)
+    for position in range(first, first + min(state.counters[WAITING], num_free)):
         total += state.requests.size[state.pool[position]]
     return int((total + num_workers - 1) // num_workers)
 
