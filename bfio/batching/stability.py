@@ -47,7 +47,7 @@ class Stability(StrEnum):
 
 
 @dataclass(frozen=True)
-class Drift:
+class QueueDrift:
     """Slopes of ``|X|`` from one state, over the second half of runs.
 
     Parameters
@@ -99,15 +99,15 @@ class SimulatedStability:
         Slots of the last runs.
     seeds : int
         Runs from each state.
-    empty, large : Drift
+    empty, large : QueueDrift
         From an empty and from a large state.
     """
 
     verdict: Stability
     horizon: int
     seeds: int
-    empty: Drift
-    large: Drift
+    empty: QueueDrift
+    large: QueueDrift
 
     def to_mapping(self) -> dict[str, Any]:
         """Return it as documents have it."""
@@ -159,7 +159,7 @@ def judge(
     return SimulatedStability(verdict, slots, seeds, empty, large)
 
 
-def _verdict(empty: Drift, large: Drift) -> Stability:
+def _verdict(empty: QueueDrift, large: QueueDrift) -> Stability:
     limit = TOLERANCE * empty.offered
     if empty.mean - empty.half_width > limit:
         return Stability.UNSTABLE
@@ -171,7 +171,7 @@ def _verdict(empty: Drift, large: Drift) -> Stability:
 
 def drift(
     scenario: Scenario, horizon: int, seeds: Sequence[int], engine: Engine | str = Engine.AUTO
-) -> Drift:
+) -> QueueDrift:
     """Return the drift of a scenario from its initial state; arguments as of `judge`."""
     slot = scenario.network.slot or 1
     rows = []
@@ -185,7 +185,7 @@ def drift(
         )
         rows.append(_slope(run))
     slopes, initial, final = zip(*rows, strict=True)
-    return Drift(slopes, initial, final, _offered(scenario))
+    return QueueDrift(slopes, initial, final, _offered(scenario))
 
 
 def _slope(run: BatchRun) -> tuple[float, float, float]:
