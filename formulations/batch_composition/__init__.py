@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from formulations.batch_composition.brute_force import brute_force
 from formulations.batch_composition.check import num_in_batch, objective_of, violations, worth
-from formulations.batch_composition.greedy import Batch, greedy, least_objective
+from formulations.batch_composition.greedy import greedy, least_objective
 from formulations.batch_composition.problem import BatchProblem
 from formulations.batch_composition.result import BatchResult
 from formulations.batch_composition.weights import (
@@ -31,7 +31,6 @@ _HOMES = {
 }
 
 __all__ = [
-    "Batch",
     "BatchProblem",
     "BatchProgram",
     "BatchResult",
