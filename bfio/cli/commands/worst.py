@@ -1,0 +1,170 @@
+"""``bfio worst``: small instances on which a policy is worst beside the optimum."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from bfio.cli.command import DONE, Command
+from bfio.cli.options import add_common, add_time_limit
+from bfio.cli.output import print_json, print_table
+from bfio.common.number_text import number
+
+if TYPE_CHECKING:
+    from bfio.worst_cases.found import Found
+
+_DESCRIPTION = """\
+On which small instance is a policy worst beside the optimum in hindsight? Every instance of a
+bounded space is looked at, one of each class that is alike, and the worst one comes with both
+schedules, judged by the checkers of the hindsight programs.
+
+  bfio worst cache --requests 4 --memory 6 --convention A         Algorithm 1: 9/8
+  bfio worst cache --policy mc-sf --requests 3 --memory 5 --last-arrival 3
+  bfio worst cache --requests 4 --memory 6 --convention A --method bilevel
+  bfio worst cache --requests 20 --memory 20 --method local --steps 500 --seed 1
+  bfio worst cache --requests 160 --memory 36 --longest 8 --method steady
+  bfio worst barrier --policy fcfs --requests 4 --prompt 2 --longest 2
+  bfio worst barrier --policy br-0 --requests 3 --longest 2 --criterion steps
+  bfio worst barrier --policy bf-io --longest 20 --method adversary
+
+cache: one worker with a KV cache, all requests of one prompt, against the least total latency.
+barrier: workers in lockstep, all requests at step 0; criteria: peaks, sum over steps of the
+largest load (default); steps, how many there are; imbalance, work conserved; latency.
+
+methods: exhaustive (default) proves that nothing in the space is worse; bilevel, integer programs
+with policy and optimum inside, proves it too (cache, shortest first, all at 0); local anneals
+from a seed and proves its ratio only; adversary makes the instance that no policy blind to output
+lengths escapes (barrier, peaks; --longest is the length of its long requests); steady sets a queue
+of equal requests (--longest, --memory) against a start of as many in every round (cache).
+
+Ratios are exact; none means that the optimum costs nothing and the policy does
+(docs/worst-cases.md).
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    systems = parser.add_subparsers(metavar="SYSTEM", required=True, title="systems")
+    cache = systems.add_parser("cache", help="one worker with a KV cache (bfio hindsight)")
+    cache.set_defaults(chosen=_cache)
+    cache.add_argument("--policy", default="semi-online", metavar="NAME", help="%(default)s")
+    cache.add_argument("--memory", type=int, default=6, metavar="M", help="largest memory (6)")
+    cache.add_argument("--least-memory", type=int, metavar="M", help="least memory (any)")
+    cache.add_argument("--prompt", type=int, default=1, metavar="S", help="common prompt (1)")
+    cache.add_argument("--longest", type=int, metavar="O", help="largest output (what fits)")
+    cache.add_argument(
+        "--last-arrival", type=int, default=0, metavar="A", help="latest arrival [round] (0)"
+    )
+    cache.add_argument("--convention", default="C", metavar="X", help="A, B or C (C)")
+    barrier = systems.add_parser("barrier", help="workers in lockstep (bfio makespan)")
+    barrier.set_defaults(chosen=_barrier)
+    barrier.add_argument("--policy", default="fcfs", metavar="NAME", help="%(default)s")
+    barrier.add_argument("--workers", type=int, default=2, metavar="G", help="workers (2)")
+    barrier.add_argument("--slots", type=int, default=1, metavar="B", help="slots of each (1)")
+    barrier.add_argument("--prompt", type=int, default=3, metavar="S", help="largest prompt (3)")
+    barrier.add_argument("--longest", type=int, default=3, metavar="O", help="largest output (3)")
+    barrier.add_argument(
+        "--criterion", default="peaks", metavar="NAME", help="peaks, steps, imbalance or latency"
+    )
+    barrier.add_argument(
+        "--known",
+        default="nothing",
+        metavar="WHICH",
+        help="whose lengths a window shows: nothing (default), active or all",
+    )
+    barrier.add_argument(
+        "--dispatch", default="pooled", metavar="WHEN", help="pooled (default) or immediate"
+    )
+    for system in (cache, barrier):
+        system.add_argument("--requests", type=int, default=4, metavar="N", help="requests (4)")
+        system.add_argument(
+            "--method", default="exhaustive", metavar="NAME", help="see above (exhaustive)"
+        )
+        system.add_argument(
+            "--steps", type=int, default=2000, metavar="N", help="instances of local (2000)"
+        )
+        add_time_limit(system)
+        add_common(system)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from bfio.worst_cases.search import worst_case
+    from formulations.arrays import integer
+
+    target, space = args.chosen(args)
+    found = worst_case(
+        target,
+        space,
+        args.method,
+        steps=args.steps,
+        seed=integer(args.seed, "--seed", maximum=2**63 - 1),
+        time_limit=args.time_limit,
+    )
+    if args.json:
+        print_json(found.to_mapping())
+    else:
+        _print(found)
+    return DONE
+
+
+def _cache(args: argparse.Namespace) -> tuple[Any, Any]:
+    from bfio.worst_cases.cache import CacheSpace, CacheTarget
+
+    space = CacheSpace(
+        requests=args.requests,
+        memory=args.memory,
+        least_memory=args.least_memory,
+        prompt=args.prompt,
+        last_arrival=args.last_arrival,
+        longest=args.longest,
+        convention=args.convention,
+    )
+    return CacheTarget(args.policy), space
+
+
+def _barrier(args: argparse.Namespace) -> tuple[Any, Any]:
+    from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget
+
+    space = BarrierSpace(
+        requests=args.requests,
+        workers=args.workers,
+        slots=args.slots,
+        prompt=args.prompt,
+        output=args.longest,
+        criterion=args.criterion,
+    )
+    return BarrierTarget(args.policy, args.known, args.dispatch), space
+
+
+def _print(found: "Found") -> None:
+    case = found.case
+    ratio = case.ratio
+    told = "none" if ratio is None else f"{ratio} = {number(float(ratio))}"
+    proven = "the largest of the space" if found.is_maximal else "at least; nothing more is proven"
+    print(f"{case.target.name}: ratio {told} ({proven})")
+    print(f"space: {found.space}")
+    print(f"{found.method}: {found.tried:,} instances tried, {found.solved:,} optima asked for")
+    print(f"cost {case.cost:,}, {'least' if case.proven else 'better schedule'} {case.least:,}")
+    document = case.problem.to_mapping()
+    if "memory" in document:
+        print(f"memory {document['memory']}")
+    mine, other = _columns(case.schedule), _columns(case.other)
+    rows = [
+        [str(i), *(str(request[key]) for key in ("arrival", "prompt", "output")), a, b]
+        for i, (request, a, b) in enumerate(zip(document["requests"], mine, other, strict=True))
+    ]
+    head = ("request", "arrival", "prompt", "output", "policy", "optimum")
+    print_table("starts" if mine and " " not in mine[0] else "starts and workers", head, rows)
+
+
+def _columns(schedule: Any) -> list[str]:
+    """Return the start of each request, and its worker behind it if there are several."""
+    if schedule and isinstance(schedule[0], tuple):
+        return [f"{start} on {worker}" for start, worker in zip(*schedule, strict=True)]
+    return [str(start) for start in schedule]
+
+
+COMMAND = Command(
+    name="worst",
+    summary="search small instances on which a policy is worst beside the optimum",
+    description=_DESCRIPTION,
+    add_arguments=_add_arguments,
+    run=_run,
+)

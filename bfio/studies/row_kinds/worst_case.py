@@ -1,0 +1,139 @@
+"""Rows that search small instances for the one on which a policy is worst."""
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from bfio.decode.options import Dispatch
+from bfio.studies.row import RowContext, RowResult
+from bfio.studies.row_kind import Planned, descriptions, planned_kind
+from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.cache_arguments import convention_of
+from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, Criterion, Known
+from bfio.worst_cases.cache import CacheSpace, CacheTarget
+from bfio.worst_cases.case import Case
+from bfio.worst_cases.found import Found
+from bfio.worst_cases.search import Method, worst_case
+from formulations.errors import InputError
+
+_COMMON = ("system", "policy", "requests", "prompt", "longest", "method", "steps", "seed")
+_OWN = {
+    "cache": ("memory", "least_memory", "last_arrival", "convention"),
+    "barrier": ("workers", "slots", "criterion", "known", "dispatch"),
+}
+#: Arguments of a row.
+ARGUMENTS = (*_COMMON, *_OWN["cache"], *_OWN["barrier"])
+VALUES = descriptions(
+    """
+    cost | | what the policy's schedule costs
+    least | | what the optimum costs, or the better schedule in hand
+    ratio | 1 | cost over that; none where only the latter is 0
+    exact | | the ratio as a fraction
+    instance | | the instance in short
+    tried | | instances on which the policy ran
+    optima | | instances whose optimum was asked for
+    is_maximal | | whether nothing in the space is worse, proven by a search that left nothing out
+    """
+)
+
+
+def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
+    """Read the arguments; see ``docs/row-kinds.md``."""
+    del context
+    given = Arguments(arguments, ARGUMENTS)
+    system = given.choice("system", tuple(_OWN))
+    for other, names in _OWN.items():
+        for name in filter(given.has, names):
+            if other != system:
+                raise InputError(f"argument {name}", f"is of {other}", "remove it")
+    target, space = _cache(given) if system == "cache" else _barrier(given)
+    method = Method(given.choice("method", tuple(Method)))
+    compute = partial(
+        _compute,
+        target,
+        space,
+        method,
+        given.whole("steps", 2000, minimum=1),
+        given.whole("seed", 0),
+    )
+    return Planned(str(space), compute, draws=method is Method.LOCAL)
+
+
+def _cache(given: Arguments) -> tuple[CacheTarget, CacheSpace]:
+    space = CacheSpace(
+        requests=given.whole("requests", 4),
+        memory=given.whole("memory", 6),
+        least_memory=given.optional_whole("least_memory"),
+        prompt=given.whole("prompt", 1),
+        last_arrival=given.whole("last_arrival", 0),
+        longest=given.optional_whole("longest"),
+        convention=convention_of(given),
+    )
+    return CacheTarget(given.text("policy", "semi-online")), space
+
+
+def _barrier(given: Arguments) -> tuple[BarrierTarget, BarrierSpace]:
+    space = BarrierSpace(
+        requests=given.whole("requests", 4),
+        workers=given.whole("workers", 2),
+        slots=given.whole("slots", 1),
+        prompt=given.whole("prompt", 3),
+        output=given.whole("longest", 3),
+        criterion=Criterion(given.choice("criterion", tuple(Criterion))),
+    )
+    known = Known(given.choice("known", tuple(Known)))
+    dispatch = Dispatch(given.choice("dispatch", tuple(Dispatch)))
+    return BarrierTarget(given.text("policy", "fcfs"), known, dispatch), space
+
+
+def _compute(
+    target: CacheTarget | BarrierTarget,
+    space: CacheSpace | BarrierSpace,
+    method: Method,
+    steps: int,
+    seed: int,
+) -> RowResult:
+    found = worst_case(target, space, method, steps=steps, seed=seed)
+    return RowResult(_values(found), violations=found.case.violations())
+
+
+def _values(found: Found) -> dict[str, Any]:
+    ratio = found.case.ratio
+    return {
+        "cost": found.case.cost,
+        "least": found.case.least,
+        "ratio": None if ratio is None else float(ratio),
+        "exact": "none" if ratio is None else str(ratio),
+        "instance": in_short(found.case),
+        "tried": found.tried,
+        "optima": found.solved,
+        "is_maximal": found.is_maximal,
+    }
+
+
+def in_short(case: Case) -> str:
+    """Return an instance in a line: ``M=6: 2 2 3 3`` (outputs) or ``1+2 1+1`` (prompt+output).
+
+    Requests of a cache are outputs, ``@`` their arrival if it is late, and ``x`` how many alike;
+    those of the barrier are in order.
+    """
+    document = case.problem.to_mapping()
+    rows = document["requests"]
+    if "memory" in document:
+        alike = Counter(
+            f"{row['output']}" + (f"@{row['arrival']}" if row["arrival"] else "") for row in rows
+        )
+        told = " ".join(f"{one}x{count}" if count > 1 else one for one, count in alike.items())
+        return f"M={document['memory']}: {told}"
+    if len(rows) > 12:
+        return f"{len(rows)} requests"
+    return " ".join(f"{row['prompt']}+{row['output']}" for row in rows)
+
+
+KIND = planned_kind(
+    "worst-case",
+    "the small instance on which a policy is worst beside the optimum",
+    plan,
+    VALUES,
+)

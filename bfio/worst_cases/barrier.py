@@ -1,0 +1,248 @@
+"""Barrier-synchronised workers: small instances, and the policies of `bfio.decode` on them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fractions import Fraction
+from itertools import pairwise, product
+from typing import TypeAlias
+
+import numpy as np
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.options import Dispatch, Projection, RunOptions, WindowKnows
+from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_parsing import parse_policy
+from bfio.decode.simulation import simulate
+from bfio.workloads.workload import Workload
+from bfio.worst_cases.limits import check_counts
+from formulations.errors import InputError
+from formulations.hindsight_makespan import (
+    MakespanObjective,
+    MakespanProblem,
+    MakespanProgram,
+)
+from formulations.problem_data import member
+
+#: Prompt and output of a request.
+Request: TypeAlias = tuple[int, int]
+#: Starts and workers.
+Schedule: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+#: Policies that start the oldest requests; with one slot each all of them do the same.
+_OLDEST_FIRST = ("fcfs", "fcfs-by-index", "jsq", "round-robin")
+
+
+class Criterion(StrEnum):
+    """What the hindsight optimum makes least; all requests are there at step 0."""
+
+    #: Σ over steps of the largest load: the time of all steps if C = 0 and t_l = 1.
+    PEAKS = "peaks"
+    #: The number of busy steps: the time of all steps if C = 1 and t_l = 0.
+    STEPS = "steps"
+    #: Total imbalance, work conserved.
+    IMBALANCE = "imbalance"
+    #: Total latency in steps.
+    LATENCY = "latency"
+
+    @property
+    def objective(self) -> MakespanObjective:
+        """The objective of the hindsight program."""
+        named = {Criterion.IMBALANCE: "imbalance", Criterion.LATENCY: "latency"}
+        return MakespanObjective(named.get(self, "wall-clock"))
+
+    @property
+    def times(self) -> tuple[Fraction, Fraction]:
+        """``C`` and ``t_l``."""
+        counts_steps = self is Criterion.STEPS
+        return Fraction(int(counts_steps)), Fraction(int(not counts_steps))
+
+
+class Known(StrEnum):
+    """What a policy with a window knows of output lengths."""
+
+    NOTHING = "nothing"
+    ACTIVE = "active"
+    ALL = "all"
+
+
+@dataclass(frozen=True)
+class BarrierSpace:
+    """Requests in an order, all there at step 0, for G workers of B slots.
+
+    The order counts: it is what first come, first served goes by, and what breaks ties elsewhere.
+    Where all slots are filled with the oldest requests and each worker has one slot, costs do not
+    depend on which worker a request is on, so the G requests that start first are listed in one
+    order only.
+
+    Parameters
+    ----------
+    requests, workers, slots : int
+        ``n``, ``G`` and ``B``.
+    prompt, output : int
+        Largest prompt [tokens] and output [steps]; both begin at 1.
+    criterion : Criterion
+        What is to be least.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    requests: int
+    workers: int = 2
+    slots: int = 1
+    prompt: int = 3
+    output: int = 3
+    criterion: Criterion = Criterion.PEAKS
+
+    def __post_init__(self) -> None:
+        """Validate, and turn texts into what they name."""
+        check_counts(self, ("requests", "workers", "slots", "prompt", "output"))
+        object.__setattr__(self, "criterion", member(Criterion, self.criterion, "criterion"))
+
+    def __str__(self) -> str:
+        """Say what is in it."""
+        return (
+            f"{self.requests} requests at step 0 in every order, prompts up to {self.prompt}, "
+            f"outputs up to {self.output}, {self.workers} workers of {self.slots} slots, "
+            f"{self.criterion}"
+        )
+
+    def size(self, target: "BarrierTarget") -> int:
+        """Return how many lists of requests there are, before those alike are left out."""
+        del target
+        size: int = (self.prompt * self.output) ** self.requests
+        return size
+
+    def instances(self, target: "BarrierTarget") -> Iterator[MakespanProblem]:
+        """Yield one instance of each class, in lexicographic order."""
+        kinds = list(product(range(1, self.prompt + 1), range(1, self.output + 1)))
+        first = self.workers if self.slots == 1 and target.is_oldest_first else 1
+        for requests in product(kinds, repeat=self.requests):
+            head = requests[:first]
+            if all(a <= b for a, b in pairwise(head)):
+                yield self.problem(requests)
+
+    def problem(self, requests: Sequence[Request]) -> MakespanProblem:
+        """Return the instance of rows of prompt and output."""
+        prompt, output = (
+            np.array(column, dtype=np.int64) for column in zip(*requests, strict=True)
+        )
+        overhead, token = self.criterion.times
+        return MakespanProblem(
+            workers=self.workers,
+            slots=self.slots,
+            arrival=np.zeros(len(requests), dtype=np.int64),
+            prompt=prompt,
+            output=output,
+            step_overhead=overhead,
+            token_time=token,
+            objective=self.criterion.objective,
+        )
+
+    def draw(self, rng: np.random.Generator) -> MakespanProblem:
+        """Return a random instance, its requests of a few kinds."""
+        most = (self.prompt, self.output)
+        kinds = [tuple(int(rng.integers(1, m + 1)) for m in most) for _ in range(3)]
+        chosen = rng.integers(0, len(kinds), self.requests).tolist()
+        return self.problem([(kinds[k][0], kinds[k][1]) for k in chosen])
+
+    def neighbour(self, problem: MakespanProblem, rng: np.random.Generator) -> MakespanProblem:
+        """Change a prompt or an output, copy a request, or move it in the order."""
+        rows = list(zip(problem.prompt.tolist(), problem.output.tolist(), strict=True))
+        move, i, j = (int(rng.integers(most)) for most in (4, self.requests, self.requests))
+        if move == 0:
+            rows[i] = int(rng.integers(1, self.prompt + 1)), rows[i][1]
+        elif move == 1:
+            rows[i] = rows[i][0], int(rng.integers(1, self.output + 1))
+        elif move == 2:
+            rows[i] = rows[j]
+        else:
+            rows.insert(j, rows.pop(i))
+        return self.problem(rows)
+
+
+class BarrierTarget:
+    """A policy of the decode engine that sees all requests at step 0.
+
+    Parameters
+    ----------
+    policy : str
+        Name, with options, such as ``"br-h:horizon=5"``; it must draw nothing.
+    known : Known
+        What a window shows of output lengths (predictor ``oracle``), if the policy has one.
+    dispatch : Dispatch
+        Whether requests are bound to workers when they start, or all at once at step 0.
+    """
+
+    def __init__(
+        self,
+        policy: str,
+        known: Known = Known.NOTHING,
+        dispatch: Dispatch = Dispatch.POOLED,
+    ) -> None:
+        self._policy = policy
+        self._known = member(Known, known, "known")
+        self._dispatch = member(Dispatch, dispatch, "dispatch")
+        name = parse_policy(policy, PolicyOptions())[0]
+        said = [policy]
+        if self._known is not Known.NOTHING:
+            said.append(f"lengths known of {self._known} requests")
+        if self._dispatch is Dispatch.IMMEDIATE:
+            said.append("bound at arrival")
+        self.name = ", ".join(said)
+        #: Whether free slots go to the oldest requests, whatever is known of them.
+        self.is_oldest_first = name in _OLDEST_FIRST and self._dispatch is Dispatch.POOLED
+        self._optima: dict[tuple[object, ...], Schedule] = {}
+
+    def program(self, problem: MakespanProblem) -> MakespanProgram:
+        """Return the hindsight makespan program."""
+        return MakespanProgram(problem)
+
+    def schedule(self, problem: MakespanProblem) -> Schedule:
+        """Return starts and workers of the policy's run."""
+        options = RunOptions(
+            pool=max(problem.num_requests, 1),
+            dispatch=self._dispatch,
+            projection=Projection.GROWING,
+            predictor="none" if self._known is Known.NOTHING else "oracle",
+            window_knows=WindowKnows.ALL if self._known is Known.ALL else WindowKnows.ACTIVE,
+        )
+        run = simulate(
+            Workload(problem.prompt, problem.output),
+            self._policy,
+            Cluster(problem.workers, problem.slots),
+            options=options,
+            keep_trajectory=False,
+        )
+        return tuple(run.start_step.tolist()), tuple(run.worker.tolist())
+
+    def optimum(self, problem: MakespanProblem, most: int = 0) -> Schedule:
+        """Return an optimal schedule; instances with the same requests share one solve."""
+        del most
+        rows = list(zip(problem.prompt.tolist(), problem.output.tolist(), strict=True))
+        order = sorted(range(len(rows)), key=rows.__getitem__)
+        key = (problem.workers, problem.slots, problem.objective, problem.rates, *sorted(rows))
+        if key not in self._optima:
+            self._optima[key] = _optimum(problem, order)
+        schedule = self._optima[key]
+        places = sorted(range(len(order)), key=order.__getitem__)
+        return tuple(schedule[0][k] for k in places), tuple(schedule[1][k] for k in places)
+
+    def better(self, problem: MakespanProblem) -> Schedule:
+        """Return the same: small instances are solved at once."""
+        return self.optimum(problem)
+
+
+def _optimum(problem: MakespanProblem, order: Sequence[int]) -> Schedule:
+    """Solve the same requests in another order."""
+    # Loads compiled kernels.
+    from bfio.hindsight.makespan import solve_makespan
+
+    chosen = list(order)
+    listed = replace(problem, prompt=problem.prompt[chosen], output=problem.output[chosen])
+    result = solve_makespan(listed)
+    if not result.is_optimal or result.starts is None or result.workers is None:
+        raise InputError("instance", "its optimum was not proven", "use smaller instances")
+    return tuple(result.starts), tuple(result.workers)

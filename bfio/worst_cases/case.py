@@ -1,0 +1,141 @@
+"""A policy on an instance beside a better schedule: the certificate of a ratio."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol, TypeAlias
+
+from formulations.formulation import Formulation
+from formulations.problem_data import ProblemData
+
+
+class Target(Protocol):
+    """A deterministic policy whose ratio is to be made large."""
+
+    @property
+    def name(self) -> str:
+        """The policy in words."""
+
+    def program(self, problem: Any) -> Formulation[Any, Any, Any]:
+        """Return what judges schedules of an instance, and bounds them from below."""
+
+    def schedule(self, problem: Any) -> Any:
+        """Return what the policy does, as a solution of the program."""
+
+    def optimum(self, problem: Any, most: int) -> Any:
+        """Return a proven optimum; it may be None if no solution costs at most ``most``."""
+
+    def better(self, problem: Any) -> Any:
+        """Return a good solution at once, with no proof."""
+
+
+class Space(Protocol):
+    """A bounded set of integer instances."""
+
+    def __str__(self) -> str:
+        """Say what is in it."""
+
+    def size(self, target: Any) -> int:
+        """Return how many instances `instances` yields, or an upper bound on it."""
+
+    def instances(self, target: Any) -> Iterator[Any]:
+        """Yield one of each class of instances that are alike to a policy."""
+
+    def draw(self, rng: Any) -> Any:
+        """Return a random instance."""
+
+    def neighbour(self, problem: Any, rng: Any) -> Any:
+        """Return an instance that differs a little."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A policy's schedule and another one of the same instance.
+
+    Their costs are recomputed by the checker of the program, so the ratio is a certified lower
+    bound on the worst ratio of the policy whoever found it. That the other schedule is optimal is
+    a claim of the solver that found it (``proven``).
+
+    Parameters
+    ----------
+    target : Target
+        The policy.
+    problem : ProblemData
+        The instance.
+    schedule, other : object
+        Solutions of ``target.program(problem)``: the policy's, and a better one.
+    proven : bool
+        Whether the other one is said to be optimal.
+    """
+
+    target: Target
+    problem: ProblemData
+    schedule: Any
+    other: Any
+    proven: bool
+
+    @property
+    def cost(self) -> int:
+        """What the policy's schedule costs, in the integers of the program."""
+        return self.target.program(self.problem).objective_value(self.schedule)
+
+    @property
+    def least(self) -> int:
+        """What the other schedule costs."""
+        return self.target.program(self.problem).objective_value(self.other)
+
+    @property
+    def ratio(self) -> Fraction | None:
+        """Cost over the other's; None if only the latter is 0, and 1 if both are."""
+        cost, least = self.cost, self.least
+        if least == 0:
+            return None if cost else Fraction(1)
+        return Fraction(cost, least)
+
+    def violations(self) -> dict[str, int]:
+        """Return what is wrong with it: empty for a valid certificate.
+
+        Constraints that the schedules break, under ``policy.`` and ``other.``;
+        ``policy.schedule``, 1 if the policy, asked again, does something else; ``other.proven``:
+        by how much the other schedule costs more than the policy's, though it is said to be
+        optimal.
+        """
+        program = self.target.program(self.problem)
+        found = {f"policy.{k}": v for k, v in program.violations(self.schedule).items()}
+        found |= {f"other.{k}": v for k, v in program.violations(self.other).items()}
+        if self.target.schedule(self.problem) != self.schedule:
+            found["policy.schedule"] = 1
+        if self.proven and not found and self.least > self.cost:
+            found["other.proven"] = self.least - self.cost
+        return found
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return it as a JSON document."""
+        ratio = self.ratio
+        return {
+            "policy": self.target.name,
+            "problem": self.problem.to_mapping(),
+            "policy_schedule": plain(self.schedule),
+            "other_schedule": plain(self.other),
+            "cost": self.cost,
+            "least": self.least,
+            "ratio": None if ratio is None else str(ratio),
+            "proven": self.proven,
+        }
+
+
+def plain(schedule: Any) -> Any:
+    """Return a schedule as nested lists."""
+    return [plain(part) for part in schedule] if isinstance(schedule, tuple | list) else schedule
+
+
+#: Cost of a policy and least cost known, both >= 0: a ratio that may be 0/0 or x/0.
+Ratio: TypeAlias = tuple[int, int]
+
+
+def exceeds(ratio: Ratio, other: Ratio | None) -> bool:
+    """Whether a ratio is above another; 0/0 counts as 1, x/0 is above all, all is above None."""
+    if other is None:
+        return True
+    (a, b), (c, d) = ((1, 1) if r == (0, 0) else r for r in (ratio, other))
+    return a * d > c * b
