@@ -13,6 +13,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.options import Dispatch, Projection, RunOptions, WindowKnows
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
+from bfio.decode.policy_registry import find
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from bfio.worst_cases.limits import check_counts
@@ -186,6 +187,7 @@ class BarrierTarget:
         self._known = member(Known, known, "known")
         self._dispatch = member(Dispatch, dispatch, "dispatch")
         name = parse_policy(policy, PolicyOptions())[0]
+        find(name)
         said = [policy]
         if self._known is not Known.NOTHING:
             said.append(f"lengths known of {self._known} requests")

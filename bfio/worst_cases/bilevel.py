@@ -8,6 +8,7 @@ from bfio.worst_cases.cache import CacheSpace, CacheTarget
 from bfio.worst_cases.case import Case, Ratio, Target, exceeds
 from bfio.worst_cases.found import Found
 from formulations.backends import ModelProgram, SolveLimits, backend, run_backend
+from formulations.deadline import OutOfTime
 from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem
 from formulations.results import BoundKind, Termination
@@ -99,7 +100,10 @@ class _Search:
             )
         )
         limits = replace(SolveLimits(), time_limit=self._time_limit)
-        outcome, _ = run_backend(backend("cp-sat"), program, limits)
+        try:
+            outcome, _ = run_backend(backend("cp-sat"), program, limits)
+        except OutOfTime:
+            return None, False
         form = program.standard_form
         if outcome.values is not None:
             value = float(form.objective @ outcome.values) + form.offset

@@ -8,7 +8,7 @@ from typing import Any
 from bfio.decode.options import Dispatch
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.arguments import Arguments, digest_of
 from bfio.studies.row_parts.cache_arguments import convention_of
 from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, Criterion, Known
 from bfio.worst_cases.cache import CacheSpace, CacheTarget
@@ -57,7 +57,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         given.whole("steps", 2000, minimum=1),
         given.whole("seed", 0),
     )
-    return Planned(str(space), compute, draws=method is Method.LOCAL)
+    return Planned(digest_of(str(space)), compute, draws=method is Method.LOCAL)
 
 
 def _cache(given: Arguments) -> tuple[CacheTarget, CacheSpace]:

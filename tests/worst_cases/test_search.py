@@ -1,0 +1,67 @@
+"""The door to the searches: what is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, Criterion
+from bfio.worst_cases.cache import CacheSpace, CacheTarget
+from bfio.worst_cases.search import worst_case
+from formulations.errors import InputError
+
+ANY: Any = None
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: CacheSpace(0, 5), "requests: 0"),
+        (lambda: CacheSpace(3, 1), "fits no memory"),
+        (lambda: CacheSpace(3, 5, least_memory=6), "fits no memory"),
+        (lambda: CacheSpace(3, 5, convention=ANY), "convention"),
+        (lambda: BarrierSpace(3, workers=0), "workers: 0"),
+        (lambda: BarrierSpace(3, criterion=ANY), "criterion"),
+        (lambda: BarrierTarget("fcfs", known=ANY), "known"),
+        (lambda: CacheTarget("nobody"), "nobody"),
+        (lambda: BarrierTarget("nobody"), "nobody"),
+        (lambda: worst_case(CacheTarget("mc-sf"), BarrierSpace(3)), "another system"),
+        (lambda: worst_case(CacheTarget("mc-sf"), CacheSpace(3, 5), "best"), "method"),
+        (lambda: worst_case(CacheTarget("mc-sf"), CacheSpace(40, 40)), "instances"),
+        (lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(40)), "instances"),
+        (
+            lambda: worst_case(CacheTarget("semi-online"), CacheSpace(3, 5, last_arrival=1)),
+            "knows all requests at 0",
+        ),
+        (
+            lambda: worst_case(CacheTarget("mc-sf"), CacheSpace(3, 5), "adversary"),
+            "of the other system",
+        ),
+        (
+            lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(3), "steady"),
+            "of the other system",
+        ),
+        (
+            lambda: worst_case(
+                BarrierTarget("fcfs"), BarrierSpace(3, criterion=Criterion.STEPS), "adversary"
+            ),
+            "use peaks",
+        ),
+        (
+            lambda: worst_case(
+                BarrierTarget("fcfs"), BarrierSpace(1, 9, 9, output=900), "adversary"
+            ),
+            "requests",
+        ),
+        (lambda: worst_case(CacheTarget("mc-sf"), CacheSpace(3, 5), "steady"), "longest"),
+        (
+            lambda: worst_case(CacheTarget("mc-sf"), CacheSpace(3, 9, longest=8), "steady"),
+            "cannot start in every round",
+        ),
+    ],
+)
+def test_what_is_refused(call: Callable[[], object], message: str) -> None:
+    """In one line, with a remedy."""
+    with pytest.raises(InputError, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
