@@ -113,7 +113,7 @@ def _values(found: Found) -> dict[str, Any]:
 
 
 def in_short(case: Case) -> str:
-    """Return an instance in a line: ``M=6: 2 2 3 3`` (outputs) or ``1+2 1+1`` (prompt+output).
+    """Return an instance in a line: ``M=6 [2 2 3 3]`` (outputs) or ``[1+2 1+1]`` (prompt+output).
 
     Requests of a cache are outputs, ``@`` their arrival if it is late, and ``x`` how many alike;
     those of the barrier are in order.
@@ -125,10 +125,11 @@ def in_short(case: Case) -> str:
             f"{row['output']}" + (f"@{row['arrival']}" if row["arrival"] else "") for row in rows
         )
         told = " ".join(f"{one}x{count}" if count > 1 else one for one, count in alike.items())
-        return f"M={document['memory']}: {told}"
+        return f"M={document['memory']} [{told}]"
     if len(rows) > 12:
         return f"{len(rows)} requests"
-    return " ".join(f"{row['prompt']}+{row['output']}" for row in rows)
+    told = " ".join(f"{row['prompt']}+{row['output']}" for row in rows)
+    return f"[{told}]"
 
 
 KIND = planned_kind(

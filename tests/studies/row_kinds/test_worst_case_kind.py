@@ -31,7 +31,7 @@ def test_a_row_of_the_cache() -> None:
     values = compute(system="cache", requests=4, memory=6, convention="A").values
     assert values["exact"] == "9/8"
     assert values["ratio"] == 1.125
-    assert values["instance"] == "M=6: 2x2 3x2"
+    assert values["instance"] == "M=6 [2x2 3x2]"
     assert values["is_maximal"] is True
 
 
@@ -40,7 +40,7 @@ def test_a_row_of_barriers() -> None:
     row = {"system": "barrier", "requests": 4, "prompt": 1, "longest": 2, "criterion": "imbalance"}
     values = compute(**row).values
     assert (values["ratio"], values["exact"], values["least"]) == (None, "none", 0)
-    assert values["instance"] == "1+1 1+2 1+1 1+2"
+    assert values["instance"] == "[1+1 1+2 1+1 1+2]"
     long = compute(system="barrier", method="adversary", longest=8).values
     assert long["instance"] == "18 requests"
     assert long["is_maximal"] is False
