@@ -31,7 +31,10 @@ PAGES = (
     "docs/performance.md",
 )
 #: Pages with results of one numbered study.
-PAGES_OF_STUDIES = {"docs/predictors.md": "21-predictors"}
+PAGES_OF_STUDIES = {
+    "docs/predictors.md": "21-predictors",
+    "docs/worst-cases.md": "42-worst-cases",
+}
 
 
 def documents() -> Iterator[tuple[Path, Path]]:

@@ -48,6 +48,7 @@ def other_problems(folder: Path) -> Iterator[Made]:
     yield from _makespan(folder)
     yield from _fluid(folder)
     yield from _thresholds(folder)
+    yield from _worst_cases()
 
 
 def _latency(folder: Path) -> Iterator[Made]:

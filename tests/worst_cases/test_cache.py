@@ -128,10 +128,10 @@ def test_the_proven_limit_of_algorithm_1(problem: LatencyProblem) -> None:
 
 
 def test_a_starting_bound_without_the_factor_fails() -> None:
-    """The factor is not for nothing: twice the areas over M is exceeded."""
+    """The factor is not for nothing: the areas over M alone are exceeded."""
     problem = at_once(11, "C", *[10] * 4)
     starts, before = sorted(ALGORITHM.schedule(problem)), [0, *np.cumsum(areas(problem)).tolist()]
-    assert any(s * problem.memory > 1 * b for s, b in zip(starts, before, strict=False))
+    assert any(s * problem.memory > b for s, b in zip(starts, before, strict=False))
 
 
 def test_equal_requests_in_a_long_queue() -> None:
