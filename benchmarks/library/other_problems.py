@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from benchmarks.library.step_problems import FILES
+from benchmarks.library.worst_problems import worst_problems
 from bfio.kvcache.arrival_models import ArrivalModel
 from bfio.workloads.reader import read_trace
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass
@@ -48,7 +49,7 @@ def other_problems(folder: Path) -> Iterator[Made]:
     yield from _makespan(folder)
     yield from _fluid(folder)
     yield from _thresholds(folder)
-    yield from _worst_cases()
+    yield from worst_problems()
 
 
 def _latency(folder: Path) -> Iterator[Made]:

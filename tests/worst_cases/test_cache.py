@@ -115,16 +115,27 @@ def areas(problem: LatencyProblem) -> list[int]:
 
 @given(problems(most=12, latest=0))
 @settings(max_examples=100)
-def test_the_proven_limit_of_algorithm_1(problem: LatencyProblem) -> None:
-    """The i-th start is at most four times the areas before it over M + 1 (docs/worst-cases.md).
-
-    With the k-th completion of any schedule at least the k smallest areas over M, the ratio is
-    below 5 under B and C.
-    """
+def test_the_starts_of_algorithm_1(problem: LatencyProblem) -> None:
+    """Proposition 4 of docs/worst-cases.md: p_i (M + 1) <= 4 V_(i - 1)."""
     starts, before = sorted(ALGORITHM.schedule(problem)), 0
     for start, area in zip(starts, areas(problem), strict=True):
         assert start * (problem.memory + 1) <= 4 * before
         before += area
+
+
+@given(problems(latest=0))
+@settings(max_examples=80)
+def test_the_proven_limit_of_algorithm_1(problem: LatencyProblem) -> None:
+    """The optimum is at least (V - A/2)/M + O/3, and the ratio below 4; under A with n added."""
+    more = problem.num_requests * (problem.convention is Convention.CLOSED)
+    least = brute_force(problem)[0] + more
+    sums = np.cumsum(areas(problem))
+    outputs = int(problem.output.sum()) + more
+    assert least >= outputs
+    assert 6 * problem.memory * least >= (
+        6 * int(sums.sum()) - 3 * int(sums[-1]) + 2 * problem.memory * outputs
+    )
+    assert total_latency(problem, ALGORITHM.schedule(problem)) + more < 4 * least
 
 
 def test_a_starting_bound_without_the_factor_fails() -> None:

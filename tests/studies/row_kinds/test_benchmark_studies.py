@@ -73,6 +73,11 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "37-saturation/study": 3,
     "38-networks/fork-join": 3,
     "38-networks/study": 3,
+    # Nothing is drawn, but the beginning of a local search.
+    "42-worst-cases/adversary": 1,
+    "42-worst-cases/barrier": 1,
+    "42-worst-cases/cache": (1, 2),
+    "42-worst-cases/steady": 1,
 }
 
 

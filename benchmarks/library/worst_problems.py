@@ -1,0 +1,44 @@
+"""The smallest instances on which searches found a policy worst (study 42)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from bfio.worst_cases.barrier import BarrierSpace, Criterion
+from bfio.worst_cases.cache import CacheSpace
+from formulations.hindsight_latency import Convention
+
+FAMILY = "worst cases"
+#: Memory, convention, outputs: Algorithm 1, prompt 1, everything at 0.
+_ALGORITHM_1 = (
+    (6, "A", (2, 2, 3, 3)), (6, "A", (2, 2, 3, 4, 4)), (6, "A", (1, 1, 1, 2, 2, 2)),
+    (6, "A", (1, 1, 1, 2, 2, 4, 4)), (6, "B", (3, 3, 4, 4)), (6, "B", (3, 3, 4, 5, 5)),
+    (6, "B", (2, 2, 2, 3, 3, 3)), (6, "B", (2, 2, 2, 3, 3, 5, 5)), (5, "C", (1, 1, 3, 3)),
+    (5, "C", (1, 1, 3, 3, 3)), (7, "C", (1, 1, 1, 3, 3, 3)), (7, "C", (1, 1, 1, 2, 2, 4, 4)),
+)  # fmt: skip
+#: Memory, convention, arrivals and outputs: MC-SF, prompt 1.
+_MC_SF = (
+    (8, "C", ((0, 7), (1, 3))), (8, "C", ((0, 7), (1, 3), (5, 1))),
+    (8, "A", ((0, 7), (1, 3), (5, 1))), (8, "B", ((0, 8), (1, 4), (5, 2))),
+)  # fmt: skip
+
+
+def worst_problems() -> Iterator[tuple[str, str, str, str, str, dict[str, Any]]]:
+    """Yield kind, name, family, description, source and document of each."""
+    listed = [("algorithm-1", m, c, [(0, o) for o in outputs]) for m, c, outputs in _ALGORITHM_1]
+    listed += [("mc-sf", m, c, list(rows)) for m, c, rows in _MC_SF]
+    for policy, memory, convention, rows in listed:
+        space = CacheSpace(len(rows), memory, convention=Convention(convention))
+        name = f"latency-worst-{policy}-n{len(rows)}-{convention.lower()}"
+        about = f"worst for {policy} of its size, memory {memory}, convention {convention}"
+        document = space.problem(memory, rows).to_mapping()
+        yield "latency", name, FAMILY, about, "synthetic", document
+    for policy, workers, criterion, requests in _BARRIER:
+        space = BarrierSpace(len(requests), workers, criterion=Criterion(criterion))
+        name = f"makespan-worst-{policy}-{workers}x1-n{len(requests)}-{criterion}"
+        about = f"worst for {policy} of its size, {workers} workers of 1 slot, {criterion}"
+        document = space.problem(requests).to_mapping()
+        yield "makespan", name, FAMILY, about, "synthetic", document
+
+
+#: Policy, workers, criterion, prompts and outputs in order.
+_BARRIER: tuple[tuple[str, int, str, tuple[tuple[int, int], ...]], ...] = ()
