@@ -33,10 +33,10 @@ def worst_problems() -> Iterator[tuple[str, str, str, str, str, dict[str, Any]]]
         document = space.problem(memory, rows).to_mapping()
         yield "latency", name, FAMILY, about, "synthetic", document
     for policy, workers, criterion, requests in _BARRIER:
-        space = BarrierSpace(len(requests), workers, criterion=Criterion(criterion))
+        barrier = BarrierSpace(len(requests), workers, criterion=Criterion(criterion))
         name = f"makespan-worst-{policy}-{workers}x1-n{len(requests)}-{criterion}"
         about = f"worst for {policy} of its size, {workers} workers of 1 slot, {criterion}"
-        document = space.problem(requests).to_mapping()
+        document = barrier.problem(requests).to_mapping()
         yield "makespan", name, FAMILY, about, "synthetic", document
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bfio.decode.options import Dispatch
 from bfio.worst_cases.adversary import adversary
 from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, Criterion, Known
 from bfio.worst_cases.exhaustive import exhaustive
@@ -24,14 +25,19 @@ ROWS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), min_size=1, max
 @pytest.mark.parametrize("criterion", [*Criterion])
 @pytest.mark.parametrize(
     "target",
-    [BarrierTarget("fcfs"), BarrierTarget("br-0"), BarrierTarget("jsq", dispatch="immediate")],
+    [
+        BarrierTarget("fcfs"),
+        BarrierTarget("br-0"),
+        BarrierTarget("jsq", dispatch=Dispatch.IMMEDIATE),
+    ],
     ids=lambda target: target.name,
 )
 def test_agreement_with_plain_enumeration(target: BarrierTarget, criterion: Criterion) -> None:
     """Every list of three requests, and its optimum by the oracle; x/0 is above all ratios."""
     space = BarrierSpace(3, prompt=2, output=2, criterion=criterion)
     costs = []
-    for rows in product(product((1, 2), repeat=2), repeat=3):
+    kinds = [(prompt, output) for prompt in (1, 2) for output in (1, 2)]
+    for rows in product(kinds, repeat=3):
         problem = space.problem(rows)
         cost = objective_value(problem, *target.schedule(problem))
         costs.append((cost, brute_force(problem)[0]))

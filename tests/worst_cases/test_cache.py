@@ -65,6 +65,7 @@ def test_agreement_with_plain_enumeration(
                 continue
             problem = cache(m, convention, list(rows))
             cost = serve(problem, target.name, engine="reference").total_latency
+            assert cost is not None
             largest = max(largest, Fraction(cost, brute_force(problem)[0]))
     assert exhaustive(target, space).case.ratio == largest
 
