@@ -175,3 +175,13 @@ def test_minimal_worst_instances(problem: LatencyProblem, ratio: Fraction) -> No
     best = least_within(problem, cost)
     assert best is not None
     assert Fraction(cost, total_latency(problem, best)) == ratio
+
+
+@pytest.mark.parametrize("memory", [8, 16, 40, 100])
+def test_two_requests_against_mc_sf(memory: int) -> None:
+    """Under C (5M/2 - 4) / (3M/2 - 1), which tends to 5/3 (docs/worst-cases.md)."""
+    problem = cache(memory, "C", [(0, memory - 1), (1, memory // 2 - 1)])
+    cost = total_latency(problem, MC_SF.schedule(problem))
+    best = least_within(problem, cost)
+    assert best is not None
+    assert (2 * cost, 2 * total_latency(problem, best)) == (5 * memory - 8, 3 * memory - 2)
