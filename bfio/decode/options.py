@@ -373,7 +373,8 @@ def _rate(value: Fraction | float | str, arrivals: str, name: str) -> Fraction:
     try:
         rate = exact_rational(value, name) if isinstance(value, str) else Fraction(value)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(name, f"{value!r} is no rate", "give a number > 0") from None
+        what = f"{value!r} is no exact number"
+        raise InputError(name, what, "give a number > 0 such as 2, 0.8 or 4/5") from None
     if rate <= 0:
         raise InputError(name, f"{value} is out of range", "give a number > 0")
     if rate != 1 and arrivals != ArrivalMode.TIMED:

@@ -83,10 +83,11 @@ def check_options_are_read(
     for name in _NAMES:
         if getattr(given, name) != getattr(plain, name) and name not in read:
             specs = built_in().values()
+            verb = "reads" if len(policies) == 1 else "read"
             able = [spec.name for spec in specs if name in options_read(spec, given)]
             raise InputError(
                 f"--{name.replace('_', '-')}",
-                f"{', '.join(policies)} read no such option",
+                f"{', '.join(policies)} {verb} no such option",
                 f"leave it out, or run one that does: {', '.join(able)}",
             )
 

@@ -8,7 +8,7 @@ import numpy as np
 from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import Cluster, per_worker_text
 from bfio.decode.drift import LLM, Drift
-from bfio.decode.options import ArrivalMode, Dispatch, RunOptions, WindowKnows
+from bfio.decode.options import ArrivalMode, Dispatch, Overflow, RunOptions, WindowKnows
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
@@ -188,6 +188,22 @@ def unused_window_knows(options: RunOptions, use: str = "--predictor oracle") ->
         )
 
 
+def unused_overflow(options: RunOptions, cluster: Cluster) -> Iterator[str]:
+    """Yield that a rule of overflow, or the time of a swap, is not used, if that is so."""
+    plain = RunOptions()
+    if cluster.memory is None and options.overflow is not plain.overflow:
+        yield (
+            f"It changes nothing that overflow is {options.overflow}: the memory of the workers "
+            "is not limited."
+        )
+    swaps = cluster.memory is not None and options.overflow is Overflow.SWAP
+    if options.swap_time_s != plain.swap_time_s and not swaps:
+        yield (
+            "The time of a swap is not used: only where memory is limited and overflow is swap "
+            "does a token leave for the host."
+        )
+
+
 def unused_history(past: int, why: str) -> str:
     """Return that the first requests were set apart in vain; ``why`` begins the sentence."""
     return f"{why}: the first {past:,} requests are left out of the run all the same."
@@ -232,6 +248,7 @@ def unused(workload: Workload, options: Sequence[RunOptions]) -> Iterator[str]:
 def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
     """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
     yield from unused(workload, [run.options for run in runs])
+    yield from unused_overflow(runs[0].options, runs[0].cluster)
     for run in runs:
         counts = [run.statistics.get(name) for name in ("clocked_steps", "steps")]
         if all(isinstance(count, int) for count in counts):

@@ -113,6 +113,23 @@ def test_whose_lengths_the_window_knows_is_told() -> None:
         compare(LONG, "fcfs", window_knows="waiting")
 
 
+def test_a_rule_of_overflow_without_memory_is_told() -> None:
+    """It changes nothing, nor does the time of a swap where no token is swapped."""
+    unlimited, limited = Cluster(1, 3), Cluster(1, 3, memory=100_000)
+
+    def told(cluster: Cluster, **options: object) -> list[str]:
+        made = compare(LONG, "fcfs", cluster, options=RunOptions(**options))  # type: ignore[arg-type]
+        return [said for said in made.remarks() if "overflow" in said]
+
+    assert told(unlimited, overflow="swap", swap_time_s=1.0) == [
+        "It changes nothing that overflow is swap: the memory of the workers is not limited.",
+        "The time of a swap is not used: only where memory is limited and overflow is swap does a "
+        "token leave for the host.",
+    ]
+    assert told(unlimited) == told(limited, overflow="swap", swap_time_s=1.0) == []
+    assert len(told(limited, swap_time_s=1.0)) == 1
+
+
 def test_timed_arrivals_have_no_pool() -> None:
     """A pool that would change nothing is refused, as a rate of a pool is."""
     with pytest.raises(InputError, match="pool: timed arrivals have none; leave it out"):

@@ -44,7 +44,7 @@ def test_what_each_policy_reads() -> None:
         (
             ["fcfs"],
             {"gamma": "1/2"},
-            r"--gamma: fcfs read no such option; .*bf-io, br-h",
+            r"--gamma: fcfs reads no such option; .*bf-io, br-h",
         ),
         (["fcfs", "jsq"], {"cap_threshold": 9}, "run one that does: throttled"),
         (["fcfs:gamma=1/2"], {}, r"policy fcfs:gamma=1/2: fcfs reads no gamma; it has none"),

@@ -23,6 +23,7 @@ from bfio.decode.settings import (
     unasked_predictor,
     unused_arrivals,
     unused_history,
+    unused_overflow,
     unused_window_knows,
 )
 from bfio.decode.simulation import check_dispatch, planned_horizon, simulate
@@ -139,6 +140,7 @@ class RunPlan:
         remarks = [
             *unused_arrivals(facts.has_arrival_times, self.options, 'arrivals = "timed"'),
             *unused_window_knows(self.options, 'predictor = "oracle"'),
+            *unused_overflow(self.options, self.cluster),
         ]
         refuted: list[str] = []
         if self.options.predictor != "none":

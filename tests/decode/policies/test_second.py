@@ -130,5 +130,5 @@ def test_options_without_meaning_are_refused() -> None:
     for asked in ({"second": "age"}, {"slack": 3}, {"second_proof": 9}, {"second_horizon": 3}):
         chosen = PolicyOptions(**asked)
         check_options_are_read(["bf-io"], chosen)
-        with pytest.raises(InputError, match=r"read no such option; .*bf-io"):
+        with pytest.raises(InputError, match=r"reads no such option; .*bf-io"):
             check_options_are_read(["br-h"], chosen)
