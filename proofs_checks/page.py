@@ -36,8 +36,9 @@ them.
 
 "Refuted" speaks of the printed words and says little about a theory, so what is wrong is told
 apart: a **misprint** (the source itself shows what is meant), a **missing hypothesis**, a **wrong
-formula** (with the right one the result stands), or a **false result** (what the correction says
-is another or a weaker one). A **false inference** is nothing that is printed: what one might infer
+formula** (with the right one the result stands), a **false result** (a numbered one; what the
+correction says is another or a weaker one), or a **false sentence** (the same, of a proof, a
+remark or an illustration). A **false inference** is nothing that is printed: what one might infer
 from it, or a question of our own.
 """
 

@@ -6,7 +6,7 @@ from itertools import product
 from math import ceil, log, sqrt
 
 from proofs_checks.ample_pool import Admission, Cell, blind_sizes, level_sizes, mean_gaps
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Evidence, Findings, Outcome, accepted
 from proofs_checks.search import examine
 from proofs_checks.statistics import Bounded, bounded_mean, mean_estimate, room
@@ -183,6 +183,7 @@ CLAIMS = (
             "B large enough, (19): γBp ≥ 2U_B",
         ),
         kind=Kind.STATISTICAL,
+        scope=Scope.RESULT,
         check=_lemma4_check,
         mutations=(
             Mutation("FCFS in place of BF-IO", admission=blind_sizes),
@@ -199,6 +200,7 @@ CLAIMS = (
         formula="E[Σ_{r=0}^{o−1} (r + 1 − x)₊] = (1 − p)^x/p²",
         hypotheses=("P(o = k) = p(1 − p)^{k−1}", "x ≥ 0 integer"),
         kind=Kind.IDENTITY,
+        scope=Scope.STEP,
         check=_tail_check,
         summary="An identity.",
         mutations=(Mutation("1/p in place of 1/p²", power=1),),
@@ -216,6 +218,7 @@ CLAIMS = (
             "a pool with plenty of every size, so overloaded",
         ),
         kind=Kind.STATISTICAL,
+        scope=Scope.OURS,
         check=_small_batch_check,
         mutations=(
             Mutation("prompts up to 100", largest=100),
@@ -236,6 +239,7 @@ CLAIMS = (
         formula="γBp < 2U_B for all B ≤ 20,000",
         hypotheses=("constants as printed in Lemma 4",),
         kind=Kind.FINITE,
+        scope=Scope.OURS,
         check=_condition_check,
         summary="Lemmas 4 and 7 say nothing about batches of 64 to 128: their constants ask for "
         "tens of thousands of slots at the very least, and at p = 1/2 for billions. What "

@@ -6,7 +6,7 @@ from itertools import product
 from math import ceil, log, sqrt
 
 from proofs_checks.ample_pool import Admission, Cell, blind_sizes, level_sizes
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.balance.average_gap import AVERAGE, gap_estimates
 from proofs_checks.search import examine, refute
@@ -146,6 +146,7 @@ CLAIMS = (
         formula=AVERAGE,
         hypotheses=_HYPOTHESES,
         kind=Kind.STATISTICAL,
+        scope=Scope.RESULT,
         check=_lemma_check,
         mutations=(Mutation("FCFS in place of BF-IO", admission=blind_sizes),),
         reading="tested where the proof's condition (32) is not met, at B of practice. One step "
@@ -160,6 +161,7 @@ CLAIMS = (
         formula="(1 − p)^{y*} ≤ exp(−p·y*) ≤ (GB)^{−3},  y* = ⌊⌈(3/p)·log(GB)⌉/δ_max⌋",
         hypotheses=_HYPOTHESES[2:],
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_step_check,
         summary="The printed power is about (GB)^{−3κ/δ_max} with κ = −log(1 − p)/p, which "
         "exceeds 1: the step holds up to δ_max = κ (1.39 at p = 1/2, 2.56 at p = 9/10), the "

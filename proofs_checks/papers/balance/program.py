@@ -10,7 +10,7 @@ import numpy as np
 from bfio.workloads.lengths import Empirical, Geometric
 from bfio.workloads.overload import overload_violations, overloaded
 from formulations.arrays import integer_matrix, integer_vector
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.separation import Step
 from proofs_checks.runs import small_run
@@ -228,6 +228,7 @@ CLAIMS = (
         formula="min over allocations of J(S(k)) = min over x of J_k(x)",
         hypotheses=("integer loads",),
         kind=Kind.FINITE,
+        scope=Scope.FORMULA,
         check=_algorithm_check,
         summary="Both agree to the token.",
         mutations=(Mutation("slots may stay empty while requests wait", full_use=False),),
@@ -244,6 +245,7 @@ CLAIMS = (
             "overloaded pool (Definition 1)",
         ),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.REMARK,
         check=_admission_check,
         summary="The program also chooses whom to admit, and large requests fill gaps as well as "
         "small ones.",
@@ -270,6 +272,7 @@ CLAIMS = (
         formula="min_l |R_k \\ R_k(l)| ≥ C_k",
         hypotheses=("lengths in 1..s_max",),
         kind=Kind.FINITE,
+        scope=Scope.FORMULA,
         check=_definition_check,
         summary="The family is what the sentence says.",
         mutations=(Mutation("the two most numerous lengths removed", skip=2),),
@@ -283,6 +286,7 @@ CLAIMS = (
         formula="n − max_l n_l ≥ A_k + C_k for k < K",
         hypotheses=("the whole workload in the pool from the start",),
         kind=Kind.FINITE,
+        scope=Scope.OURS,
         check=_generator_check,
         summary="Runs of other claims on overloaded instances rest on this generator or on the "
         "checker.",
@@ -296,6 +300,7 @@ CLAIMS = (
         formula="σ_s/s_max ≤ 1/2",
         hypotheses=("prompts in 1..s_max",),
         kind=Kind.FINITE,
+        scope=Scope.REMARK,
         check=_popoviciu_check,
         summary="Since prompts are at least 1, κ_0 = 1/2 itself is out of reach: σ_s/s_max ≤ "
         "(1 − 1/s_max)/2.",

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from itertools import combinations, combinations_with_replacement, permutations
 from typing import Any
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.separation import Step, small_steps, step_of, steps_apart, within
 from proofs_checks.search import examine, refute
@@ -232,6 +232,7 @@ CLAIMS = (
         formula="argmin Imbalance(k) ⊆ argmin D(k)",
         hypotheses=("BF-IO is the program (IO) with H = 0", "overloaded pool (Definition 1)"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_objective_check,
         summary="For two workers imbalance and gap are the same number; from three on they are "
         "not.",
@@ -242,7 +243,7 @@ CLAIMS = (
         correction="(IO) minimises the imbalance. Its minimisers have gaps of at most G − 1 times "
         "the least gap, because D ≤ Imbalance ≤ (G − 1)·D. What this does to Lemma 2: "
         "own.separation-program.",
-        defect=Defect.RESULT,
+        defect=Defect.SENTENCE,
         verify=verify_objective,
     ),
     Claim(
@@ -260,6 +261,7 @@ CLAIMS = (
             "|c_g − Bp| ≤ δBp for all g with 0 < δ < 1/(2·s_max − 1)",
         ),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.OURS,
         check=_program_check,
         summary="Algorithm 1 minimises the imbalance, the proof the gap. With three workers the "
         "program may prefer large requests on two heavy workers to a smaller gap, but only by a "

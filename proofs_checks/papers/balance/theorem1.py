@@ -5,7 +5,7 @@ from itertools import product
 from math import ceil, exp, log, pi, sqrt
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
 from proofs_checks.evidence import Estimate, Findings, Outcome
 from proofs_checks.laws import deviation, expected_imbalance, law
 from proofs_checks.search import examine
@@ -125,6 +125,7 @@ CLAIMS = (
         formula="E[Imb(FCFS)] ≥ (c_1/√2)·G·σ_s·√(B log G)",
         hypotheses=_HYPOTHESES,
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_fcfs_check,
         summary="Computed by convolving the law of the prompt B times and raising the law of a "
         "load to the power G; no sampling.",
@@ -145,6 +146,7 @@ CLAIMS = (
         formula="IIR ≥ c·κ_0·√(B log G)·G/(G − 1) = Ω(√(B log G)),  c = (1 − e^{−1/(4√(2π))})/√2",
         hypotheses=_HYPOTHESES,
         kind=Kind.ASYMPTOTIC,
+        scope=Scope.RESULT,
         check=_theorem_check,
         summary="The bound holds in every cell, with the proof's own constant, and the exact "
         "ratio grows as the theorem says. That the infimum over all overloaded instances obeys it "

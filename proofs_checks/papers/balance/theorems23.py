@@ -16,7 +16,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from proofs_checks.ample_pool import Admission, Cell, blind_sizes, level_sizes, mean_gaps
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Estimate, Examination, Findings, Outcome
 from proofs_checks.laws import CUT_OFF, convolved, deviation, expected_imbalance, snapshot_law
 from proofs_checks.papers.balance.theorem1 import LEAST_G, C, prompt_laws
@@ -293,6 +293,7 @@ CLAIMS = (
         formula="E[Imbalance^st] ≥ c′·G·σ_snap·√(B log G),  σ_snap² = σ_s² + (1−p)/p²",
         hypotheses=("outputs geometric with p", "a pool that never runs dry", "FCFS"),
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_stationary_check,
         summary="Convolution and order statistics, no sampling.",
         mutations=(Mutation("c′ = 2 in place of 0.067", factor=2 / C),),
@@ -312,6 +313,7 @@ CLAIMS = (
             "increments by global step (balance.definition2)",
         ),
         kind=Kind.ASYMPTOTIC,
+        scope=Scope.RESULT,
         check=_theorem3_check,
         mutations=(
             Mutation("FCFS in place of BF-IO", admission=blind_sizes),
@@ -335,6 +337,7 @@ CLAIMS = (
             "log G ≥ 4 (the proof)",
         ),
         kind=Kind.ASYMPTOTIC,
+        scope=Scope.RESULT,
         check=_check,
         mutations=(
             Mutation("FCFS in place of BF-IO", admission=blind_sizes),

@@ -13,7 +13,7 @@ from formulations.thresholds import (
     policy_memory,
 )
 from formulations.thresholds.segments import printed_segment_memory
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases, stage_sum
 from proofs_checks.papers.fluid.printed import printed_policy_memory
@@ -310,6 +310,7 @@ CLAIMS = (
         formula="M^π = Σ_j n_j(l + L'_j/2)(l'_j − l'_{j−1}),  L'_j = Σ_{k≤j} l'_k",
         hypotheses=_SEGMENTS,
         kind=Kind.IDENTITY,
+        scope=Scope.FORMULA,
         check=_eq11_check,
         summary="Too small for m = 2 always (13.5 instead of 21 for l = 1, l' = (1, 2), n = (4, "
         "3)); too large for many segments. For n_i = ΔT*·Λ_i the corrected form is M*, (11) is "
@@ -332,6 +333,7 @@ CLAIMS = (
         formula="Σ_{j≥2} (l + l'_{j−1})·n_j ≤ M^π",
         hypotheses=_SEGMENTS,
         kind=Kind.FINITE,
+        scope=Scope.FORMULA,
         check=_eq12_check,
         summary="Segment j ≥ 2 has a stage at least, where a prompt holds more than while it "
         "waits before.",
@@ -349,6 +351,7 @@ CLAIMS = (
         formula="M^π = Σ_{i=1}^L n_i·(l + (i/2)·ΔL)·ΔL",
         hypotheses=("l'_j = j", "L divides m, L ≥ 2"),
         kind=Kind.IDENTITY,
+        scope=Scope.FORMULA,
         check=_eq14_check,
         summary="The mean stage of segment i is (i − 1/2)ΔL + 1/2, not iΔL/2, and stage 0 is "
         "missing: always too small, by n_1·l + Σ_i n_i·ΔL·((i − 1)·ΔL + 1)/2.",
@@ -369,6 +372,7 @@ CLAIMS = (
         formula="M^π + Σ (l + l'_{j−1})n_j + Σ θ_j^{−1}(l + l'_{j−1})ln((L−1)(T+1)/δ) over L",
         hypotheses=("m = 500 lengths, prefill 62",),
         kind=Kind.FINITE,
+        scope=Scope.EXPERIMENT,
         check=_figures_check,
         summary="One segment is unstable: treating every prompt as one of 500 tokens overloads "
         "the engine. L = 10 is sufficient at rate 500, and costs most of the memory again at rate "

@@ -24,7 +24,7 @@ from formulations.thresholds import (
     safety_buffer,
     threshold_violations,
 )
-from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation, Scope
 from proofs_checks.evidence import Findings
 from proofs_checks.papers.fluid.replicas import exponent_estimate
 from proofs_checks.search import examine
@@ -188,6 +188,7 @@ CLAIMS = (
         formula=CONCLUSION,
         hypotheses=("Poisson arrivals, unknown types", "(10)", "memory enough for all batches"),
         kind=Kind.ASYMPTOTIC,
+        scope=Scope.RESULT,
         check=partial(scaling_check, experiment=_constant),
         mutations=(
             Mutation(
@@ -210,6 +211,7 @@ CLAIMS = (
             "memory enough for all batches",
         ),
         kind=Kind.ASYMPTOTIC,
+        scope=Scope.RESULT,
         check=partial(scaling_check, experiment=_varying),
         mutations=(
             Mutation(

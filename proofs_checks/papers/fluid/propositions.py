@@ -14,7 +14,7 @@ from bfio.wait.chains import wait_policy
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.policy import Decision, StagePolicy, StageState
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation, Scope
 from proofs_checks.evidence import Estimate, Findings, Outcome
 from proofs_checks.papers.fluid.replicas import wait_replicas
 from proofs_checks.papers.fluid.runs import canonical, reference
@@ -194,6 +194,7 @@ CLAIMS = (
         formula="Thr* − E[Thr^T] = Ω(1)",
         hypotheses=INSTANCE,
         kind=Kind.STATISTICAL,
+        scope=Scope.RESULT,
         check=_proposition4_check,
         summary="Whomever FCFS removes on overflow, its gap does not fall with T; WAIT's does, "
         "with the same memory.",
@@ -214,6 +215,7 @@ CLAIMS = (
         formula="Thr* − E[Thr^(ζ,π)] = Ω(1)",
         hypotheses=(*INSTANCE, "the policy does not read the type"),
         kind=Kind.STATISTICAL,
+        scope=Scope.RESULT,
         check=_proposition5_check,
         summary="Each of these policies, none of which reads the type, loses a fixed part of the "
         "throughput.",

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from formulations.fluid import FluidWorker
 from formulations.thresholds import LogArgument, NestedProblem, equal_boundaries, plan
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import mean_estimate
@@ -115,6 +115,7 @@ CLAIMS = (
         formula="memory of (12) = a + b·ln m for given total rate and range of lengths",
         hypotheses=("a segment per type", "integer thresholds that satisfy (10), the least"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.REMARK,
         check=_remark1_check,
         summary="Each type adds a summand to the second and third terms of (12): the second may "
         "grow to M^π, which stays, and the third grows with m or faster, as n_j and n_{j−1}p_j "
@@ -137,6 +138,7 @@ CLAIMS = (
         formula="M^π > half of (12), generally",
         hypotheses=("least thresholds that satisfy (10)",),
         kind=Kind.STATISTICAL,
+        scope=Scope.REMARK,
         check=_remark2_check,
         summary="Random instances of 2 to 5 types with gaps up to 19 tokens, loads up to 0.95, "
         "least thresholds, T = 1000, δ = 1/10. With a type for every length it is the other way "

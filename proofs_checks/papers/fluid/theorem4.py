@@ -9,7 +9,7 @@ from itertools import pairwise, product
 from formulations.fluid import FluidWorker
 from formulations.thresholds import NestedProblem
 from formulations.thresholds.segments import printed_segment_memory
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.full_batch import full_batch
@@ -281,6 +281,7 @@ CLAIMS = (
             "memory enough for all batches",
         ),
         kind=Kind.ASYMPTOTIC,
+        scope=Scope.RESULT,
         check=_check,
         mutations=(
             Mutation("the memory of a full batch as printed", printed=False),
@@ -308,6 +309,7 @@ CLAIMS = (
             "M^π after (14)",
         ),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_merged_check,
         summary="Before segment j prompts hold l + l'_{(j−1)ΔL} tokens; (15) has l'_{j−1}, the "
         "length of type j − 1. And its M^π lacks much of a full batch (fluid.eq14). Either error "

@@ -14,7 +14,7 @@ from bfio.wait.instance import StageInstance
 from bfio.wait.policy import StagePolicy, StageState
 from bfio.wait.run import StageRun
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.fluid.propositions import INSTANCE
 from proofs_checks.papers.fluid.replicas import exponent_estimate, wait_replicas
@@ -184,6 +184,7 @@ CLAIMS = (
         formula="E[Thr^(T,π)] ≤ Thr*",
         hypotheses=("tokens of a prompt count when it completes",),
         kind=Kind.FINITE,
+        scope=Scope.RESULT,
         check=_proposition2_check,
         summary="Path by path, for any policy and any memory; the mean of the right side is "
         "Thr*·T.",
@@ -200,6 +201,7 @@ CLAIMS = (
         formula="C = M*  ⇒  E[Latency], E[TTFT] = Ω((ζT)^{1/2})",
         hypotheses=INSTANCE,
         kind=Kind.ASYMPTOTIC,
+        scope=Scope.RESULT,
         check=_proposition3_check,
         summary="With C = M* the engine does at most 9 of work a second, as much as arrives: "
         "what is left is at least a reflected walk without drift, whose mean grows as √T. This "

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from formulations.hindsight_latency import Convention, violations
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome, Verifier
 from proofs_checks.papers.kv.model import CONVENTIONS, Jobs, as_data
 from proofs_checks.papers.kv.moments import (
@@ -198,7 +198,6 @@ def _claim(*, part: Part, alike: Part, broken: str, reading: str = "", **texts: 
             Mutation("the condition of the correction dropped", alike=always),
             Mutation("OC that follows OFF at once", couple=off_itself),
         ),
-        defect=Defect.RESULT,
         reading=_READING + reading,
         verify=verify,
         **texts,
@@ -208,6 +207,8 @@ def _claim(*, part: Part, alike: Part, broken: str, reading: str = "", **texts: 
 CLAIMS = (
     _claim(
         id="kv.lemma5.4-i",
+        scope=Scope.RESULT,
+        defect=Defect.RESULT,
         source=f"{_LEMMA}, (i)",
         title="OC keeps the memory",
         statement="Off-Couple never exceeds the memory limit.",
@@ -220,6 +221,8 @@ CLAIMS = (
     ),
     _claim(
         id="kv.lemma5.4-ii",
+        scope=Scope.RESULT,
+        defect=Defect.RESULT,
         source=f"{_LEMMA}, (ii)",
         title="OC completes in time",
         statement="At t̂ Off-Couple has completed all that the hindsight optimum has completed.",
@@ -231,6 +234,8 @@ CLAIMS = (
     ),
     _claim(
         id="kv.lemma5.4-iii",
+        scope=Scope.RESULT,
+        defect=Defect.RESULT,
         source=f"{_LEMMA}, (iii)",
         title="OC holds no more memory",
         statement="At t̂ Off-Couple uses no more memory than the optimum.",
@@ -247,6 +252,8 @@ CLAIMS = (
     ),
     _claim(
         id="kv.coupling-inequality",
+        scope=Scope.STEP,
+        defect=Defect.SENTENCE,
         source=f"{PROOF}, inequality before Algorithm 3",
         title="Off-Couple bounds the compensated value",
         statement="OFF from the online state costs no more than any other algorithm, so CP is at "
@@ -260,6 +267,8 @@ CLAIMS = (
     ),
     _claim(
         id="kv.eq7",
+        scope=Scope.STEP,
+        defect=Defect.SENTENCE,
         source=f"{PROOF}, Equation (7) and the display that it leads to",
         title="From t̂ on OC and OFF cost the same",
         statement="OC decides as OFF from t̂ on, so the difference of their latencies from t + 1 "

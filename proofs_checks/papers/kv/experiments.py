@@ -9,7 +9,7 @@ import numpy as np
 
 from bfio.kvcache.arrival_models import ArrivalModel
 from formulations.hindsight_latency import LatencyProblem, total_latency, violations
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Estimate, Evidence, Outcome, Verdict, accepted
 from proofs_checks.exact_laws import binomial_tail
 from proofs_checks.papers.kv.model import algorithm, jobs
@@ -226,6 +226,7 @@ def _claim(number: int, statement: str, formula: str, correction: str) -> Claim:
             "convention C for both",
         ),
         kind=Kind.STATISTICAL,
+        scope=Scope.EXPERIMENT,
         check=check,
         mutations=(
             Mutation("MC-SF's own schedule for the better one", own=True),
@@ -248,6 +249,7 @@ CLAIMS = (
         formula="(160 GB − 70·10⁹·2 B)/(2·80·8192·2 B) = 16,492",
         hypotheses=("P = 70 billion, L = 80, H = 8192, D = 2",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.REMARK,
         check=_limit_check,
         summary="No reading of GB gives 16,492; a token of half the size does not either "
         "(15,258).",
@@ -268,6 +270,7 @@ CLAIMS = (
         formula="σ·10,000 ≤ 200 s < 3σ·10,000 for σ = 1/6;  (1/2)/(1/6) = 3;  (1/100)/(1/800) = 8",
         hypotheses=("lines through the origin", "λ = 50 arrivals a second"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.EXPERIMENT,
         check=_slopes_check,
         summary="The unit of the slopes is not given. What section 8.2 says needs a slope of "
         "Algorithm 2 between 1/150 and 1/50 s per arrival.",

@@ -1,11 +1,11 @@
 """What the paper states and no finite computation here can decide, with the reason."""
 
-from proofs_checks.claim import Claim
+from proofs_checks.claim import Claim, Scope
 from proofs_checks.outside import outside_claim
 
 
-def _claim(name: str, source: str, *texts: str) -> Claim:
-    return outside_claim(f"kv.{name}", f"KV-cache paper, {source}", *texts)
+def _claim(name: str, source: str, *texts: str, scope: Scope = Scope.EXPERIMENT) -> Claim:
+    return outside_claim(f"kv.{name}", f"KV-cache paper, {source}", *texts, scope=scope)
 
 
 CLAIMS = (
@@ -19,6 +19,7 @@ CLAIMS = (
         "It needs optima of runs as long as T and a rate μ* that the paper leaves open. Its "
         "proof fails: see kv.lemma5.5-mean and kv.lemma5.5-tail. The theorem it serves is "
         "refuted (kv.theorem5.3).",
+        scope=Scope.RESULT,
     ),
     _claim(
         "lemma5.6",
@@ -29,6 +30,7 @@ CLAIMS = (
         "λ > μ*  ⇒  Pr(t̂ − t ≤ C_2) ≥ 1 − O(1/T) for t ≥ t_0",
         "It needs optima of runs as long as T. Its proof fails: see kv.lemma5.5-tail and "
         "kv.lemma5.6-minimum. The theorem it serves is refuted (kv.theorem5.3).",
+        scope=Scope.RESULT,
     ),
     _claim(
         "theorem6.4",
@@ -40,6 +42,7 @@ CLAIMS = (
         "distribution does not add up (kv.theorem6.4-distribution), and its last display leaves "
         "out algorithms that start early, for which the bound fails. Where nothing is cleared, "
         "another distribution of the same kind mends it (kv.theorem6.4-bound).",
+        scope=Scope.RESULT,
     ),
     _claim(
         "figure5",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from bfio.kvcache.feasibility import fits
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.balance.rounds import fewest_maximisers, least_maximum, optimal_rounds
 from proofs_checks.runs import random_requests, small_run
@@ -185,6 +185,7 @@ CLAIMS = (
         formula="Σ_k Σ_g L_g(k) = Σ_i (s_i·o_i + o_i(o_i − 1)/2)",
         hypotheses=("the run drains",),
         kind=Kind.FINITE,
+        scope=Scope.OURS,
         check=_work_check,
         summary="Exact in integers, whatever the policy.",
         mutations=(Mutation("runs stopped after three steps", steps=3),),
@@ -198,6 +199,7 @@ CLAIMS = (
         formula="R ⊆ R′, |R| ≥ Σ cap_g  ⇒  J*(R′) ≤ J*(R)",
         hypotheses=("|R| ≥ Σ_g cap_g",),
         kind=Kind.FINITE,
+        scope=Scope.OURS,
         check=_monotone_check,
         summary="With fewer requests than slots it is false: one more request must then be "
         "admitted.",
@@ -213,6 +215,7 @@ CLAIMS = (
         formula="M − m ≤ s_max − s_min,  Imb ≤ (G − 1)(s_max − s_min)",
         hypotheses=("G workers with B slots each", "a round of G·B sizes in s_min..s_max"),
         kind=Kind.FINITE,
+        scope=Scope.OURS,
         check=_sharp_check,
         summary="A swap moves the difference of two sizes, so the spread of sizes takes the place "
         "of the largest. Equal sizes give perfect balance.",
@@ -230,6 +233,7 @@ CLAIMS = (
         formula="max_t memory(t) = max over completions of memory",
         hypotheses=("memory per request grows by one a batch until it completes",),
         kind=Kind.FINITE,
+        scope=Scope.OURS,
         check=_checkpoint_check,
         summary="Between completions the memory grows, so it peaks just before one of them.",
         mutations=(
@@ -251,6 +255,7 @@ CLAIMS = (
             "B ≥ s_max(s_max − 1)",
         ),
         kind=Kind.FINITE,
+        scope=Scope.OURS,
         check=_check,
         summary="Give G requests of one size to the G workers, one each, as often as it goes: "
         "what does not divide by G is less than G of each size, and the pool has that much to "
