@@ -341,5 +341,16 @@ def _trace(
     return found if output_mean is None else with_output_mean(found, output_mean)
 
 
+def trace_requests(path: Path) -> Workload:
+    """Return all requests of a trace, read once as long as the file does not change.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    return _trace(path, _stamp(path), None, False, None)
+
+
 def _generator(seed: int, stream: int = _STREAM) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream,)))
