@@ -72,6 +72,7 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "37-saturation/boundary": 3,
     "37-saturation/study": 3,
     "38-networks/fork-join": 3,
+    "38-networks/parallel": 5,
     "38-networks/study": 3,
     # Equal requests for every budget.
     "39-token-budget/study": 5,
