@@ -38,7 +38,7 @@ from proofs_checks.papers.balance.separation_program import (
     verify_program,
     violating_step,
 )
-from proofs_checks.papers.own.steps import is_perfect, smallest_overloaded
+from proofs_checks.papers.own.overloaded_rounds import is_perfect, smallest_overloaded
 from proofs_checks.papers.route import br0
 from proofs_checks.papers.route.probes import verify_kinks
 from proofs_checks.papers.route.stage1 import verify_stage1
