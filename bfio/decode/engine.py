@@ -46,11 +46,9 @@ from bfio.decode.machine.state import (
     EXPIRED,
     FINISHED,
     LOGGED,
-    QUEUED,
     RESERVE,
     REVEALED,
     STEP,
-    SWAPPED,
     TAKEN,
     WAITING,
     State,
@@ -76,6 +74,7 @@ from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource
 from bfio.decode.prefixes import Prefixes, WaitingPrefixes
 from bfio.decode.resting import Rests, active_requests, check_at_least_one_runs
+from bfio.decode.stalled import stalled
 from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.decode.tally import queued_need
 from formulations.arrays import IntArray, frozen
@@ -244,12 +243,6 @@ class _Interpreted:
     def step(self) -> int:
         """The step now."""
         return int(self.state.counters[STEP])
-
-    @property
-    def num_waiting(self) -> int:
-        """Requests in the pool, in queues and on the host."""
-        counters = self.state.counters
-        return int(counters[WAITING] + counters[QUEUED] + counters[SWAPPED])
 
     def advance(self) -> bool:
         """Do all phases of a step; False if nothing runs and the clock jumped instead."""
@@ -485,12 +478,7 @@ class _Interpreted:
         """Let the clock jump to the next arrival; without one the run is stalled."""
         # All that were left may have given up.
         if not is_over(self.state) and not wait_for_arrival(self.state, self.record):
-            raise InputError(
-                f"policy {self.name}, step {self.step}",
-                "stalled: nothing runs, nothing can arrive, "
-                f"{self.num_waiting} requests wait and none was admitted",
-                "admit at least one request when no worker is busy",
-            )
+            raise stalled(self.name, self.state)
 
 
 def check_run(

@@ -8,7 +8,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -238,28 +239,44 @@ class _Replay:
         assert arrival_s is not None
         arrivals = deque(zip(arrival_s.tolist(), range(run.num_requests), strict=True))
         tier = PrefillReplay(run.options.prefill, self.workload.prompt_tokens.tolist(), arrivals)
-        leaves = _grouped(run.bound_step, np.arange(run.num_requests), run.steps)
+        times = self.times_of_tier
+        leaves = _grouped(run.bound_step, np.arange(run.num_requests), len(times))
         if run.options.dispatch is Dispatch.POOLED and run.options.delay == 0:
             waited = self.stints.was_waiting
-            leaves = _grouped(self.admissions, self.stints.request[waited], run.steps)
+            leaves = _grouped(self.admissions, self.stints.request[waited], len(times))
         again = self.stints.waits_again
-        returns = _grouped(self.returns, self.stints.request[again], run.steps)
+        returns = _grouped(self.returns, self.stints.request[again], len(times))
         schedule = self.cancellations
         when = dict(zip(schedule.request.tolist(), schedule.time_s.tolist(), strict=True))
-        gone = _grouped(run.cancel_step[schedule.request], schedule.request, run.steps)
-        ends = chain([0.0], run.end_s().tolist())
-        for step, (start, end) in enumerate(zip(run.start_s.tolist(), ends, strict=False)):
+        gone = _grouped(run.cancel_step[schedule.request], schedule.request, len(times))
+        for step, (end, start) in enumerate(times):
             # Whoever leaves its worker does so when the last step ends, before any idle time.
             tier.go_on(end, step)
             for who in returns[step]:
                 tier.come_back(who)
-            for who in gone[step]:
-                tier.go_on(max(when[who], end), step)
-                tier.cancel(who)
+            # All who have given up by the same time leave together, and then others follow.
+            leaving = [(max(when[who], end), who) for who in gone[step]]
+            for time, together in groupby(leaving, itemgetter(0)):
+                tier.go_on(time, step)
+                for _, who in together:
+                    tier.cancel(who)
             tier.go_on(start, step)
             for who in leaves[step]:
                 tier.leave(who)
         return tier
+
+    @cached_property
+    def times_of_tier(self) -> list[tuple[float, float]]:
+        """When the step before ended and when each starts [s].
+
+        After the last step the tier goes on until the last client has given up, if all that were
+        left did so then.
+        """
+        run, schedule = self.run, self.cancellations
+        ends = [0.0, *run.end_s().tolist()]
+        times = list(zip(ends, run.start_s.tolist(), strict=False))
+        late = schedule.time_s[run.cancel_step[schedule.request] == run.steps]
+        return [*times, (ends[-1], max(ends[-1], late.max()))] if len(late) else times
 
     @cached_property
     def returns(self) -> IntArray:
@@ -443,13 +460,14 @@ def _prefill(replay: _Replay) -> int:
     expected = replay.tier_alone
     steps, times, held = (np.full(run.num_requests, -1.0) for _ in range(3))
     for who, (time, step) in expected.ready.items():
-        steps[who], times[who] = step, time
-        held[who] = expected.held_s.get(who, 0.0)
+        if step < run.steps:
+            steps[who], times[who] = step, time
+            held[who] = expected.held_s.get(who, 0.0)
     wrong = _number(early) + _number(run.reveal_step != steps)
     scale = 1e3 * _ROUNDING * run.start_s.max(initial=1.0)
     for of, at in ((ready_s, times), (held_s, held)):
         wrong += _number(np.abs(of - at)[ids] > scale)
-    rows = [tuple(row) for row in expiries.tolist() if row[2] < run.steps]
+    rows = [tuple(row) for row in expiries.tolist() if row[2] < len(replay.times_of_tier)]
     return wrong + int(rows != expected.expiries)
 
 

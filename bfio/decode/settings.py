@@ -1,6 +1,6 @@
 """What a table or plot of runs is about, in one line, and what its reader might not expect."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -9,6 +9,7 @@ from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import Cluster, per_worker_text
 from bfio.decode.drift import LLM, Drift
 from bfio.decode.options import ArrivalMode, Dispatch, Overflow, RunOptions, WindowKnows
+from bfio.decode.policy_registry import built_in
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
@@ -188,6 +189,29 @@ def unused_window_knows(options: RunOptions, use: str = "--predictor oracle") ->
         )
 
 
+def unused_projection(options: RunOptions) -> Iterator[str]:
+    """Yield that loads grow in windows that nobody sees, if nobody looks ahead and that is so."""
+    if options.projection is not RunOptions().projection:
+        yield (
+            f"It changes nothing that projected loads are {options.projection}: no policy here "
+            "looks ahead."
+        )
+
+
+def unled(names: Iterable[str], workload: Workload, cluster: Cluster) -> Iterator[str]:
+    """Yield what policies do that go by prefixes where nothing tells of any, a sentence each."""
+    alike = workload.prompt_blocks is not None or workload.prompt_keys is not None
+    yield from unled_where(names, tells_prompts=alike, caches=cluster.prefix_cache is not None)
+
+
+def unled_where(names: Iterable[str], *, tells_prompts: bool, caches: bool) -> Iterator[str]:
+    """Yield the same, from whether requests tell which prompts begin alike, and workers cache."""
+    known = built_in()
+    for name in dict.fromkeys(names):
+        if name in known and (said := known[name].unled(tells_prompts, caches)):
+            yield f"{name} {said}"
+
+
 def unused_overflow(options: RunOptions, cluster: Cluster) -> Iterator[str]:
     """Yield that a rule of overflow, or the time of a swap, is not used, if that is so."""
     plain = RunOptions()
@@ -243,12 +267,15 @@ def unused(workload: Workload, options: Sequence[RunOptions]) -> Iterator[str]:
     yield from unused_window_knows(first)
     if nobody_asks(options):
         yield unasked_predictor(first)
+    if not any(entry.horizon for entry in options):
+        yield from unused_projection(first)
 
 
 def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
     """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
     yield from unused(workload, [run.options for run in runs])
     yield from unused_overflow(runs[0].options, runs[0].cluster)
+    yield from unled((run.policy for run in runs), workload, runs[0].cluster)
     for run in runs:
         counts = [run.statistics.get(name) for name in ("clocked_steps", "steps")]
         if all(isinstance(count, int) for count in counts):

@@ -121,6 +121,7 @@ class Reference:
                 self.reveal()
             self.cancel()
             self.relieve()
+            self.compute_prompts()
             self.reveal()
             self.swap_in()
             self.predict(self.active)
@@ -138,8 +139,9 @@ class Reference:
                 upcoming += [time for time, _ in self.cancellations]
                 if self.hidden and self.pool is None:
                     upcoming.append(self.arrival_s[self.hidden[0].index])
-                upcoming += self.next_ready()
-                later = min(time for time in upcoming if time > self.clock)
+                upcoming = [time for time in upcoming if time > self.clock]
+                # Who has given up may have made room for one that is ready at once.
+                later = min(upcoming + self.next_ready())
                 self.idle += later - self.clock
                 self.clock = later
         for job in self.jobs:

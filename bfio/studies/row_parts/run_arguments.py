@@ -21,9 +21,11 @@ from bfio.decode.settings import (
     learns,
     setting_parts,
     unasked_predictor,
+    unled_where,
     unused_arrivals,
     unused_history,
     unused_overflow,
+    unused_projection,
     unused_window_knows,
 )
 from bfio.decode.simulation import check_dispatch, planned_horizon, simulate
@@ -110,6 +112,11 @@ class RunPlan:
         return parts | {name: f"{name} {label(value)}" for name, value in self.others.items()}
 
     @property
+    def name(self) -> str:
+        """Name of the policy, without its options."""
+        return parse_policy(self.policy, self.policy_options)[0]
+
+    @property
     def horizon(self) -> int:
         """Look-ahead steps of the run."""
         own = _horizon(self.policy, self.policy_options, self.sources[0])
@@ -141,10 +148,16 @@ class RunPlan:
             *unused_arrivals(facts.has_arrival_times, self.options, 'arrivals = "timed"'),
             *unused_window_knows(self.options, 'predictor = "oracle"'),
             *unused_overflow(self.options, self.cluster),
+            *unled_where(
+                (plan.name for plan in (self, *others)),
+                tells_prompts=facts.tells_prompts,
+                caches=self.cluster.prefix_cache is not None,
+            ),
         ]
         refuted: list[str] = []
+        asked = horizon or any(plan.horizon for plan in (self, *others))
+        (refuted if asked else remarks).extend(unused_projection(self.options))
         if self.options.predictor != "none":
-            asked = horizon or any(plan.horizon for plan in (self, *others))
             sentence = unasked_predictor(self.options, "horizon = H")
             (refuted if asked else remarks).append(sentence)
         if facts.past:

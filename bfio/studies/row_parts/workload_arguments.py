@@ -263,12 +263,15 @@ class RequestFacts:
         How many there are, from where, and what was left out.
     past : int
         Requests that were set apart to learn from.
+    tells_prompts : bool
+        Whether they tell which prompts begin alike.
     """
 
     digest: str
     has_arrival_times: bool
     used: str
     past: int = 0
+    tells_prompts: bool = False
 
 
 @lru_cache(maxsize=200_000)
@@ -293,7 +296,10 @@ def request_facts(choice: WorkloadChoice) -> RequestFacts:
         digest.update(lengths_digest(past.prompt_tokens, past.output_tokens).digest())
     has_times = drawn.arrival_times is not None
     num_past = 0 if past is None else len(past)
-    return RequestFacts(digest.hexdigest()[:16], has_times, requests_used(drawn), num_past)
+    tells_prompts = drawn.prompt_keys is not None or drawn.prompt_blocks is not None
+    return RequestFacts(
+        digest.hexdigest()[:16], has_times, requests_used(drawn), num_past, tells_prompts
+    )
 
 
 def lengths_digest(*columns: IntArray) -> "hashlib._Hash":

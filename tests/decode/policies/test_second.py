@@ -127,8 +127,9 @@ def test_options_without_meaning_are_refused() -> None:
         PolicyOptions(slack=-1)
     with pytest.raises(InputError, match="br-0 reads no second"):
         check_options_are_read(["br-0:second=age"], PolicyOptions())
-    for asked in ({"second": "age"}, {"slack": 3}, {"second_proof": 9}, {"second_horizon": 3}):
-        chosen = PolicyOptions(**asked)
+    for asked in ({}, {"slack": 3}, {"second_proof": 9}, {"second_horizon": 3}):
+        # Beside a second objective alone: without one they would change nothing.
+        chosen = PolicyOptions(**asked, second="window")
         check_options_are_read(["bf-io"], chosen)
         with pytest.raises(InputError, match=r"reads no such option; .*bf-io"):
             check_options_are_read(["br-h"], chosen)
