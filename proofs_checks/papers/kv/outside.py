@@ -33,18 +33,6 @@ CLAIMS = (
         scope=Scope.RESULT,
     ),
     _claim(
-        "theorem6.4",
-        "Theorem 6.4 (section 6)",
-        "No constant ratio with randomness",
-        "No randomized algorithm has a competitive ratio independent of M.",
-        "sup_M inf_R sup_I E[TEL(I; R)]/OPT(I) = ∞",
-        "It speaks of all randomized algorithms. Its proof does not establish it: the "
-        "distribution does not add up (kv.theorem6.4-distribution), and its last display leaves "
-        "out algorithms that start early, for which the bound fails. Where nothing is cleared, "
-        "another distribution of the same kind mends it (kv.theorem6.4-bound).",
-        scope=Scope.RESULT,
-    ),
-    _claim(
         "figure5",
         "section 7 and Figure 5",
         "Latency on LMSYS-Chat-1M",
