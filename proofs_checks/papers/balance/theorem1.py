@@ -208,8 +208,8 @@ CLAIMS = (
         "(balance.eq13).",
         defect=Defect.HYPOTHESIS,
         reading="with the constants of the proof, at finite B and G. BF-IO is read as in the "
-        "proof, as the best partition of the G·B prompts of a round. If it may choose them from an "
-        "overloaded pool, as (IO) does, the ratio is infinite for B ≥ (s_max − 1)² "
+        "proof, as the best partition of the G·B prompts of a round. If it may choose them from "
+        "an overloaded pool, as (IO) does, the ratio is infinite for B ≥ (s_max − 1)² "
         "(own.overloaded-rounds), and this counterexample is none.",
         verify=verify_rare,
     ),
