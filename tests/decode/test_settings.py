@@ -146,7 +146,8 @@ def test_growing_loads_that_nobody_sees_are_told() -> None:
 
 def test_policies_that_go_by_prefixes_which_nothing_tells_are_told_of() -> None:
     """By caches that are not kept, or prompts that nothing tells apart."""
-    hashed = Workload([600, 600, 5], [2, 2, 2], block_hashes=[[1, 2], [1, 3], [4]])
+    prompts, outputs = np.array([600, 600, 5]), np.full(3, 2)
+    hashed = Workload(prompts, outputs, block_hashes=[[1, 2], [1, 3], [4]])
 
     def told(requests: Workload, **machine: int) -> list[str]:
         policies = ("prefix-affinity", "consistent-hash", "fcfs")
