@@ -29,7 +29,7 @@ from proofs_checks.papers.balance import (
     maximum,
     model,
     rounds,
-    theorems23,
+    theorem2,
 )
 from proofs_checks.papers.balance.rounds import fewest_maximisers, optimal_rounds
 from proofs_checks.papers.balance.separation import Step
@@ -203,7 +203,7 @@ def test_the_bound_on_ages_lies_below_their_exact_imbalance(
 ) -> None:
     """Theorem 2: against convolution; (2, 1, 2) by hand, v = 2, 4·2/(12 + 1/2) = 0.64, root 0."""
     exact = expected_imbalance(snapshot_law(law([0]), 1 / mean_output), slots, workers)
-    least = theorems23.least_age_imbalance(workers, slots, mean_output)
+    least = theorem2.least_age_imbalance(workers, slots, mean_output)
     assert exact / 10 - 1 <= least <= exact
 
 
@@ -309,7 +309,7 @@ _STAGE1 = {"slots": 4, "threshold": 1, "active": [[100], [10, 10]], "waiting": [
 #: Verifier, a counterexample, changes to it each of which breaks a hypothesis or the failure.
 _VERIFIERS: list[tuple[Callable[[Any], str | None], dict[str, Any], list[dict[str, Any]]]] = [
     (
-        theorems23.verify,
+        theorem2.verify,
         _THEOREM2,
         [{"workers": 20}, {"slots": 20}, {"mean_output": 10}, {"thousandths": 68}, {"largest": 1}],
     ),

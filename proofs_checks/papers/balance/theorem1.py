@@ -9,6 +9,7 @@ from formulations.arrays import FloatArray
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Estimate, Findings, Outcome
 from proofs_checks.laws import deviation, expected_imbalance, law
+from proofs_checks.papers.balance.improvement import constant
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import slope_estimate
 
@@ -49,7 +50,11 @@ def _cells(
 
 
 def _fcfs_check(
-    context: Context, *, factor: float = 1, laws: dict[str, FloatArray] | None = None
+    context: Context,
+    *,
+    factor: float = 1,
+    spread: float = 1,
+    laws: dict[str, FloatArray] | None = None,
 ) -> Outcome:
     prompts = laws or prompt_laws()
     ratios = []
@@ -67,8 +72,14 @@ def _fcfs_check(
         _cells(context, prompts),
         holds,
     )
+    both = constant(
+        "a prompt",
+        "the same for B ≥ 16",
+        [(pmf, B, G) for _, pmf, B, G in _cells(context, prompts) if B >= 16],
+        spread,
+    )
     return Findings(
-        seen, numbers={"c2": C, "least_ratio": min(ratios), "largest_ratio": max(ratios)}
+        seen, both, numbers={"c2": C, "least_ratio": min(ratios), "largest_ratio": max(ratios)}
     )
 
 
@@ -177,6 +188,8 @@ CLAIMS = (
         "load to the power G; no sampling.",
         mutations=(
             Mutation("c_2 = 2 in place of 0.067", factor=2 / C),
+            Mutation("twice the deviation", spread=2),
+            Mutation("half the deviation", spread=0.5),
             Mutation("short prompts that are rare, B from 1 on", laws=_RARE),
         ),
         reading="with balance.eq13 mended, so that B_0 depends on κ_0 too. For the "
