@@ -40,7 +40,7 @@ SCOREBOARD = Scoreboard(
             ProofStatus.MENDED,
             ("fluid.proposition5",),
             (),
-            "a proof for the sketch, if paused prompts count toward C; if not, the instance has no "
+            "a proof for the sketch, if paused prompts count toward C; else the instance has no "
             "gap (fluid.proposition5-batch)",
         ),
         NumberedResult(
