@@ -24,7 +24,10 @@ TENTHS = (1, 3, 5, 9)
 
 #: A setting, and the pool from which BF-IO's optimum is known in closed form.
 Pool: TypeAlias = tuple[Cell, Admission]
-_POOLS = {level_sizes: "every size 1..s_max", two_sizes: "sizes 1 and s_max"}
+_POOLS: dict[Admission, str] = {
+    level_sizes: "every size 1..s_max",
+    two_sizes: "sizes 1 and s_max",
+}
 
 
 def described(pool: Pool) -> str:
