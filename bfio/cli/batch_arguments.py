@@ -48,6 +48,9 @@ class SourceOptions:
         "NAME",
         "parallel engines: random (default), least-requests, least-tokens, first",
     )
+    terms: str | None = option(
+        None, TEXT, "TERMS", "time of a batch beyond its tokens: NAME=VALUE:... [slots]"
+    )
 
     def __post_init__(self) -> None:
         """Read numbers exactly."""

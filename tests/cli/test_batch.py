@@ -105,6 +105,23 @@ def test_the_first_batches_are_shown(bfio: Bfio, tmp_path: Path) -> None:
     assert "first" not in many.out
 
 
+def test_time_beyond_tokens(bfio: Bfio, tmp_path: Path) -> None:
+    """By hand: one request of a prompt of 2, three tokens in the cache at its second decode token.
+
+    A slot for each cached token: 1 for the prompt, 1 + 2 and 1 + 3 for the decode tokens; and two
+    for each token in the cache beyond three: one of the second decode token.
+    """
+    document = {
+        "agents": ENGINE["agents"],
+        "stages": [{"agent": "gpu", "prefill": 2, "decode": 2}],
+    }
+    words = ("--sizes", "fixed", "--initial", "request@gpu=1", "--horizon", "20", "--json")
+    terms = ("--terms", "decode_attention=1:memory=3:swap_token=2", "--show-batches", "9")
+    (run,) = bfio("batch", _file(tmp_path, document), *words, *terms).json["runs"]
+    assert [batch["slots"] for batch in run["first_batches"]] == [1, 3, 6]
+    assert run["violations"] == {}
+
+
 def test_the_next_batch_of_a_state(bfio: Bfio, tmp_path: Path) -> None:
     """By hand: six prompt tokens and two that decode, a budget of 7; weights (1, 2) by phase."""
     rows = [(6, 1), (0, 2), (3, 1), (0, 2)]
@@ -158,6 +175,12 @@ def test_a_batch_that_the_program_does_not_allow_is_told(bfio: Bfio, tmp_path: P
         (("FILE", "--horizon", "9", "--engine", "fast"), "'fast' is unknown"),
         ((*LLAMA, "--horizon", "9", "--rate", "3"), "--hardware without --prefill"),
         (("--hardware", "abacus", "--horizon", "9", "--trace", "x.csv"), "No such file"),
+        (("FILE", "--horizon", "9", "--terms", "swap_token=1"), "no limit that caches"),
+        (("FILE", "--horizon", "9", "--terms", "attention=1"), "--terms.attention: unknown"),
+        (("FILE", "--horizon", "9", "--terms", "memory"), "write NAME=VALUE:..."),
+        (("FILE", "--horizon", "9", "--terms", "memory=1.5"), "memory"),
+        (("FILE", "--horizon", "9", "--terms", "memory=1:memory=2"), "each name once"),
+        (("FILE", "--horizon", "9", "--terms", "swap_token=-1:memory=2"), "swap_token"),
         (("FILE", "--horizon", "9", "--show-batches", "0"), "use 1 to 1,000"),
         (("FILE", "--horizon", "9", "--show-batches", "x"), "'x' is no integer"),
         (("FILE", "--horizon", "9", "--write", "p.lp"), "give --state FILE"),

@@ -53,6 +53,11 @@ Policies, compared if several are given (docs/batching.md says what each does):
   module:function     a function of the state of an engine
 ORDER: arrival, entry, shortest, or longest for prompts.
 
+Terms of --terms, in slots, 0 if left out: prefill_attention (per square of a chunk),
+decode_attention, chunk_attention (per token and token of its request in the cache); memory
+[tokens] and what caches beyond it cost: swap_token and swap_request, or recompute_square and
+recompute_request.
+
 Times are seconds if the network says how long a slot is ("slot"), and slots otherwise. Sizes are
 drawn around the means of FILE. --trace takes the requests of a trace for a network of one stage,
 at its own times or, with --rate, at Poisson times. --delay gives the mean time that a tool takes
