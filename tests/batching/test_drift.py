@@ -80,7 +80,7 @@ class Slot:
     def remaining(self, log: BatchLog, slot: int) -> int:
         """Return ``R``: slots that a batch loaded before still takes."""
         ends = log.batches[log.batches[:, 1] < slot]
-        return max([0, *(ends[:, 1] + ends[:, 2] - slot).tolist()])
+        return int((ends[:, 1] + ends[:, 2] - slot).max(initial=0))
 
     def batch(self, log: BatchLog) -> int:
         """Return ``b'``, the tokens loaded in the slot."""

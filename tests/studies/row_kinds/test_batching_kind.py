@@ -95,7 +95,7 @@ def test_time_beyond_tokens(tmp_path: Path) -> None:
     row = compute(tmp_path, network, terms="decode_attention=1", **given)
     assert row.values["tbt_max"] == 1 + 3
     assert compute(tmp_path, network, **given).values["tbt_max"] == 1
-    with pytest.raises(InputError, match="terms.decode"):
+    with pytest.raises(InputError, match=r"terms\.decode"):
         compute(tmp_path, network, terms="decode=1", **given)
 
 
