@@ -42,6 +42,10 @@ class BatchTimeFit:
     free_tokens: int
     r_squared: float
 
+    def seconds(self, tokens: int) -> float:
+        """Return the time of a batch [s]."""
+        return self.overhead_s + self.per_token_s * max(0, tokens - self.free_tokens)
+
     def batch_time(self, slot: Fraction) -> BatchTime:
         """Return it in slots of a length [s], rounded to a thousandth of a slot."""
         overhead, per_token = (

@@ -8,6 +8,7 @@ from typing import Any
 from bfio.batching.hardware import hardware
 from bfio.batching.registry import build
 from bfio.batching.scenario import Balancer, Scenario, Serving
+from bfio.batching.time_terms import TimeTerms, parse_terms
 from bfio.batching.trace import with_trace
 from bfio.common.options import RATIONAL, TEXT, WHOLE, from_mapping, option
 from bfio.studies.row import RowContext
@@ -68,6 +69,9 @@ class BatchingOffer:
     priority: str = option(
         "none", TEXT, "WHICH", "stages that agents serve first: `none` (default), `last`, `first`"
     )
+    terms: str | None = option(
+        None, TEXT, "TERMS", "time of a batch beyond its tokens: `NAME=VALUE:...` [slots]"
+    )
     sizes: str = option("geometric", TEXT, "LAW", "`geometric` (default), `fixed`, `poisson`")
     arrivals: str = option("poisson", TEXT, "LAW", "`poisson` (default), `bernoulli`")
     initial: int = option(
@@ -101,7 +105,10 @@ class BatchingOffer:
         """
         offered = self._offered(folder)
         serving = Serving(
-            build(self.policy), self.policy, member(Balancer, self.balancer, "balancer")
+            build(self.policy),
+            self.policy,
+            member(Balancer, self.balancer, "balancer"),
+            terms=TimeTerms() if self.terms is None else parse_terms(self.terms),
         )
         return replace(
             offered,
@@ -146,10 +153,7 @@ class BatchingOffer:
         if self.priority == "none":
             return {}
         order = last_stage_priority(network, reverse=self.priority == "first")
-        return {
-            agent: Serving(serving.policy, serving.name, serving.balancer, tuple(stages))
-            for agent, stages in order.items()
-        }
+        return {agent: replace(serving, priority=tuple(stages)) for agent, stages in order.items()}
 
     def _initial(self, network: AgentNetwork) -> Mapping[str, int]:
         first = next((stage.name for stage in network.stages if stage.rate), None)

@@ -282,8 +282,10 @@ CLAIMS = (
         "that a request ended in the slot, its prompt is an independent copy of S. Theorem 3's "
         "time average is not affected.",
         defect=Defect.HYPOTHESIS,
-        reading="the proof takes the primitives independent of the initial configuration, and "
-        "restricts the latter in no way.",
+        reading="refuted is the reading with any Y(0), as (38) introduces it: independent of what "
+        "follows, and not restricted. The age counts from time 0 where nothing has ended, and Y = "
+        "S_cur + H, so the proof means fresh prompts at step 0; read so, the lemma holds as it "
+        "stands. A hypothesis that the proof implies and nothing states.",
         verify=verify_variance,
     ),
     Claim(
@@ -306,7 +308,8 @@ CLAIMS = (
         correction="It holds if the slots hold fresh prompts at step 0, with C_3 = 4((s_max − 1)³ "
         "+ 48·δ_max³/p³); or with a constant that depends on the first content too.",
         defect=Defect.HYPOTHESIS,
-        reading="as balance.lemma8. The check refutes constants of ten thousand and a million; a "
+        reading="as balance.lemma8: refuted with any Y(0), true with fresh prompts at step 0, "
+        "which the proof implies. The check refutes constants of ten thousand and a million; a "
         "larger start refutes any other.",
         verify=verify_moment,
     ),

@@ -108,9 +108,9 @@ def _remark2_check(context: Context, *, types: int | None = None) -> Outcome:
 CLAIMS = (
     Claim(
         id="fluid.remark1",
-        source="fluid paper, remark (i) (section 5.2) and section 2.1",
-        title="Dependence on the number of types",
-        statement="Algorithms and guarantees depend on the number m of types weakly "
+        source="fluid paper, section 2.1, text on the number of types",
+        title="Dependence of the guarantee on the number of types",
+        statement="The theoretical guarantees depend on the number m of types weakly "
         "(logarithmically), and primarily on total rate and lengths.",
         formula="memory of (12) = a + b·ln m for given total rate and range of lengths",
         hypotheses=("a segment per type", "integer thresholds that satisfy (10), the least"),
@@ -127,7 +127,9 @@ CLAIMS = (
         correction="It holds for a fixed number of segments, (15): then m enters through ln m "
         "only. With a segment per type the second and third terms of (12) have m − 1 summands.",
         defect=Defect.HYPOTHESIS,
-        reading="of the guarantee, the memory (12); what does not grow with m is throughput.",
+        reading="of the one guarantee in which m occurs, the memory (12). Remark (i) of section "
+        "5.2, that performance depends little on m, speaks of throughput and latency and is not "
+        "touched.",
         verify=verify_remark1,
     ),
     Claim(

@@ -114,6 +114,14 @@ def _merged(*, fixed: Fraction = Fraction(1, 2)) -> Experiment:
     return Experiment(problem, problem, (4, 2))
 
 
+def _three_segments() -> Experiment:
+    """Six types at equal rates in three segments."""
+    worker = FluidWorker(Fraction(1, 4), Fraction(1, 600), 10**6)
+    rates = (Fraction(1, 2),) * 6
+    problem = NestedProblem.single(2, (1, 2, 3, 4, 5, 6), rates, worker, (2, 4, 6))
+    return Experiment(problem, problem, (4, 3, 2))
+
+
 def _check(context: Context, *, fixed: Fraction = Fraction(1, 2), printed: bool = True) -> Outcome:
     printed_bears = refute(
         "thresholds that satisfy (14) mean a load of 1 at most",
@@ -124,7 +132,7 @@ def _check(context: Context, *, fixed: Fraction = Fraction(1, 2), printed: bool 
         holds=lambda m: m.keeps_up,
         applies=lambda m: m.applies(printed=printed),
     )
-    runs = scaling_check(context, experiment=partial(_merged, fixed=fixed))
+    runs = scaling_check(context, experiments=(partial(_merged, fixed=fixed), _three_segments))
     return Findings(
         printed_bears,
         *runs.seen,

@@ -8,8 +8,8 @@ from math import exp, log, sqrt
 
 import numpy as np
 
-from formulations.arrays import BoolArray, FloatArray, IntArray
-from proofs_checks.ample_pool import Admission, Cell, blind_sizes, mean_gaps
+from formulations.arrays import FloatArray
+from proofs_checks.ample_pool import Admission, Cell, blind_sizes, mean_gaps, two_sizes
 from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
 from proofs_checks.evidence import Estimate, Examination, Findings, Outcome
 from proofs_checks.papers.balance.average_gap import sufficient_slots
@@ -77,30 +77,6 @@ def least_slots(workers: int, completion: float, largest: int, program: bool = F
         middle = (low + high) // 2
         low, high = (low, middle) if met(middle) else (middle, high)
     return high
-
-
-def two_sizes(
-    before: IntArray, ends: BoolArray, largest: int, rng: np.random.Generator
-) -> IntArray:
-    """Sizes that BF-IO admits from plenty of requests of sizes 1 and s_max only.
-
-    Every worker goes as high as it can up to a level T, and T is tried over one period of the
-    loads: both objectives repeat or get worse from there on.
-    """
-    del rng
-    free = ends.sum(axis=2)
-    least, period = before + free, largest - 1
-    best = np.zeros_like(free)
-    lowest = np.full(len(free), np.iinfo(np.int64).max)
-    for shift in range(period):
-        room = least.max(axis=1, keepdims=True) + shift - least
-        number = np.minimum(free, room // period)
-        loads = least + period * number
-        value = loads.shape[1] * loads.max(axis=1) - loads.sum(axis=1)
-        better = value < lowest
-        best[better], lowest[better] = number[better], value[better]
-    sizes: IntArray = np.where(np.cumsum(ends, axis=2) <= best[..., None], largest, 1)
-    return sizes
 
 
 # One good step.

@@ -88,6 +88,17 @@ def test_sizes_of_a_trace(tmp_path: Path) -> None:
     assert chosen.instance({"trace": "three.csv", **llama}, here) != digest
 
 
+def test_time_beyond_tokens(tmp_path: Path) -> None:
+    """A slot more for each cached token of a request that decodes: 1 + 1, 1 + 2, ... slots."""
+    network = single_engine("0.001", 1, 3, budget=4)
+    given: dict[str, Any] = {"sizes": "fixed", "arrivals": "bernoulli", "horizon": 4000}
+    row = compute(tmp_path, network, terms="decode_attention=1", **given)
+    assert row.values["tbt_max"] == 1 + 3
+    assert compute(tmp_path, network, **given).values["tbt_max"] == 1
+    with pytest.raises(InputError, match=r"terms\.decode"):
+        compute(tmp_path, network, terms="decode=1", **given)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
