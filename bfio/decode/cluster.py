@@ -271,7 +271,9 @@ class Cluster:
         import numpy as np
 
         speed = _array(self.speed, self.workers, "float64")
-        times: FloatArray = self.batch_token_time_s / speed * np.maximum(tokens - self.free_tokens, 0)
+        times: FloatArray = (
+            self.batch_token_time_s / speed * np.maximum(tokens - self.free_tokens, 0)
+        )
         return times
 
     def paces(self) -> tuple[IntArray | None, IntArray | None]:

@@ -5,8 +5,8 @@ measured, the step lasts as long as its most loaded worker needs, every active r
 token) and *complete* (finished requests free their slots, visible at the next step).
 
 A policy is asked only when a request waits and a slot is free: anything else leaves it no choice,
-unless it may let active requests rest (`bfio.decode.resting`). Where workers have token budgets, batches
-say who runs (`bfio.decode.batching`).
+unless it may let active requests rest (`bfio.decode.resting`). Where workers have token budgets,
+batches say who runs (`bfio.decode.batching`).
 """
 
 from __future__ import annotations
@@ -413,7 +413,7 @@ class _Interpreted:
             endings=None if told.is_on else self.remaining,
             holdings=None if told.is_on else self.active,
             step_units=self.step_units,
-            pending_prefill=self.pending_prefill(),
+            pending_prefill=self.pending_prefill(free),
         )
         began = perf_counter()
         with users_code(f"policy {self.name}, step {step}", remedy="mend the policy"):
@@ -423,7 +423,7 @@ class _Interpreted:
         if self.rests is None:
             check_nobody_rests(answer, self.name, step)
         else:
-            most = self.rests.max_pauses
+            most = self.rests.max_pauses or 0
             self.resting = checked_rests(answer, self.active(), most, self.name, step)
         return self.decision
 
@@ -432,9 +432,11 @@ class _Interpreted:
         rests = self.rests if self.batching is None else self.batching.rests
         return active_requests(self.state, rests)
 
-    def pending_prefill(self) -> IntArray | None:
+    def pending_prefill(self, free: IntArray) -> IntArray:
         """Return the prompt tokens not computed yet, as `DecodeState.pending_prefill` says."""
-        return None if self.batching is None else frozen(self.batching.pending_prefill(self.state))
+        if self.batching is None:
+            return frozen(np.zeros_like(free))
+        return frozen(self.batching.pending_prefill(self.state))
 
     def bound_loads(self) -> IntArray | None:
         """Return the projected loads of those bound to workers, shape (G, H+1) [tokens]."""

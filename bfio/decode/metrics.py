@@ -16,8 +16,8 @@ from bfio.common.metrics import Average, Column, Domain, MetricTable, Value, exa
 from bfio.decode.energy import EnergyAccount, EnergyReading, energy_account
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.run import Run
-from bfio.decode.stragglers import stragglers_of
 from bfio.decode.stints import Cause, Stints, cancelled_while_waiting, stints
+from bfio.decode.stragglers import stragglers_of
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -126,7 +126,8 @@ class RunPart:
         """``1 - mean load / max load`` of each step."""
         # Only a step that begins prompts and does nothing else has no load, and no imbalance.
         most = np.maximum(self.run.max_load[self.steps], 1)
-        return self.imbalance / (self.run.cluster.workers * most)
+        idle: FloatArray = self.imbalance / (self.run.cluster.workers * most)
+        return idle
 
     @cached_property
     def times_per_token(self) -> FloatArray:

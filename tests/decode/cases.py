@@ -327,7 +327,8 @@ def compiled_scenarios(draw: st.DrawFn) -> Scenario:
 #: Rules of batches, with options that let decode tokens or prompts wait.
 BATCHING = (
     "sarathi", "orca", "vllm", "vllm:limit=1", "faster-transformer", "faster-transformer:group=2",
-    "sjf", "vllm-chunked", "vllm-chunked:limit=2", "sarathi:kp=1:kd=1", "orca:prefill=longest:limit=2",
+    "sjf", "vllm-chunked", "vllm-chunked:limit=2", "sarathi:kp=1:kd=1",
+    "orca:prefill=longest:limit=2",
 )  # fmt: skip
 
 
