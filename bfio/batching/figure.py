@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from bfio.batching.measured import BatchTimeFit
 from bfio.batching.run import BatchRun
-from bfio.decode.plots import STYLE
+from bfio.common.figure_style import STYLE
 from formulations.arrays import FloatArray, IntArray
 
 

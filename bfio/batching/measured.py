@@ -1,7 +1,7 @@
 """The batch time of hardware of one's own, equation (2.3), fitted to measured batches.
 
 For each b0 that is given or was measured, ``c + a·max(0, b' - b0)`` is linear in c and a: both are
-fitted by the regression of `bfio.calibration`, and the b0 with the least loss is kept.
+fitted by `bfio.common.regression`, and the b0 with the least loss is kept.
 """
 
 import csv
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bfio.calibration.regression import Loss, regress
+from bfio.common.regression import Loss, regress
 from formulations.arrays import FloatArray, IntArray, integer_vector
 from formulations.batching import BatchTime
 from formulations.errors import InputError

@@ -73,6 +73,7 @@ def setting_parts(
         "speed": "" if cluster.speed == 1 else f"speed {per_worker_text(cluster.speed)}",
         "memory": _memory(cluster, first),
         "prefix cache": _prefix_cache(cluster),
+        "token budget": _token_budget(cluster, first),
         "arrivals": _arrivals(first),
         "prefill": "" if first.prefill is None else f"prefill tier {first.prefill.text}",
         "telemetry": "" if first.telemetry is None else f"telemetry {first.telemetry.text}",
@@ -125,6 +126,14 @@ def _prefix_cache(cluster: Cluster) -> str:
     if cluster.prefix_cache is None:
         return ""
     return f"prefix cache {per_worker_text(cluster.prefix_cache)} tokens"
+
+
+def _token_budget(cluster: Cluster, options: RunOptions) -> str:
+    if cluster.token_budget is None:
+        return ""
+    time = f", {cluster.batch_token_time_s:g} s a token" if cluster.batch_token_time_s else ""
+    free = f" beyond {cluster.free_tokens}" if time and cluster.free_tokens else ""
+    return f"token budget {per_worker_text(cluster.token_budget)} ({options.batching}{time}{free})"
 
 
 def nobody_asks(options: Sequence[RunOptions]) -> bool:

@@ -322,3 +322,36 @@ def compiled_scenarios(draw: st.DrawFn) -> Scenario:
     if scenario.cluster.memory is None:
         return scenario
     return replace(scenario, options=scenario.options | {"telemetry": None})
+
+
+#: Rules of batches, with options that let decode tokens or prompts wait.
+BATCHING = (
+    "sarathi", "orca", "vllm", "vllm:limit=1", "faster-transformer", "faster-transformer:group=2",
+    "sjf", "vllm-chunked", "vllm-chunked:limit=2", "sarathi:kp=1:kd=1",
+    "orca:prefill=longest:limit=2",
+)  # fmt: skip
+
+
+@st.composite
+def batched_scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
+    """Draw what goes with token budgets: nobody leaves a worker undone, prompts are small."""
+    scenario = draw(scenarios(drained=drained, delays=True))
+    drawn, cluster = scenario.workload, scenario.cluster
+    prompts = 1 + (drawn.prompt_tokens - 1) % 40
+    small = Workload(prompts, drawn.output_tokens, drawn.arrival_times)
+    budgets = st.integers(1, 30)
+    each = st.lists(budgets, min_size=cluster.workers, max_size=cluster.workers).map(tuple)
+    changes = {
+        "overflow": "reserve" if cluster.memory is not None else scenario.options["overflow"],
+        "failures": "none",
+        "cancellations": "none",
+        "batching": draw(st.sampled_from(BATCHING)),
+    }
+    machine = replace(
+        cluster,
+        prefix_cache=None,
+        token_budget=draw(budgets | each),
+        batch_token_time_s=draw(st.sampled_from([0.0, 0.03])),
+        free_tokens=draw(st.sampled_from([0, 4])),
+    )
+    return Scenario(small, machine, scenario.options | changes)

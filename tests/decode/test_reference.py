@@ -21,6 +21,7 @@ from tests.decode.reference import Policy, Reference
 
 CLUSTER_ARRAYS = (
     "loads", "projected_loads", "free_slots", "running", "queued", "queued_tokens", "room",
+    "pending_prefill",
 )  # fmt: skip
 REQUEST_ARRAYS = ("sizes", "ages", "contributions", "needs")
 

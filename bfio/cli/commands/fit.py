@@ -68,7 +68,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     from bfio.calibration.fit import fit_step_time
     from bfio.calibration.reader import read_steps
-    from bfio.calibration.regression import Loss
+    from bfio.common.regression import Loss
     from formulations.problem_data import member
 
     if args.kind not in _KINDS:

@@ -5,6 +5,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from bfio.batching.registry import is_own as is_own_batching
 from bfio.common.engine_choice import Engine
 from bfio.common.options import from_mapping, names_of
 from bfio.common.users_digest import users_digest
@@ -54,7 +55,8 @@ ARGUMENTS = (*WORKLOAD_ARGUMENTS, *MACHINE_ARGUMENTS, *RUN_ARGUMENTS, *POLICY_AR
 #: Arguments that the line of settings tells by what they come to.
 _TOLD = frozenset(WORKLOAD_ARGUMENTS) | {
     "workers", "slots", "arrivals", "pool", "pool_per_worker", "pool_per_slot", "rate_scale",
-    "load", "prefill", "telemetry", "stragglers", "steps", "dispatch", "horizon", "projection",
+    "load", "prefill", "telemetry", "stragglers", "steps", "token_budget",
+    "batching", "batch_token_time", "free_tokens", "dispatch", "horizon", "projection",
     "predictor", "window_knows", "seed",
 }  # fmt: skip
 
@@ -172,7 +174,7 @@ class RunPlan:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Digests of the sources of a user's own policy, predictor, backend and metrics.
+        """Digests of the sources of a user's own policy, predictor, backend, batches and metrics.
 
         The version of the code that a row carries covers its kind only.
         """
@@ -184,6 +186,7 @@ class RunPlan:
                 (policy, is_users),
                 (predictor, predictors.is_own),
                 (self.policy_options.backend, _is_own_backend),
+                (self.options.batching, is_own_batching),
                 *((metric, is_users) for metric in self.metrics),
             )
         )

@@ -77,7 +77,7 @@ SCOREBOARD = Scoreboard(
                 "kv.theorem6.4-room",
                 "kv.theorem6.4-sum",
             ),
-            "another distribution of instances, and no clearing (kv.theorem6.4-bound)",
+            "another distribution of instances; nothing is cleared, as in Theorem 6.2",
         ),
         NumberedResult("Ω(√n), later version", ProofStatus.READ, ("kv.square-root",)),
     ),
