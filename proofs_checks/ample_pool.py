@@ -58,6 +58,30 @@ def level_sizes(
     return sizes
 
 
+def two_sizes(
+    before: IntArray, ends: BoolArray, largest: int, rng: np.random.Generator
+) -> IntArray:
+    """Sizes that BF-IO admits from plenty of requests of sizes 1 and s_max only.
+
+    Every worker goes as high as it can up to a level T, and T is tried over one period of the
+    loads: both objectives repeat or get worse from there on.
+    """
+    del rng
+    free = ends.sum(axis=2)
+    least, period = before + free, largest - 1
+    best = np.zeros_like(free)
+    lowest = np.full(len(free), np.iinfo(np.int64).max)
+    for shift in range(period):
+        room = least.max(axis=1, keepdims=True) + shift - least
+        number = np.minimum(free, room // period)
+        loads = least + period * number
+        value = loads.shape[1] * loads.max(axis=1) - loads.sum(axis=1)
+        better = value < lowest
+        best[better], lowest[better] = number[better], value[better]
+    sizes: IntArray = np.where(np.cumsum(ends, axis=2) <= best[..., None], largest, 1)
+    return sizes
+
+
 def blind_sizes(
     before: IntArray, ends: BoolArray, largest: int, rng: np.random.Generator
 ) -> IntArray:

@@ -29,6 +29,23 @@ class Kind(StrEnum):
     OUTSIDE = "not checkable here"
 
 
+class Scope(StrEnum):
+    """What of its source a claim speaks of."""
+
+    #: A theorem, proposition, lemma, corollary or conjecture, or a numbered part of one.
+    RESULT = "numbered result"
+    #: A numbered equation, a definition, an algorithm: what later statements refer to.
+    FORMULA = "formula"
+    #: A step of a proof.
+    STEP = "proof step"
+    #: A sentence of the text, an illustration, a footnote.
+    REMARK = "remark"
+    #: Measured or simulated figures and what the text says of them.
+    EXPERIMENT = "experiment"
+    #: Not in the source: what follows from it, or a question of our own.
+    OURS = "ours"
+
+
 class Defect(StrEnum):
     """What is wrong with a statement that is refuted as printed."""
 
@@ -38,8 +55,10 @@ class Defect(StrEnum):
     HYPOTHESIS = "missing hypothesis"
     #: A constant, factor or formula is wrong; with the right one the result stands.
     FORMULA = "wrong formula"
-    #: The result itself is false; what the correction says is another or a weaker one.
+    #: A numbered result is false; what the correction says is another or a weaker one.
     RESULT = "false result"
+    #: A sentence of a proof, a remark or an illustration is false, and no other constant mends it.
+    SENTENCE = "false sentence"
     #: Nothing that is printed: what one might infer from it, or a question of our own.
     INFERENCE = "false inference"
 
@@ -111,6 +130,8 @@ class Claim:
         What the statement assumes; the check's instances meet them.
     kind : Kind
         What decides it.
+    scope : Scope
+        What of the source it is.
     check : callable
         Looks for evidence; see `proofs_checks.evidence.Outcome`.
     summary : str
@@ -125,6 +146,8 @@ class Claim:
         How the statement was read where its source leaves a choice.
     verify : callable, optional
         Verifier of counterexamples, needed if the claim is refuted as printed.
+    proof : str, optional
+        Name of the proof of what stands, as printed or as corrected: ``proofs/NAME.md``.
     named_as : str
         ``module:NAME`` or ``FILE.py:NAME`` of a claim from elsewhere, as the registry found it;
         its record lies beside that file.
@@ -132,8 +155,8 @@ class Claim:
     Raises
     ------
     InputError
-        If the id is malformed, a text is missing, there is no mutation, or one changes what the
-        check does not take.
+        If the id is malformed, a text is missing, there is no mutation, one changes what the
+        check does not take, or a false result is none that is numbered.
     """
 
     id: str
@@ -144,12 +167,14 @@ class Claim:
     hypotheses: tuple[str, ...]
     kind: Kind
     check: Check
+    scope: Scope = Scope.OURS
     summary: str = ""
     mutations: tuple[Mutation, ...] = ()
     correction: str | None = None
     defect: Defect | None = None
     reading: str | None = None
     verify: Verifier | None = None
+    proof: str | None = None
     named_as: str = ""
 
     def __post_init__(self) -> None:
@@ -161,6 +186,9 @@ class Claim:
                 raise InputError(f"claim {self.id}", f"no {name}", "write one")
         if not self.mutations and self.kind is not Kind.OUTSIDE:
             raise InputError(f"claim {self.id}", "no mutation", "add one that its check catches")
+        if self.defect is Defect.RESULT and self.scope not in (Scope.RESULT, Scope.OURS):
+            what = f"a false result, but a {self.scope}"
+            raise InputError(f"claim {self.id}", what, "write Defect.SENTENCE")
         known = signature(self.check).parameters
         for mutation in self.mutations:
             if unknown := mutation.changes.keys() - known:

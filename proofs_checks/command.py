@@ -25,7 +25,8 @@ possible, estimates with intervals where it is not. Each claim has two verdicts,
 as printed and as corrected: holds, refuted, supported (by estimates), not-checkable. What is
 refuted is refuted by a counterexample that the run finds for itself and makes minimal.
 
-  bfio check                           all claims, a few minutes
+  bfio check                           all claims, about a minute: the scoreboard of results
+  bfio check --scoreboard              the same from what is on record, without checking
   bfio check balance.lemma1 --json     one, with all its evidence
   bfio check balance route             those of two papers
   bfio check '*theorem*' --verdict refuted --list
@@ -35,7 +36,7 @@ refuted is refuted by a counterexample that the run finds for itself and makes m
 
 Verdicts are compared with those on record, and stored counterexamples are verified again. Exit
 status 1 if either fails; a claim that is refuted, as on record, is no failure. docs/claims.md is
-the readable form.
+the scoreboard, with a page per paper behind it.
 """
 
 
@@ -55,9 +56,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--list", action="store_true", help="list claims and check none")
     parser.add_argument(
+        "--scoreboard",
+        action="store_true",
+        help="show what the numbered results of the papers come to, and check none",
+    )
+    parser.add_argument(
         "--record",
         action="store_true",
-        help="check claims of your own at quick effort, their mutations too, and keep what comes "
+        help="check claims of your own, their mutations too, and keep what comes "
         "out beside their file",
     )
     effort = parser.add_mutually_exclusive_group()
@@ -80,6 +86,8 @@ def _run(args: argparse.Namespace) -> int:
     claims = _chosen(args)
     if args.list:
         return _list(claims, args.json)
+    if args.scoreboard:
+        return _scoreboard(claims, args.json)
     if args.record:
         _record(claims)
     reports: list[ClaimReport] = []
@@ -162,6 +170,38 @@ def _list(claims: "tuple[Claim, ...]", as_json: bool) -> int:
     return DONE
 
 
+def _boards(claims: "tuple[Claim, ...]") -> list[dict[str, str]]:
+    """Return the rows of the numbered results that these claims state, from what is on record."""
+    from proofs_checks.registry import claims as all_claims
+    from proofs_checks.results import SCORE_COLUMNS, score, scoreboard
+    from proofs_checks.store import paper_of
+
+    asked = {claim.id for claim in claims}
+    by_id = {claim.id: claim for claim in all_claims()}
+    return [
+        {"paper": paper, **dict(zip(SCORE_COLUMNS, (r.name, *score(r, by_id)), strict=True))}
+        for paper in dict.fromkeys(paper_of(claim) for claim in claims)
+        for r in scoreboard(paper).results
+        if asked & set(r.claims)
+    ]
+
+
+def _scoreboard(claims: "tuple[Claim, ...]", as_json: bool) -> int:
+    from proofs_checks.page import CHAPTERS
+    from proofs_checks.results import SCORE_COLUMNS
+
+    rows = _boards(claims)
+    if as_json:
+        print_json({"scoreboard": rows})
+        return DONE
+    for paper in dict.fromkeys(row["paper"] for row in rows):
+        table = [
+            [row[column] for column in SCORE_COLUMNS] for row in rows if row["paper"] == paper
+        ]
+        print_table(CHAPTERS.get(paper, paper), SCORE_COLUMNS, table)
+    return DONE
+
+
 def _show(
     args: argparse.Namespace,
     claims: "tuple[Claim, ...]",
@@ -187,11 +227,17 @@ def _show(
             | interruption(interrupted)
         )
         return
-    print_table(
-        "",
-        ("claim", "title", "as printed", "as corrected", "instances", "s", ""),
-        [_row(document) for document in documents],
-    )
+    everything = not (args.claims or args.paper or args.verdict)
+    # What is on record is what was found only if all of it was reproduced.
+    if everything and all(document["reproduced"] for document in documents):
+        _scoreboard(claims, as_json=False)
+        print(f"{len(documents)} claims, each with the verdicts on record")
+    else:
+        print_table(
+            "",
+            ("claim", "title", "as printed", "as corrected", "evidence", "instances", "s", ""),
+            [_row(document) for document in documents],
+        )
     if len(documents) == 1:
         _explain(documents[0])
     for document in documents:
@@ -207,6 +253,7 @@ def _row(document: dict[str, Any]) -> tuple[str, ...]:
         document["title"],
         _as_printed(document),
         document["as_corrected"] or "–",
+        document["basis"] or "–",
         f"{applied:,}" if tallies else "–",
         f"{document['seconds']:.1f}",
         "" if document["reproduced"] else "NOT REPRODUCED",

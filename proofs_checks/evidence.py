@@ -25,6 +25,17 @@ class Verdict(StrEnum):
     NOT_CHECKABLE = "not-checkable"
 
 
+class Basis(StrEnum):
+    """What stands behind a statement that holds."""
+
+    #: A proof is printed in ``proofs/``; instances confirm it.
+    PROVED = "proved"
+    #: Every instance up to the size that the evidence states.
+    EXHAUSTIVE = "exhaustive"
+    #: Instances drawn or chosen, or an estimate.
+    SAMPLED = "sampled"
+
+
 class VacuousCheckError(AssertionError):
     """A check found no instance that meets the hypotheses, so it says nothing."""
 
@@ -255,6 +266,26 @@ class Findings:
 
 #: What a check returns: examinations, of the printed statement first, or more than that.
 Outcome: TypeAlias = Examination[Any] | tuple[Examination[Any], ...] | Findings | Evidence
+
+
+def basis_of(evidence: Mapping[str, Any], proof: str | None) -> Basis | None:
+    """Return what the statement that stands rests on, or None if nothing does.
+
+    Parameters
+    ----------
+    evidence : mapping
+        As `Evidence.to_mapping` gives it. Instances are all there are if every tally without a
+        failure says of them "all" or "every".
+    proof : str, optional
+        Name of a printed proof.
+    """
+    standing = [tally["made"] for tally in evidence["tallies"] if not tally["failed"]]
+    if not standing and not evidence["estimates"]:
+        return None
+    if proof is not None:
+        return Basis.PROVED
+    whole = standing and all(made.startswith(("all ", "every ")) for made in standing)
+    return Basis.EXHAUSTIVE if whole and not evidence["estimates"] else Basis.SAMPLED
 
 
 def agreed(*tallies: Tally) -> Verdict:

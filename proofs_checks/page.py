@@ -1,14 +1,16 @@
-"""The page ``docs/claims.md``, written from the claims and the evidence on record."""
+"""The pages of the claims: a scoreboard, ``docs/claims.md``, and a page per paper."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from proofs_checks.claim import Claim, Defect
-from proofs_checks.evidence import Verdict
-from proofs_checks.store import recorded
+from proofs_checks.claim import Claim, Scope
+from proofs_checks.evidence import basis_of
+from proofs_checks.latex import latex
+from proofs_checks.registry import modules
+from proofs_checks.results import SCORE_COLUMNS, NumberedResult, score, scoreboard
+from proofs_checks.store import paper_of, recorded, recorded_entry
 
 #: Chapters by the first part of an id; others follow under their own name.
 CHAPTERS = {
@@ -20,36 +22,57 @@ CHAPTERS = {
     "own": "Our own: what the papers use without saying, and what follows",
 }
 
-_HEAD = """\
+_WRITTEN = """\
+This page is written by `python -m proofs_checks.record` from the objects that `bfio check` runs,
+and a test keeps it current.
+"""
+
+_HEAD = f"""\
 # Claims of the papers, checked
 
-This page is written by `python -m proofs_checks.record` from the objects that `bfio check` runs,
-and a test keeps it current. It shows the evidence at quick effort, seed 0; `bfio check` looks
-through more, `bfio check --deep` through much more.
+{_WRITTEN}
+One row for each numbered result: what is said of the printed words, whether the result survives,
+what the surviving form rests on here, what became of its printed proof, and what an author would
+change. Formulas, steps of proofs, remarks and experiments have claims too; they are on the pages
+of the papers, each with its evidence, and a link from its result.
 
-Each claim has two verdicts, on the statement as printed and as corrected: **holds** (proven for
-the listed instances by exact arithmetic or exhaustive search; a finite check is no proof of the
-general statement), **refuted** (a minimal counterexample is shown; the run finds its own and makes
-it small), **supported** (an estimate met a rule set beforehand), **not-checkable**. Every check
-also fails on deliberately broken variants of what it checks; they are listed, and a test runs
+**As printed**: *holds*, *refuted* (with what is wrong), *supported* (an estimate met a rule set
+beforehand), *not-checkable*. "Refuted" speaks of the printed words and says little about a theory,
+so what is wrong is told apart: a *misprint* (the source itself shows what is meant), a *missing
+hypothesis*, a *wrong formula* (with the right one the result stands), a *false result* (a
+numbered one; what the correction says is another or a weaker one), a *false sentence* (the same,
+of a proof, a remark or an illustration), a *false inference* (nothing that is printed: what one
+might infer from it, or a question of our own). Every paper is read with one charity:
+[proofs_checks](../proofs_checks/README.md#rules).
+
+**Evidence**: *proved* (a proof is printed in
+[proofs_checks](../proofs_checks/README.md#proofs), and instances confirm it), *exhaustive* (every
+instance up to the size that the evidence states), *sampled* (instances drawn or chosen, or an
+estimate). Only the first is a proof of the general statement.
+
+**Proof**, the printed one, read step by step: *read and correct*; *mended here* (a step fails, and
+a claim's correction or a proof of ours replaces it); *open* (a gap that is not closed here, or no
+proof at all); *fails*, with its result.
+"""
+
+_PAPER_HEAD = f"""\
+{_WRITTEN}
+It shows the evidence that `bfio check` finds with seed 0; `bfio check --deep` looks through much
+more. What the words mean: [claims](../claims.md). Each claim comes with its command; every check
+also fails on deliberately broken variants of what it checks, which are listed, and a test runs
 them.
-
-"Refuted" speaks of the printed words and says little about a theory, so what is wrong is told
-apart: a **misprint** (the source itself shows what is meant), a **missing hypothesis**, a **wrong
-formula** (with the right one the result stands), or a **false result** (what the correction says
-is another or a weaker one). A **false inference** is nothing that is printed: what one might infer
-from it, or a question of our own.
 """
 
 
-def page(claims: Sequence[Claim]) -> str:
-    """Return the whole page."""
-    parts = [_HEAD, _counts(claims), _overview(claims)]
-    for paper, group in groupby(claims, key=_paper):
-        parts.append(f"## {CHAPTERS.get(paper, paper)}\n")
-        entries = recorded(paper)
-        parts += [_section(claim, entries.get(claim.id)) for claim in group]
-    return "\n".join(parts)
+def pages(claims: Sequence[Claim]) -> dict[str, str]:
+    """Return the text of every page by its path under ``docs``."""
+    by_paper = {paper: tuple(group) for paper, group in groupby(claims, key=paper_of)}
+    order = [*(p for p in CHAPTERS if p in by_paper), *(p for p in by_paper if p not in CHAPTERS)]
+    front = [_HEAD, *(_board(paper, by_paper[paper]) for paper in order)]
+    found = {"claims.md": "\n".join(front)}
+    for paper in order:
+        found[f"claims/{paper}.md"] = _paper_page(paper, by_paper[paper])
+    return found
 
 
 def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
@@ -67,62 +90,96 @@ def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _paper(claim: Claim) -> str:
-    return claim.id.split(".")[0]
+def _board(paper: str, claims: Sequence[Claim]) -> str:
+    """Return the chapter of a paper on the front page."""
+    by_id = {claim.id: claim for claim in claims}
+    results = scoreboard(paper).results
+    rows = [_score_row(paper, result, by_id) for result in results]
+    counts = ", ".join(
+        f"{_number(sum(claim.scope is scope for claim in claims), scope)}"
+        for scope in Scope
+        if any(claim.scope is scope for claim in claims)
+    )
+    told = f"[All {len(claims)} claims](claims/{paper}.md): {counts}."
+    head = f"## {CHAPTERS.get(paper, paper)}\n"
+    return "\n".join([head, *(_table(SCORE_COLUMNS, rows) if rows else ()), told, ""])
 
 
-def _counts(claims: Sequence[Claim]) -> str:
-    """Return how many claims of each paper are what, as printed."""
-    kinds = [Verdict.HOLDS, Verdict.SUPPORTED, *Defect, Verdict.NOT_CHECKABLE]
-    rows = [f"| claims of | all | {' | '.join(kinds)} |", "|---" * (len(kinds) + 2) + "|"]
-    for paper, group in groupby(claims, key=_paper):
-        entries = recorded(paper)
-        verdicts = Counter(
-            claim.defect or entries.get(claim.id, {}).get("as_printed") for claim in group
-        )
-        counts = " | ".join(str(verdicts[kind]) for kind in kinds)
-        rows.append(f"| {paper} | {verdicts.total()} | {counts} |")
-    return "\n".join([*rows, ""])
+def _number(count: int, scope: Scope) -> str:
+    plural = "" if count == 1 or scope is Scope.OURS else "s"
+    return f"{count} {scope}{plural}" if scope is not Scope.OURS else f"{count} of our own"
+
+
+def _score_row(paper: str, result: NumberedResult, by_id: dict[str, Claim]) -> list[str]:
+    link = f"[{result.name}](claims/{paper}.md#{_anchor(result.claims[0])})"
+    return [link, *score(result, by_id)]
+
+
+def _paper_page(paper: str, claims: Sequence[Claim]) -> str:
+    board = scoreboard(paper)
+    parts = [f"# {CHAPTERS.get(paper, paper)}\n", _PAPER_HEAD]
+    if board.results:
+        rows = [
+            (r.name, _links(r.claims), _links(r.steps) or "–", r.proof, r.change or "–")
+            for r in board.results
+        ]
+        columns = ("result", "claims", "steps and what they rest on", "proof", "what to change")
+        parts += ["## Numbered results\n", "\n".join([*_table(columns, rows), ""])]
+    if board.causes:
+        causes = [f"- {cause.text} {_links(cause.claims)}" for cause in board.causes]
+        parts += ["## Errors that several claims share\n", "\n".join([*causes, ""])]
+    parts += ["## All claims\n", _overview(claims)]
+    home, entries = modules(), recorded(paper)
+    parts += [_section(claim, entries.get(claim.id), home[claim.id]) for claim in claims]
+    return "\n".join(parts)
+
+
+def _links(names: Sequence[str]) -> str:
+    return ", ".join(f"[{name.split('.', 1)[1]}](#{_anchor(name)})" for name in names)
 
 
 def _overview(claims: Sequence[Claim]) -> str:
-    rows = [
-        "| claim | title | as printed | what is wrong | as corrected |",
-        "|---|---|---|---|---|",
-    ]
+    columns = ("claim", "title", "is a", "as printed", "what is wrong", "as corrected", "evidence")
+    rows = []
     for claim in claims:
-        entry = recorded(_paper(claim)).get(claim.id, {})
-        printed, corrected = entry.get("as_printed"), entry.get("as_corrected")
+        entry = recorded_entry(claim) or {}
+        basis = basis_of(entry["evidence"], claim.proof) if entry else None
         rows.append(
-            f"| [{claim.id}](#{_anchor(claim)}) | {claim.title} | {printed or '–'} "
-            f"| {claim.defect or ''} | {corrected or '–'} |"
+            (
+                f"[{claim.id}](#{_anchor(claim.id)})",
+                claim.title,
+                claim.scope,
+                entry.get("as_printed") or "–",
+                claim.defect or "–",
+                entry.get("as_corrected") or "–",
+                basis or "–",
+            )
         )
-    return "\n".join([*rows, ""])
+    return "\n".join([*_table(columns, rows), ""])
 
 
-def _anchor(claim: Claim) -> str:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    return [*lines, *(f"| {' | '.join(row)} |" for row in rows), ""]
+
+
+def _anchor(name: str) -> str:
     # As GitHub writes it: lower case, dots left out.
-    return claim.id.replace(".", "")
+    return name.replace(".", "")
 
 
-def _section(claim: Claim, entry: Mapping[str, Any] | None) -> str:
+def _section(claim: Claim, entry: Mapping[str, Any] | None, module: str) -> str:
     lines = [
         f"### {claim.id}",
         "",
-        f"**{claim.title}.** {claim.source}. {claim.kind.capitalize()}.",
+        f"**{claim.title}.** {claim.source}. {claim.scope.capitalize()}; {claim.kind}.",
     ]
-    lines += ["", f"> {claim.statement}", "", f"    {claim.formula}", ""]
+    lines += ["", f"> {claim.statement}", "", "```math", latex(claim.formula), "```", ""]
     if claim.hypotheses:
         lines += ["Assumes: " + "; ".join(claim.hypotheses) + ".", ""]
     if claim.reading:
         lines += [f"Read as: {claim.reading}", ""]
-    if entry is None:
-        lines += ["**Verdict**: none on record.", ""]
-    else:
-        corrected = entry["as_corrected"]
-        second = f"; as corrected: {corrected}" if corrected else ""
-        wrong = f" ({claim.defect})" if claim.defect else ""
-        lines += [f"**Verdict**: as printed: {entry['as_printed']}{wrong}{second}.", ""]
+    lines += [_verdict(claim, entry), ""]
     if claim.correction:
         lines += [f"**Correction**: {claim.correction}", ""]
     if entry is not None:
@@ -132,7 +189,24 @@ def _section(claim: Claim, entry: Mapping[str, Any] | None) -> str:
             "Fails, as it must, with: " + "; ".join(m.name for m in claim.mutations) + ".",
             "",
         ]
-    return "\n".join([*lines, f"Command: `{claim.command}`", ""])
+    source = f"../../{module.replace('.', '/')}.py"
+    proof = f" Proof: [{claim.proof}](../../proofs_checks/proofs/{claim.proof}.md)."
+    lines.append(
+        f"Command: `{claim.command}`. Check: [{module.rsplit('.', 1)[1]}.py]({source})."
+        + (proof if claim.proof else "")
+    )
+    return "\n".join([*lines, ""])
+
+
+def _verdict(claim: Claim, entry: Mapping[str, Any] | None) -> str:
+    if entry is None:
+        return "**Verdict**: none on record."
+    corrected = entry["as_corrected"]
+    second = f"; as corrected: {corrected}" if corrected else ""
+    wrong = f" ({claim.defect})" if claim.defect else ""
+    basis = basis_of(entry["evidence"], claim.proof)
+    rests = f", {basis}" if basis else ""
+    return f"**Verdict**: as printed: {entry['as_printed']}{wrong}{second}{rests}."
 
 
 def _joined(lines: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Run claims at quick effort, record what comes out, and write ``docs/claims.md``.
+"""Run claims, record what comes out, and write ``docs/claims.md`` and the pages of the papers.
 
     python -m proofs_checks.record [CLAIM ...]
 
@@ -9,15 +9,24 @@ mutation that its check does not catch is not recorded. Claims of one's own
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from formulations.errors import InputError
 from proofs_checks.claim import Claim, Effort
-from proofs_checks.evidence import ContradictoryEvidenceError, VacuousCheckError
-from proofs_checks.page import page
+from proofs_checks.evidence import ContradictoryEvidenceError, Counterexample, VacuousCheckError
+from proofs_checks.page import pages
 from proofs_checks.registry import claims, named
 from proofs_checks.run import run_check
-from proofs_checks.store import paper_of, record, recorded, records_of, store_counterexample
+from proofs_checks.shrink import size
+from proofs_checks.store import (
+    paper_of,
+    record,
+    recorded,
+    records_of,
+    store_counterexample,
+    stored_counterexample,
+)
 
 _DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -32,7 +41,8 @@ def record_claims(selected: tuple[Claim, ...]) -> None:
     """
     for claim in selected:
         paper, folder = paper_of(claim), records_of(claim).recorded
-        evidence = run_check(claim, Effort.QUICK, 0)
+        evidence = run_check(claim, Effort.NORMAL, 0)
+        evidence = replace(evidence, counterexample=_smaller(claim, evidence.counterexample))
         for mutation in claim.mutations:
             broken = run_check(claim, Effort.QUICK, 0, mutation)
             if broken.verdicts == evidence.verdicts:
@@ -49,6 +59,16 @@ def record_claims(selected: tuple[Claim, ...]) -> None:
         print(f"{said}, recorded in {folder}" if claim.named_as else said, file=sys.stderr)
 
 
+def _smaller(claim: Claim, found: Counterexample | None) -> Counterexample | None:
+    """Return the counterexample found, or the stored one if that is smaller and still is one."""
+    stored = stored_counterexample(claim)
+    if found is None or stored is None or claim.verify is None:
+        return found
+    if size(stored["data"]) >= size(found.data) or claim.verify(stored["data"]) != stored["why"]:
+        return found
+    return Counterexample(**stored)
+
+
 def forget_others(selected: tuple[Claim, ...]) -> None:
     """Drop records of claims that no longer exist, in the papers of those selected."""
     known = {claim.id for claim in claims()}
@@ -57,11 +77,18 @@ def forget_others(selected: tuple[Claim, ...]) -> None:
         record(paper, kept)
 
 
-def write_page() -> None:
-    """Write the page, where there is a checkout."""
-    if _DOCS.is_dir():
-        ours = tuple(claim for claim in claims() if not claim.named_as)
-        (_DOCS / "claims.md").write_text(page(ours), encoding="utf-8")
+def write_pages() -> None:
+    """Write the pages, where there is a checkout."""
+    if not _DOCS.is_dir():
+        return
+    written = pages(tuple(claim for claim in claims() if not claim.named_as))
+    for path in (_DOCS / "claims").glob("*.md"):
+        if f"claims/{path.name}" not in written:
+            path.unlink()
+    for name, text in written.items():
+        path = _DOCS / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 def main(names: Sequence[str]) -> int:
@@ -70,7 +97,7 @@ def main(names: Sequence[str]) -> int:
         selected = named(names)
         record_claims(selected)
         forget_others(selected)
-        write_page()
+        write_pages()
     except (InputError, VacuousCheckError, ContradictoryEvidenceError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

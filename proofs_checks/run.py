@@ -15,7 +15,7 @@ from formulations.deadline import Deadline, OutOfTime
 from formulations.errors import InputError
 from formulations.named_objects import place_of
 from proofs_checks.claim import Claim, Context, Effort, Mutation
-from proofs_checks.evidence import Evidence, VacuousCheckError
+from proofs_checks.evidence import Evidence, VacuousCheckError, basis_of
 from proofs_checks.registry import claims, users_claims
 from proofs_checks.search import evidence_of
 from proofs_checks.store import recorded_verdicts, refuse_counterexample, stored_counterexample
@@ -116,6 +116,7 @@ def run_claims(
 def report_document(claim: Claim, report: ClaimReport) -> dict[str, Any]:
     """Return the JSON document of one claim, as ``bfio check --json`` prints it."""
     evidence = report.evidence
+    found = None if evidence is None else evidence.to_mapping()
     return {
         "id": claim.id,
         "source": claim.source,
@@ -124,12 +125,15 @@ def report_document(claim: Claim, report: ClaimReport) -> dict[str, Any]:
         "formula": claim.formula,
         "hypotheses": list(claim.hypotheses),
         "kind": claim.kind.value,
+        "scope": claim.scope.value,
         "reading": claim.reading,
         "correction": claim.correction,
         "defect": claim.defect,
         "as_printed": None if evidence is None else evidence.as_printed,
         "as_corrected": None if evidence is None else evidence.as_corrected,
-        "evidence": None if evidence is None else evidence.to_mapping(),
+        "basis": None if found is None else basis_of(found, claim.proof),
+        "proof": claim.proof,
+        "evidence": found,
         "error": report.error,
         "recorded": None if report.recorded is None else list(report.recorded),
         "stored_counterexample": report.stored,

@@ -95,10 +95,10 @@ def bounded_mean(name: str, samples: ArrayLike, bound_name: str, bound: float) -
 
 
 def room(measured: Sequence[Bounded]) -> str:
-    """Say by what factor the bounds are met, and that this says nothing of their tightness."""
-    least, most = (f"{choose(m.room for m in measured):.3g}" for choose in (min, max))
-    factor = least if least == most else f"{least} to {most}"
+    """Say how many times the bounds are what was measured, on both sides."""
+    least = min(m.room for m in measured)
+    most = max(m.bound / m.estimate.low if m.estimate.low > 0 else inf for m in measured)
     return (
-        f"The upper end measured lies below the bound by a factor of {factor}: the rule is met "
-        "with that much room, which says nothing of how tight the bound is."
+        f"The bound is {least:.3g} to {most:.3g} times what is measured, by both ends of the 95 % "
+        "intervals: where it is least, a constant smaller by more than that would be refuted."
     )

@@ -1,4 +1,4 @@
-"""What earlier runs found: counterexamples, and the evidence at quick effort.
+"""What earlier runs found: counterexamples, and the evidence at normal effort.
 
 Both are JSON files: beside this module for the papers' claims, and for a user's own in a folder
 beside the file that states it (`records_of`). Checks never read them. A counterexample from the

@@ -16,7 +16,7 @@ os.environ.pop("COLUMNS", None)
 
 # Compiled kernels and solvers make the first example slow; the suite has its own time limit.
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("fast", max_examples=60, deadline=None, suppress_health_check=_SLOW)
+settings.register_profile("fast", max_examples=25, deadline=None, suppress_health_check=_SLOW)
 settings.register_profile(
     "ci", max_examples=60, deadline=None, suppress_health_check=_SLOW, derandomize=True
 )

@@ -1,12 +1,15 @@
-"""Unprocessed tokens and requests of runs over time."""
+"""Pictures: unprocessed tokens and requests of runs over time, and fitted batch times."""
 
 from collections.abc import Sequence
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.figure import Figure
 
+from bfio.batching.measured import BatchTimeFit
 from bfio.batching.run import BatchRun
-from bfio.decode.plots import STYLE
+from bfio.common.figure_style import STYLE
+from formulations.arrays import FloatArray, IntArray
 
 
 def run_figure(runs: Sequence[BatchRun]) -> Figure:
@@ -40,4 +43,28 @@ def run_figure(runs: Sequence[BatchRun]) -> Figure:
             axes.set_ylim(bottom=0)
         lines = requests.get_lines()
         figure.legend(handles=lines, loc="outside lower center", ncols=min(4, len(lines)))
+    return figure
+
+
+def fit_figure(tokens: IntArray, durations: FloatArray, fit: BatchTimeFit) -> Figure:
+    """Draw measured batches and the batch time (2.3) fitted to them.
+
+    Parameters
+    ----------
+    tokens, durations
+        Shape (n,) each: tokens of a batch, and how long it took [s].
+    fit : BatchTimeFit
+        The fit.
+    """
+    loads = np.unique(np.concatenate(([1, fit.free_tokens or 1], tokens)))
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7, 4), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(tokens, 1000 * durations, ".", alpha=0.5, label="measured")
+        fitted = [1000 * fit.seconds(int(load)) for load in loads]
+        axes.plot(loads, fitted, label="c + a·max(0, b' − b0)")
+        axes.set_xlabel("tokens of the batch")
+        axes.set_ylabel("time of the batch [ms]")
+        axes.set_ylim(bottom=0)
+        axes.legend()
     return figure

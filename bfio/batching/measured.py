@@ -1,7 +1,7 @@
 """The batch time of hardware of one's own, equation (2.3), fitted to measured batches.
 
 For each b0 that is given or was measured, ``c + a·max(0, b' - b0)`` is linear in c and a: both are
-fitted by the regression of `bfio.calibration`, and the b0 with the least loss is kept.
+fitted by `bfio.common.regression`, and the b0 with the least loss is kept.
 """
 
 import csv
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bfio.calibration.regression import Loss, regress
+from bfio.common.regression import Loss, regress
 from formulations.arrays import FloatArray, IntArray, integer_vector
 from formulations.batching import BatchTime
 from formulations.errors import InputError
@@ -41,6 +41,10 @@ class BatchTimeFit:
     per_token_s: float
     free_tokens: int
     r_squared: float
+
+    def seconds(self, tokens: int) -> float:
+        """Return the time of a batch [s]."""
+        return self.overhead_s + self.per_token_s * max(0, tokens - self.free_tokens)
 
     def batch_time(self, slot: Fraction) -> BatchTime:
         """Return it in slots of a length [s], rounded to a thousandth of a slot."""

@@ -5,14 +5,21 @@ them of what an engine sees. The engine asks such policies batch by batch, so it
 compiled.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 
 from bfio.batching.policy import BatchPolicy, BatchState, ask, policy_of_engine
-from formulations.batch_composition import BatchProblem, aging_weights, phase_weights, solve, worth
+from formulations.batch_composition import (
+    BatchProblem,
+    aging_weights,
+    phase_weights,
+    solve,
+    worth,
+)
+from formulations.batch_composition.greedy import Batch
 from formulations.errors import CapabilityError
 from formulations.problem_data import member
 
@@ -145,12 +152,52 @@ class MeasuredPolicy:
         """Return the policy's batch, and note how far it is from the best."""
         tokens = ask(self.policy, state, "measured")
         problem = batch_problem(state, self.weighting)
-        prompts = tuple(x if p else 0 for x, p in zip(tokens, state.prefill, strict=True))
-        decoded = tuple(0 if p else x for x, p in zip(tokens, state.prefill, strict=True))
-        reached = worth(problem, prompts, decoded)
+        reached = worth(problem, *by_phase(tokens, state.prefill))
         best = worth(problem, *solve(problem).required_solution())
         self.tally.batches += 1
         self.tally.below += reached < best
         self.tally.worth += reached
         self.tally.best += best
         return tokens
+
+
+def by_phase(tokens: Sequence[int], prefill: Sequence[int]) -> Batch:
+    """Return prompt and decode tokens of a batch, ``δ^p`` and ``δ^d`` of (2.5)."""
+    pairs = list(zip(tokens, prefill, strict=True))
+    return tuple(x if p else 0 for x, p in pairs), tuple(0 if p else x for x, p in pairs)
+
+
+def batch_of(policy: BatchPolicy, problem: BatchProblem, name: str) -> Batch:
+    """Return the batch of a policy in the state of a batch program, which none led to.
+
+    Its requests are of one stage and in order of arrival; those that decode began so in the same
+    order. What the program asks besides (2.5), such as weights or a most number of requests, is
+    not told to the policy.
+
+    Parameters
+    ----------
+    policy : BatchPolicy
+        The policy.
+    problem : BatchProblem
+        Tokens left of each request, and the budget.
+    name : str
+        Name of the policy, for errors.
+
+    Raises
+    ------
+    InputError
+        If its answer breaks (2.5).
+    """
+    prefill, count = problem.prefill.tolist(), problem.num_requests
+    knows = getattr(policy, "knows_lengths", False) is True
+    state = BatchState(
+        slot=0,
+        budget=problem.budget,
+        chunked=True,
+        prefill=prefill,
+        stage=["requests"] * count,
+        rank=[0] * count,
+        entered=[-1 if left else i for i, left in enumerate(prefill)],
+        lengths=problem.decode.tolist() if knows else None,
+    )
+    return by_phase(ask(policy_of_engine(policy), state, name), prefill)

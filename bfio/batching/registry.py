@@ -178,6 +178,17 @@ BUILT_IN: dict[str, Named[Recipe]] = by_name(
 )
 
 
+def is_own(text: str) -> bool:
+    """Whether a text names a policy of the user's own.
+
+    Raises
+    ------
+    InputError
+        If it is no such name, and name or option of a built-in one are unknown or break a rule.
+    """
+    return read_named(text, BUILT_IN, "policy") is None
+
+
 def build(text: str) -> BatchPolicy:
     """Return the policy that a text names, with the options written behind it.
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from bfio.batching.log import BatchLog
+from bfio.batching.replay_requests import departures, request_ends
 from bfio.batching.run import BatchRun
 from bfio.batching.tallies import (
     AREA_REQUESTS,
@@ -32,14 +33,17 @@ def recorded_tallies(run: BatchRun) -> dict[str, int]:
     """Return how many counts of a run differ from those of its log, by what they count."""
     log, end = run.log, int(run.course.slot[-1])
     assert log is not None
-    tallies, derived = run.tallies, _Derived(log, end)
+    tallies, derived, ends = run.tallies, _Derived(log, end), request_ends(run)
     engines, stages = derived.engines(len(tallies.engines)), derived.stages(len(tallies.stages))
-    requests = {ARRIVED: len(np.unique(log.tasks[:, 1])), DEPARTED: derived.departed(run)}
+    arrived, departed = len(np.unique(log.tasks[:, 1])), len(ends.times)
+    counted = int(tallies.run[DEPARTED])
+    wrong = int(tallies.run[ARRIVED] != arrived)
     return {
-        "counted_requests": sum(int(tallies.run[k] != value) for k, value in requests.items()),
+        "counted_requests": wrong + (not departed <= counted <= departed + ends.unknown),
+        "routes_differ": ends.wrong,
         **_differences("engine", tallies.engines, engines),
         **_differences("stage", tallies.stages, stages),
-        **derived.wrong_times(run),
+        **derived.wrong_times(run, None if ends.unknown else ends.times),
     }
 
 
@@ -56,6 +60,7 @@ class _Derived:
         self.tasks, self.batches, self.parts = log.tasks, log.batches, log.parts
         self.start = self.batches[self.parts[:, 0], 1]
         self.done = self.start + self.batches[self.parts[:, 0], 2]
+        self.departures = departures(log)
 
     def engines(self, num: int) -> dict[int, IntArray]:
         """Return counts of engines."""
@@ -64,7 +69,7 @@ class _Derived:
         busy = np.minimum(self.batches[:, 1] + self.batches[:, 2], self.end) - self.batches[:, 1]
         # A request is there from the slot in which it may be loaded to its departure, a token to
         # the slot in which it is loaded.
-        stay = np.minimum(self._departures(), self.end) - self.tasks[:, 4]
+        stay = np.minimum(self.departures, self.end) - self.tasks[:, 4]
         tokens = self.tasks[:, 5] + self.tasks[:, 6]
         area = _sums(self.tasks[:, 3], tokens * (self.end - self.tasks[:, 4]), num)
         area -= _sums(of_part, parts[:, 2] * (self.end - self.start - 1), num)
@@ -81,39 +86,18 @@ class _Derived:
         """Return counts of stages."""
         stage, tokens = self.tasks[:, 2], self.tasks[:, 5] + self.tasks[:, 6]
         loaded = _sums(stage[self.parts[:, 1]], self.parts[:, 2], num)
-        done = self._departures() <= self.end
+        done = self.departures <= self.end
         return {
             JOINED: np.bincount(stage, minlength=num),
             DONE: np.bincount(stage[done], minlength=num),
             WORK: _sums(stage, tokens, num) - loaded,
         }
 
-    def departed(self, run: BatchRun) -> int:
-        """Return how many requests departed."""
-        done = self._departures() <= self.end
-        network = run.scenario.network
-        left: dict[int, int] = {}
-        if not network.fork_join and not network.routes:
-            return int(np.count_nonzero(done))
-        for task, is_done in zip(self.tasks.tolist(), done.tolist(), strict=True):
-            request, stage = task[1], task[2]
-            if network.forks(stage):
-                kind = network.stages[stage].request_type
-                size = sum(other.request_type == kind for other in network.stages)
-                left[request] = left.get(request, size) - is_done
-        # Of a routed request only the draws tell where it departs: those are compared by the sums.
-        routed = [not network.forks(k) for k in self.tasks[:, 2].tolist()]
-        if any(routed):
-            return int(run.tallies.run[DEPARTED])
-        return sum(value == 0 for value in left.values())
-
-    def wrong_times(self, run: BatchRun) -> dict[str, int]:
-        """Compare times, of which only those of requests that are one task follow from a log."""
+    def wrong_times(self, run: BatchRun, ends: IntArray | None) -> dict[str, int]:
+        """Compare times; those of whole requests, if it is known which of them departed."""
         times = {TTFT: self._ttft(), TBT: self._tbt()}
-        if not run.scenario.network.routes:
-            departures = self._departures()
-            done = departures <= self.end
-            times[E2E] = departures[done] - self.tasks[done, 4]
+        if ends is not None:
+            times[E2E] = ends
         wrong = {}
         for which, values in times.items():
             counted = run.tallies.times[which]
@@ -127,15 +111,6 @@ class _Derived:
             ]
             wrong[f"counted_times[{which}]"] = int(sum(map(bool, differ)))
         return wrong
-
-    def _departures(self) -> IntArray:
-        """Return when each task departs; a large number if it has not been loaded wholly."""
-        tokens = np.zeros(len(self.tasks), dtype=np.int64)
-        last = np.zeros(len(self.tasks), dtype=np.int64)
-        np.add.at(tokens, self.parts[:, 1], self.parts[:, 2])
-        np.maximum.at(last, self.parts[:, 1], self.done)
-        whole = tokens == self.tasks[:, 5] + self.tasks[:, 6]
-        return np.where(whole, last, np.iinfo(np.int64).max)
 
     def _ttft(self) -> IntArray:
         """Return the times to the ends of prefills that are wholly loaded."""

@@ -87,6 +87,25 @@ class TimeTerms(Validated):
         return cls(**check_keys(document, where, (), known))
 
 
+def parse_terms(text: str, where: str = "terms") -> TimeTerms:
+    """Return the terms that a text gives, ``name=value:...`` with the names of the fields.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or occurs twice, or a value breaks its rule.
+    """
+    given: dict[str, object] = {}
+    for part in text.split(":"):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not value or name in given:
+            raise InputError(where, f"{part!r:.60}", "write NAME=VALUE:..., each name once")
+        given[name] = (
+            int(value) if value.isascii() and value.isdigit() and len(value) < 19 else value
+        )
+    return TimeTerms.from_mapping(given, where)
+
+
 @dataclass(frozen=True)
 class Part:
     """What a batch has of one request.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfio.calibration.regression import huber_weights, noise_of
+from bfio.common.regression import huber_weights, noise_of
 from formulations.arrays import FloatArray, IntArray
 
 #: Temperatures, in units of the median duration: the first, the last, and how many.

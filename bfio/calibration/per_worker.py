@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bfio.calibration.annealing import annealed_lines, evenly_spaced
-from bfio.calibration.regression import Loss, Regression, are_independent, regress
+from bfio.common.regression import Loss, Regression, are_independent, regress
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 #: A worker that is critical in fewer steps is not fitted: any line explains so few.

@@ -6,7 +6,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.ticker import StrMethodFormatter
 
-from bfio.decode.plots import STYLE, ShownFigure
+from bfio.common.figure_style import STYLE
+from bfio.decode.plots import ShownFigure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

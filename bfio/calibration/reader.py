@@ -49,6 +49,9 @@ def read_steps(
     durations = cells[:, 0]
     _check(cells, lines, names, path)
     if "max_load" not in columns:
+        if workers not in (None, len(names) - 1):
+            what = f"has the loads of {len(names) - 1} workers, and {workers} are asked for"
+            raise InputError(str(path), what, "leave out --workers")
         return MeasuredSteps.from_loads(durations, cells[:, 1:])
     return MeasuredSteps(durations, columns["max_load"], _mean(columns, workers, path))
 

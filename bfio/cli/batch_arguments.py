@@ -10,6 +10,7 @@ from formulations.errors import InputError
 from formulations.rationals import exact_number
 
 _PLOT_FORMATS = (".png", ".pdf", ".svg")
+_MOST_BATCHES = 1000
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class SourceOptions:
         "NAME",
         "parallel engines: random (default), least-requests, least-tokens, first",
     )
+    terms: str | None = option(
+        None, TEXT, "TERMS", "time of a batch beyond its tokens: NAME=VALUE:... [slots]"
+    )
 
     def __post_init__(self) -> None:
         """Read numbers exactly."""
@@ -70,6 +74,9 @@ def checked_sources(args: argparse.Namespace) -> SourceOptions:
     if args.plot is not None and Path(args.plot).suffix not in _PLOT_FORMATS:
         what, formats = f"{Path(args.plot).name!r} is no plot's name", ", ".join(_PLOT_FORMATS)
         raise InputError("--plot", what, f"end it with {formats}")
+    if args.show_batches is not None and not 1 <= args.show_batches <= _MOST_BATCHES:
+        what = f"{args.show_batches} is out of range"
+        raise InputError("--show-batches", what, f"use 1 to {_MOST_BATCHES:,}")
     return from_namespace(SourceOptions, args)
 
 

@@ -126,9 +126,11 @@ def _served(
     orders: "Mapping[str, tuple[str, ...]]",
 ) -> "Scenario":
     from bfio.batching.scenario import Balancer, Serving
+    from bfio.batching.time_terms import TimeTerms, parse_terms
     from formulations.problem_data import member
 
     balancer = member(Balancer, sources.balancer, "--balancer")
-    serving = Serving(policy, name, balancer)  # type: ignore[arg-type]
+    terms = TimeTerms() if sources.terms is None else parse_terms(sources.terms, "--terms")
+    serving = Serving(policy, name, balancer, terms=terms)  # type: ignore[arg-type]
     agents = {agent: replace(serving, priority=order) for agent, order in orders.items()}
     return replace(common, serving=serving, agents=agents)

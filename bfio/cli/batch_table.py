@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bfio.batching.run import METRICS
+from bfio.cli.output import print_table
 from bfio.cli.tables import print_fitting, print_sentences, run_cells
 from bfio.common.number_text import number, percent
 
@@ -20,6 +21,7 @@ def print_runs(documents: Sequence[Mapping[str, Any]]) -> None:
     for document in documents:
         _print_agents(document)
         _print_remarks(document)
+        _print_batches(document)
 
 
 def _print_agents(document: Mapping[str, Any]) -> None:
@@ -60,3 +62,45 @@ def print_theory(known: Mapping[str, Any] | None) -> None:
     )
     for warning in known["warnings"]:
         print_sentences(f"warning: {warning}")
+
+
+def _print_batches(document: Mapping[str, Any]) -> None:
+    batches = document.get("first_batches")
+    if batches is None:
+        return
+    name = document["policy"]
+    if not batches:
+        print(f"{name}: no batch is loaded")
+        return
+    rows = [
+        [
+            str(batch["slot"]),
+            str(batch["slots"]),
+            batch["engine"],
+            f"{batch['tokens']} of {batch['budget']}",
+            prompts(batch["prefill"]),
+            decoded(batch["decode"]),
+        ]
+        for batch in batches
+    ]
+    columns = ["slot", "slots", "engine", "tokens", "prompt tokens", "decode tokens of"]
+    print_table(f"{name}: the first {len(batches)} batches", columns, rows)
+
+
+#: Most requests of a batch that a table shows.
+_MOST_SHOWN = 12
+
+
+def prompts(loaded: Mapping[str, int]) -> str:
+    """Return how many prompt tokens of which requests are in a batch."""
+    return _shown([f"{request}: {tokens}" for request, tokens in loaded.items()])
+
+
+def decoded(requests: Sequence[str]) -> str:
+    """Return which requests have a decode token in a batch."""
+    return _shown(requests)
+
+
+def _shown(parts: Sequence[str]) -> str:
+    more = len(parts) - _MOST_SHOWN
+    return ", ".join([*parts[:_MOST_SHOWN], *([f"and {more} more"] if more > 0 else [])]) or "–"

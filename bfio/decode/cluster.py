@@ -74,6 +74,13 @@ class Cluster:
     prefix_cache : int or tuple of int, optional
         What a worker keeps of the prompts that started there, in whole blocks of 512 tokens
         [tokens]; by default nothing.
+    token_budget : int or tuple of int, optional
+        ``b``, most tokens of the batch that a worker computes in a step, of prompts and outputs
+        together (`bfio.decode.batching`); by default prompts are computed elsewhere.
+    batch_token_time_s : float
+        ``a``, time of a worker per token of its batch beyond the free ones [s/token].
+    free_tokens : int
+        ``b0``, tokens of a batch that take no time of their own.
 
     Raises
     ------
@@ -82,7 +89,9 @@ class Cluster:
 
     Notes
     -----
-    A step lasts ``max_g (C_g + t_g·L_g)`` plus ``mean_time_s`` times the mean load.
+    A step lasts ``max_g (C_g + t_g·L_g)`` plus ``mean_time_s`` times the mean load; with token
+    budgets ``a·max(0, b'_g - b0)`` of a batch of ``b'_g`` tokens is added to the time of worker g
+    (throughput paper, eq. 2.3).
     """
 
     workers: int = option(16, WHOLE, "G", "workers (default 16)")
@@ -115,6 +124,23 @@ class Cluster:
     prefix_cache: int | tuple[int, ...] | None = option(
         None, PER_WORKER, "K", "prefix cache of a worker [tokens], or one each (default: none)"
     )
+    token_budget: int | tuple[int, ...] | None = option(
+        None,
+        PER_WORKER,
+        "b",
+        "compute prompts in chunks on the workers that decode: most tokens of a worker's batch, "
+        "or one each (default: prompts are computed elsewhere; docs/barrier-batching.md)",
+    )
+    batch_token_time_s: float = option(
+        0.0,
+        NUMBER,
+        "T",
+        "with a token budget, time per token of a batch beyond the free ones (0)",
+        name="batch_token_time",
+    )
+    free_tokens: int = option(
+        0, WHOLE, "b0", "with a token budget, tokens of a batch that take no time (0)"
+    )
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -122,10 +148,12 @@ class Cluster:
         self._set("slots", _slots)
         self._set("memory", _memory)
         self._set("prefix_cache", _memory)
+        self._set("token_budget", _memory)
         self._set("step_overhead_s", _time)
         self._set("token_time_s", _time)
         self._set("speed", _speed)
         _time(self.mean_time_s, "mean_time_s")
+        self._check_batches()
         if self.total_slots > MAX_TOTAL_SLOTS:
             raise InputError(
                 "slots",
@@ -136,6 +164,14 @@ class Cluster:
         for overhead, token_time in zip(*self._times(), strict=True):
             if overhead + token_time + self.mean_time_s == 0.0:
                 raise InputError("step_overhead_s", "every step would take 0 s", "give a time > 0")
+
+    def _check_batches(self) -> None:
+        """Check what only batches under a token budget have."""
+        _time(self.batch_token_time_s, "batch_token_time_s")
+        integer(self.free_tokens, "free_tokens", maximum=NO_LIMIT - 1)
+        for name in ("batch_token_time_s", "free_tokens"):
+            if self.token_budget is None and getattr(self, name):
+                raise InputError(name, "there are no batches", "give token_budget")
 
     def _set(self, name: str, check: Callable[[Any, str], float]) -> None:
         """Check a field that may differ between workers, and keep equal entries as one."""
@@ -216,6 +252,30 @@ class Cluster:
             _array(token_time, self.workers, "float64"),
         )
 
+    def worker_budgets(self) -> IntArray:
+        """Return ``b_g``, shape (G,) [tokens]; `NO_LIMIT` without token budgets."""
+        budget = NO_LIMIT if self.token_budget is None else self.token_budget
+        budgets: IntArray = _array(budget, self.workers, "int64")
+        return budgets
+
+    def batch_times(self, tokens: IntArray) -> FloatArray:
+        """Return what batches add to the times of workers, ``a·max(0, b' - b0)`` [s].
+
+        Throughput paper, eq. (2.3), whose constant is the fixed part of a step here.
+
+        Parameters
+        ----------
+        tokens : IntArray
+            Shape (..., G): tokens of the batch of each worker.
+        """
+        import numpy as np
+
+        speed = _array(self.speed, self.workers, "float64")
+        times: FloatArray = (
+            self.batch_token_time_s / speed * np.maximum(tokens - self.free_tokens, 0)
+        )
+        return times
+
     def paces(self) -> tuple[IntArray | None, IntArray | None]:
         """Return what step programs of unequal workers compare; None and None of equal ones.
 
@@ -280,7 +340,12 @@ class Cluster:
             overhead_tokens = tokens.astype(np.int64)
         return frozen(rates * overhead_tokens), frozen(rates)
 
-    def step_time(self, loads: IntArray, factors: FloatArray | None = None) -> float:
+    def step_time(
+        self,
+        loads: IntArray,
+        factors: FloatArray | None = None,
+        batches: IntArray | None = None,
+    ) -> float:
         """Duration of a step, ``max_g (C_g + t_g·L_g) + t_m·mean load`` [s].
 
         Equation (6) of BF-IO where workers are equal and t_m = 0.
@@ -290,12 +355,18 @@ class Cluster:
         loads : IntArray
             Shape (G,) [tokens].
         factors : FloatArray, optional
-            Shape (G,): what ``C_g`` and ``t_g`` are multiplied by at this step.
+            Shape (G,): what ``C_g``, ``t_g`` and the time of a batch are multiplied by at this
+            step.
+        batches : IntArray, optional
+            Shape (G,): tokens of the batch of each worker, where they have token budgets.
         """
         slow = (1.0,) * self.workers if factors is None else factors
+        more = (0.0,) * self.workers if batches is None else self.batch_times(batches)
         busy = max(
-            step_time(factor * overhead, factor * token_time, 0.0, int(load), 0.0)
-            for overhead, token_time, load, factor in zip(*self._times(), loads, slow, strict=True)
+            step_time(factor * (overhead + batch), factor * token_time, 0.0, int(load), 0.0)
+            for overhead, token_time, load, factor, batch in zip(
+                *self._times(), loads, slow, more, strict=True
+            )
         )
         return float(busy + self.mean_time_s * (int(sum(map(int, loads))) / self.workers))
 

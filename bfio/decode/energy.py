@@ -26,6 +26,7 @@ from bfio.decode.energy_model import EnergyModel
 from bfio.decode.observers import StepView
 from bfio.decode.schedules import NO_EVENTS
 from bfio.decode.stragglers import Stragglers, stragglers_of
+from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from bfio.decode.run import Run
@@ -129,6 +130,8 @@ def energy_account(
 ) -> EnergyAccount | None:
     """Return energy and worker-time of a run, or None if it kept no trajectory.
 
+    None too with token budgets: the equations know decode tokens alone.
+
     Parameters
     ----------
     run : Run
@@ -138,7 +141,7 @@ def energy_account(
     steps : IntArray, optional
         Indices of the steps to count, all by default; the idle time before each counts with it.
     """
-    if run.loads is None or run.running is None:
+    if run.loads is None or run.running is None or run.chunks is not None:
         return None
     chosen = np.arange(run.steps) if steps is None else steps
     G, cluster = run.cluster.workers, run.cluster
@@ -168,7 +171,7 @@ def cluster_energies(
     run: Run, model: EnergyModel, reading: EnergyReading = EnergyReading.TWO_PHASE
 ) -> FloatArray | None:
     """Return the energy of all workers in each step, shape (K,) [J]; see `energy_account`."""
-    if run.loads is None or run.running is None:
+    if run.loads is None or run.running is None or run.chunks is not None:
         return None
     energies = np.zeros(run.steps)
     for part in _chunks(np.arange(run.steps), run.cluster.workers):
@@ -201,6 +204,11 @@ class EnergyObserver:
         As in `step_energies`. Idle time between steps is not seen by observers and not counted.
     stragglers : Stragglers, optional
         Those of the run, if there are any.
+
+    Raises
+    ------
+    InputError
+        If workers have token budgets.
     """
 
     def __init__(
@@ -210,6 +218,9 @@ class EnergyObserver:
         reading: EnergyReading = EnergyReading.TWO_PHASE,
         stragglers: Stragglers | None = None,
     ) -> None:
+        if cluster.token_budget is not None:
+            what = "the equations of energy know decode tokens alone"
+            raise InputError("token_budget", what, "observe runs without token budgets")
         self._cluster, self._model, self._reading = cluster, model, reading
         self._stragglers = stragglers
         self.energy_j = 0.0

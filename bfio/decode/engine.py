@@ -5,7 +5,8 @@ measured, the step lasts as long as its most loaded worker needs, every active r
 token) and *complete* (finished requests free their slots, visible at the next step).
 
 A policy is asked only when a request waits and a slot is free: anything else leaves it no choice,
-unless it may let active requests rest (`bfio.decode.resting`).
+unless it may let active requests rest (`bfio.decode.resting`). Where workers have token budgets,
+batches say who runs (`bfio.decode.batching`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
+from bfio.decode.batching import Batching, check_batching, check_routing
 from bfio.decode.decisions import check_nobody_rests, checked_decision, checked_rests
 from bfio.decode.drift import DriftReading
 from bfio.decode.machine.events import begin_step, log_is_full
@@ -46,11 +48,9 @@ from bfio.decode.machine.state import (
     EXPIRED,
     FINISHED,
     LOGGED,
-    QUEUED,
     RESERVE,
     REVEALED,
     STEP,
-    SWAPPED,
     TAKEN,
     WAITING,
     State,
@@ -76,6 +76,7 @@ from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource
 from bfio.decode.prefixes import Prefixes, WaitingPrefixes
 from bfio.decode.resting import Rests, active_requests, check_at_least_one_runs
+from bfio.decode.stalled import stalled
 from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.decode.tally import queued_need
 from formulations.arrays import IntArray, frozen
@@ -125,7 +126,11 @@ def run_interpreted(
     predictor = predictors.made(asked.predictor, workload, asked.seed, history)
     checked = replace(asked, predictor=predictor.name)
     name, max_pauses = name or policy_name(policy), max_pauses_of(policy)
-    check_run(workload, cluster, checked, pauses=bool(max_pauses))
+    batches = cluster.token_budget is not None
+    rests = bool(max_pauses) or batches
+    check_run(workload, cluster, checked, pauses=rests)
+    if batches:
+        check_routing(policy, name, checked, lengths)
     if max_pauses is not None:
         check_pauses(name, checked, lengths)
     state = new_state(
@@ -134,7 +139,7 @@ def run_interpreted(
         checked,
         horizon=checked.horizon,
         known=lengths is LengthSource.KNOWN,
-        pauses=bool(max_pauses),
+        pauses=rests,
     )
     chunks = Chunks.of(state, watching.keep_trajectory)
     prefixes = Prefixes(state, workload)
@@ -142,6 +147,8 @@ def run_interpreted(
     run.name = name
     if max_pauses is not None:
         run.rests, run.step_units = Rests(len(workload), max_pauses), cluster.step_units()
+    if batches:
+        run.batching = Batching(state, cluster, checked)
     while not is_over(run.state) and not watching.is_stopped():
         if run.advance() and watching.observers:
             view = step_view(run.state, run.record, run.row, run.seen, run.decision)
@@ -159,6 +166,7 @@ def run_interpreted(
         wall_s=perf_counter() - began,
         decide_s=run.decide_s,
         rests=run.rests,
+        batching=run.batching,
     )
 
 
@@ -234,6 +242,7 @@ class _Interpreted:
         self.record = self.chunks.new(min(256, self.chunks.most_steps))
         self.row = -1
         self.rests: Rests | None = None
+        self.batching: Batching | None = None
         self.resting = np.zeros(0, dtype=np.int64)
         self.step_units: tuple[IntArray, IntArray] | None = None
         self.decide_s = 0.0
@@ -244,12 +253,6 @@ class _Interpreted:
     def step(self) -> int:
         """The step now."""
         return int(self.state.counters[STEP])
-
-    @property
-    def num_waiting(self) -> int:
-        """Requests in the pool, in queues and on the host."""
-        counters = self.state.counters
-        return int(counters[WAITING] + counters[QUEUED] + counters[SWAPPED])
 
     def advance(self) -> bool:
         """Do all phases of a step; False if nothing runs and the clock jumped instead."""
@@ -285,7 +288,9 @@ class _Interpreted:
             self.wait()
             return False
         self.next_row()
-        if self.rests is None or len(self.resting) == 0:
+        if self.batching is not None:
+            self.batching.run_step(state, self.record, self.row)
+        elif self.rests is None or len(self.resting) == 0:
             run_step(state, self.record, self.row)
         else:
             check_at_least_one_runs(state, self.resting, self.name)
@@ -408,6 +413,7 @@ class _Interpreted:
             endings=None if told.is_on else self.remaining,
             holdings=None if told.is_on else self.active,
             step_units=self.step_units,
+            pending_prefill=self.pending_prefill(free),
         )
         began = perf_counter()
         with users_code(f"policy {self.name}, step {step}", remedy="mend the policy"):
@@ -417,13 +423,20 @@ class _Interpreted:
         if self.rests is None:
             check_nobody_rests(answer, self.name, step)
         else:
-            most = self.rests.max_pauses
+            most = self.rests.max_pauses or 0
             self.resting = checked_rests(answer, self.active(), most, self.name, step)
         return self.decision
 
     def active(self) -> ActiveRequests:
         """Return those that have a slot, as `DecodeState.active` says."""
-        return active_requests(self.state, self.rests)
+        rests = self.rests if self.batching is None else self.batching.rests
+        return active_requests(self.state, rests)
+
+    def pending_prefill(self, free: IntArray) -> IntArray:
+        """Return the prompt tokens not computed yet, as `DecodeState.pending_prefill` says."""
+        if self.batching is None:
+            return frozen(np.zeros_like(free))
+        return frozen(self.batching.pending_prefill(self.state))
 
     def bound_loads(self) -> IntArray | None:
         """Return the projected loads of those bound to workers, shape (G, H+1) [tokens]."""
@@ -485,12 +498,7 @@ class _Interpreted:
         """Let the clock jump to the next arrival; without one the run is stalled."""
         # All that were left may have given up.
         if not is_over(self.state) and not wait_for_arrival(self.state, self.record):
-            raise InputError(
-                f"policy {self.name}, step {self.step}",
-                "stalled: nothing runs, nothing can arrive, "
-                f"{self.num_waiting} requests wait and none was admitted",
-                "admit at least one request when no worker is busy",
-            )
+            raise stalled(self.name, self.state)
 
 
 def check_run(
@@ -510,7 +518,8 @@ def check_run(
     InputError
         If it exceeds `MAX_STEP_TOKENS`, a request has more than `MAX_DRAIN_STEPS` tokens and
         nothing limits the steps (no one could wait for its end), one may come to take more
-        memory than any worker has, or prefixes are to be kept and nothing tells them.
+        memory than any worker has, prefixes are to be kept and nothing tells them, or workers
+        have token budgets and something else that does not go with them.
     """
     longest = int(workload.output_tokens.max(initial=0))
     if options.steps is None and longest > MAX_DRAIN_STEPS:
@@ -525,6 +534,7 @@ def check_run(
             f"{cluster.total_slots} slots of up to {heaviest} tokens overflow 64-bit sums",
             "use shorter requests or fewer slots",
         )
+    check_batching(cluster, options)
     _check_growth(cluster, options)
     _check_memory(workload, cluster, options, pauses)
     _check_prefixes(workload, cluster)

@@ -19,7 +19,7 @@ from bfio.common.number_text import number, percent
 from bfio.common.options import spelled_out
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import Observer, StepView
-from bfio.decode.options import RunOptions
+from bfio.decode.options import Dispatch, RunOptions
 from bfio.decode.policy import Policy
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import built_in
@@ -391,14 +391,21 @@ def measure_gap(
     Raises
     ------
     InputError
-        As `bfio.simulate`, or if the policy lets active requests rest, which its step programs
-        know nothing of.
+        As `bfio.simulate`, if requests are bound when they are revealed, as the program is one of
+        starts, or if active requests rest or workers have token budgets, which it knows nothing
+        of.
     """
     check_arguments(workload, policy, cluster, "measure_gap(workload, policy, cluster)")
     name = policy.partition(":")[0] if isinstance(policy, str) else ""
     if name in built_in() and built_in()[name].pauses:
         raise _rests(name)
+    if cluster is not None and cluster.token_budget is not None:
+        what = "loads of a step are those of batches, and the step program knows none"
+        raise InputError("token_budget", what, "measure gaps without token budgets")
     gaps, asked = observer or GapObserver(), options or RunOptions()
+    if asked.dispatch is Dispatch.IMMEDIATE:
+        what = "the program decides who starts, and immediate dispatch binds requests before"
+        raise InputError("dispatch", what, "use dispatch pooled")
     run = simulate(
         workload,
         policy,

@@ -17,6 +17,7 @@ from bfio.decode.energy import EnergyAccount, EnergyReading, energy_account
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.run import Run
 from bfio.decode.stints import Cause, Stints, cancelled_while_waiting, stints
+from bfio.decode.stragglers import stragglers_of
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -123,23 +124,32 @@ class RunPart:
     @cached_property
     def idle_fractions(self) -> FloatArray:
         """``1 - mean load / max load`` of each step."""
-        # Every executed step has an active request, so its maximum load is at least 1.
-        return self.imbalance / (self.run.cluster.workers * self.run.max_load[self.steps])
+        # Only a step that begins prompts and does nothing else has no load, and no imbalance.
+        most = np.maximum(self.run.max_load[self.steps], 1)
+        idle: FloatArray = self.imbalance / (self.run.cluster.workers * most)
+        return idle
 
     @cached_property
     def times_per_token(self) -> FloatArray:
-        """``(finish - start)/o_i`` of each completed request (BF-IO eq. 9) [s]."""
+        """``(finish - start)/o_i`` of each completed request (BF-IO eq. 9) [s].
+
+        With token budgets from the first step after its prompt is computed.
+        """
         run, ids = self.run, self.completed
-        spent = self._finish_s - run.start_s[run.start_step[ids]]
+        spent = self._finish_s - run.start_s[run.decode_step()[ids]]
         return spent / run.emitted_tokens[ids]
 
     @cached_property
     def awake_times_per_token(self) -> FloatArray | None:
-        """The same without the time at rest; None of a policy that does not pause [s]."""
+        """The same without the time at rest; None of runs in which nobody may rest [s]."""
         run, ids = self.run, self.completed
         if run.rests is None:
             return None
         who, first, end = run.rests.T
+        # While its prompt is computed a request rests, too, which is no part of its times.
+        first = np.maximum(first, run.decode_step()[who])
+        lasts = first < end
+        who, first, end = who[lasts], first[lasts], end[lasts]
         spent = run.end_s()[end - 1] - run.start_s[first]
         at_rest = np.bincount(who, weights=spent, minlength=run.num_requests)
         awake: FloatArray = self.times_per_token - at_rest[ids] / run.emitted_tokens[ids]
@@ -154,7 +164,40 @@ class RunPart:
     def first_tokens(self) -> FloatArray:
         """Time from arrival or reveal to the first token of each completed request [s]."""
         run, ids = self.run, self.completed
-        return run.end_s()[run.start_step[ids]] - self._origin_s
+        return run.end_s()[run.first_token_step()[ids]] - self._origin_s
+
+    @cached_property
+    def prefill_times(self) -> FloatArray:
+        """Time from the first step of each completed request until its prompt is computed [s]."""
+        run, ids = self.run, self.completed
+        if run.chunks is None:
+            return np.zeros(0)
+        return run.end_s()[run.decode_step()[ids] - 1] - run.start_s[run.start_step[ids]]
+
+    @cached_property
+    def prefill_tokens(self) -> IntArray | None:
+        """Prompt tokens computed at each step of the run, shape (K,); None without budgets."""
+        run = self.run
+        if run.chunks is None:
+            return None
+        tokens = np.zeros(run.steps, dtype=np.int64)
+        np.add.at(tokens, run.chunks[:, 0], run.chunks[:, 2])
+        return tokens
+
+    def lost_share(self, own_s: FloatArray) -> float | None:
+        """Return the share of worker time that workers would wait for the slowest of them.
+
+        Parameters
+        ----------
+        own_s : FloatArray
+            Shape (K, G): how long each worker would take at its own pace [s].
+        """
+        run = self.run
+        whole = float(run.duration_s[self.steps].sum())
+        schedule = stragglers_of(run.options.stragglers, run.cluster.workers, run.options.seed)
+        own_s = (schedule.factors(run.start_s, run.cluster.workers) * own_s)[self.steps]
+        waited = float((own_s.max(axis=1) - own_s.mean(axis=1)).sum())
+        return waited / whole if whole else None
 
     @cached_property
     def latencies(self) -> FloatArray:
@@ -421,6 +464,39 @@ def _longest_rest(part: RunPart) -> Value:
     return int((began[:, 2] - began[:, 1]).max(initial=0))
 
 
+@METRICS.metric(
+    "prefill_tokens", "tokens", "prompt tokens computed on the workers that decode, in chunks"
+)
+def _prefill_tokens(part: RunPart) -> Value:
+    tokens = part.prefill_tokens
+    return None if tokens is None else exact_sum(tokens[part.steps])
+
+
+@METRICS.average(
+    "prefill_mean_s",
+    "s",
+    "mean time from the first step of a request until its prompt is computed",
+    Column("prefill\nmean [s]", by_default=False),
+)
+def _prefill_mean(part: RunPart) -> Average:
+    return Average(part.prefill_times)
+
+
+@METRICS.average(
+    "budget_share",
+    "1",
+    "share of the token budgets that is used",
+    Column("budget", is_share=True, by_default=False),
+    Domain.SHARE,
+)
+def _budget_share(part: RunPart) -> Average:
+    tokens = part.prefill_tokens
+    if tokens is None:
+        return Average(np.zeros(0, dtype=np.int64))
+    used = (tokens + part.run.active)[part.steps]
+    return Average(used, np.full(len(used), float(part.run.cluster.worker_budgets().sum())))
+
+
 @METRICS.metric("work", "tokens", "sum of the loads of all workers and steps")
 def _work(part: RunPart) -> Value:
     return exact_sum(part.run.total_load[part.steps])
@@ -493,6 +569,32 @@ def _barrier_loss(part: RunPart) -> Value:
     # Worker g waits t_l·(max load - L_g) of each step: together t_l·imbalance.
     lost = float(run.cluster.worker_times()[1][0]) * exact_sum(part.imbalance)
     return lost / (run.cluster.workers * whole)
+
+
+@METRICS.metric(
+    "barrier_loss_loads",
+    "1",
+    "that share if batches took no time for their tokens, of the same time of steps: what loads "
+    "alone would cost",
+    domain=Domain.SHARE,
+)
+def _barrier_loss_loads(part: RunPart) -> Value:
+    run = part.run
+    if run.chunks is None or run.loads is None:
+        return None
+    overhead_s, token_time_s = run.cluster.worker_times()
+    return part.lost_share(overhead_s + token_time_s * run.loads)
+
+
+@METRICS.metric(
+    "barrier_loss_batches",
+    "1",
+    "the same if steps lasted as their batches alone: what unequal numbers of tokens would cost",
+    domain=Domain.SHARE,
+)
+def _barrier_loss_batches(part: RunPart) -> Value:
+    batches = part.run.batch_tokens()
+    return None if batches is None else part.lost_share(part.run.cluster.batch_times(batches))
 
 
 @METRICS.average(

@@ -30,6 +30,8 @@ _POOL = 128
 #: Time for which a token swapped out is away [s]: half a MiB of KV cache per token, out and in
 #: again over a link of 50 GB/s.
 SWAP_TIME_S = 2e-5
+#: How batches are formed under a token budget unless something else is said.
+BATCHING = "sarathi"
 #: Largest look-ahead.
 MAX_HORIZON = 10**5
 #: Longest delay of decisions [steps].
@@ -133,6 +135,9 @@ class RunOptions:
         What happens when the memory of a worker (`Cluster.memory`) would overflow.
     swap_time_s : float
         Time for which each token swapped out is away, there and back [s/token]; read by ``swap``.
+    batching : str
+        Which rule forms the batches of workers with token budgets (`Cluster.token_budget`), see
+        `bfio.batching.registry`.
     failures : str or tuple of (float, int, str)
         When workers fail and recover, see `bfio.decode.failures.failures_of`. Who runs on a worker
         that fails loses its cache and waits again; who is bound to it finds another one.
@@ -229,6 +234,13 @@ class RunOptions:
     swap_time_s: float = option(
         SWAP_TIME_S, NUMBER, "T", "time a swapped token is away [s] (2e-5)", name="swap_time"
     )
+    batching: str = option(
+        BATCHING,
+        TEXT,
+        "RULE",
+        "with --token-budget: sarathi (default), orca, vllm, faster-transformer, vllm-chunked, "
+        "sjf, with options such as sarathi:kp=4, or your own module:function (docs/batching.md)",
+    )
     failures: str | tuple[tuple[float, int, str], ...] = option(
         "none",
         TEXT,
@@ -295,6 +307,7 @@ class RunOptions:
             "horizon": integer(self.horizon, "horizon", maximum=MAX_HORIZON),
             "overflow": member(Overflow, self.overflow, "overflow"),
             "swap_time_s": _swap_time(self.swap_time_s),
+            "batching": _text(self.batching, "batching"),
             "failures": self.failures or "none",
             "stragglers": self.stragglers or "none",
             "slo": service_level(self.slo),
@@ -324,6 +337,12 @@ def _pool(value: int, arrivals: str) -> int:
     if pool != _POOL and arrivals == ArrivalMode.TIMED:
         raise InputError("pool", "timed arrivals have none", "leave it out, or use arrivals pool")
     return pool
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(name, f"{value!r:.40} is no text", "name a rule, or module:function")
+    return value
 
 
 def _cancellations(
@@ -373,7 +392,8 @@ def _rate(value: Fraction | float | str, arrivals: str, name: str) -> Fraction:
     try:
         rate = exact_rational(value, name) if isinstance(value, str) else Fraction(value)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(name, f"{value!r} is no rate", "give a number > 0") from None
+        what = f"{value!r} is no exact number"
+        raise InputError(name, what, "give a number > 0 such as 2, 0.8 or 4/5") from None
     if rate <= 0:
         raise InputError(name, f"{value} is out of range", "give a number > 0")
     if rate != 1 and arrivals != ArrivalMode.TIMED:

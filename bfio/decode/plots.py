@@ -4,13 +4,14 @@ import io
 import math
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from bfio.common.figure_style import STYLE
 from bfio.decode.power import power_over_time
 from formulations.arrays import FloatArray
 from formulations.errors import InputError
@@ -26,16 +27,6 @@ if TYPE_CHECKING:
 _MAX_POINTS = 1500
 #: Dots per inch of figures that are written or shown.
 _DPI = 150
-#: Look of every figure, here and in the benchmarks.
-STYLE: dict[Any, Any] = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "legend.frameon": False,
-}
 
 
 class ShownFigure(Figure):

@@ -9,8 +9,15 @@ from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import built_in, find
 from bfio.decode.policy_spec import PolicySpec
 from formulations.errors import InputError
+from formulations.second.problem import Second
 
 _NAMES = tuple(entry.name for entry in fields(PolicyOptions))
+#: Options that are read beside another one alone, and that one.
+_BESIDE = {
+    "slack": "second",
+    "second_proof": "second",
+    "second_horizon": f"second={Second.WINDOW}",
+}
 
 
 def parse_policy(text: str, defaults: PolicyOptions) -> tuple[str, PolicyOptions]:
@@ -75,6 +82,8 @@ def check_options_are_read(
             return
         own = options_read(spec, parse_policy(text, given)[1])
         for option in (key.replace("-", "_") for key in options):
+            if option not in own and option in _BESIDE and "second" in own:
+                raise _without_effect(f"policy {text}", option)
             if option not in own:
                 readers = f"it reads {', '.join(sorted(own))}" if own else "it has none"
                 raise InputError(f"policy {text}", f"{name} reads no {option}", readers)
@@ -83,12 +92,22 @@ def check_options_are_read(
     for name in _NAMES:
         if getattr(given, name) != getattr(plain, name) and name not in read:
             specs = built_in().values()
-            able = [spec.name for spec in specs if name in options_read(spec, given)]
+            if "second" in read and name in _BESIDE:
+                raise _without_effect(f"--{name.replace('_', '-')}", name)
+            verb = "reads" if len(policies) == 1 else "read"
+            asked = replace(given, second=Second.WINDOW) if name in _BESIDE else given
+            able = [spec.name for spec in specs if name in options_read(spec, asked)]
             raise InputError(
                 f"--{name.replace('_', '-')}",
-                f"{', '.join(policies)} read no such option",
+                f"{', '.join(policies)} {verb} no such option",
                 f"leave it out, or run one that does: {', '.join(able)}",
             )
+
+
+def _without_effect(where: str, option: str) -> InputError:
+    """Return the error of an option that nothing reads but beside another one."""
+    what = f"{option} changes nothing without {_BESIDE[option]}"
+    return InputError(where, what, "leave it out, or say which second objective (docs/second.md)")
 
 
 def options_read(spec: PolicySpec, options: PolicyOptions) -> frozenset[str]:

@@ -53,6 +53,10 @@ class PolicySpec:
         Whether these options mean nothing where workers keep no prefixes.
     pauses : bool
         Whether it may let active requests rest.
+    unled : callable
+        What it does instead if it goes by prefixes and nothing tells of any, the rest of a
+        sentence that begins with its name; empty otherwise. From whether requests tell which
+        prompts begin alike, and whether workers keep prefixes.
     why_pooled : str
         Why it cannot decide with immediate dispatch, if it cannot.
     """
@@ -70,6 +74,7 @@ class PolicySpec:
     interruptible: bool = True
     needs_caches: Callable[[PolicyOptions], bool] = lambda options: False
     pauses: bool = False
+    unled: Callable[[bool, bool], str] = lambda tells_prompts, caches: ""
     why_pooled: str = ""
 
 

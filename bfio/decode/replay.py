@@ -8,11 +8,13 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
 from bfio.common.metrics import exact_sum
+from bfio.decode.batch_replay import batch_faults, chunks_of, malformed_chunks, on_workers
 from bfio.decode.cancellations import Cancellations, cancellations_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
@@ -156,7 +158,25 @@ class _Replay:
             for first, end in rests:
                 running[worker, first:end] -= profile_[first - start : end - start]
                 runs[worker, first:end] -= 1
+        if self.batches:
+            chunks = chunks_of(self.run)
+            # A chunk reads what was computed of its prompt before.
+            running += on_workers(self.run, self.cluster, chunks, chunks.before).T
         return (running.T, runs.T), (loads.T, count.T)
+
+    @property
+    def batches(self) -> bool:
+        """Whether workers have token budgets."""
+        return self.cluster.token_budget is not None
+
+    @cached_property
+    def tokens(self) -> IntArray:
+        """Tokens that workers compute, emitted or of prompts, shape (K, G)."""
+        running = self.trajectory[1]
+        if not self.batches:
+            return running
+        chunks = chunks_of(self.run)
+        return running + on_workers(self.run, self.cluster, chunks, chunks.tokens)
 
     @cached_property
     def rests_of_stints(self) -> list[list[tuple[int, int]]]:
@@ -238,28 +258,44 @@ class _Replay:
         assert arrival_s is not None
         arrivals = deque(zip(arrival_s.tolist(), range(run.num_requests), strict=True))
         tier = PrefillReplay(run.options.prefill, self.workload.prompt_tokens.tolist(), arrivals)
-        leaves = _grouped(run.bound_step, np.arange(run.num_requests), run.steps)
+        times = self.times_of_tier
+        leaves = _grouped(run.bound_step, np.arange(run.num_requests), len(times))
         if run.options.dispatch is Dispatch.POOLED and run.options.delay == 0:
             waited = self.stints.was_waiting
-            leaves = _grouped(self.admissions, self.stints.request[waited], run.steps)
+            leaves = _grouped(self.admissions, self.stints.request[waited], len(times))
         again = self.stints.waits_again
-        returns = _grouped(self.returns, self.stints.request[again], run.steps)
+        returns = _grouped(self.returns, self.stints.request[again], len(times))
         schedule = self.cancellations
         when = dict(zip(schedule.request.tolist(), schedule.time_s.tolist(), strict=True))
-        gone = _grouped(run.cancel_step[schedule.request], schedule.request, run.steps)
-        ends = chain([0.0], run.end_s().tolist())
-        for step, (start, end) in enumerate(zip(run.start_s.tolist(), ends, strict=False)):
+        gone = _grouped(run.cancel_step[schedule.request], schedule.request, len(times))
+        for step, (end, start) in enumerate(times):
             # Whoever leaves its worker does so when the last step ends, before any idle time.
             tier.go_on(end, step)
             for who in returns[step]:
                 tier.come_back(who)
-            for who in gone[step]:
-                tier.go_on(max(when[who], end), step)
-                tier.cancel(who)
+            # All who have given up by the same time leave together, and then others follow.
+            leaving = [(max(when[who], end), who) for who in gone[step]]
+            for time, together in groupby(leaving, itemgetter(0)):
+                tier.go_on(time, step)
+                for _, who in together:
+                    tier.cancel(who)
             tier.go_on(start, step)
             for who in leaves[step]:
                 tier.leave(who)
         return tier
+
+    @cached_property
+    def times_of_tier(self) -> list[tuple[float, float]]:
+        """When the step before ended and when each starts [s].
+
+        After the last step the tier goes on until the last client has given up, if all that were
+        left did so then.
+        """
+        run, schedule = self.run, self.cancellations
+        ends = [0.0, *run.end_s().tolist()]
+        times = list(zip(ends, run.start_s.tolist(), strict=False))
+        late = schedule.time_s[run.cancel_step[schedule.request] == run.steps]
+        return [*times, (ends[-1], max(ends[-1], late.max()))] if len(late) else times
 
     @cached_property
     def returns(self) -> IntArray:
@@ -314,7 +350,7 @@ def _malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
     wrong += run.interruptions.ndim != 2 or run.interruptions.shape[1:] != (5,)
     if wrong:
         return wrong
-    wrong += _malformed_rests(run)
+    wrong += _malformed_rests(run) + malformed_chunks(run, cluster)
     if wrong:
         return wrong
     who, where, start, end, cause = run.interruptions.T
@@ -443,13 +479,14 @@ def _prefill(replay: _Replay) -> int:
     expected = replay.tier_alone
     steps, times, held = (np.full(run.num_requests, -1.0) for _ in range(3))
     for who, (time, step) in expected.ready.items():
-        steps[who], times[who] = step, time
-        held[who] = expected.held_s.get(who, 0.0)
+        if step < run.steps:
+            steps[who], times[who] = step, time
+            held[who] = expected.held_s.get(who, 0.0)
     wrong = _number(early) + _number(run.reveal_step != steps)
     scale = 1e3 * _ROUNDING * run.start_s.max(initial=1.0)
     for of, at in ((ready_s, times), (held_s, held)):
         wrong += _number(np.abs(of - at)[ids] > scale)
-    rows = [tuple(row) for row in expiries.tolist() if row[2] < run.steps]
+    rows = [tuple(row) for row in expiries.tolist() if row[2] < len(replay.times_of_tier)]
     return wrong + int(rows != expected.expiries)
 
 
@@ -595,8 +632,8 @@ def _overflow(replay: _Replay) -> int:
 @_rule("rests")
 def _rests(replay: _Replay) -> int:
     """Check that requests rest while they have a slot, for no longer at a time than they may."""
-    run, stints = replay.run, replay.stints
-    if run.rests is None or run.max_pauses is None:
+    run, stints, batches = replay.run, replay.stints, replay.batches
+    if run.rests is None or (run.max_pauses is None) != batches:
         return int(run.rests is not None or run.max_pauses is not None)
     if len(run.rests) == 0:
         return 0
@@ -605,15 +642,25 @@ def _rests(replay: _Replay) -> int:
     order = np.lexsort((run.rests[:, 1], run.rests[:, 0]))
     who, first, end = run.rests[order].T
     which = stints_of(run.rests[order], stints.request, stints.start, run.steps)
-    wrong = _number(end - first > run.max_pauses)
-    # Who starts runs; who is back from the host may rest at once.
-    begin = stints.start[which] + stints.was_waiting[which]
+    wrong = 0 if run.max_pauses is None else _number(end - first > run.max_pauses)
+    # Who starts runs, unless its prompt is to be computed; who is back from the host may rest at
+    # once.
+    begin = stints.start[which] + (stints.was_waiting[which] & (not batches))
     wrong += _number((stints.request[which] != who) | (first < begin) | (end > stints.end[which]))
     # Two without a step in between are one rest, unless it was away.
     same = which[1:] == which[:-1]
     wrong += _number(same & (first[1:] <= end[:-1]))
     # The last step of one that is done emits its last token.
     return wrong + _number(end == run.finish_step[who] + 1)
+
+
+@_rule("batches")
+def _batches(replay: _Replay) -> int:
+    """Check that batches keep (2.5a) to (2.5d), and that prompts are computed once and before."""
+    if not replay.batches:
+        return 0
+    rests, running = replay.rests_of_stints, replay.trajectory[1]
+    return batch_faults(replay.run, replay.cluster, replay.stints, rests, running)
 
 
 @_rule("queue-order")
@@ -649,8 +696,8 @@ def _bound(replay: _Replay) -> int:
     starts = np.flatnonzero((run.start_step >= 0) & (run.start_step == run.last_start_step))
     starts = np.setdiff1d(starts, run.interruptions[:, 0])
     soon = starts[run.start_step[starts] - run.bound_step[starts] < run.options.delay]
-    at = run.start_step[soon]
-    return wrong + _number(run.active[at] != run.admitted[at])
+    held = replay.held[1].sum(axis=1)[run.start_step[soon]]
+    return wrong + _number(held != run.admitted[run.start_step[soon]])
 
 
 @_rule("in-flight")
@@ -688,10 +735,11 @@ def _loads(replay: _Replay) -> int:
 
 @_rule("active")
 def _active(replay: _Replay) -> int:
-    """Check active requests against the records, and that no step runs without any."""
+    """Check active requests against the records, and that no step computes nothing."""
     run, (_, running) = replay.run, replay.trajectory
     wrong = 0 if run.running is None else _number(run.running != running)
-    return wrong + _number(run.active != running.sum(axis=1)) + _number(run.active == 0)
+    wrong += _number(run.active != running.sum(axis=1))
+    return wrong + _number(replay.tokens.sum(axis=1) == 0)
 
 
 @_rule("waiting")
@@ -747,9 +795,9 @@ def _duration(replay: _Replay) -> int:
     run, (loads, _) = replay.run, replay.trajectory
     schedule = stragglers_of(run.options.stragglers, replay.cluster.workers, run.options.seed)
     factors = schedule.factors(run.start_s, replay.cluster.workers)
-    expected = np.array(
-        [replay.cluster.step_time(*row) for row in zip(loads, factors, strict=True)]
-    )
+    batches = replay.tokens if replay.batches else [None] * run.steps
+    rows = zip(loads, factors, batches, strict=True)
+    expected = np.array([replay.cluster.step_time(*row) for row in rows])
     wrong = _number(np.abs(run.duration_s - expected) > _ROUNDING * expected)
     if run.steps == 0:
         return wrong

@@ -38,17 +38,17 @@ class _Rest(NamedTuple):
 
 
 class Rests:
-    """Who rests, and who has rested, in a run of a policy that pauses.
+    """Who rests, and who has rested, in a run of a policy that pauses, or with token budgets.
 
     Parameters
     ----------
     num_requests : int
         Requests of the run.
-    max_pauses : int
-        ``P``: most steps in a row that one rests.
+    max_pauses : int or None
+        ``P``: most steps in a row that one rests; None where batches say who does.
     """
 
-    def __init__(self, num_requests: int, max_pauses: int) -> None:
+    def __init__(self, num_requests: int, max_pauses: int | None) -> None:
         self.max_pauses = max_pauses
         self._last = _Rest(*(np.full(num_requests, -1, dtype=np.int64) for _ in range(4)))
         self._log: list[list[int]] = []
@@ -60,7 +60,7 @@ class Rests:
         return np.where(goes_on, last.end - last.first, 0)
 
     def run_step(self, state: State, record: Record, row: int, resting: IntArray) -> None:
-        """Run a step in which some active requests rest, at least one runs.
+        """Run a step in which some active requests rest.
 
         Parameters
         ----------

@@ -50,7 +50,7 @@ class Run:
     max_load, min_load, total_load : IntArray
         Shape (K,): largest, least and total load of the workers [tokens].
     active : IntArray
-        Shape (K,): requests decoded, equal to the tokens emitted.
+        Shape (K,): requests decoded, equal to the tokens emitted. With token budgets it may be 0.
     waiting : IntArray
         Shape (K,): requests revealed but not started, after admission.
     admitted : IntArray
@@ -93,9 +93,14 @@ class Run:
     rests : IntArray or None
         Shape (m, 3), of a policy that pauses (`bfio.decode.resting`), in order of time: request,
         first step at which it rested, and first after that; None of any other. Loads and counts
-        of steps leave out who rests.
+        of steps leave out who rests. With token budgets too: steps at which a request had a slot
+        and emitted nothing, as its prompt was not computed or the batch had nothing of it.
     max_pauses : int or None
-        Likewise: most steps in a row that one was to rest.
+        Likewise: most steps in a row that one was to rest; None with token budgets.
+    chunks : IntArray or None
+        Shape (m, 3), with token budgets (`bfio.decode.batching`), in order of time: step, request,
+        and tokens of its prompt that were computed then; None without. Loads of steps count what
+        of these prompts was computed before.
     statistics : mapping
         What the policy says of itself.
     engine : str
@@ -138,6 +143,7 @@ class Run:
     refused: IntArray | None = None
     rests: IntArray | None = None
     max_pauses: int | None = None
+    chunks: IntArray | None = None
     statistics: Mapping[str, object] = field(default_factory=dict)
     engine: str = "reference"
     wall_s: float = 0.0
@@ -245,6 +251,45 @@ class Run:
             np.add.at(change, self.rests[:, 2], -1)
         resting: IntArray = np.cumsum(change[:-1])
         return resting
+
+    def first_token_step(self) -> IntArray:
+        """At which step each request emits its first token, shape (n,); ``K`` if it does not.
+
+        The one at which it starts, or the end of a rest that begins there; -1 if it never starts.
+        """
+        steps = self.start_step.copy()
+        if self.rests is not None:
+            who, first, end = self.rests.T
+            at_once = first == self.start_step[who]
+            steps[who[at_once]] = end[at_once]
+        return steps
+
+    def decode_step(self) -> IntArray:
+        """From which step on each request may be decoded, shape (n,); ``K`` if from none.
+
+        The one at which it starts, with token budgets the one after its prompt is computed; -1 if
+        it never starts.
+        """
+        steps = self.start_step.copy()
+        if self.chunks is not None:
+            step, request, tokens = self.chunks.T
+            np.maximum.at(steps, request, step + 1)
+            computed = np.zeros_like(steps)
+            np.add.at(computed, request, tokens)
+            steps[(self.start_step >= 0) & (computed < self.prompt_tokens)] = self.steps
+        return steps
+
+    def batch_tokens(self) -> IntArray | None:
+        """How many tokens the batch of each worker has at each step, shape (K, G).
+
+        None without token budgets, or if the run was made with ``keep_trajectory=False``.
+        """
+        if self.chunks is None or self.running is None:
+            return None
+        step, request, tokens = self.chunks.T
+        batches = self.running.copy()
+        np.add.at(batches, (step, self.worker[request]), tokens)
+        return batches
 
     def end_s(self) -> FloatArray:
         """When each step ends, shape (K,) [s]."""

@@ -117,7 +117,9 @@ def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterato
     before = 0.0
     for k, row in enumerate(rows):
         place, (time, index) = f"{where}, event {k}", row[:2]
-        if not before <= time < math.inf:
+        if not 0 <= time < math.inf:
+            raise InputError(place, f"at {time} s", "give a finite time >= 0")
+        if time < before:
             raise InputError(place, f"at {time} s after {before} s", "sort events by time")
         if not 0 <= index < count:
             raise InputError(place, f"{whose} {index} of {count}", "count from 0")

@@ -113,8 +113,4 @@ class SecondChoice:
 
 def second_choice(options: PolicyOptions) -> SecondChoice | None:
     """Return the choice that the options name, None if they name none."""
-    if options.second == NO_SECOND:
-        # Read all the same, so that they count as options of this policy.
-        _ = options.slack, options.second_horizon, options.second_proof
-        return None
-    return SecondChoice(options)
+    return None if options.second == NO_SECOND else SecondChoice(options)

@@ -1,6 +1,6 @@
 """What a table or plot of runs is about, in one line, and what its reader might not expect."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -8,7 +8,8 @@ import numpy as np
 from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import Cluster, per_worker_text
 from bfio.decode.drift import LLM, Drift
-from bfio.decode.options import ArrivalMode, Dispatch, RunOptions, WindowKnows
+from bfio.decode.options import ArrivalMode, Dispatch, Overflow, RunOptions, WindowKnows
+from bfio.decode.policy_registry import built_in
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
@@ -72,6 +73,7 @@ def setting_parts(
         "speed": "" if cluster.speed == 1 else f"speed {per_worker_text(cluster.speed)}",
         "memory": _memory(cluster, first),
         "prefix cache": _prefix_cache(cluster),
+        "token budget": _token_budget(cluster, first),
         "arrivals": _arrivals(first),
         "prefill": "" if first.prefill is None else f"prefill tier {first.prefill.text}",
         "telemetry": "" if first.telemetry is None else f"telemetry {first.telemetry.text}",
@@ -124,6 +126,14 @@ def _prefix_cache(cluster: Cluster) -> str:
     if cluster.prefix_cache is None:
         return ""
     return f"prefix cache {per_worker_text(cluster.prefix_cache)} tokens"
+
+
+def _token_budget(cluster: Cluster, options: RunOptions) -> str:
+    if cluster.token_budget is None:
+        return ""
+    time = f", {cluster.batch_token_time_s:g} s a token" if cluster.batch_token_time_s else ""
+    free = f" beyond {cluster.free_tokens}" if time and cluster.free_tokens else ""
+    return f"token budget {per_worker_text(cluster.token_budget)} ({options.batching}{time}{free})"
 
 
 def nobody_asks(options: Sequence[RunOptions]) -> bool:
@@ -188,6 +198,45 @@ def unused_window_knows(options: RunOptions, use: str = "--predictor oracle") ->
         )
 
 
+def unused_projection(options: RunOptions) -> Iterator[str]:
+    """Yield that loads grow in windows that nobody sees, if nobody looks ahead and that is so."""
+    if options.projection is not RunOptions().projection:
+        yield (
+            f"It changes nothing that projected loads are {options.projection}: no policy here "
+            "looks ahead."
+        )
+
+
+def unled(names: Iterable[str], workload: Workload, cluster: Cluster) -> Iterator[str]:
+    """Yield what policies do that go by prefixes where nothing tells of any, a sentence each."""
+    alike = workload.prompt_blocks is not None or workload.prompt_keys is not None
+    yield from unled_where(names, tells_prompts=alike, caches=cluster.prefix_cache is not None)
+
+
+def unled_where(names: Iterable[str], *, tells_prompts: bool, caches: bool) -> Iterator[str]:
+    """Yield the same, from whether requests tell which prompts begin alike, and workers cache."""
+    known = built_in()
+    for name in dict.fromkeys(names):
+        if name in known and (said := known[name].unled(tells_prompts, caches)):
+            yield f"{name} {said}"
+
+
+def unused_overflow(options: RunOptions, cluster: Cluster) -> Iterator[str]:
+    """Yield that a rule of overflow, or the time of a swap, is not used, if that is so."""
+    plain = RunOptions()
+    if cluster.memory is None and options.overflow is not plain.overflow:
+        yield (
+            f"It changes nothing that overflow is {options.overflow}: the memory of the workers "
+            "is not limited."
+        )
+    swaps = cluster.memory is not None and options.overflow is Overflow.SWAP
+    if options.swap_time_s != plain.swap_time_s and not swaps:
+        yield (
+            "The time of a swap is not used: only where memory is limited and overflow is swap "
+            "does a token leave for the host."
+        )
+
+
 def unused_history(past: int, why: str) -> str:
     """Return that the first requests were set apart in vain; ``why`` begins the sentence."""
     return f"{why}: the first {past:,} requests are left out of the run all the same."
@@ -227,11 +276,15 @@ def unused(workload: Workload, options: Sequence[RunOptions]) -> Iterator[str]:
     yield from unused_window_knows(first)
     if nobody_asks(options):
         yield unasked_predictor(first)
+    if not any(entry.horizon for entry in options):
+        yield from unused_projection(first)
 
 
 def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
     """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
     yield from unused(workload, [run.options for run in runs])
+    yield from unused_overflow(runs[0].options, runs[0].cluster)
+    yield from unled((run.policy for run in runs), workload, runs[0].cluster)
     for run in runs:
         counts = [run.statistics.get(name) for name in ("clocked_steps", "steps")]
         if all(isinstance(count, int) for count in counts):

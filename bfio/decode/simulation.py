@@ -216,6 +216,8 @@ def why_interpreted(cluster: Cluster, options: RunOptions) -> str:
     if options.telemetry is not None and cluster.memory is not None:
         # What finds no memory then depends on the order in which decisions are carried out.
         return "telemetry where memory is limited"
+    if cluster.token_budget is not None:
+        return "token budgets"
     return ""
 
 
@@ -255,6 +257,13 @@ def _check_books(name: str, spec: PolicySpec, cluster: Cluster, options: RunOpti
             f"policy {name}",
             "keeps books of requests that run, and is to know them by reports alone",
             "use no telemetry, or another policy",
+        )
+    if cluster.token_budget is not None:
+        raise InputError(
+            f"policy {name}",
+            "keeps books of requests that emit a token at each step, and under a token budget "
+            "prompts take some",
+            "use no token budget, or another policy",
         )
     if options.prefill is not None:
         raise InputError(

@@ -110,12 +110,17 @@ class DecodeState:
         Each of shape (G,): the fixed part of a step of each worker and its time per token, in
         whole units of one time, rounded, at the workers' own pace. None where a token takes no
         time, and for policies that do not pause.
+    pending_prefill : IntArray
+        Shape (G,): prompt tokens of the requests of each worker that are not computed yet; 0
+        without token budgets.
 
     Notes
     -----
     A request that rests (``docs/pausing.md``) is one of those that are active: ``loads`` and
     ``running`` count what workers hold, and projections let everybody run from now on, as who
-    rests at this step is for the policy to say.
+    rests at this step is for the policy to say. Where workers have token budgets
+    (`bfio.decode.batching`) prompts count in whole, computed or not, and projections let everybody
+    decode from now on.
     """
 
     step: int
@@ -142,13 +147,16 @@ class DecodeState:
     endings: Callable[[], IntArray] | None = None
     holdings: Callable[[], ActiveRequests] | None = None
     step_units: tuple[IntArray, IntArray] | None = None
+    pending_prefill: IntArray = None  # type: ignore[assignment]  # set below
 
     def __post_init__(self) -> None:
-        """Set what a state without limited memory need not name."""
+        """Set what a state without limited memory or token budgets need not name."""
         if self.room is None:
             object.__setattr__(self, "room", np.full(len(self.loads), NO_LIMIT))
         if self.needs is None:
             object.__setattr__(self, "needs", self.sizes)
+        if self.pending_prefill is None:
+            object.__setattr__(self, "pending_prefill", np.zeros_like(self.loads))
 
     @property
     def num_workers(self) -> int:

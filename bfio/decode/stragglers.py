@@ -78,8 +78,9 @@ def stragglers_of(
     Parameters
     ----------
     given : str or iterable of (float, int, float)
-        ``none``, ``random:mtbf=SECONDS:mttr=SECONDS`` (``factor=2`` and ``until=SECONDS`` beside,
-        1e6 by default), the name of a CSV file, or its rows: time [s], worker, factor.
+        ``none``, ``random:mtbf=SECONDS:mttr=SECONDS`` (beside these ``factor``, 2 by default, and
+        ``until=SECONDS``, 1e6 by default), the name of a CSV file, or its rows: time [s], worker,
+        factor.
     num_workers : int
         ``G``.
     seed : int

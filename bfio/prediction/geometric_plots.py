@@ -7,7 +7,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-from bfio.decode.plots import STYLE, ShownFigure
+from bfio.common.figure_style import STYLE
+from bfio.decode.plots import ShownFigure
 from bfio.prediction.geometric import GeometricFit
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 
-from bfio.decode.plots import STYLE, ShownFigure
+from bfio.common.figure_style import STYLE
+from bfio.decode.plots import ShownFigure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from bfio.decode.plots import STYLE
+from bfio.common.figure_style import STYLE
 from bfio.wait.run import StageRun
 from formulations.arrays import FloatArray, IntArray
 

@@ -31,7 +31,7 @@ extensions = [
 root_doc = "README"
 include_patterns = [
     "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**", "benchmarks/**.md",
-    "proofs_checks/README.md",
+    "proofs_checks/**.md",
 ]  # fmt: skip
 exclude_patterns = [".*", "out", "build", "dist", "tests", "**/__pycache__", "docs/site"]
 nitpicky = True

@@ -1,5 +1,7 @@
 """Mathematics as MathML: browsers draw it themselves, so no script is loaded from anywhere."""
 
+import re
+
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -9,11 +11,21 @@ from sphinx.writers.html5 import HTML5Translator
 
 _logger = logging.getLogger(__name__)
 
+#: What code hosts draw and the translator does not know, in its own words. Brackets grow anyway.
+_DIALECT = (
+    (re.compile(r"\\dots(?![a-z])"), r"\\ldots"),
+    (re.compile(r"\\[bB]igg?[lrm]?(?![a-z])"), ""),
+    (re.compile(r"\\tag\{([^{}]*)\}"), r"\\qquad (\\text{\1})"),
+)
+
 
 def _mathml(node: nodes.math | nodes.math_block, *, as_block: bool) -> str:
     """Translate a formula; one that cannot be is a warning that names its place."""
+    formula = node.astext()
+    for known_elsewhere, known_here in _DIALECT:
+        formula = known_elsewhere.sub(known_here, formula)
     try:
-        return str(tex2mathml(node.astext(), as_block=as_block))
+        return str(tex2mathml(formula, as_block=as_block))
     except MathError as error:
         _logger.warning("formula: %s", error, location=node)
         return ""

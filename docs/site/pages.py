@@ -7,7 +7,8 @@ from typing import Any
 from sphinx.application import Sphinx
 
 _INDEX = "docs/index"
-_STUDIES = "benchmarks/README"
+#: Pages with a folder of others behind them, which lie there as these patterns say.
+_FOLDERS = {"benchmarks/README": "studies/*/README", "proofs_checks/README": "proofs/*"}
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 _ROW = re.compile(r"^\| \[[^\]]*\]\(([^)#]+)\) \|", re.MULTILINE)
 
@@ -52,8 +53,8 @@ def _add_trees(app: Sphinx, page: str, source: list[str]) -> None:
             for heading, entries in sections(index)
         ]
         source[0] += "".join(trees)
-    elif page == _STUDIES:
-        source[0] += _tree(["studies/*/README"], by_name=True)
+    elif page in _FOLDERS and any((Path(app.srcdir) / page).parent.glob(f"{_FOLDERS[page]}.md")):
+        source[0] += _tree([_FOLDERS[page]], by_name=True)
 
 
 def _level_captions(

@@ -56,7 +56,7 @@ def solve_capacity(
     """
     from formulations.stability.capacity_program import build
 
-    _check_arrivals(network)
+    check_arrivals(network)
     solve = solve_linear(lambda: build(network, virtual), backend, SolveLimits(time_limit, seed))
     values, prices = solve.values, solve.prices
     claimed = solve.outcome.bound
@@ -90,7 +90,7 @@ def capacity(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> C
     InputError
         If nothing arrives.
     """
-    _check_arrivals(network)
+    check_arrivals(network)
     named = loads_of(network, virtual)
     highest = max(named.values())
     full = list(named.values()).index(highest)
@@ -165,7 +165,14 @@ def _result(
     )
 
 
-def _check_arrivals(network: AgentNetwork) -> None:
+def check_arrivals(network: AgentNetwork) -> None:
+    """Refuse a network in which nothing arrives.
+
+    Raises
+    ------
+    InputError
+        If it is one.
+    """
     if not any(direct_rates(network)):
         remedy = "give a stage a rate > 0"
         raise InputError("stages", "no request arrives: all rates are 0", remedy)

@@ -1,5 +1,6 @@
 """Batch times fitted to measurements."""
 
+import json
 from fractions import Fraction
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 from bfio.batching.hardware import hardware
 from bfio.batching.measured import fit_batch_time, read_batches
 from formulations.errors import InputError
+from tests.cli.conftest import Bfio, bfio
+
+__all__ = ["bfio"]
 
 
 def test_published_constants_are_found_again(tmp_path: Path) -> None:
@@ -58,3 +62,53 @@ def test_a_slot_may_be_any_length() -> None:
     """Constants are rounded to a thousandth of it."""
     fit = fit_batch_time([1, 64, 128, 256], np.array([1.0, 1.0, 1.5, 2.5]), free_tokens=64)
     assert fit.batch_time(Fraction(1, 10)).overhead == 10
+
+
+def _measured() -> str:
+    rows = [f"{b},{0.0455 + 0.0003 * max(0, b - 64):.6f}\n" for b in (1, 32, 64, 128, 512, 900)]
+    Path("batches.csv").write_text("tokens,duration_s\n" + "".join(rows))
+    return "batches.csv"
+
+
+def test_the_command_prints_an_engine_that_others_read(bfio: Bfio) -> None:
+    """Constants, what full batches process, a picture; the engine carries 11.809 requests/s."""
+    done = bfio("fit", _measured(), "--kind", "batches", "--plot", "batches.png")
+    assert done.status == 0, done.err
+    assert Path("batches.png").read_bytes().startswith(b"\x89PNG")
+    engine = json.loads(done.out.splitlines()[-1])
+    stage = {"agent": "engine", "prefill": 129, "decode": 112, "rate": "0.001"}
+    Path("engine.json").write_text(json.dumps(engine | {"stages": [stage]}))
+    (kind,) = bfio("capacity", "engine.json", "--json").json["types"]
+    assert kind["most_per_second"] == pytest.approx(11.809, abs=0.001)
+    answer = bfio("fit", _measured(), "--kind", "batches", "--json", "--slot", "0.001").json
+    assert (answer["free_tokens"], answer["batches"], answer["warning"]) == (64, 6, None)
+    assert answer["engine"]["agents"][0]["overhead"] == "91/2"
+    assert answer["budgets"][2]["tokens_per_s"] == pytest.approx(512 / 0.1799)
+
+
+def test_a_faster_small_batch_is_told(bfio: Bfio) -> None:
+    """C < a·b0, against what Theorem 1 (b) takes for granted."""
+    Path("b.csv").write_text("tokens,duration_s\n1,1\n8,1\n9,2\n12,5\n20,13\n")
+    out = bfio("fit", "b.csv", "--kind", "batches", "--free-tokens", "8").out
+    assert "warning: c < a*b0" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("--kind", "rows"), "--kind: 'rows' is unknown"),
+        (("--kind", "batches", "--loss", "huber"), "--loss: batches have none"),
+        (("--kind", "batches", "--per-worker"), "--per-worker: batches have none"),
+        (("--kind", "batches", "--slot", "0"), "--slot"),
+        (("--kind", "batches", "--free-tokens", "-1"), "is below 0"),
+        (("--kind", "batches", "--free-tokens", "1000"), "do not differ beyond b0"),
+        (("--kind", "batches", "--plot", "b.txt"), "is no picture"),
+        (("--free-tokens", "1"), "--free-tokens: steps have none"),
+        (("--slot", "1"), "--slot: steps have none"),
+    ],
+)
+def test_what_the_command_refuses(bfio: Bfio, words: tuple[str, ...], what: str) -> None:
+    """One line, exit status 2."""
+    done = bfio("fit", _measured(), *words)
+    assert (done.status, done.err.count("\n")) == (2, 1)
+    assert what in done.err

@@ -2,17 +2,30 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from bfio.batching.laws import Law, LawName
 from bfio.batching.log import BatchLog
 from bfio.batching.replay import violations
+from bfio.batching.replay_requests import request_ends
 from bfio.batching.run import BatchRun
 from bfio.batching.scenario import Scenario
 from bfio.batching.simulation import simulate
+from bfio.batching.tallies import COUNT, DEPARTED, E2E, SUM
 from formulations.arrays import IntArray
-from formulations.batching import BatchTime, fork_join, rybko_stolyar, single_engine
+from formulations.batching import (
+    Agent,
+    AgentNetwork,
+    BatchTime,
+    Route,
+    Stage,
+    fork_join,
+    rybko_stolyar,
+    single_engine,
+)
 
 ENGINE = Scenario(single_engine("0.3", 10, 10, budget=10, batch_time=BatchTime(2)))  # type: ignore[arg-type]
 
@@ -98,6 +111,73 @@ def test_a_task_handed_on_too_early(scenario: Scenario) -> None:
     broken = violations(changed(run, "tasks", add(int(later), 4, -1)))
     # A batch that waited for it would have been late, which is seen first.
     assert {"handed_on_late", "idle_with_work"} & set(broken)
+
+
+#: Requests that pass two agents, come back with a chance of a third, or leave.
+LOOP = AgentNetwork(
+    (Agent("a", 9, BatchTime(1)), Agent("b", 7, BatchTime(2))),  # type: ignore[arg-type]
+    (
+        Stage("r", "a", 3, 4, "0.3", "first"),  # type: ignore[arg-type]
+        Stage("r", "b", 2, 3, 0, "second"),  # type: ignore[arg-type]
+    ),
+    (Route("first", "second", "0.8"), Route("second", "first", "0.3")),  # type: ignore[arg-type]
+)
+DELAY = Law(LawName.GEOMETRIC, Fraction(5))
+NETWORKS = {
+    "routed": Scenario(LOOP),
+    "tool": Scenario(LOOP, delays={"second": DELAY}),
+    "line": Scenario(rybko_stolyar("0.5"), sizes="poisson", delays={"A@2": DELAY}),
+    "forked": Scenario(fork_join("0.5", [(10, 10), (5, 15), (15, 5), (12, 8)], budgets=20)),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    ("table", "place", "rule"),
+    [
+        ("times", (E2E, SUM), "counted_times[2]"),
+        ("times", (E2E, COUNT), "counted_times[2]"),
+        ("histograms", (E2E, 20), "counted_times[2]"),
+        ("run", (DEPARTED,), "counted_requests"),
+    ],
+)
+def test_departures_of_networks_are_derived(
+    name: str, table: str, place: tuple[int, ...], rule: str
+) -> None:
+    """One request more that departed, or a slot more that one took, is noticed in any network."""
+    run = simulate(NETWORKS[name], seed=2, horizon=400, keeps_log=True)
+    assert violations(run) == {}
+    assert run.tallies.run[DEPARTED] > 20
+    assert request_ends(run).unknown == 0
+    counts = getattr(run.tallies, table).copy()
+    counts[place] += 1
+    wrong = replace(run, tallies=replace(run.tallies, **{table: counts}))
+    assert list(violations(wrong)) == [rule]
+
+
+def test_what_is_not_known_is_no_violation() -> None:
+    """Behind a delay, with a route into one: the last task may have left, or wait."""
+    scenario = Scenario(LOOP, delays={"first": DELAY, "second": DELAY})
+    run = simulate(scenario, seed=2, horizon=400, keeps_log=True)
+    ends = request_ends(run)
+    assert violations(run) == {}
+    assert ends.unknown > 0
+    departed = int(run.tallies.run[DEPARTED])
+    assert len(ends.times) <= departed <= len(ends.times) + ends.unknown
+    for amount in (-1, ends.unknown + 1):
+        counts = run.tallies.run.copy()
+        counts[DEPARTED] = len(ends.times) + amount
+        wrong = replace(run, tallies=replace(run.tallies, run=counts))
+        assert "counted_requests" in violations(wrong)
+
+
+def test_another_route_than_the_one_drawn() -> None:
+    """A request that goes on where it should have left, or the other way round."""
+    run = simulate(Scenario(LOOP), seed=2, horizon=400, keeps_log=True)
+    assert run.log is not None
+    others = replace(run, seed=3)
+    assert request_ends(others).wrong > 0
+    assert request_ends(run).wrong == 0
 
 
 def test_a_log_of_nothing() -> None:

@@ -134,3 +134,11 @@ def test_numbers_are_read_to_the_last_bit(bfio: Bfio) -> None:
     assert np.array_equal(found.duration_s, durations)
     assert found.loads is not None
     assert np.array_equal(found.loads, loads)
+
+
+def test_a_number_of_workers_that_the_file_does_not_have(bfio: Bfio) -> None:
+    """The columns say how many there are."""
+    Path("steps.csv").write_text(HEAD + "1,2,1\n2,4,3\n3,6,4\n")
+    done = bfio("fit", "steps.csv", "--workers", "3")
+    assert done.status == 2
+    assert "has the loads of 2 workers, and 3 are asked for" in done.err

@@ -9,7 +9,7 @@ import pytest
 import bfio
 from bfio.calibration.fit import fit_step_time
 from bfio.calibration.measurements import MeasuredSteps
-from bfio.calibration.regression import Loss
+from bfio.common.regression import Loss
 from formulations.arrays import FloatArray
 from formulations.errors import InputError
 from tests.calibration.cases import TRUE, drawn_loads, exact_steps

@@ -87,6 +87,72 @@ def test_a_trace_at_its_own_times(bfio: Bfio, tmp_path: Path) -> None:
     assert run["e2e_mean"] == pytest.approx((0.1365 + 2 * 0.091 + 0.182) / 4)
 
 
+def test_the_first_batches_are_shown(bfio: Bfio, tmp_path: Path) -> None:
+    """As a table, and whole in the document; no more than there are."""
+    trace = tmp_path / "trace.csv"
+    trace.write_text(TRACE)
+    words = ("batch", *LLAMA, "--trace", str(trace), "--show-batches", "20")
+    (run,) = bfio(*words, "--json").json["runs"]
+    assert [batch["tokens"] for batch in run["first_batches"]] == [4, 1, 1, 5, 2, 1, 1, 1, 1]
+    assert run["first_batches"][3] == {
+        **{"engine": "engine", "slot": 5000, "slots": 455, "budget": 512, "tokens": 5},
+        **{"prefill": {"1": 3, "2": 2}, "decode": []},
+    }
+    shown = bfio(*words).out
+    assert "sarathi: the first 9 batches" in shown
+    assert "1: 3, 2: 2" in shown
+    many = bfio("batch", _file(tmp_path, ENGINE), "--horizon", "9", "--initial", "request@gpu=20")
+    assert "first" not in many.out
+
+
+def test_time_beyond_tokens(bfio: Bfio, tmp_path: Path) -> None:
+    """By hand: one request of a prompt of 2, three tokens in the cache at its second decode token.
+
+    A slot for each cached token: 1 for the prompt, 1 + 2 and 1 + 3 for the decode tokens; and two
+    for each token in the cache beyond three: one of the second decode token.
+    """
+    document = {
+        "agents": ENGINE["agents"],
+        "stages": [{"agent": "gpu", "prefill": 2, "decode": 2}],
+    }
+    words = ("--sizes", "fixed", "--initial", "request@gpu=1", "--horizon", "20", "--json")
+    terms = ("--terms", "decode_attention=1:memory=3:swap_token=2", "--show-batches", "9")
+    (run,) = bfio("batch", _file(tmp_path, document), *words, *terms).json["runs"]
+    assert [batch["slots"] for batch in run["first_batches"]] == [1, 3, 6]
+    assert run["violations"] == {}
+
+
+def test_the_next_batch_of_a_state(bfio: Bfio, tmp_path: Path) -> None:
+    """By hand: six prompt tokens and two that decode, a budget of 7; weights (1, 2) by phase."""
+    rows = [(6, 1), (0, 2), (3, 1), (0, 2)]
+    requests = [{"prefill": p, "decode": 1, "weight": w} for p, w in rows]
+    state = _file(tmp_path, {"budget": 7, "requests": requests})
+    answer = bfio("batch", "--state", state, "--json").json
+    assert answer["best"]["worth"] == 5 + 2 * 2
+    assert {entry["policy"]: entry["gap"] for entry in answer["policies"]} == {
+        "faster-transformer": 9 - 4,
+        "vllm": 9 - 7,
+        "orca": 9 - 7,
+        "sarathi": 0,
+    }
+    sarathi = answer["policies"][-1]
+    assert (sarathi["prefill"], sarathi["decode"], sarathi["broken"]) == ({"0": 5}, ["1", "3"], [])
+    shown = bfio("batch", "--state", state, "--policy", "sarathi").out
+    assert "0: 5" in shown
+    assert "proven by filling by weight" in shown
+
+
+def test_a_batch_that_the_program_does_not_allow_is_told(bfio: Bfio, tmp_path: Path) -> None:
+    """Policies know nothing of what the program asks besides (2.5)."""
+    requests = [{"prefill": 2, "decode": 1}, {"prefill": 0, "decode": 1}]
+    document = {"budget": 7, "requests": requests, "mixing": False}
+    state = _file(tmp_path, document)
+    entries = bfio("batch", "--state", state, "--json").json["policies"]
+    assert [entry["gap"] for entry in entries] == [1, 0, None, None]
+    told = "sarathi: not a batch of this program, prompt and decode tokens share the batch"
+    assert told in bfio("batch", "--state", state).out
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -109,6 +175,20 @@ def test_a_trace_at_its_own_times(bfio: Bfio, tmp_path: Path) -> None:
         (("FILE", "--horizon", "9", "--engine", "fast"), "'fast' is unknown"),
         ((*LLAMA, "--horizon", "9", "--rate", "3"), "--hardware without --prefill"),
         (("--hardware", "abacus", "--horizon", "9", "--trace", "x.csv"), "No such file"),
+        (("FILE", "--horizon", "9", "--terms", "swap_token=1"), "no limit that caches"),
+        (("FILE", "--horizon", "9", "--terms", "attention=1"), "--terms.attention: unknown"),
+        (("FILE", "--horizon", "9", "--terms", "memory"), "write NAME=VALUE:..."),
+        (("FILE", "--horizon", "9", "--terms", "memory=1.5"), "memory"),
+        (("FILE", "--horizon", "9", "--terms", "memory=1:memory=2"), "each name once"),
+        (("FILE", "--horizon", "9", "--terms", "swap_token=-1:memory=2"), "swap_token"),
+        (("FILE", "--horizon", "9", "--show-batches", "0"), "use 1 to 1,000"),
+        (("FILE", "--horizon", "9", "--show-batches", "x"), "'x' is no integer"),
+        (("FILE", "--horizon", "9", "--write", "p.lp"), "give --state FILE"),
+        (("FILE", "--state", "FILE"), "FILE with --state"),
+        (("--state", "FILE", "--horizon", "9"), "--horizon with --state"),
+        (("--state", "FILE", "--budget", "9"), "--budget with --state"),
+        (("--state", "FILE"), "document.agents: unknown"),
+        (("--state", "nowhere.json"), "no such file"),
     ],
 )
 def test_what_is_refused(bfio: Bfio, tmp_path: Path, words: tuple[str, ...], told: str) -> None:

@@ -37,7 +37,29 @@ PROBLEMS = {
         "d1": "1/50",
         "memory": 60,
     },
+    "capacity": {
+        "agents": [
+            {"name": "1", "budget": 7, "overhead": 2, "per_token": "1/3"},
+            {"name": "2", "budget": 5, "overhead": 1, "engines": 2},
+        ],
+        "stages": [
+            {"type": "A", "agent": "1", "prefill": 3, "decode": 2, "rate": "1/7"},
+            {"type": "A", "agent": "2", "prefill": "5/2", "decode": 1},
+        ],
+        "routes": [{"from": "A@1", "to": "A@2", "probability": "2/3"}],
+    },
+    "batch --state": {
+        "budget": 9,
+        "max_requests": 2,
+        "requests": [
+            {"prefill": 5, "decode": 1, "weight": 2, "finish_bonus": 7},
+            {"prefill": 0, "decode": 3, "weight": 4},
+            {"prefill": 9, "decode": 1},
+        ],
+    },
 }
+#: Those that are continuous, and what the command calls the optimum.
+LINEAR = {"fluid": "throughput", "capacity": "factor"}
 
 
 def _write(command: str) -> str:
@@ -50,7 +72,7 @@ def test_the_recipes_bring_back_the_optimum(bfio: Bfio, command: str) -> None:
     """The snippets of docs/exchange.md solve what is written; the answer is read and judged."""
     file = _write(command)
     for name in ("step.lp", "step.mps"):
-        told = bfio(command, file, "--write", name, "--json")
+        told = bfio(*command.split(), file, "--write", name, "--json")
         assert told.status == 0
         assert told.json["digest"] in Path(name).read_text()
     snippets = re.findall(r"```python\n(.*?)```", (DOCS / "exchange.md").read_text(), re.DOTALL)
@@ -58,20 +80,21 @@ def test_the_recipes_bring_back_the_optimum(bfio: Bfio, command: str) -> None:
     assert len(recipes) == 2
     for recipe in recipes:
         exec(recipe, {})
-    ours = bfio(command, file, "--json").json
+    ours = bfio(*command.split(), file, "--json").json
     for name in ("scip.sol", "highs.sol"):
-        done = bfio(command, file, "--read-solution", name, "--json")
+        done = bfio(*command.split(), file, "--read-solution", name, "--json")
         assert done.status == 0
         assert done.json["violated"] == []
-        if command == "fluid":
+        if command in LINEAR:
             assert done.json["describes_optimum"]
-            assert done.json["value"] == pytest.approx(ours["throughput"])
+            assert done.json["value"] == pytest.approx(ours[LINEAR[command]])
             continue
-        assert done.json["objective"] == ours["objective"]
+        best = ours["best"] if command == "batch --state" else ours
+        assert done.json["objective"] == best["objective"]
         assert done.json["violations"] == {}
         assert done.json["status"] in ("optimal", "feasible, unproven")
         assert (done.json["proof"] is None) is (done.json["status"] != "optimal")
-        assert name in bfio(command, file, "--read-solution", name).out
+        assert name in bfio(*command.split(), file, "--read-solution", name).out
 
 
 def test_every_answer_says_who_found_and_what_proved_it(bfio: Bfio) -> None:
@@ -136,12 +159,16 @@ def test_files_are_not_replaced_without_a_word(bfio: Bfio) -> None:
         (("fluid", "--program", "margin"), "there is no file to write or check"),
         (("fluid", "--write", "p.lp", "--program", "x"), "use one of throughput"),
         (("fluid", "--write", "p.lp", "--nested"), "no program is written for it"),
+        (("capacity", "--write", "p.lp", "--method", "highs"), "--method: --write and"),
+        (("capacity", "--write", "p.lp", "--between-tokens", "9"), "are about the load"),
+        (("capacity", "--write", "p.lp", "--priority", "middle"), "use one of last, first"),
+        (("batch --state", "--write", "p.lp", "--policy", "orca"), "knows no policy"),
     ],
 )
 def test_what_cannot_be_done_is_told(bfio: Bfio, arguments: tuple[str, ...], message: str) -> None:
     """One line each, and no file."""
     command, *options = arguments
-    done = bfio(command, _write(command), *options)
+    done = bfio(*command.split(), _write(command), *options)
     assert done.status == 2
     assert message in done.err
     assert done.err.count("\n") == 1

@@ -255,9 +255,103 @@ def scenarios(
 
 
 @st.composite
+def crowded_tiers(draw: st.DrawFn, pooled: bool = False) -> Scenario:
+    """Draw few requests behind a small prefill tier, all of whose times meet.
+
+    Times are quarters of a second and exact: prefills, transfers, ends of steps and of caches,
+    failures, and clients that give up, often at once.
+    """
+    n = draw(st.integers(1, 6))
+
+    def numbers(values: st.SearchStrategy[Any]) -> list[Any]:
+        return draw(st.lists(values, min_size=n, max_size=n))
+
+    gaps = numbers(st.sampled_from([0, 0, 1, 2, 5]))
+    times = np.cumsum(gaps).tolist()
+    lengths, arrivals = st.integers(1, 4), tuple(Fraction(t, 4) for t in times)
+    requests = Workload(numbers(lengths), numbers(lengths), arrivals)  # type: ignore[arg-type]
+    workers = draw(st.integers(1, 2))
+    cluster = Cluster(
+        workers=workers,
+        slots=draw(st.integers(1, 2)),
+        step_overhead_s=draw(st.sampled_from([0.25, 1.0])),
+        token_time_s=draw(st.sampled_from([0.25, 0.5])),
+        memory=draw(st.sampled_from([None, 7, 9])),
+    )
+    computes = draw(st.sampled_from([0.0, 0.25]))
+    tier = PrefillTier(
+        workers=draw(st.integers(1, 3)),
+        token_time_s=computes,
+        overhead_s=draw(st.sampled_from([0.0, 0.25, 0.5] if computes else [0.25, 0.5])),
+        transfer_time_s=draw(st.sampled_from([0.0, 0.0, 0.25])),
+        ttl_s=draw(st.sampled_from([float("inf"), 0.25, 0.5, 1.0, 3.0])),
+        places=draw(st.none() | st.integers(1, 2)),
+    )
+    patience = numbers(st.none() | st.integers(0, 20))
+    leaving = enumerate(zip(times, patience, strict=True))
+    gone = sorted((t / 4 + p / 4, i) for i, (t, p) in leaving if p is not None)
+    dispatch = "pooled" if pooled else draw(st.sampled_from(["pooled", "immediate"]))
+    options = {
+        "arrivals": "timed",
+        "pool": 128,
+        "rate_scale": 1,
+        "dispatch": dispatch,
+        "margin": draw(st.none() | st.integers(0, 2)) if dispatch == "immediate" else None,
+        "delay": 0 if pooled else draw(st.sampled_from([0, 0, 1, 2])),
+        "horizon": 0,
+        "projection": "constant",
+        "predictor": "none",
+        "window_knows": "active",
+        "drift": Drift((1,)),
+        "overflow": draw(st.sampled_from(["recompute", "swap", "reserve"])),
+        "swap_time_s": draw(st.sampled_from([0.0, 0.25])),
+        "failures": draw(failures(workers)),
+        "steps": draw(st.none() | st.integers(0, 12)),
+        "cancellations": tuple(gone) or "none",
+        "prefill": tier,
+        "telemetry": None,
+        "seed": draw(st.integers(0, 2**32)),
+    }
+    return Scenario(requests, cluster, options)
+
+
+@st.composite
 def compiled_scenarios(draw: st.DrawFn) -> Scenario:
     """Draw anything that kernels know: no late reports where memory is limited."""
     scenario = draw(scenarios(delays=True, prefill=True, telemetry=True))
     if scenario.cluster.memory is None:
         return scenario
     return replace(scenario, options=scenario.options | {"telemetry": None})
+
+
+#: Rules of batches, with options that let decode tokens or prompts wait.
+BATCHING = (
+    "sarathi", "orca", "vllm", "vllm:limit=1", "faster-transformer", "faster-transformer:group=2",
+    "sjf", "vllm-chunked", "vllm-chunked:limit=2", "sarathi:kp=1:kd=1",
+    "orca:prefill=longest:limit=2",
+)  # fmt: skip
+
+
+@st.composite
+def batched_scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
+    """Draw what goes with token budgets: nobody leaves a worker undone, prompts are small."""
+    scenario = draw(scenarios(drained=drained, delays=True))
+    drawn, cluster = scenario.workload, scenario.cluster
+    prompts = 1 + (drawn.prompt_tokens - 1) % 40
+    small = Workload(prompts, drawn.output_tokens, drawn.arrival_times)
+    budgets = st.integers(1, 30)
+    each = st.lists(budgets, min_size=cluster.workers, max_size=cluster.workers).map(tuple)
+    changes = {
+        "overflow": "reserve" if cluster.memory is not None else scenario.options["overflow"],
+        "failures": "none",
+        "cancellations": "none",
+        "batching": draw(st.sampled_from(BATCHING)),
+    }
+    machine = replace(
+        cluster,
+        prefix_cache=None,
+        token_budget=draw(budgets | each),
+        batch_token_time_s=draw(st.sampled_from([0.0, 0.03])),
+        free_tokens=draw(st.sampled_from([0, 4])),
+    )
+    return Scenario(small, machine, scenario.options | changes)

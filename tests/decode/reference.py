@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from bfio.batching.policy import BatchState, policy_of_engine
+from bfio.batching.registry import build
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.policy import Decision, max_pauses_of
@@ -42,6 +44,9 @@ class Job:
     cancel: int = -1
     rested: int = 0
     rests: bool = False
+    prompt_left: int = 0
+    chunk: int = 0
+    entered: int = -1
     ready: tuple[float, int] | None = None
 
 
@@ -74,6 +79,7 @@ class Reference:
     cancellations: tuple[tuple[float, int], ...] = ()
     prefill: PrefillTier | None = None
     telemetry: Telemetry | None = None
+    batching: str = "sarathi"
 
     def __post_init__(self) -> None:
         """Start with every request undiscovered and every worker empty."""
@@ -88,9 +94,15 @@ class Reference:
         for job in self.jobs:
             gain = self.drift.largest_gain(job.output - 1)
             by_step = self.drift.reading is DriftReading.GLOBAL_STEP
-            if self.failures or self.cancellations or (by_step and max_pauses_of(self.policy)):
+            may_rest = max_pauses_of(self.policy) or self.batches
+            if self.failures or self.cancellations or (by_step and may_rest):
                 gain = (job.output - 1) * max(self.drift.increments)
             job.need = job.prompt + gain if self.reserves else job.load
+            job.prompt_left = job.prompt if self.batches else 0
+        rule = build(self.batching)
+        self.rules = [policy_of_engine(rule) for _ in range(self.cluster.workers)]
+        self.chunks: list[tuple[int, int, int]] = []
+        self.num_entered = 0
         self.events, self.down = list(self.failures), set[int]()
         self.caches = [OrderedDict[int, None]() for _ in range(self.cluster.workers)]
         self.interruptions: list[tuple[int, int, int, int, int]] = []
@@ -121,6 +133,7 @@ class Reference:
                 self.reveal()
             self.cancel()
             self.relieve()
+            self.compute_prompts()
             self.reveal()
             self.swap_in()
             self.predict(self.active)
@@ -138,8 +151,9 @@ class Reference:
                 upcoming += [time for time, _ in self.cancellations]
                 if self.hidden and self.pool is None:
                     upcoming.append(self.arrival_s[self.hidden[0].index])
-                upcoming += self.next_ready()
-                later = min(time for time in upcoming if time > self.clock)
+                upcoming = [time for time in upcoming if time > self.clock]
+                # Who has given up may have made room for one that is ready at once.
+                later = min(upcoming + self.next_ready())
                 self.idle += later - self.clock
                 self.clock = later
         for job in self.jobs:
@@ -205,6 +219,11 @@ class Reference:
         for place in answer.rests:
             held[place].rests = True
         return self.start_chosen(list(answer))
+
+    @property
+    def batches(self) -> bool:
+        """Whether prompts are computed on the workers."""
+        return self.cluster.token_budget is not None
 
     @property
     def reserves(self) -> bool:
@@ -451,10 +470,22 @@ class Reference:
     def run(self, admitted: list[Job]) -> None:
         """Run one step: measure, emit, grow, complete."""
         G, cluster = self.cluster.workers, self.cluster
+        if self.batches:
+            self.form_batches()
         runs = [job for job in self.active if not job.rests]
-        loads = [sum(j.load for j in runs if j.worker == g) for g in range(G)]
+        chunks = [job for job in self.active if job.chunk]
+        loads = [
+            sum(j.load for j in runs if j.worker == g)
+            + sum(j.prompt - j.prompt_left for j in chunks if j.worker == g)
+            for g in range(G)
+        ]
         running = [sum(j.worker == g for j in runs) for g in range(G)]
         overhead, per_token = (each.tolist() for each in cluster.worker_times())
+        speeds = np.broadcast_to(cluster.speed, G).tolist()
+        for g in range(G):
+            tokens = running[g] + sum(job.chunk for job in chunks if job.worker == g)
+            beyond = max(0, tokens - cluster.free_tokens)
+            overhead[g] += cluster.batch_token_time_s / speeds[g] * beyond
         duration = max(
             overhead[g] + per_token[g] * loads[g] for g in range(G)
         ) + cluster.mean_time_s * (sum(loads) / G)
@@ -476,6 +507,9 @@ class Reference:
             job.rested = job.rested + 1 if job.rests else 0
             if job.rests:
                 self.rests.append((job.index, self.step))
+        for g in range(G if self.batches else 0):
+            for job in self.on(g):
+                self.compute(job)
         for job in runs:
             job.load += self.increment(job.emitted, self.step)
             job.emitted += 1
@@ -484,6 +518,36 @@ class Reference:
                 job.finish = self.step
                 self.active.remove(job)
         self.clock, self.idle, self.step = self.clock + duration, 0.0, self.step + 1
+
+    def form_batches(self) -> None:
+        """Ask each worker's rule what its batch has of each of its requests."""
+        for g, budget in enumerate(self.cluster.worker_budgets().tolist()):
+            # Who is active stands in the order of starts.
+            jobs = self.on(g)
+            knows = getattr(self.rules[g], "knows_lengths", False)
+            seen = BatchState(
+                slot=self.step,
+                budget=budget,
+                chunked=True,
+                prefill=[job.prompt_left for job in jobs],
+                stage=["requests"] * len(jobs),
+                rank=[0] * len(jobs),
+                entered=[job.entered for job in jobs],
+                lengths=[job.output - job.emitted for job in jobs] if knows else None,
+            )
+            for job, tokens in zip(jobs, self.rules[g](seen) if jobs else [], strict=True):
+                job.chunk = tokens if job.prompt_left else 0
+                job.rests = bool(job.prompt_left) or tokens == 0
+
+    def compute(self, job: Job) -> None:
+        """Compute the chunk of a job that the batch has."""
+        if job.chunk:
+            self.chunks.append((self.step, job.index, job.chunk))
+            job.prompt_left -= job.chunk
+            job.chunk = 0
+            if job.prompt_left == 0:
+                job.entered = self.num_entered
+                self.num_entered += 1
 
     def look_up(self, job: Job) -> int:
         """Return what a job that starts finds of its prompt, and keep its blocks."""
@@ -549,6 +613,7 @@ class Reference:
             "queued": len(bound),
             "queued_tokens": sum(job.load for job in bound),
             "room": self.room(worker),
+            "pending": sum(job.prompt_left for job in self.on(worker)),
         }
 
     def report(self) -> None:
@@ -606,5 +671,6 @@ class Reference:
             token_time=self.cluster.paces()[0],
             overhead_tokens=self.cluster.paces()[1],
             binds=self.dispatch == "immediate",
+            pending_prefill=np.array([each["pending"] for each in told]),
             bound_loads=np.array(virtual) if any(each["queued"] for each in told) else None,
         )

@@ -15,7 +15,7 @@ from bfio.decode.simulation import simulate
 from bfio.decode.stints import Cause
 from bfio.workloads import synthetic
 from formulations.errors import InputError
-from tests.decode.cases import EXACT, workload
+from tests.decode.cases import EXACT, nobody, workload
 from tests.decode.machine.equality import both_engines, differences
 
 #: Worker 0 is down from 2 s to 9 s.
@@ -106,6 +106,25 @@ def test_a_run_that_outlasts_what_was_drawn_is_refused() -> None:
     """Nothing would fail any more after that, without a word."""
     with pytest.raises(InputError, match="drawn for 3 s, and the run lasts"):
         simulate(workload([2], [9]), "fcfs", EXACT, failures="random:mtbf=2:mttr=1:until=3")
+
+
+@pytest.mark.parametrize("engine", ["auto", "reference"])
+def test_workers_that_never_recover_are_named(engine: str) -> None:
+    """Not the policy, which has nobody to send requests to; while it has, it is to blame."""
+    requests = workload([2, 9], [5, 5])
+    events = ((1.0, 0, "fail"), (3.0, 1, "fail"))
+    said = (
+        r"^failures, step 1: nothing can run any more: 2 requests wait, and workers never "
+        r"recover: worker 0 failed at 1 s, worker 1 failed at 3 s; let workers recover, .*$"
+    )
+    with pytest.raises(InputError, match=said):
+        simulate(requests, "fcfs", EXACT, failures=events, engine=engine)
+    # What is left is too small for request 1.
+    unequal = replace(EXACT, memory=(20, 8))
+    with pytest.raises(InputError, match=r"1 requests wait, .*: worker 0 failed at 1 s"):
+        simulate(requests, "fcfs", unequal, failures=events[:1], engine=engine)
+    with pytest.raises(InputError, match="policy nobody, step 0: stalled"):
+        simulate(requests, nobody, EXACT, failures=((0.0, 0, "fail"),))
 
 
 def test_drawn_failures_are_as_long_and_as_frequent_as_asked_for() -> None:

@@ -11,6 +11,7 @@ from bfio.decode.observers import StepView
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.workloads import Workload, synthetic
+from formulations.errors import InputError
 from formulations.step import StepProblem, solve_by_enumeration
 
 
@@ -139,3 +140,9 @@ def test_bf_io_has_no_regret_on_its_own_horizon(horizon: int) -> None:
         pool=12,
     )
     assert set(report.regrets()) == {0}
+
+
+def test_immediate_dispatch_has_no_gap() -> None:
+    """It binds requests before they start: there would be no decision to measure."""
+    with pytest.raises(InputError, match="dispatch: the program decides who starts"):
+        measure_gap(synthetic("demo", 9, seed=0), "br-0", Cluster(2, 3), dispatch="immediate")

@@ -81,6 +81,12 @@ def test_hand_computed_metrics() -> None:
         "prefill_held_s": None,
         "ready_delay_mean_s": None,
         "refused": None,
+        # Workers compute no prompts.
+        "prefill_tokens": None,
+        "prefill_mean_s": None,
+        "budget_share": None,
+        "barrier_loss_loads": None,
+        "barrier_loss_batches": None,
         # Nobody pauses.
         "rests": None,
         "rest_share": None,

@@ -95,6 +95,42 @@ def test_clients_give_up_before_the_pool() -> None:
     assert run.start_step[4] == 5
 
 
+def test_who_gives_up_makes_room_at_once() -> None:
+    """Both are computed at 0.5 s, and there is one place; at 2.5 s request 1 gives it up."""
+    tier = "workers=2,token_time=0,overhead=0.5,transfer=0,places=1"
+    both = computed([2, 2], [1, 1], ["0", "0"], tier, cancellations=((0.5, 0),))
+    # Request 0 has come and gone when nothing runs yet: request 1 is ready in that moment.
+    assert both.reveal_step.tolist() == [0, 0]
+    assert both.start_s.tolist() == [0.5]
+    three = computed([2, 2, 2], [1, 1, 1], ["0"] * 3, f"{tier},ttl=9", cancellations=((1.0, 1),))
+    assert three.ready_s is not None
+    # Request 0 runs from 0.5 s to 2.5 s, when request 1 leaves the pool; 2, held by a prefill
+    # worker from 1 s on, is ready at 2.5 s, and starts then.
+    assert three.start_step.tolist() == [0, -1, 1]
+    assert three.ready_s.tolist() == [0.5, 0.5, 2.5]
+
+
+def test_who_expires_and_gives_up_after_the_last_step() -> None:
+    """Request 1 is ready at 0.5 s, expires at 1.1 s and gives up at 2 s, in a step up to 2.5 s."""
+    tier = "workers=2,token_time=0,overhead=0.5,transfer=0,ttl=0.6"
+    run = computed([2, 2], [1, 1], ["0", "0"], tier, cancellations=((2.0, 1),))
+    assert run.reveal_step.tolist() == [0, -1]
+    assert run.waiting.tolist() == [1]
+    assert run.expiries is not None
+    assert run.expiries.tolist() == [[1, 0, 1], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("engine", ["reference", "compiled"])
+def test_caches_expire_while_a_worker_is_down(engine: str) -> None:
+    """However often they do: the policy is not to blame, and the worker recovers."""
+    tier = "workers=1,token_time=0,overhead=0.25,transfer=0,ttl=0.5"
+    events = ((0.0, 0, "fail"), (60.0, 0, "recover"))
+    run = computed([2, 2], [3, 3], ["0", "0"], tier, failures=events, engine=engine)
+    assert run.start_s[0] == 60.0
+    assert run.expiries is not None
+    assert len(run.expiries) == 169
+
+
 def test_a_policy_that_starts_nobody_is_told() -> None:
     """Though the clock could jump from expiry to expiry for ever."""
     requests = workload([2, 2], [1, 1], ["0", "0"])

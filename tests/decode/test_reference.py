@@ -7,12 +7,21 @@ import pytest
 from hypothesis import given
 
 from bfio.decode.policy import binds_together, margin_of
+from bfio.decode.replay import run_violations
 from bfio.decode.state import DecodeState
-from tests.decode.cases import Scenario, Together, first_come, least_projected, scenarios
+from tests.decode.cases import (
+    Scenario,
+    Together,
+    crowded_tiers,
+    first_come,
+    least_projected,
+    scenarios,
+)
 from tests.decode.reference import Policy, Reference
 
 CLUSTER_ARRAYS = (
     "loads", "projected_loads", "free_slots", "running", "queued", "queued_tokens", "room",
+    "pending_prefill",
 )  # fmt: skip
 REQUEST_ARRAYS = ("sizes", "ages", "contributions", "needs")
 
@@ -54,7 +63,17 @@ def reference(scenario: Scenario, policy: Policy) -> Reference:
 @given(scenario=scenarios(delays=True, prefill=True, telemetry=True))
 def test_engine_agrees_with_naive_engine(policy: Policy | None, scenario: Scenario) -> None:
     """States, step records and request records agree bit by bit, times included."""
-    policy = policy or scenario.erratic_policy()
+    assert_agrees(policy or scenario.erratic_policy(), scenario)
+
+
+@given(scenario=crowded_tiers())
+def test_where_all_times_of_a_prefill_tier_meet(scenario: Scenario) -> None:
+    """Ends of prefills, transfers, steps and caches, failures, and clients that give up."""
+    assert_agrees(scenario.erratic_policy(), scenario)
+
+
+def assert_agrees(policy: Policy, scenario: Scenario) -> None:
+    """Assert that both engines show a policy the same and record the same, by the rules."""
     seen, expected_seen = Recorder(policy), Recorder(policy)
     run = scenario.simulate(seen)
     expected = reference(scenario, expected_seen)
@@ -76,6 +95,7 @@ def test_engine_agrees_with_naive_engine(policy: Policy | None, scenario: Scenar
     assert run.interruptions.tolist() == [list(entry) for entry in expected.interruptions]
     assert np.array_equal(run.reveal_s, [j.reveal_s for j in expected.jobs], equal_nan=True)
     assert_same_states(seen.states, expected_seen.states)
+    assert run_violations(run, scenario.workload, scenario.cluster) == {}
 
 
 def assert_same_states(found: list[DecodeState], expected: list[DecodeState]) -> None:

@@ -22,7 +22,15 @@ from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.hindsight.makespan.from_run import hindsight_of_run
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
-from tests.decode.cases import EXACT, Scenario, capricious, first_come, scenarios, workload
+from tests.decode.cases import (
+    EXACT,
+    Scenario,
+    capricious,
+    crowded_tiers,
+    first_come,
+    scenarios,
+    workload,
+)
 from tests.decode.machine.equality import differences
 from tests.decode.test_reference import Recorder, assert_same_states, reference
 
@@ -143,7 +151,7 @@ def test_growth_stops_while_at_rest() -> None:
 
 
 @pytest.mark.parametrize("max_pauses", [0, 1, 3])
-@given(scenario=scenarios())
+@given(scenario=scenarios(prefill=True) | crowded_tiers(pooled=True))
 def test_engine_agrees_with_naive_engine(max_pauses: int, scenario: Scenario) -> None:
     """States, active requests, rests, steps and requests agree bit by bit; no rule is broken."""
     scenario = pooled(scenario)
@@ -204,7 +212,7 @@ def test_without_pauses_it_is_the_base_policy(base: str, scenario: Scenario) -> 
 @pytest.mark.parametrize("method", ["heuristic", "exact"])
 @pytest.mark.parametrize("base", ["br-0", "fcfs", "program"])
 @settings(max_examples=20)
-@given(scenario=scenarios(), max_pauses=st.integers(0, 3))
+@given(scenario=scenarios(prefill=True), max_pauses=st.integers(0, 3))
 def test_the_policy_keeps_the_rules(
     base: str, method: str, scenario: Scenario, max_pauses: int
 ) -> None:

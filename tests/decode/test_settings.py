@@ -113,6 +113,60 @@ def test_whose_lengths_the_window_knows_is_told() -> None:
         compare(LONG, "fcfs", window_knows="waiting")
 
 
+def test_a_rule_of_overflow_without_memory_is_told() -> None:
+    """It changes nothing, nor does the time of a swap where no token is swapped."""
+    unlimited, limited = Cluster(1, 3), Cluster(1, 3, memory=100_000)
+
+    def told(cluster: Cluster, **options: object) -> list[str]:
+        made = compare(LONG, "fcfs", cluster, options=RunOptions(**options))  # type: ignore[arg-type]
+        return [said for said in made.remarks() if "overflow" in said]
+
+    assert told(unlimited, overflow="swap", swap_time_s=1.0) == [
+        "It changes nothing that overflow is swap: the memory of the workers is not limited.",
+        "The time of a swap is not used: only where memory is limited and overflow is swap does a "
+        "token leave for the host.",
+    ]
+    assert told(unlimited) == told(limited, overflow="swap", swap_time_s=1.0) == []
+    assert len(told(limited, swap_time_s=1.0)) == 1
+
+
+def test_growing_loads_that_nobody_sees_are_told() -> None:
+    """Without look-ahead no window shows them."""
+
+    def told(*policies: str, **options: object) -> list[str]:
+        made = compare(LONG, policies, Cluster(1, 3), options=RunOptions(**options))  # type: ignore[arg-type]
+        return [said for said in made.remarks() if "projected" in said]
+
+    assert told("fcfs", "br-0", projection="growing") == [
+        "It changes nothing that projected loads are growing: no policy here looks ahead."
+    ]
+    assert told("fcfs", "br-h", projection="growing") == told("fcfs") == []
+    assert told("bf-io", projection="growing", horizon=2) == []
+
+
+def test_policies_that_go_by_prefixes_which_nothing_tells_are_told_of() -> None:
+    """By caches that are not kept, or prompts that nothing tells apart."""
+    prompts, outputs = np.array([600, 600, 5]), np.full(3, 2)
+    hashed = Workload(prompts, outputs, block_hashes=[[1, 2], [1, 3], [4]])
+
+    def told(requests: Workload, **machine: int) -> list[str]:
+        policies = ("prefix-affinity", "consistent-hash", "fcfs")
+        made = compare(requests, policies, Cluster(1, 3, **machine))
+        return [said for said in made.remarks() if "pref" in said or "prompt" in said]
+
+    by_tokens = (
+        "prefix-affinity decides by tokens alone: workers keep no prefixes. --prefix-cache lets "
+        + "them."
+    )
+    of_its_own = (
+        "consistent-hash takes each request for a prompt of its own: nothing tells which prompts "
+        "begin alike."
+    )
+    assert told(LONG) == [by_tokens, of_its_own]
+    assert told(hashed) == [by_tokens]
+    assert told(hashed, prefix_cache=5120) == []
+
+
 def test_timed_arrivals_have_no_pool() -> None:
     """A pool that would change nothing is refused, as a rate of a pool is."""
     with pytest.raises(InputError, match="pool: timed arrivals have none; leave it out"):

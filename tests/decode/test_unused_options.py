@@ -13,7 +13,8 @@ SMALL = ["--requests", "30", "--workers", "2", "--slots", "4"]
 
 def test_what_each_policy_reads() -> None:
     """As docs/policies.md says; every option is read by some policy."""
-    read = {name: options_read(spec, PolicyOptions()) for name, spec in built_in().items()}
+    second = PolicyOptions(second="window")
+    read = {name: options_read(spec, second) for name, spec in built_in().items()}
     assert read["fcfs"] == set()
     assert read["power-of-2"] == {"choices"}
     assert read["throttled"] == {"cap_threshold"}
@@ -36,6 +37,8 @@ def test_what_each_policy_reads() -> None:
     assert read["adaptive"] == {"horizon", "threshold", "candidates", "key"}
     assert {"backend", "objective", "time_limit", "horizon", "gamma"} <= read["bf-io"]
     assert set().union(*read.values()) == set(vars(PolicyOptions()))
+    of_second = {"slack", "second_proof", "second_horizon"}
+    assert options_read(built_in()["bf-io"], PolicyOptions()) == read["bf-io"] - of_second
 
 
 @pytest.mark.parametrize(
@@ -44,12 +47,18 @@ def test_what_each_policy_reads() -> None:
         (
             ["fcfs"],
             {"gamma": "1/2"},
-            r"--gamma: fcfs read no such option; .*bf-io, br-h",
+            r"--gamma: fcfs reads no such option; .*bf-io, br-h",
         ),
         (["fcfs", "jsq"], {"cap_threshold": 9}, "run one that does: throttled"),
         (["fcfs:gamma=1/2"], {}, r"policy fcfs:gamma=1/2: fcfs reads no gamma; it has none"),
         (["power-of-2:horizon=3"], {}, "power-of-2 reads no horizon; it reads choices"),
         (["br-0:cap-threshold=3"], {}, "br-0 reads no cap_threshold"),
+        (["bf-io"], {"slack": 3}, "--slack: slack changes nothing without second; leave it out"),
+        (["fcfs", "bf-io"], {"second_proof": 9}, "second_proof changes nothing without second"),
+        (["bf-io:slack=3"], {}, "policy bf-io:slack=3: slack changes nothing without second"),
+        (["bf-io:second=age:second-horizon=3"], {}, "changes nothing without second=window"),
+        (["bf-io"], {"second": "now", "second_horizon": 3}, "nothing without second=window"),
+        (["br-0"], {"slack": 3}, "--slack: br-0 reads no such option; .* that does: bf-io"),
     ],
 )
 def test_without_effect(policies: list[str], given: dict[str, object], message: str) -> None:
@@ -64,6 +73,8 @@ def test_without_effect(policies: list[str], given: dict[str, object], message: 
         (["fcfs", "br-h"], {"gamma": "1/2", "horizon": 3}),
         (["throttled:cap-threshold=9"], {}),
         (["bf-io:objective=gap:gamma=1/2:horizon=2"], {}),
+        (["bf-io", "bf-io:second=age"], {"slack": 3}),
+        (["bf-io:second-horizon=3"], {"second": "window"}),
         (["fcfs"], {"threshold": 7}),
     ],
 )
@@ -77,6 +88,7 @@ def test_with_effect(policies: list[str], given: dict[str, object]) -> None:
     [
         (["compare", "--policies", "fcfs", "--gamma", "0.5", "--no-plots"], "--gamma: fcfs"),
         (["simulate", "--policy", "jsq", "--choices", "3"], "--choices: jsq"),
+        (["simulate", "--policy", "bf-io", "--slack", "3"], "--slack: slack changes nothing"),
         (["simulate", "--policy", "jsq:choices=3"], "jsq reads no choices"),
         (["gap", "--policy", "fcfs", "--cap-threshold", "3", "--no-plots"], "--cap-threshold"),
     ],

@@ -16,7 +16,7 @@ from proofs_checks import claims, record, registry
 from proofs_checks.claim import Check, Claim, Context, Effort, Mutation
 from proofs_checks.command import COMMAND
 from proofs_checks.evidence import Evidence, Tally, Verdict
-from proofs_checks.page import page
+from proofs_checks.page import pages
 from proofs_checks.run import run_check, run_claim, run_claims
 from proofs_checks.store import stored_counterexample
 from tests.places import ROOT
@@ -285,19 +285,27 @@ def test_help_needs_no_library() -> None:
     assert "check the theorems" in COMMAND.summary
 
 
-def test_the_page_is_current() -> None:
-    """docs/claims.md is what the claims and the record give: python -m proofs_checks.record."""
-    written = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
-    assert written == page(claims())
+def test_the_pages_are_current() -> None:
+    """docs/claims.md and the pages behind it: python -m proofs_checks.record."""
+    written = {"claims.md": (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")}
+    for path in sorted((ROOT / "docs" / "claims").glob("*.md")):
+        written[f"claims/{path.name}"] = path.read_text(encoding="utf-8")
+    assert written == pages(claims())
 
 
-def test_the_page_shows_every_claim_and_its_command() -> None:
-    """And every link of its table leads to a heading."""
-    written = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
-    headings = {line[4:] for line in written.splitlines() if line.startswith("### ")}
+def test_the_pages_show_every_claim_and_its_command() -> None:
+    """And every link leads to a heading of its page."""
     for claim in claims():
-        assert claim.id in headings
+        paper = claim.id.split(".")[0]
+        written = (ROOT / "docs" / "claims" / f"{paper}.md").read_text(encoding="utf-8")
+        assert f"\n### {claim.id}\n" in written
         assert f"`bfio check {claim.id}`" in written
+    for name, text in pages(claims()).items():
+        for file, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", text):
+            target = (ROOT / "docs" / name).parent / file if file else ROOT / "docs" / name
+            headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            anchors = {h.lower().replace(".", "").replace(" ", "-") for h in headings}
+            assert anchor in anchors, (name, file, anchor)
 
 
 def test_the_example_of_the_readme_is_a_claim() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proofs_checks.ample_pool import Cell, blind_sizes, level_sizes, mean_gaps
+from proofs_checks.ample_pool import Cell, blind_sizes, level_sizes, mean_gaps, two_sizes
 from proofs_checks.exact_laws import binomial_tail
 from proofs_checks.laws import (
     deviation,
@@ -29,7 +29,8 @@ from proofs_checks.papers.balance import (
     maximum,
     model,
     rounds,
-    theorems23,
+    theorem1,
+    theorem2,
 )
 from proofs_checks.papers.balance.rounds import fewest_maximisers, optimal_rounds
 from proofs_checks.papers.balance.separation import Step
@@ -38,7 +39,7 @@ from proofs_checks.papers.balance.separation_program import (
     verify_program,
     violating_step,
 )
-from proofs_checks.papers.own.steps import is_perfect, smallest_overloaded
+from proofs_checks.papers.own.overloaded_rounds import is_perfect, smallest_overloaded
 from proofs_checks.papers.route import br0
 from proofs_checks.papers.route.probes import verify_kinks
 from proofs_checks.papers.route.stage1 import verify_stage1
@@ -140,6 +141,26 @@ def test_the_level_rule_minimises_gap_and_imbalance(
     assert imbalance(loads) == min(map(imbalance, reached))
 
 
+@given(
+    st.lists(st.integers(0, 12), min_size=2, max_size=3),
+    st.data(),
+    st.integers(2, 6),
+)
+def test_two_sizes_are_chosen_as_the_program_would(
+    base: list[int], data: st.DataObject, largest: int
+) -> None:
+    """Against every assignment from a pool that holds enough of both."""
+    slots = [data.draw(st.integers(0, 2)) for _ in base]
+    pool = [size for size in (1, largest) for _ in range(sum(slots))]
+    ends = np.array([[[i < c for i in range(2)] for c in slots]])
+    sizes = two_sizes(np.array([base]), ends, largest, np.random.default_rng(0))
+    admitted = np.where(ends, sizes, 0)[0]
+    loads = tuple(int(b + row.sum()) for b, row in zip(base, admitted, strict=True))
+    reached = reachable_loads(base, slots, pool)
+    assert loads in reached
+    assert imbalance(loads) == min(map(imbalance, reached))
+
+
 def test_the_array_simulation_reproduces_the_exact_mean_of_fcfs() -> None:
     """FCFS at stationarity: simulated imbalance against convolution, within its interval."""
     cell = Cell(workers=4, slots=6, completion=0.5, largest=5)
@@ -203,7 +224,7 @@ def test_the_bound_on_ages_lies_below_their_exact_imbalance(
 ) -> None:
     """Theorem 2: against convolution; (2, 1, 2) by hand, v = 2, 4·2/(12 + 1/2) = 0.64, root 0."""
     exact = expected_imbalance(snapshot_law(law([0]), 1 / mean_output), slots, workers)
-    least = theorems23.least_age_imbalance(workers, slots, mean_output)
+    least = theorem2.least_age_imbalance(workers, slots, mean_output)
     assert exact / 10 - 1 <= least <= exact
 
 
@@ -274,8 +295,27 @@ def test_a_mean_that_cannot_be_negative_has_no_negative_interval() -> None:
     measured = bounded_mean("m", [0, 0, 0, 4], "b", 8.364)
     assert (measured.estimate.low, measured.estimate.accepted) == (0, True)
     assert measured.estimate.high == pytest.approx(4.182, abs=1e-3)
-    assert "by a factor of 2:" in room([measured])
+    assert "is 2 to inf times what is measured" in room([measured])
+    # 1, 1, 1, 3: 1.5 ± 1.59 is cut off at 0 too; 9, 9, 9, 11: 9.5 ± 1.59.
+    both = bounded_mean("m", [9, 9, 9, 11], "b", 22.182)
+    assert "is 2 to 2.8 times what is measured" in room([both])
     assert not bounded_mean("m", [0, 0, 0, 4], "b", 4).estimate.accepted
+
+
+def test_the_best_partition_of_rare_ones() -> None:
+    """G = 3, B = 2: N < G ones among twos have N as least imbalance, and N at most under FCFS."""
+    for ones in range(7):
+        prompts = [1] * ones + [2] * (6 - ones)
+        loads = [
+            [sum(order[2 * g : 2 * g + 2]) for g in range(3)]
+            for order in set(permutations(prompts))
+        ]
+        values = [3 * max(load) - sum(load) for load in loads]
+        assert max(values) <= ones
+        assert min(values) == ones or ones >= 3
+    # n = 4: 1/(1 − 1/4 − 1/1000).
+    assert theorem1.largest_ratio(4) == Fraction(1000, 749)
+    assert theorem1.verify_rare({"rarity": 3, "doublings": 12, "thousandths": 67}) is None
 
 
 def test_br_0_by_hand() -> None:
@@ -309,7 +349,7 @@ _STAGE1 = {"slots": 4, "threshold": 1, "active": [[100], [10, 10]], "waiting": [
 #: Verifier, a counterexample, changes to it each of which breaks a hypothesis or the failure.
 _VERIFIERS: list[tuple[Callable[[Any], str | None], dict[str, Any], list[dict[str, Any]]]] = [
     (
-        theorems23.verify,
+        theorem2.verify,
         _THEOREM2,
         [{"workers": 20}, {"slots": 20}, {"mean_output": 10}, {"thousandths": 68}, {"largest": 1}],
     ),

@@ -23,7 +23,7 @@ STUDY = Study(
     "killed",
     "Does anything get lost?",
     "tests.studies.rows:solving",
-    [Grid({"seed": list(range(160))})],
+    [Grid({"seed": list(range(100))})],
     limits=Limits(seconds=60, memory_gib=1, attempts=20),
 )
 _COMMAND = [sys.executable, "-m", "bfio", "study", "run", f"{__name__}:STUDY", "--jobs", "2"]
@@ -101,7 +101,7 @@ def _lives(process: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    "kills", [8, pytest.param(100, marks=[pytest.mark.deep, pytest.mark.timeout(1200)])]
+    "kills", [4, pytest.param(100, marks=[pytest.mark.deep, pytest.mark.timeout(1200)])]
 )
 def test_random_kills_lose_nothing(tmp_path: Path, kills: int) -> None:
     """Runner, worker and all of them in turn; in the end the table of an uninterrupted run."""

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 from bfio.batching.options import BatchOptions
 from bfio.cli import so_far
 from bfio.cli.batch_arguments import SourceOptions, checked_sources
+from bfio.cli.batch_document import document_of, theory_of
+from bfio.cli.batch_state import next_batches, refuse_exchange
 from bfio.cli.command import DONE, INTERRUPTED, Command
+from bfio.cli.exchange import add_exchange
 from bfio.cli.options import add_common, add_reading
 from bfio.cli.output import interruption, print_json, progress_bar
 from bfio.common.options import add_options, from_namespace
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
     from bfio.batching.scenario import Scenario
     from bfio.workloads.workload import Workload
 
-#: Slots of the beginning of each run that are run again and checked.
-_CHECKED_SLOTS, _CHECKED_TOKENS = 20_000, 200_000
-
 _DESCRIPTION = """\
 Simulate engines with a token budget, slot by slot: who is in the next batch, how long do requests
 wait, does the queue stay bounded? FILE is the network of "bfio capacity" ("-" reads stdin):
@@ -40,6 +40,8 @@ wait, does the queue stay bounded? FILE is the network of "bfio capacity" ("-" r
   bfio batch network.json --horizon 5000 --sizes poisson --priority last --plot queues.png
   bfio batch --hardware llama-3-70b-2xa100 --rate 10 --prefill 129 --decode 112 --horizon 3600
   bfio batch --hardware llama-3-70b-2xa100 --trace azure.csv.gz --tbt-deadline 0.2 --json
+  bfio batch engine.json --horizon 50 --policy orca --policy sarathi --show-batches 10
+  bfio batch --state state.json
 
 Policies, compared if several are given (docs/batching.md says what each does):
   sarathi             kp=K  kd=K  limit=M  prefill=ORDER  decode=ORDER    (default)
@@ -51,12 +53,25 @@ Policies, compared if several are given (docs/batching.md says what each does):
   module:function     a function of the state of an engine
 ORDER: arrival, entry, shortest, or longest for prompts.
 
+Terms of --terms, in slots, 0 if left out: prefill_attention (per square of a chunk),
+decode_attention, chunk_attention (per token and token of its request in the cache); memory
+[tokens] and what caches beyond it cost: swap_token and swap_request, or recompute_square and
+recompute_request.
+
 Times are seconds if the network says how long a slot is ("slot"), and slots otherwise. Sizes are
 drawn around the means of FILE. --trace takes the requests of a trace for a network of one stage,
 at its own times or, with --rate, at Poisson times. --delay gives the mean time that a tool takes
 before a request comes to a stage. --judge tells from several seeds and two initial states whether
 the queue stays bounded; what theory says stands beside it. The beginning of every run is run again
 with a log, which a checker that knows no policy holds against the rules.
+
+--state FILE has what is left of each request, and the budget; nothing is simulated:
+
+  {"budget": 7, "requests": [{"prefill": 6, "decode": 2}, {"prefill": 0, "decode": 3}]}
+
+Each policy's next batch stands beside the best one, which is worth most: a token 1, or its
+request's "weight"; a completed prompt its "finish_bonus". "max_requests", "mixing": false and
+"fewest_requests": true restrict it. --write FILE.lp writes that program.
 """
 
 
@@ -98,10 +113,20 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="auto (default: compiled where it pays), compiled, or reference; all agree",
     )
     parser.add_argument("--plot", metavar="FILE", help="draw the queues (.png, .pdf, .svg)")
+    parser.add_argument(
+        "--show-batches", type=int, metavar="N", help="the first N batches, who is in each"
+    )
+    parser.add_argument(
+        "--state", metavar="FILE", help="no run: the next batch of each policy in this state"
+    )
+    add_exchange(parser)
     add_common(parser)
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.state is not None:
+        return next_batches(args)
+    refuse_exchange(args)
     sources = checked_sources(args)
     options = from_namespace(BatchOptions, args)
     from bfio.cli.batch_scenario import scenarios_of
@@ -112,7 +137,7 @@ def _run(args: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr):
         workload = _workload(args)
         scenarios = scenarios_of(args, sources, workload)
-    known = _theory(next(iter(scenarios.values())))
+    known = theory_of(next(iter(scenarios.values())))
     runs: list[BatchRun] = []
     documents: list[dict[str, Any]] = []
     show = partial(_show, args, known, workload)
@@ -138,25 +163,6 @@ def _workload(args: argparse.Namespace) -> "Workload | None":
     return read_trace(args.trace, columns=args.columns, skip_bad_rows=args.skip_bad_rows)
 
 
-def _theory(scenario: "Scenario") -> "dict[str, Any] | None":
-    """Return what theory says of the network; None if nothing arrives."""
-    from formulations.rationals import plain_number
-    from formulations.stability import capacity, theory
-
-    network = scenario.network
-    if not any(stage.rate for stage in network.stages):
-        return None
-    result = capacity(network)
-    judged = theory(result)
-    return {
-        "verdict": judged.verdict.value,
-        "source": judged.source,
-        "load": plain_number(1 / result.factor),
-        "bottlenecks": list(result.bottlenecks),
-        "warnings": list(judged.warnings),
-    }
-
-
 def _simulate_all(
     args: argparse.Namespace,
     scenarios: "Mapping[str, Scenario]",
@@ -180,7 +186,7 @@ def _simulate_all(
                 run = simulate(
                     scenario, seed=args.seed, engine=args.engine, tell=tell, options=options
                 )
-                documents.append(_document(args, run, options))
+                documents.append(document_of(args, run))
                 runs.append(run)
                 keep()
         except KeyboardInterrupt:
@@ -190,40 +196,6 @@ def _simulate_all(
 
 def _tell(bar: "Progress", task: "TaskID", slot: int, departed: int, *, by_slot: bool) -> None:
     bar.update(task, completed=slot if by_slot else departed)
-
-
-def _document(args: argparse.Namespace, run: "BatchRun", options: BatchOptions) -> dict[str, Any]:
-    """Return the figures of a run, what the checker says, remarks, and a verdict."""
-    from bfio.batching.conservation import remarks
-    from bfio.batching.replay import violations
-
-    document = run.summary() | {"remarks": remarks(run.scenario)}
-    document["violations"] = violations(_beginning(args, run))
-    if args.judge:
-        from bfio.batching.stability import judge
-
-        document["stability"] = judge(
-            run.scenario, seed=args.seed, engine=args.engine
-        ).to_mapping()
-    return document
-
-
-def _beginning(args: argparse.Namespace, run: "BatchRun") -> "BatchRun":
-    """Run the beginning of a run again, with a log."""
-    from bfio.batching.simulation import simulate
-
-    end = int(run.course.slot[-1])
-    loaded = int(run.course.loaded[-1].sum())
-    slots = max(1, min(end, _CHECKED_SLOTS if not loaded else end * _CHECKED_TOKENS // loaded))
-    slot = run.scenario.network.slot or 1
-    return simulate(
-        run.scenario,
-        seed=run.seed,
-        engine=args.engine,
-        keeps_log=True,
-        horizon=slots * slot,
-        blocks=1,
-    )
 
 
 def _plot(runs: "list[BatchRun]", path: Path) -> None:

@@ -4,6 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
+from bfio.cli.exchange import add_exchange, is_exchange
 from bfio.cli.files import read_problem
 from bfio.cli.options import add_json
 from bfio.cli.output import print_json, print_table
@@ -60,10 +61,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--method",
-        default="closed-form",
         metavar="NAME",
         help="closed-form (default), or the linear program with highs or pyomo",
     )
+    add_exchange(parser)
     add_json(parser)
 
 
@@ -73,7 +74,10 @@ def _run(args: argparse.Namespace) -> int:
 
     limit = _slots(args.between_tokens)
     network = read_problem(args.file, AgentNetwork.from_json)
-    result = _solved(network, _stations(network, args.priority), args.method)
+    stations = _stations(network, args.priority)
+    if is_exchange(args):
+        return _exchange(args, network, stations)
+    result = _solved(network, stations, args.method or "closed-form")
     answer = capacity_answer(result, limit=limit)
     if args.json:
         print_json(answer)
@@ -100,6 +104,32 @@ def _stations(network: "AgentNetwork", priority: str | None) -> "tuple[VirtualSt
         raise InputError("--priority", f"{priority!r} is unknown", remedy)
     order = last_stage_priority(network, reverse=priority == "first")
     return virtual_stations(network, order)
+
+
+def _exchange(
+    args: argparse.Namespace, network: "AgentNetwork", stations: "tuple[VirtualStation, ...]"
+) -> int:
+    """Write the capacity program, or judge a solution of it."""
+    from bfio.cli.linear_exchange import exchange_linear
+    from formulations.linear.exact_linear import exact_linear
+    from formulations.stability.capacity_program import build
+    from formulations.stability.solver import check_arrivals
+    from formulations.stability.words import CAPACITY, PRICES
+
+    if args.between_tokens is not None:
+        what = "--write and --read-solution are about the load"
+        raise InputError("--between-tokens", what, "leave it out")
+    check_arrivals(network)
+    return exchange_linear(
+        args,
+        exact_linear(build(network, stations)),
+        CAPACITY,
+        "capacity",
+        name="capacity",
+        digest=network.digest(),
+        prices=PRICES,
+        options="" if args.priority is None else f" --priority {args.priority}",
+    )
 
 
 def _solved(

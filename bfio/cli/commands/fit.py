@@ -1,17 +1,20 @@
-"""``bfio fit``: constants of the step time from measured steps."""
+"""``bfio fit``: constants of the step time, or of the batch time, from measurements."""
 
 import argparse
 from typing import TYPE_CHECKING
 
 from bfio.cli.command import DONE, Command
+from bfio.cli.fit_batches import add_batches, fit_batches, refuse_batches
 from bfio.cli.options import add_common
 from bfio.cli.output import picture_place, print_json, print_table
+from formulations.errors import InputError, use_one_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from bfio.calibration.result import StepTimeFit, WorkerFit
 
+_KINDS = ("steps", "batches")
 _DESCRIPTION = """\
 Fit the constants of the step time to steps that were measured, so that simulations are of your
 machine and not of the published one:
@@ -27,14 +30,21 @@ FILE has a header and a row per step: duration_s [s]; load_0, load_1, ... [token
 each worker, or max_load with mean_load or total_load (with --workers G). Other columns are not
 looked at. CSV or JSON Lines, .gz or not. Printed last are the arguments that put the constants in
 the place of the published ones. docs/fit.md: losses, intervals, limits.
+
+  bfio fit batches.csv --kind batches          c + a * max(0, tokens - b0), by least squares
+
+fits the time of a batch of an engine with a token budget; FILE is CSV with the columns tokens and
+duration_s. Printed last is the engine, as "bfio capacity" and "bfio batch" read it.
 """
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="measured steps, one a row")
+    parser.add_argument("file", metavar="FILE", help="what was measured, one step or batch a row")
+    parser.add_argument(
+        "--kind", default="steps", metavar="KIND", help="what FILE holds: steps (default), batches"
+    )
     parser.add_argument(
         "--loss",
-        default="huber",
         metavar="NAME",
         help="huber (default: a tail of slow steps counts little) or squares (keeps total time)",
     )
@@ -51,16 +61,22 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--duration", metavar="NAME", help="column of durations in seconds (duration_s)"
     )
     parser.add_argument("--plot", metavar="FILE", help="draw durations, fit and residuals")
+    add_batches(parser)
     add_common(parser)
 
 
 def _run(args: argparse.Namespace) -> int:
     from bfio.calibration.fit import fit_step_time
     from bfio.calibration.reader import read_steps
-    from bfio.calibration.regression import Loss
+    from bfio.common.regression import Loss
     from formulations.problem_data import member
 
-    loss = member(Loss, args.loss, "--loss")
+    if args.kind not in _KINDS:
+        raise InputError("--kind", f"{args.kind!r} is unknown", use_one_of(args.kind, _KINDS))
+    if args.kind == "batches":
+        return fit_batches(args)
+    refuse_batches(args)
+    loss = member(Loss, args.loss or "huber", "--loss")
     place = picture_place(args.plot)
     steps = read_steps(args.file, workers=args.workers, duration=args.duration)
     fit = fit_step_time(steps, loss=loss, with_mean=not args.no_mean, per_worker=args.per_worker)
@@ -118,7 +134,7 @@ def _print_own(own: "WorkerFit") -> None:
 
 COMMAND = Command(
     name="fit",
-    summary="constants of the step time from measured steps",
+    summary="constants of the step time from measured steps, or of the batch time",
     description=_DESCRIPTION,
     add_arguments=_add_arguments,
     run=_run,

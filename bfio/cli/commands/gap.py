@@ -150,7 +150,7 @@ def _show(
 ) -> None:
     from bfio.cli.tables import print_for_papers, print_sentences
     from bfio.common.table_text import TableForm
-    from bfio.decode.settings import by_the_clock, unused
+    from bfio.decode.settings import by_the_clock, unled, unused, unused_overflow
 
     report = observer.report()
     limits = _limits(observer)
@@ -171,6 +171,8 @@ def _show(
         return
     said = _settings(args, workload, observer)
     told = list(unused(workload, [_seen(args)]))
+    told += unused_overflow(_seen(args), options.cluster_from(args))
+    told += unled([args.policy.partition(":")[0]], workload, options.cluster_from(args))
     told += by_the_clock("gap", limits, document["clocked"], document["solved"])
     table = replace(_table(args.policy, args.gap_horizon, document), settings=said)
     if args.table != TableForm.TEXT:

@@ -3,8 +3,10 @@
 from bfio.common.compilable import compilable
 from bfio.decode.machine.cancellation import cancel_due
 from bfio.decode.machine.interruption import fail, relieve
+from bfio.decode.machine.prefill import close_up
 from bfio.decode.machine.state import (
     ACTIVE,
+    CANCELLATIONS,
     LOGGED,
     NOW,
     OUTAGES,
@@ -40,6 +42,9 @@ def begin_step(state: State, record: Record) -> None:
             counters[SLOTS] -= outages.slots[worker]
             fail(state, record, worker)
         counters[OUTAGES] += 1
+    cancelled = counters[CANCELLATIONS]
     cancel_due(state, record)
     if state.settings.overflow in (RECOMPUTE, SWAP):
         relieve(state, record)
+    if state.tier.is_on and counters[CANCELLATIONS] > cancelled:
+        close_up(state, record)

@@ -359,7 +359,7 @@ def wait_for_arrival(state: State, record: Record) -> bool:
     if state.counters[CANCELLATIONS] < len(state.cancellations.time_s):
         soonest = min(soonest, state.cancellations.time_s[state.counters[CANCELLATIONS]])
     if state.tier.is_on:
-        if not may_jump(state):
+        if not may_jump(state, soonest < np.inf):
             return False
         soonest = min(soonest, go_on(state, record, soonest, True))
     if soonest == np.inf:

@@ -26,6 +26,7 @@ from bfio.decode.machine.tier import (
     note_due,
     take_due,
 )
+from bfio.decode.tally import worker_tally
 
 #: Jumps of the clock per request and event, after which a policy that starts nobody has stalled:
 #: each may become ready, expire and become ready again.
@@ -36,6 +37,14 @@ _MOST_JUMPS = 4
 def catch_up(state: State, record: Record) -> bool:
     """Let the tier go on until the clock says now; False if the record has no room before that."""
     return bool(go_on(state, record, state.clock[NOW], False) >= 0)
+
+
+@compilable
+def close_up(state: State, record: Record) -> None:
+    """Let those follow at once who can, now that clients have given up who were before them."""
+    while go_on(state, record, state.clock[NOW], True) < np.inf:
+        # One after the other is ready; nobody's time is over who is ready only now.
+        pass
 
 
 @compilable
@@ -59,9 +68,17 @@ def go_on(state: State, record: Record, until_s: float, to_ready: bool) -> float
 
 
 @compilable
-def may_jump(state: State) -> bool:
-    """Whether the clock may jump once more: not if nothing starts however often it does."""
-    counts, step = state.tier.counts, state.counters[STEP]
+def may_jump(state: State, comes: bool) -> bool:
+    """Whether the clock may jump once more: not if nothing starts however often it does.
+
+    Workers that are down, or wait for the host, may be why nothing does: then it may as long as
+    something else comes (``comes``), and is of no use once all of them are so for ever.
+    """
+    counts, step, num_open = state.tier.counts, state.counters[STEP], 0
+    for g in range(len(state.workers.load)):
+        num_open += worker_tally(state, g).free > 0
+    if num_open == 0 or (comes and num_open < len(state.workers.load)):
+        return comes
     if counts[JUMPED_AT] != step:
         counts[JUMPED_AT] = step
         counts[JUMPS] = 0

@@ -25,6 +25,7 @@ from bfio.decode.state import DecodeState
 from formulations.arrays import IntArray, frozen
 
 if TYPE_CHECKING:
+    from bfio.decode.batching import Batching
     from bfio.decode.resting import Rests
 
 #: Most steps of a chunk, and most entries of its loads (8 MiB).
@@ -175,6 +176,7 @@ def finished_run(
     statistics: Mapping[str, object] | None = None,
     decide_s: float = 0.0,
     rests: "Rests | None" = None,
+    batching: "Batching | None" = None,
 ) -> Run:
     """Freeze what happened into a `Run`."""
     check_covers("failures", state.outages.until_s, float(state.clock[NOW]))
@@ -197,6 +199,9 @@ def finished_run(
         kept |= {"ready_s": frozen(state.tier.ready_s), "held_s": frozen(state.tier.held_s)}
     else:
         kept["expiries"] = None
+    if batching is not None:
+        rests = batching.rests
+        kept["chunks"] = batching.log()
     if rests is not None:
         kept |= {"rests": rests.log(), "max_pauses": rests.max_pauses}
     return Run(

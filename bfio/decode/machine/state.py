@@ -548,12 +548,18 @@ def _settings(cluster: Cluster, options: RunOptions, horizon: int) -> Settings:
         horizon=horizon,
         waiting_ends=options.window_knows is WindowKnows.ALL,
         mean_time_s=float(cluster.mean_time_s),
-        one_pace=cluster.keeps_one_pace and options.stragglers == NO_EVENTS,
+        one_pace=keeps_one_pace(cluster, options),
         interrupts=may_interrupt(cluster, options),
         overflow=NONE if cluster.memory is None else list(Overflow).index(options.overflow),
         swap_time_s=options.swap_time_s,
         caches=cluster.prefix_cache is not None,
     )
+
+
+def keeps_one_pace(cluster: Cluster, options: RunOptions) -> bool:
+    """Whether all workers take as long for the same load at every step."""
+    alike = cluster.keeps_one_pace and cluster.token_budget is None
+    return alike and options.stragglers == NO_EVENTS
 
 
 def _gains(drift: Drift) -> IntArray:

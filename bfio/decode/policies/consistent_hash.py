@@ -103,4 +103,9 @@ SPEC = PolicySpec(
         choose, numbers=lambda options: guard_numbers(options, NO_GUARD), table=table
     ),
     defaults={"max_load_skew": NO_GUARD},
+    unled=lambda tells_prompts, caches: (
+        ""
+        if tells_prompts
+        else "takes each request for a prompt of its own: nothing tells which prompts begin alike."
+    ),
 )

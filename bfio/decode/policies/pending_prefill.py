@@ -13,7 +13,8 @@ DEFAULT_HORIZON = 20
 class PendingPrefill:
     """Oldest request to the worker with least prefill to do.
 
-    That is the prompts bound to it that do not run yet, and those assigned at this step. Ties go
+    That is the prompts bound to it that do not run yet, those assigned at this step, and with
+    token budgets what is left of those that it computes. Ties go
     to the worker with fewest requests, then to the one of which a running request ends soonest,
     which only a predictor tells; without one all are alike.
 
@@ -29,7 +30,7 @@ class PendingPrefill:
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign the ``U`` oldest requests."""
         tally = StepTally(state)
-        backlog: list[int] = state.queued_tokens.tolist()
+        backlog: list[int] = (state.queued_tokens + state.pending_prefill).tolist()
         ends = first_ends(state)
         for request in oldest(state):
             workers = tally.open_workers(request)

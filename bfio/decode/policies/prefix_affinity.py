@@ -84,4 +84,9 @@ SPEC = PolicySpec(
     dispatch=BOTH_DISPATCHES,
     kernel=greedy_kernel(choose, numbers=lambda options: guard_numbers(options, MAX_LOAD_SKEW)),
     defaults={"max_load_skew": MAX_LOAD_SKEW},
+    unled=lambda tells_prompts, caches: (
+        ""
+        if caches
+        else "decides by tokens alone: workers keep no prefixes. --prefix-cache lets them."
+    ),
 )

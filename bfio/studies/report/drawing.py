@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from bfio.decode.plots import STYLE
+from bfio.common.figure_style import STYLE
 from bfio.studies.report.text import printable
 from bfio.studies.report.traced import DataTable, Phrase
 

@@ -11,12 +11,14 @@ from bfio.batching.replay import violations
 from bfio.batching.run import METRICS, BatchRun
 from bfio.batching.scenario import Scenario
 from bfio.batching.simulation import simulate
+from bfio.batching.sizes import ListedSizes
 from bfio.batching.stability import judge
 from bfio.common.options import from_mapping, names_of
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, described_metrics, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, digest_of
 from bfio.studies.row_parts.batching_offer import BatchingOffer, offer_of
+from bfio.studies.row_parts.workload_arguments import lengths_digest
 from formulations.errors import InputError
 from formulations.rationals import plain_number
 from formulations.stability import capacity, theory
@@ -66,7 +68,13 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         return RowResult(values, series=series, violations=_violations(run))
 
     document = json.dumps(scenario.network.to_mapping(), sort_keys=True)
-    return Planned(digest_of(document), compute)
+    return Planned(digest_of(document, *_listed(scenario)), compute)
+
+
+def _listed(scenario: Scenario) -> list[str]:
+    """Return digests of the sizes that are drawn from a trace."""
+    laws = [law for law in scenario.listed_sizes.values() if isinstance(law, ListedSizes)]
+    return [lengths_digest(law.prefill, law.decode).hexdigest() for law in laws]
 
 
 _JUDGED = ("judged", "drift", "drift_half_width", "judged_slots")

@@ -1,16 +1,19 @@
 """The scenario of a row about engines with a token budget: its network, load and policy."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from bfio.batching.hardware import hardware
 from bfio.batching.registry import build
 from bfio.batching.scenario import Balancer, Scenario, Serving
+from bfio.batching.time_terms import TimeTerms, parse_terms
+from bfio.batching.trace import with_trace
 from bfio.common.options import RATIONAL, TEXT, WHOLE, from_mapping, option
 from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.workload_arguments import trace_requests
 from formulations.batching import AgentNetwork
 from formulations.errors import InputError
 from formulations.problem_data import member
@@ -43,6 +46,12 @@ class BatchingOffer:
     decode: Fraction | None = option(
         None, RATIONAL, "M", "with `hardware`: mean decode tokens (default 112)"
     )
+    trace: str | None = option(
+        None,
+        TEXT,
+        "FILE",
+        "with `hardware`: prompt and output tokens are drawn together from this trace",
+    )
     budget: int | None = option(
         None, WHOLE, "B", "token budget of all agents, in the place of the file's; else 512"
     )
@@ -60,6 +69,9 @@ class BatchingOffer:
     priority: str = option(
         "none", TEXT, "WHICH", "stages that agents serve first: `none` (default), `last`, `first`"
     )
+    terms: str | None = option(
+        None, TEXT, "TERMS", "time of a batch beyond its tokens: `NAME=VALUE:...` [slots]"
+    )
     sizes: str = option("geometric", TEXT, "LAW", "`geometric` (default), `fixed`, `poisson`")
     arrivals: str = option("poisson", TEXT, "LAW", "`poisson` (default), `bernoulli`")
     initial: int = option(
@@ -73,6 +85,10 @@ class BatchingOffer:
                 object.__setattr__(self, name, exact_number(given, name, positive=True))
         if (self.network is None) == (self.hardware is None):
             raise InputError("network", "it or hardware is needed, not both", "give one of them")
+        if self.trace is not None and self.hardware is None:
+            raise InputError("trace", "it has no place in a network", "give hardware instead")
+        if self.trace is not None and (self.prefill, self.decode) != (None, None):
+            raise InputError("trace", "prefill or decode is given as well", "leave them out")
         if self.rate is not None and self.load is not None:
             raise InputError("rate", "load is given as well", "remove one of the two")
         if self.priority not in ("none", "last", "first"):
@@ -87,18 +103,28 @@ class BatchingOffer:
         InputError
             If the file cannot be read, or a value breaks its rule.
         """
-        network = self._at_rate(self._network(folder))
+        offered = self._offered(folder)
         serving = Serving(
-            build(self.policy), self.policy, member(Balancer, self.balancer, "balancer")
+            build(self.policy),
+            self.policy,
+            member(Balancer, self.balancer, "balancer"),
+            terms=TimeTerms() if self.terms is None else parse_terms(self.terms),
         )
-        return Scenario(
-            network,
+        return replace(
+            offered,
             serving=serving,
-            agents=self._agents(network, serving),
-            sizes=self.sizes,
-            arrivals=self.arrivals,
-            initial=self._initial(network),
+            agents=self._agents(offered.network, serving),
+            initial=self._initial(offered.network),
         )
+
+    def _offered(self, context: RowContext) -> Scenario:
+        """Return the scenario before anybody says how it is served."""
+        network = self._network(context)
+        if self.trace is None:
+            return Scenario(self._at_rate(network), sizes=self.sizes, arrivals=self.arrivals)
+        unscaled = Scenario(network, sizes=self.sizes, arrivals=self.arrivals)
+        offered = with_trace(unscaled, trace_requests(context.folder / self.trace), drawn=True)
+        return replace(offered, network=self._at_rate(offered.network))
 
     def _network(self, context: RowContext) -> AgentNetwork:
         if self.network is None:
@@ -127,10 +153,7 @@ class BatchingOffer:
         if self.priority == "none":
             return {}
         order = last_stage_priority(network, reverse=self.priority == "first")
-        return {
-            agent: Serving(serving.policy, serving.name, serving.balancer, tuple(stages))
-            for agent, stages in order.items()
-        }
+        return {agent: replace(serving, priority=tuple(stages)) for agent, stages in order.items()}
 
     def _initial(self, network: AgentNetwork) -> Mapping[str, int]:
         first = next((stage.name for stage in network.stages if stage.rate), None)

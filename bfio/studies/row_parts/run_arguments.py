@@ -5,6 +5,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from bfio.batching.registry import is_own as is_own_batching
 from bfio.common.engine_choice import Engine
 from bfio.common.options import from_mapping, names_of
 from bfio.common.users_digest import users_digest
@@ -21,8 +22,11 @@ from bfio.decode.settings import (
     learns,
     setting_parts,
     unasked_predictor,
+    unled_where,
     unused_arrivals,
     unused_history,
+    unused_overflow,
+    unused_projection,
     unused_window_knows,
 )
 from bfio.decode.simulation import check_dispatch, planned_horizon, simulate
@@ -51,7 +55,8 @@ ARGUMENTS = (*WORKLOAD_ARGUMENTS, *MACHINE_ARGUMENTS, *RUN_ARGUMENTS, *POLICY_AR
 #: Arguments that the line of settings tells by what they come to.
 _TOLD = frozenset(WORKLOAD_ARGUMENTS) | {
     "workers", "slots", "arrivals", "pool", "pool_per_worker", "pool_per_slot", "rate_scale",
-    "load", "prefill", "telemetry", "stragglers", "steps", "dispatch", "horizon", "projection",
+    "load", "prefill", "telemetry", "stragglers", "steps", "token_budget",
+    "batching", "batch_token_time", "free_tokens", "dispatch", "horizon", "projection",
     "predictor", "window_knows", "seed",
 }  # fmt: skip
 
@@ -109,6 +114,11 @@ class RunPlan:
         return parts | {name: f"{name} {label(value)}" for name, value in self.others.items()}
 
     @property
+    def name(self) -> str:
+        """Name of the policy, without its options."""
+        return parse_policy(self.policy, self.policy_options)[0]
+
+    @property
     def horizon(self) -> int:
         """Look-ahead steps of the run."""
         own = _horizon(self.policy, self.policy_options, self.sources[0])
@@ -139,10 +149,17 @@ class RunPlan:
         remarks = [
             *unused_arrivals(facts.has_arrival_times, self.options, 'arrivals = "timed"'),
             *unused_window_knows(self.options, 'predictor = "oracle"'),
+            *unused_overflow(self.options, self.cluster),
+            *unled_where(
+                (plan.name for plan in (self, *others)),
+                tells_prompts=facts.tells_prompts,
+                caches=self.cluster.prefix_cache is not None,
+            ),
         ]
         refuted: list[str] = []
+        asked = horizon or any(plan.horizon for plan in (self, *others))
+        (refuted if asked else remarks).extend(unused_projection(self.options))
         if self.options.predictor != "none":
-            asked = horizon or any(plan.horizon for plan in (self, *others))
             sentence = unasked_predictor(self.options, "horizon = H")
             (refuted if asked else remarks).append(sentence)
         if facts.past:
@@ -157,7 +174,7 @@ class RunPlan:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Digests of the sources of a user's own policy, predictor, backend and metrics.
+        """Digests of the sources of a user's own policy, predictor, backend, batches and metrics.
 
         The version of the code that a row carries covers its kind only.
         """
@@ -169,6 +186,7 @@ class RunPlan:
                 (policy, is_users),
                 (predictor, predictors.is_own),
                 (self.policy_options.backend, _is_own_backend),
+                (self.options.batching, is_own_batching),
                 *((metric, is_users) for metric in self.metrics),
             )
         )

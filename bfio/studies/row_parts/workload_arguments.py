@@ -263,12 +263,15 @@ class RequestFacts:
         How many there are, from where, and what was left out.
     past : int
         Requests that were set apart to learn from.
+    tells_prompts : bool
+        Whether they tell which prompts begin alike.
     """
 
     digest: str
     has_arrival_times: bool
     used: str
     past: int = 0
+    tells_prompts: bool = False
 
 
 @lru_cache(maxsize=200_000)
@@ -293,7 +296,10 @@ def request_facts(choice: WorkloadChoice) -> RequestFacts:
         digest.update(lengths_digest(past.prompt_tokens, past.output_tokens).digest())
     has_times = drawn.arrival_times is not None
     num_past = 0 if past is None else len(past)
-    return RequestFacts(digest.hexdigest()[:16], has_times, requests_used(drawn), num_past)
+    tells_prompts = drawn.prompt_keys is not None or drawn.prompt_blocks is not None
+    return RequestFacts(
+        digest.hexdigest()[:16], has_times, requests_used(drawn), num_past, tells_prompts
+    )
 
 
 def lengths_digest(*columns: IntArray) -> "hashlib._Hash":
@@ -339,6 +345,17 @@ def _trace(
     del stamp
     found = read_trace(path, columns=columns, skip_bad_rows=skip_bad_rows)
     return found if output_mean is None else with_output_mean(found, output_mean)
+
+
+def trace_requests(path: Path) -> Workload:
+    """Return all requests of a trace, read once as long as the file does not change.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    return _trace(path, _stamp(path), None, False, None)
 
 
 def _generator(seed: int, stream: int = _STREAM) -> np.random.Generator:

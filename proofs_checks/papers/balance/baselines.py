@@ -9,7 +9,7 @@ from bfio.decode.policy import Policy
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.workloads.adversarial import Lengths, jsq_bad, round_robin_bad
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.runs import engines, full_run, small_run
 from proofs_checks.search import examine, refute
@@ -251,6 +251,7 @@ CLAIMS = (
         formula="T_RR/T* ≥ H/⌈H/G⌉ ≥ G",
         hypotheses=("G ≥ 2 workers, H heavy requests, no heavy one ends",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.REMARK,
         check=_round_robin_check,
         summary="The inequality points the wrong way; the pathology itself is real.",
         mutations=(
@@ -274,6 +275,7 @@ CLAIMS = (
         formula="for every G and k = G there is one with T_JSQ/T* ≥ 0.9·G, so T_JSQ/T* = Ω(G)",
         hypotheses=("ties to the lowest worker", "short requests end between bursts"),
         kind=Kind.FINITE,
+        scope=Scope.REMARK,
         check=_jsq_check,
         summary="By induction, for every G: worker 0 has r heavy requests in round r and the "
         "others nothing, so the r·(G − 1) short ones go to the others until all queues are r "
@@ -298,6 +300,7 @@ CLAIMS = (
         formula="loads by index = loads with g* ∈ argmax_g cap[g]",
         hypotheses=("two workers, all slots free",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.FORMULA,
         check=_fcfs_check,
         summary="The theorems need neither: to both, sizes are exchangeable.",
         mutations=(

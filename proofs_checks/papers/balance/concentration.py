@@ -16,7 +16,7 @@ from functools import partial
 from itertools import product
 from math import exp, log, prod, sqrt
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.exact_laws import ExactLaw, gathered, of_sum
 from proofs_checks.search import examine, refute
@@ -205,6 +205,7 @@ CLAIMS = (
         "log(GB),  u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}",
         hypotheses=_HYPOTHESES,
         kind=Kind.FINITE,
+        scope=Scope.RESULT,
         check=partial(_concentration_check, bound=bernstein3, largest_increment=1),
         mutations=(Mutation("a bound for six times the deviation", steeper=6),),
         reading="through the proof's inequality for all u; at u_A itself the event is empty for "
@@ -219,6 +220,7 @@ CLAIMS = (
         formula="min{(u_A/2)²/(16p(1−p)BΛ²), 3(u_A/2)/(8Λ)} ≥ 2α_B",
         hypotheses=("u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_exponent_check,
         summary="With 8 in u_A the first term is exactly α_B where the square root is the larger.",
         mutations=(
@@ -241,6 +243,7 @@ CLAIMS = (
         "δ_max)·max{√(p(1−p)Bα_B), α_B}",
         hypotheses=(*_HYPOTHESES, "a common increment 0 ≤ δ_k ≤ δ_max"),
         kind=Kind.FINITE,
+        scope=Scope.RESULT,
         check=partial(_concentration_check, bound=bernstein6, largest_increment=3),
         mutations=(Mutation("a bound for twenty times the deviation", steeper=20),),
         reading="with the constants that Bernstein's inequality gives, C_1 = 1/4; C_0 = 8 then "

@@ -5,10 +5,10 @@ from fractions import Fraction
 from itertools import product
 from math import ceil, log, sqrt
 
-from proofs_checks.ample_pool import Admission, Cell, blind_sizes, level_sizes
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.ample_pool import Cell, blind_sizes, level_sizes, two_sizes
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.papers.balance.average_gap import AVERAGE, gap_estimates
+from proofs_checks.papers.balance.average_gap import AVERAGE, Pool, gap_estimates
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import room
 
@@ -20,16 +20,23 @@ _NAMES = ("tenths", "workers", "doublings", "largest", "increment")
 # The lemma.
 
 
-def _lemma_check(context: Context, *, admission: Admission = level_sizes) -> Outcome:
+_FCFS: tuple[Pool, ...] = ((Cell(4, 64, 0.2, 10, (2,)), blind_sizes),)
+
+
+def _lemma_check(
+    context: Context, *, pools: Sequence[Pool] | None = None, share: float = 1
+) -> Outcome:
     more = ((1,), (2,), (2, 0, 1), (0, 3))
     drifts = context.choose(((2,), (0, 3)), more, more)
-    cells = [Cell(4, 64, 0.2, 10, drift) for drift in drifts]
-    measured = gap_estimates(context, cells, admission)
-    estimates = tuple(m.estimate for m in measured)
+    every: list[Pool] = [(Cell(4, 64, 0.2, 10, drift), level_sizes) for drift in drifts]
+    every += [(Cell(8, 64, 0.9, 11, drift), two_sizes) for drift in ((0,), *drifts)]
+    every.append((Cell(8, 512, 0.2, 11, drifts[0]), two_sizes))
+    measured = gap_estimates(context, every if pools is None else pools, share)
     return Findings(
-        estimates=estimates,
-        summary="BF-IO's optimum in closed form, as for balance.lemma4. The proof needs one more "
-        f"factor δ_max (balance.lemma7-step). {room(measured)}",
+        estimates=tuple(m.estimate for m in measured),
+        summary="BF-IO's optimum in closed form, as for balance.lemma4, on pools of every size "
+        "and of two sizes. The proof needs one more factor δ_max (balance.lemma7-step). "
+        f"{room(measured)}",
     )
 
 
@@ -146,8 +153,12 @@ CLAIMS = (
         formula=AVERAGE,
         hypotheses=_HYPOTHESES,
         kind=Kind.STATISTICAL,
+        scope=Scope.RESULT,
         check=_lemma_check,
-        mutations=(Mutation("FCFS in place of BF-IO", admission=blind_sizes),),
+        mutations=(
+            Mutation("FCFS in place of BF-IO", pools=_FCFS),
+            Mutation("half of s_max/p", share=0.5),
+        ),
         reading="tested where the proof's condition (32) is not met, at B of practice. One step "
         "of its proof fails as printed (balance.lemma7-step); mended, it gives the lemma.",
     ),
@@ -160,6 +171,7 @@ CLAIMS = (
         formula="(1 − p)^{y*} ≤ exp(−p·y*) ≤ (GB)^{−3},  y* = ⌊⌈(3/p)·log(GB)⌉/δ_max⌋",
         hypotheses=_HYPOTHESES[2:],
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_step_check,
         summary="The printed power is about (GB)^{−3κ/δ_max} with κ = −log(1 − p)/p, which "
         "exceeds 1: the step holds up to δ_max = κ (1.39 at p = 1/2, 2.56 at p = 9/10), the "

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import ExactLaw, gathered, mean, uniform, variance
 from proofs_checks.search import examine, refute
@@ -269,6 +269,7 @@ CLAIMS = (
         formula="Var(Y(k)) ≥ σ_s² for all k ≥ 1",
         hypotheses=(_RECURSION, "Y(0) arbitrary, independent of what follows"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_variance_check,
         summary="The proof takes the prompt in a slot for an independent copy of S at any fixed "
         "time; until the first completion it is whatever the slot began with.",
@@ -281,8 +282,10 @@ CLAIMS = (
         "that a request ended in the slot, its prompt is an independent copy of S. Theorem 3's "
         "time average is not affected.",
         defect=Defect.HYPOTHESIS,
-        reading="the proof takes the primitives independent of the initial configuration, and "
-        "restricts the latter in no way.",
+        reading="refuted is the reading with any Y(0), as (38) introduces it: independent of what "
+        "follows, and not restricted. The age counts from time 0 where nothing has ended, and Y = "
+        "S_cur + H, so the proof means fresh prompts at step 0; read so, the lemma holds as it "
+        "stands. A hypothesis that the proof implies and nothing states.",
         verify=verify_variance,
     ),
     Claim(
@@ -294,6 +297,7 @@ CLAIMS = (
         formula="E|Y(k) − E Y(k)|³ ≤ C_3(p, σ_s², δ_max, s_max) for all k ≥ 1",
         hypotheses=(_RECURSION, "Y(0) arbitrary, independent of what follows"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_moment_check,
         summary="While the first content y is there with probability (1 − p)^k, the moment grows "
         "like y³; no constant that knows (p, σ_s², δ_max, s_max) only can bound it.",
@@ -304,7 +308,8 @@ CLAIMS = (
         correction="It holds if the slots hold fresh prompts at step 0, with C_3 = 4((s_max − 1)³ "
         "+ 48·δ_max³/p³); or with a constant that depends on the first content too.",
         defect=Defect.HYPOTHESIS,
-        reading="as balance.lemma8. The check refutes constants of ten thousand and a million; a "
+        reading="as balance.lemma8: refuted with any Y(0), true with fresh prompts at step 0, "
+        "which the proof implies. The check refutes constants of ten thousand and a million; a "
         "larger start refutes any other.",
         verify=verify_moment,
     ),
@@ -316,6 +321,7 @@ CLAIMS = (
         formula="Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)",
         hypotheses=("Y = S + H", "S and H independent", "Var(S) > 0"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_decomposition_check,
         summary="The third term is −E[H], one too many.",
         mutations=(
@@ -336,6 +342,7 @@ CLAIMS = (
         formula="(x + y + z)³ ≤ 27(x³ + y³ + z³)",
         hypotheses=("x, y, z ≥ 0",),
         kind=Kind.IDENTITY,
+        scope=Scope.STEP,
         check=_cubes_check,
         summary="9 would do (power means), with equality at x = y = z; 27 is safe.",
         mutations=(Mutation("8 in place of 27", constant=8),),

@@ -8,7 +8,7 @@ from math import isclose
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift
 from bfio.decode.run import Run
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.runs import engines, full_run, random_requests, small_run, step_loads
 from proofs_checks.search import examine, refute
@@ -211,6 +211,7 @@ CLAIMS = (
         formula="L_g(k) = Σ_{i active on g} w_i(k − x_i + 1),  w_i(j) = s_i + j − 1",
         hypotheses=("assignments are sticky and not preempted",),
         kind=Kind.FINITE,
+        scope=Scope.FORMULA,
         check=_profile_check,
         mutations=(Mutation("loads one step ahead, w(j) = s + j", weight=lambda s, j: s + j),),
         reading="checked on the engine that every other claim with runs uses.",
@@ -225,6 +226,7 @@ CLAIMS = (
         formula="steps k = 1..o−1 with loads s + k  ⇔  W = (s, s+1, ..., s+o−1)",
         hypotheses=("s ≥ 1, o ≥ 1",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.REMARK,
         check=_steps_check,
         summary="The sentence and the profile two lines below it never agree.",
         mutations=(Mutation("one step more in the correction", extra=1),),
@@ -243,6 +245,7 @@ CLAIMS = (
         formula="Σ_g (max_h L_h − L_g) = G·max_g L_g − Σ_g L_g",
         hypotheses=(),
         kind=Kind.IDENTITY,
+        scope=Scope.FORMULA,
         check=_imbalance_check,
         summary="An identity; the value is never negative.",
         mutations=(Mutation("the minimum in place of the maximum", peak=min),),
@@ -256,6 +259,7 @@ CLAIMS = (
         formula="Imbalance(k) ≤ (G − 1)·D(k)",
         hypotheses=(),
         kind=Kind.IDENTITY,
+        scope=Scope.STEP,
         check=_gap_check,
         summary="The lower bound is ours: it shows that the step to D loses at most a factor G − "
         "1.",
@@ -270,6 +274,7 @@ CLAIMS = (
         formula="Δt(k) = C + t_l·max_g L_g(k)",
         hypotheses=("loads after admission and before growth, eq. (1)",),
         kind=Kind.FINITE,
+        scope=Scope.FORMULA,
         check=_time_check,
         summary="Loads are added up anew from when and where each request ran; the fractions are "
         "met up to rounding.",

@@ -7,7 +7,7 @@ from math import ceil, erf, exp, log, pi, sqrt
 import numpy as np
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.laws import deviation, law, mean, sum_law
 from proofs_checks.papers.balance.theorem1 import C1, LEAST_G, prompt_laws
@@ -163,6 +163,7 @@ CLAIMS = (
         formula="sup_x |P(Z_g ≤ x) − Φ(x)| ≤ C_BE/√B",
         hypotheses=("prompts independent on 1..s_max, σ_s > 0",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_constant_check,
         summary="The rarer the long prompts, the larger the constant: it grows without bound as "
         "κ_0 falls.",
@@ -188,6 +189,7 @@ CLAIMS = (
         formula="P(Z ≥ z_G) ≥ (1/√(2π))·(1/z_G − 1/z_G³)·e^{−z_G²/2} ≥ G^{−1/4}/(2√(2π)·z_G)",
         hypotheses=("log G ≥ 4",),
         kind=Kind.IDENTITY,
+        scope=Scope.STEP,
         check=_tail_check,
         summary="The last step is z² ≥ 2, which is exactly log G ≥ 4: the condition is sharp.",
         mutations=(Mutation("G from 30 on", least=30),),
@@ -202,6 +204,7 @@ CLAIMS = (
         "p_G = G^{−1/4}/(4√(2π)·z_G)",
         hypotheses=("log G ≥ 4", "B ≥ B_0(G)", "G independent loads of B independent prompts"),
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_c1_check,
         summary="c_1 has much room: for log G ≥ 4 the chain itself gives 0.759. B_0 must depend "
         "on the law as well as on G: with prompts 2, but 1 with a chance of 1/(n + 1), no load "

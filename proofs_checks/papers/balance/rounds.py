@@ -10,7 +10,7 @@ import numpy as np
 from formulations.arrays import integer_matrix, integer_vector
 from formulations.errors import InputError
 from formulations.step import Objective, StepProblem, solve
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.runs import small_run, step_loads
 from proofs_checks.search import examine, refute
@@ -302,6 +302,7 @@ CLAIMS = (
         formula="{S_g} ∈ argmin max_g L_g  ⇒  M − m ≤ s_max",
         hypotheses=("G workers with B slots each", "a round of G·B sizes in 1..s_max, all placed"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_check,
         summary="Several workers may share the maximum; then a light one can stay as light as it "
         "likes. Only the proof's own tie-break, fewest workers at the maximum, forces the gap "
@@ -329,6 +330,7 @@ CLAIMS = (
         formula="Imb(BF-IO) ≤ (G − 1)·s_max",
         hypotheses=("G workers with B slots each", "a round of G·B sizes in 1..s_max, all placed"),
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_imbalance_check,
         summary="All optima of a round have the same imbalance, G·M less a fixed total, so the "
         "bound that holds for the tie-broken optimum holds for each: the theorem does not need "
@@ -350,6 +352,7 @@ CLAIMS = (
             "any policy that fills slots",
         ),
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_lockstep_check,
         summary="All loads of a round rise by B per step; their differences stay.",
         mutations=(Mutation("outputs that differ", equal=False),),
@@ -366,6 +369,7 @@ CLAIMS = (
             "overloaded pool (Definition 1) at the beginning of each round",
         ),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_selection_check,
         summary="With a pool to choose from (IO) prefers sets that divide evenly; an overloaded "
         "pool of two sizes always has one (own.overloaded-rounds). The bound needs no law.",
@@ -376,7 +380,7 @@ CLAIMS = (
         correction="It is true of FCFS, which does not look at sizes. (IO) chooses from the pool, "
         "and what it leaves behind is not independent either. The theorem needs only Imb ≤ (G − "
         "1)·s_max, which holds for every realisation and whoever is admitted.",
-        defect=Defect.RESULT,
+        defect=Defect.SENTENCE,
         reading="the adversary lets requests arrive until Definition 1 holds, as it may. Compared "
         "is how often the admitted prompts balance perfectly, which does not depend on ties.",
         verify=verify_selection,

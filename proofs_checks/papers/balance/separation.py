@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import product
 from math import exp
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
 from proofs_checks.exact_laws import binomial_tail
 from proofs_checks.search import examine
@@ -284,6 +284,7 @@ CLAIMS = (
         formula=FORMULA,
         hypotheses=HYPOTHESES,
         kind=Kind.FINITE,
+        scope=Scope.RESULT,
         check=_lemma2_check,
         summary="The event bound and the one-step bound hold, and the latter is sharp: with sizes "
         "θ and θ + 1 waiting it is met. The printed proof swaps x > y only; if the heavy and the "
@@ -307,6 +308,7 @@ CLAIMS = (
         formula="P(∃g: |c_g − Bp| > δBp) ≤ 2G·exp(−δ²Bp/3),  c_g ~ Binomial(B, p)",
         hypotheses=("0 < δ < 1", "c_g independent"),
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_chernoff_check,
         summary="Exact on the left-hand side; the bound has room to spare wherever it says "
         "something.",
@@ -320,6 +322,7 @@ CLAIMS = (
         formula=FORMULA,
         hypotheses=(*HYPOTHESES, "one increment δ_k ≥ 0 for all requests alive at step k"),
         kind=Kind.FINITE,
+        scope=Scope.RESULT,
         check=_lemma5_check,
         summary="Growth that all requests share shifts every load by Bδ and cancels in A_pre; the "
         "rest is Lemma 2.",

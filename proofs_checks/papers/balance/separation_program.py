@@ -1,32 +1,18 @@
 """Lemma 2 for the policy that section 4 defines: minimisers of the imbalance, not of the gap.
 
-What is true of the program (IO) instead, on the event of the lemma's proof:
-
-    D ≤ max{s_max, A_pre − γBp} + (G − 1)(s_max − 2)
-
-for its minimiser with the lexicographically smallest loads in falling order. Let M be the maximum,
-q a lightest worker, θ its smallest admitted size, D > s_max.
-
-(a) No request that waits is larger than θ: q could take it for θ, which lowers the imbalance.
-(b) A worker s_max or more above q has no size above θ: a swap with q would make the loads
-    lexicographically smaller at the same imbalance.
-(c) The pool is overloaded, so as many requests smaller than θ wait as requests of size θ are
-    admitted.
-
-Take t = (G − 1)(s_max − 2) + 1 and suppose D ≥ s_max + t − 1. If every worker above M − t had
-sizes θ enough to come down to M − t by exchanging them for smaller ones, the imbalance would fall:
-by G·t, less what is taken out, at most t + s_max − 2 for each of G − 1 workers. So some worker,
-r > 0 above M − t, has fewer than r of them. All its other sizes are below θ, and the lemma's last
-display gives D ≤ A_pre − γBp + (t − r) + (r − 1).
+What is true of the program (IO) instead, for every minimiser, is proved in
+``proofs/separation-levels.md``: an assignment that leaves worker q at most max{s_max − s_min,
+d_q − Γ} below the maximum is feasible, so the sum of these bounds the least imbalance.
 """
 
 from collections.abc import Callable, Iterator
 from itertools import combinations, combinations_with_replacement, permutations
 from typing import Any
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.separation import Step, small_steps, step_of, steps_apart, within
+from proofs_checks.papers.own.separation_levels import deficit_bounds
 from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import gap, imbalance, multisets
 
@@ -47,7 +33,15 @@ def verify_program(data: Data) -> str | None:
     )
 
 
-def _program_check(context: Context, *, workers: int = 3, share: int = 1) -> Outcome:
+def imbalance_bounded(step: Step | None, sharper: int = 0) -> bool:
+    """Whether the least imbalance is at most the sum of the bounds but the smallest of them."""
+    assert step is not None
+    bounds = sorted(deficit_bounds(step, sharper))
+    # Which worker p is, the statement does not say: the sum is largest without the smallest bound.
+    return imbalance(step.minimisers(imbalance)[0]) <= sum(bounds[1:])
+
+
+def _program_check(context: Context, *, workers: int = 3, sharper: int = 0) -> Outcome:
     largest, spread = context.choose((11, 12), (12, 14), (14, 20))
     data = violating_step(workers, workers + 2, largest, spread, int(context.rng.integers(2**31)))
     printed = refute(
@@ -61,23 +55,13 @@ def _program_check(context: Context, *, workers: int = 3, share: int = 1) -> Out
         holds=lambda minimisers: minimisers is None,
     )
 
-    def corrected_holds(step: Step | None) -> bool:
-        assert step is not None
-        G, s = len(step.base), max(step.pool)
-        minimisers = step.minimisers(imbalance)
-        smallest = min(minimisers, key=lambda loads: sorted(loads, reverse=True))
-        return (
-            gap(smallest) <= step.bound + share * (G - 1) * (s - 2)
-            and imbalance(smallest) <= (G - 1) * step.bound
-        )
-
+    steps = [*small_steps(context), *steps_apart(context), *([step_of(data)] if data else [])]
     corrected = examine(
-        "D ≤ max{s_max, A_pre − γBp} + (G − 1)(s_max − 2) for the lexicographically smallest "
-        "minimiser of (IO), and Imbalance ≤ (G − 1)·max{s_max, A_pre − γBp}",
+        "Imbalance ≤ Σ_{q≠p} max{s_max − s_min, d_q − γBp} for every minimiser of (IO)",
         "every step of balance.lemma2; random steps of 2 to 4 workers with 1 to 3 free slots and "
         "loads far apart; and the step found above",
-        [*small_steps(context), *steps_apart(context), *([step_of(data)] if data else [])],
-        corrected_holds,
+        steps,
+        lambda step: imbalance_bounded(step, sharper),
         lambda step: step is not None and within(step),
     )
     return printed, corrected
@@ -232,6 +216,7 @@ CLAIMS = (
         formula="argmin Imbalance(k) ⊆ argmin D(k)",
         hypotheses=("BF-IO is the program (IO) with H = 0", "overloaded pool (Definition 1)"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_objective_check,
         summary="For two workers imbalance and gap are the same number; from three on they are "
         "not.",
@@ -242,7 +227,7 @@ CLAIMS = (
         correction="(IO) minimises the imbalance. Its minimisers have gaps of at most G − 1 times "
         "the least gap, because D ≤ Imbalance ≤ (G − 1)·D. What this does to Lemma 2: "
         "own.separation-program.",
-        defect=Defect.RESULT,
+        defect=Defect.SENTENCE,
         verify=verify_objective,
     ),
     Claim(
@@ -260,20 +245,22 @@ CLAIMS = (
             "|c_g − Bp| ≤ δBp for all g with 0 < δ < 1/(2·s_max − 1)",
         ),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.OURS,
         check=_program_check,
         summary="Algorithm 1 minimises the imbalance, the proof the gap. With three workers the "
         "program may prefer large requests on two heavy workers to a smaller gap, but only by a "
         "few requests' worth.",
         mutations=(
             Mutation("two workers only, where imbalance is gap", workers=2),
-            Mutation("no added term in the correction", share=0),
+            Mutation("one token less per worker in the correction", sharper=1),
         ),
-        correction="D(k) ≤ max{s_max, A_pre(k) − γBp} + (G − 1)(s_max − 2) for the minimiser with "
-        "the lexicographically smallest loads, and Imbalance(k) ≤ (G − 1)·max{s_max, A_pre(k) − "
-        "γBp} for every minimiser, since that of D is feasible for (IO). For s_max = 2 Lemma 2 "
-        "is as printed. So under (IO) too the gap contracts, to within a constant that does not "
-        "depend on B, and once γBp outweighs it the imbalance is at most (G − 1)·s_max on the "
-        "event: Lemma 4's recursion goes through, and with it Theorem 2, with a larger B_0.",
+        correction="Every minimiser of the imbalance, whatever breaks its ties, has Imbalance(k) "
+        "≤ Σ_{q≠p} max{s_max − s_min, d_q − γBp}, where p is some worker and d_q says how far q "
+        "was below the largest load before admission (own.separation-levels): an assignment that "
+        "is so level is feasible for (IO). Under (IO) the imbalance contracts by itself, and "
+        "once γBp outweighs noise and (G − 2)(s_max − s_min) it tends to at most (G − 1)·s_max "
+        "(own.lemma4-smax): Theorem 2 holds for (IO) with any tie-break.",
+        proof="separation-levels",
         defect=Defect.INFERENCE,
         reading="an outcome is looked at, not its probability: where the probability in Lemma 2 "
         "says something, 2G·exp(−δ²Bp/3) < 1, more than 3·log(2G)·(2·s_max − 1)² slots get free "

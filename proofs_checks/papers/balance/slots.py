@@ -3,7 +3,7 @@
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
 from proofs_checks.evidence import Outcome
 from proofs_checks.exact_laws import ExactLaw, mean, uniform, variance
 from proofs_checks.search import examine
@@ -134,6 +134,7 @@ CLAIMS = (
         formula="U = S + A,  P(A = a) = p(1−p)^a,  E U = μ_s + (1−p)/p,  Var U = σ_s² + (1−p)/p²",
         hypotheses=("outputs geometric with p", "a pool that never runs dry", "FCFS"),
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_stationary_check,
         summary="Solved by elimination in fractions; the moments from the chain's own equation.",
         mutations=(
@@ -150,6 +151,7 @@ CLAIMS = (
         formula="P(A(k) ≥ n) ≤ (1−p)^n;  E[A(k)³] ≤ 3·Σ_n n²·P(A(k) ≥ n)",
         hypotheses=("completions independent with probability p", "age counted from step 0"),
         kind=Kind.IDENTITY,
+        scope=Scope.STEP,
         check=_age_check,
         summary="With equality for n ≤ k in the first.",
         mutations=(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT
 from proofs_checks.papers.batching.model import (
@@ -271,6 +271,7 @@ CLAIMS = (
         formula="B_f(n2 t_b) − B_f(n1 t_b) ≤ (n2 − n1) b",
         hypotheses=("b'/t_b' ≤ b/t_b for all b' ≤ b",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.FORMULA,
         check=_c8_check,
         summary="Batches need not begin at multiples of t_b: one that began before is completed "
         "within, and tokens count when their batch is done. Of either phase alone it fails alike, "
@@ -293,6 +294,7 @@ CLAIMS = (
         formula="V_d(F_d − K_d + 1) − (K_d − 1) max v_d ≤ B_d ≤ V_d(F_d + K_d)",
         hypotheses=("a (K_p, K_d)-FCFS algorithm", "requests are indexed by arrival"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.FORMULA,
         check=_c9_check,
         summary="With K_p ≥ 2 a prompt may be overtaken by all later ones, so that the requests "
         "that decode first are not those that arrived first; the relation in decode knows K_d "
@@ -315,6 +317,7 @@ CLAIMS = (
         formula="lim W_f^{x_k} = m_f lim Z_f^{x_k}",
         hypotheses=("a (K_p, K_d)-FCFS algorithm", "|x_k| → ∞, the number of tokens"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_lemma2_check,
         summary="A state may hold one request with ever more tokens left: its workload is all of "
         "|x|, its count nothing. Such a request needs as many batches as it has tokens, at "

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.fluid_paths import (
     Fluid,
@@ -212,6 +212,7 @@ CLAIMS = (
         formula="m_p Z_p + (m_p+m_d) Z_d = f(0) + λ(m_p+m_d)t − (B_p + B_d)",
         hypotheses=("(C.10) to (C.14)",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_weights_check,
         summary="The weights are exchanged: a request in prefill has both its prompt and its "
         "decode tokens to come, one in decode only these.",
@@ -232,6 +233,7 @@ CLAIMS = (
         formula="f' = −δ while f > 0",
         hypotheses=("Σ_j (B_p^j' + B_d^j') = b/t_b",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_two_types_check,
         summary="The weights are exchanged as in (C.19).",
         mutations=(
@@ -252,6 +254,7 @@ CLAIMS = (
         formula="λ(m_p + m_d) < b/t_b  ⇒  f(t) = max(0, f(0) − δt)",
         hypotheses=("(C.10) to (C.14), (C.17)", "f = (m_p+m_d)Z_p + m_d Z_d (batching.c19)"),
         kind=Kind.IDENTITY,
+        scope=Scope.RESULT,
         check=_proposition2a_check,
         summary="However the capacity is split between the phases, f falls along one line, and "
         "both phases are empty where it meets 0.",
@@ -269,6 +272,7 @@ CLAIMS = (
         formula="(C.18)  ⇒  Z_p(a) + Z_d(a) ≠ 0",
         hypotheses=("a solution satisfies (C.10) to (C.14)",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_proposition2b_check,
         summary="(C.8) and (C.12) bound each phase by b/t_b, not their sum, though a batch holds "
         "b tokens of both. Where λ m_p and λ m_d are at most b/t_b, the equations let Z stay 0.",

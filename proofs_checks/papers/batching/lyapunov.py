@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.model import (
     WORK_CONSERVING,
@@ -235,6 +235,7 @@ CLAIMS = (
         formula="X ∉ C  ⇒  E[f(X(n+1)) | X(n) = X] − f(X) < 0",
         hypotheses=(*_HYPOTHESES, "token counts are bounded"),
         kind=Kind.IDENTITY,
+        scope=Scope.STEP,
         check=_sketch_check,
         summary="The drift is λ(m_p + m_d) − b/t_b exactly while a batch runs and where a full "
         "one is loaded. C = {R = 0, fewer than b eligible tokens} is finite, as it has fewer than "
@@ -253,6 +254,7 @@ CLAIMS = (
         formula="λ(m_p + m_d) < b/t_b  ⇒  {X_n} positive recurrent",
         hypotheses=(*_HYPOTHESES, "E[v_d²] < ∞", "the chain is irreducible"),
         kind=Kind.FINITE,
+        scope=Scope.RESULT,
         check=_theorem_check,
         summary="Foster's criterion, with the function of appendix B for any batch times, "
         "Σ(p + d + ε(1(p>0) + d)²/(8Lλ)) + R b/t_b, and ε = min(b/t_b − λ(m_p+m_d), Lλ): its "
@@ -273,6 +275,7 @@ CLAIMS = (
         formula="E[(d + 1)²] ≤ 2E[d²]",
         hypotheses=("d ≥ 1",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_square_check,
         summary="It needs E[d²] ≥ 2E[d] + 1, and fails for d = 1 (4 > 2) and d = 2 (9 > 8).",
         mutations=(
@@ -292,6 +295,7 @@ CLAIMS = (
         formula="f(X) ≥ B  ⇒  E[f(X(n+1)) − f(X(n))] ≤ −ε/2",
         hypotheses=(*_HYPOTHESES, "t_b = 1", "E[d²] ≤ L"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_b1_check,
         summary="Arrivals add λε E[(d+1)²]/(4Lλ), which is ε and not ε/2 for d = 1: a long prompt "
         "that fills the batch loses b tokens and no square.",

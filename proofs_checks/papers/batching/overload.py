@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.lyapunov import linear
 from proofs_checks.papers.batching.model import (
@@ -179,6 +179,7 @@ CLAIMS = (
         formula="λ(m_p + m_d) > b/t_b  ⇒  P{lim |X(n)| = ∞} = 1",
         hypotheses=("the batch time is (2.3), c + a·max(0, b' − b0)",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_theorem_check,
         summary="If c < a·b0 < a·b, batches of b0 tokens process more per slot than full ones, "
         "and an engine that is rarely full carries more than b/t_b.",
@@ -201,6 +202,7 @@ CLAIMS = (
         formula="(2.6), no arrivals  ⇒  Q_n = ∅ for some n",
         hypotheses=("work-conserving by (2.6)",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.REMARK,
         check=_empties_check,
         summary="(2.6) speaks only of states with b eligible tokens or more. A policy that idles "
         "below keeps its last requests for ever, and never returns to the empty state.",

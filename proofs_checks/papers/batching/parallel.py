@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Estimate, Findings, Outcome
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT, linear
 from proofs_checks.papers.batching.model import (
@@ -244,6 +244,7 @@ CLAIMS = (
         formula="λ(m_p + m_d) < K b/t_b  ⇒  positive recurrent",
         hypotheses=("identical engines", "work-conserving as min(b, eligible tokens)"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_proposition_check,
         summary="A balancer that sends everything to one engine needs λ(m_p+m_d) < b/t_b. Of the "
         "three that the section names, a backlog at one engine drains.",
@@ -265,6 +266,7 @@ CLAIMS = (
         formula="f^l > max_{k≠l} f^k  ⇒  A^l' = 0",
         hypotheses=("f^k = (m_p+m_d)Z_p^k + m_d Z_d^k (batching.c19)",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_fewest_check,
         summary="The engine with the most work may have the fewest requests: all of its requests "
         "in prefill, those of the others in decode.",

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import product
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT
 from proofs_checks.papers.batching.model import (
@@ -240,6 +240,7 @@ CLAIMS = (
         formula="Σ(δ^d + δ^p) = min(b, Σ(p_i + 1(p_i = 0)))",
         hypotheses=("prompts may be cut into chunks",),
         kind=Kind.FINITE,
+        scope=Scope.REMARK,
         check=_conserving_check,
         summary="True in every small state; where one request decodes and another has a prompt, "
         "the two policies without mixing leave room.",
@@ -262,6 +263,7 @@ CLAIMS = (
             "at least b requests decode",
         ),
         kind=Kind.IDENTITY,
+        scope=Scope.OURS,
         check=_vllm_check,
         summary="A slot after an arrival has a batch of prompts only. The drift is exact, and "
         "positive in all small cases where the formula says so. With λ = 0.6 and v = (1, 12), "
@@ -280,6 +282,7 @@ CLAIMS = (
         formula="λ* = (b/v_p) / (t_b + v_d t_(b/v_p))",
         hypotheses=("one size, v_p divides b", "there are always prompts enough"),
         kind=Kind.IDENTITY,
+        scope=Scope.OURS,
         check=_faster_transformer_check,
         summary="A cycle has one batch of b/v_p prompts and v_d batches of so many decode tokens. "
         "With v = (10, 10) and b = 10 that is 1/11 of a request per slot, and capacity is 1/2.",
@@ -294,6 +297,7 @@ CLAIMS = (
         formula="λ(m_p + m_d) < b/t_b  ⇒  stable, for any K_p, K_d ≥ 1",
         hypotheses=("as many tokens are loaded as K_p and K_d allow",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.REMARK,
         check=_oldest_check,
         summary="With K_d < b no more than K_d decode tokens are processed per batch, so that at "
         "most K_d/v_d requests leave per slot: 2/9 with K_d = 2 and v_d = 9, though the load is "

@@ -9,7 +9,7 @@ import numpy as np
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.policy import StagePolicy
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import (
     Data,
     Estimate,
@@ -171,6 +171,7 @@ CLAIMS = (
         formula="p = 1 − (9/2)·e^{−2} ≈ 0.391",
         hypotheses=INSTANCE,
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_overflow_check,
         summary="(0,2) overflows in the third iteration only, where its two prompts stand before "
         "stage 2 and those that come as on average have joined.",
@@ -194,6 +195,7 @@ CLAIMS = (
         formula="Queue Length_2(t) ≥ 0.3·t",
         hypotheses=INSTANCE,
         kind=Kind.STATISTICAL,
+        scope=Scope.STEP,
         check=_queue_check,
         mutations=(
             Mutation("two and a half times the queue", factor=2.5),

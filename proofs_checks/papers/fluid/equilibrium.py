@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from formulations.fluid import equilibrium
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases, stage_sum
 from proofs_checks.papers.fluid.printed import printed_active, printed_balance, printed_throughput
@@ -194,6 +194,7 @@ def _refuted(
 CLAIMS = (
     _valid(
         id="fluid.eq3",
+        scope=Scope.FORMULA,
         source=f"{PAPER}, eq. (2) and (3) (section 3.1)",
         title="Equilibrium of one class",
         statement="In equilibrium the active prompts and the memory of one class are the given "
@@ -204,6 +205,7 @@ CLAIMS = (
     ),
     _valid(
         id="fluid.eq6",
+        scope=Scope.FORMULA,
         source=f"{PAPER}, eq. (6) (section 3.2)",
         title="Memory in equilibrium",
         statement="The memory of all classes in equilibrium is d0·A/(1 − d1·A).",
@@ -213,6 +215,7 @@ CLAIMS = (
     ),
     _valid(
         id="fluid.eq7",
+        scope=Scope.FORMULA,
         source=f"{PAPER}, eq. (7) (section 3.2)",
         title="Time of an iteration in equilibrium",
         statement="An iteration in equilibrium takes d0/(1 − d1·A).",
@@ -222,6 +225,7 @@ CLAIMS = (
     ),
     _refuted(
         id="fluid.eq4",
+        scope=Scope.FORMULA,
         source=f"{PAPER}, eq. (4) (section 3.1)",
         title="Throughput of one class",
         statement="The throughput, tokens generated in decode per unit time, is n*/ΔT*, as each "
@@ -240,6 +244,7 @@ CLAIMS = (
     ),
     _refuted(
         id="fluid.eq5",
+        scope=Scope.FORMULA,
         source=f"{PAPER}, eq. (5) and the balance after it (section 3.2)",
         title="Balance of several classes",
         statement="Substituting the balance (d0 + d1·M*)λ_j = n_j* into (5) yields (6).",
@@ -254,6 +259,7 @@ CLAIMS = (
     ),
     _refuted(
         id="fluid.eq8",
+        scope=Scope.FORMULA,
         source=f"{PAPER}, eq. (8) (section 3.2)",
         title="Throughput in equilibrium",
         statement="The throughput in equilibrium is (1/d0)·(Σ n_j*)·(1 − A) = Σ λ_j(l'_j + 1).",
@@ -267,6 +273,7 @@ CLAIMS = (
     ),
     _refuted(
         id="fluid.a2-active",
+        scope=Scope.STEP,
         source=f"{PAPER}, proof of Proposition 2 (appendix A.2)",
         title="Active prompts in equilibrium",
         statement="n_j* = ΔT·λ_j(l'_j + 1)(l_j + l'_j/2) is the number of prompts of type j in "
@@ -281,6 +288,7 @@ CLAIMS = (
     ),
     _refuted(
         id="fluid.a2-throughput",
+        scope=Scope.STEP,
         source=f"{PAPER}, proof of Proposition 2 (appendix A.2)",
         title="What arrives is the benchmark",
         statement="The arrivals per unit time, each times l'_j, are Throughput* of (8).",
@@ -296,6 +304,7 @@ CLAIMS = (
     ),
     _refuted(
         id="fluid.proposition1-intuition",
+        scope=Scope.REMARK,
         source=f"{PAPER}, after Proposition 1 (section 3.1)",
         title="Processing time of a prompt",
         statement="Completing a prompt takes d0·Σ_k(l + k) = d1·(l'+1)(l + l'/2) of processing "

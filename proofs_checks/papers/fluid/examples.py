@@ -6,7 +6,7 @@ from itertools import combinations, pairwise, product
 from typing import Any
 
 from bfio.wait.chains import nested_policy
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.outside import outside_claim
 from proofs_checks.papers.fluid.cases import stage_sum
@@ -257,6 +257,7 @@ CLAIMS = (
             "P7, P8 of type 2 and P9 of type 1, as the row shows",
         ),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.REMARK,
         check=_figure6_check,
         summary="P6 is among the three that segment 2 serves at t = 14, whatever the type of P10.",
         mutations=(Mutation("the printed row as correction", expected=_PRINTED),),
@@ -273,6 +274,7 @@ CLAIMS = (
         formula="(1 + 1)/(1 + 10,000) ≤ 1/5000",
         hypotheses=("memory is reserved for input and longest output",),
         kind=Kind.FINITE,
+        scope=Scope.REMARK,
         check=_reservation_check,
         summary="As low as that for the short prompts; averaged over time with equal rates it is "
         "one half, since the long ones stay 5000 times longer.",
@@ -309,6 +311,7 @@ CLAIMS = (
             "meant: each prompt of the batch advances one stage, no other moves",
         ),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.FORMULA,
         check=_algorithm1_check,
         summary="Line 9 takes the batch out, line 10 counts anew and moves as many of those that "
         "stayed: none, where none stayed.",
@@ -331,6 +334,7 @@ CLAIMS = (
         formula="k ∈ {Σ_{j=1}^{i−1} l'_j, ..., Σ_{j=1}^i l'_j − 1}",
         hypotheses=("m ≥ 2, l'_1 < ... < l'_m", "segments as section 5.1 describes them"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.FORMULA,
         check=_algorithm2_check,
         summary="Cumulative sums fit increments, not lengths; and each segment ends one stage "
         "early.",

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import exp, log
 
 from formulations.thresholds import drift_exponent
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.printed import printed_exponent_bound
 from proofs_checks.search import examine, refute
@@ -161,6 +161,7 @@ CLAIMS = (
         formula="e^{−θ n_k}(1 − P_k + P_k e^θ)^{n_{k−1}} = 1  ⇒  θ ≥ 8(n_k − n_{k−1}P_k)/n_{k−1}",
         hypotheses=_DRIFT,
         kind=Kind.FINITE,
+        scope=Scope.RESULT,
         check=_lemma8_check,
         summary="The sign of g decides, so that no root needs to be computed to many digits.",
         mutations=(
@@ -176,6 +177,7 @@ CLAIMS = (
         formula="θ_j ≥ 8(n_j − n_{j−1}p_j)/n_j",
         hypotheses=_DRIFT,
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_bound_check,
         summary="A bound that is too large makes the memory of (12) too small.",
         mutations=(Mutation("both denominators swapped", swapped=True),),
@@ -191,6 +193,7 @@ CLAIMS = (
         formula="p* = max_s p(s)  ⇒  θ(p*) = min_s θ(p(s)),  E[e^{θ(p*)X^s}] ≤ 1",
         hypotheses=_DRIFT,
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_eq17_check,
         summary="So e^{θS} is a supermartingale, which is all that Doob's inequality needs.",
         mutations=(Mutation("the smallest p in place of it", largest=False),),

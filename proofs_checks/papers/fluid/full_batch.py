@@ -1,19 +1,17 @@
 """The memory of a full batch: equations (11), (12) and (14), merged segments, figures 16 to 18."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 from formulations.fluid import FluidWorker, equilibrium
 from formulations.thresholds import (
-    LogArgument,
     NestedProblem,
     equal_boundaries,
-    equal_plans,
     policy_memory,
 )
 from formulations.thresholds.segments import printed_segment_memory
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases, stage_sum
 from proofs_checks.papers.fluid.printed import printed_policy_memory
@@ -155,10 +153,6 @@ _SEGMENTS = ("l'_1 < ... < l'_m", "one prompt length l")
 Merged = tuple[int, int, tuple[int, ...]]
 
 
-#: Rates of the ten bins of 50 output tokens, section 6.2.
-_BINS = (23, 11, 8, 7, 6, 4, 3, 2, 1, 1)
-
-
 def exact_memory(merged: Merged) -> int:
     """Tokens of a full batch, ``l'_j = j``: segment i ends at stage iΔ, the first has stage 0."""
     prompt, width, thresholds = merged
@@ -238,69 +232,6 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
     return printed, as_corrected, more, another
 
 
-def figure_problem(total: int, d1: Fraction) -> NestedProblem:
-    """Section 7.2's lengths 1..500 and prefill 62, rates uniform in the bins of section 6.2."""
-    rates = tuple(Fraction(total * _BINS[j // 50], 50 * sum(_BINS)) for j in range(500))
-    return NestedProblem.single(
-        62, tuple(range(1, 501)), rates, FluidWorker(Fraction(1, 100), d1, 1)
-    )
-
-
-#: Total rate, d1, T and δ of each half of the figures.
-_FIGURES = {
-    "16 left": (50, Fraction(26, 10**8), 200, Fraction(1, 10)),
-    "17 left": (500, Fraction(26, 10**9), 200, Fraction(1, 10)),
-    "18 left": (50, Fraction(26, 10**8), 20, Fraction(1, 1000)),
-    "16 right": (50, Fraction(26, 10**8), 200, Fraction(1, 10**5)),
-    "17 right": (500, Fraction(26, 10**9), 200, Fraction(1, 10**5)),
-    "18 right": (50, Fraction(26, 10**8), 2000, Fraction(1, 1000)),
-}
-
-
-def _figures_check(
-    context: Context, *, counts: Sequence[int] = (1, 2, 4, 5, 10, 20, 25, 50), share: float = 0.5
-) -> Outcome:
-    def curve(figure: tuple[int, Fraction, int, Fraction]) -> dict[int, tuple[int, int]]:
-        total, d1, horizon, probability = figure
-        plans = equal_plans(
-            figure_problem(total, d1), counts, horizon=horizon, probability=probability,
-            argument=LogArgument.FIGURES,
-        )  # fmt: skip
-        return {
-            count: (best.buffer.policy_memory, best.memory)
-            for count, best in plans.items()
-            if best is not None and best.memory is not None
-        }
-
-    names = list(_FIGURES)[: context.choose(3, 6, 6)]
-    curves = [curve(_FIGURES[name]) for name in names]
-
-    def is_u_shaped(points: dict[int, tuple[int, int]]) -> bool:
-        totals = [total for _, total in points.values()]
-        least = totals.index(min(totals))
-        falls = all(a > b for a, b in pairwise(totals[: least + 1]))
-        rises = all(a < b for a, b in pairwise(totals[least:]))
-        return falls and rises and 0 < least < len(totals) - 1
-
-    made = (
-        f"figures {', '.join(names)} with assumed d0 = 10 ms, d1 = 0.26 µs (26 ns at rate "
-        "500), bins of section 6.2, least thresholds"
-    )
-    shape = examine("the total falls and then rises with L", made, curves, is_u_shaped)
-    first = examine(
-        "M^π is more than half of the total", f"{made}; every stable L in {tuple(counts)}",
-        [point for points in curves for point in points.values()],
-        lambda point: point[0] > share * point[1],
-    )  # fmt: skip
-    figures: dict[str, float | int] = {}
-    for name, points in zip(names, curves, strict=True):
-        totals = {count: total for count, (_, total) in points.items()}
-        figures[f"best L, figure {name}"] = min(totals, key=lambda count, t=totals: t[count])  # type: ignore[misc]
-        if 10 in totals:
-            figures[f"L = 10 over the best, figure {name}"] = totals[10] / min(totals.values())
-    return Findings(shape, first, numbers=figures)
-
-
 CLAIMS = (
     Claim(
         id="fluid.eq11",
@@ -310,6 +241,7 @@ CLAIMS = (
         formula="M^π = Σ_j n_j(l + L'_j/2)(l'_j − l'_{j−1}),  L'_j = Σ_{k≤j} l'_k",
         hypotheses=_SEGMENTS,
         kind=Kind.IDENTITY,
+        scope=Scope.FORMULA,
         check=_eq11_check,
         summary="Too small for m = 2 always (13.5 instead of 21 for l = 1, l' = (1, 2), n = (4, "
         "3)); too large for many segments. For n_i = ΔT*·Λ_i the corrected form is M*, (11) is "
@@ -332,6 +264,7 @@ CLAIMS = (
         formula="Σ_{j≥2} (l + l'_{j−1})·n_j ≤ M^π",
         hypotheses=_SEGMENTS,
         kind=Kind.FINITE,
+        scope=Scope.FORMULA,
         check=_eq12_check,
         summary="Segment j ≥ 2 has a stage at least, where a prompt holds more than while it "
         "waits before.",
@@ -349,6 +282,7 @@ CLAIMS = (
         formula="M^π = Σ_{i=1}^L n_i·(l + (i/2)·ΔL)·ΔL",
         hypotheses=("l'_j = j", "L divides m, L ≥ 2"),
         kind=Kind.IDENTITY,
+        scope=Scope.FORMULA,
         check=_eq14_check,
         summary="The mean stage of segment i is (i − 1/2)ΔL + 1/2, not iΔL/2, and stage 0 is "
         "missing: always too small, by n_1·l + Σ_i n_i·ΔL·((i − 1)·ΔL + 1)/2.",
@@ -360,24 +294,5 @@ CLAIMS = (
         "small, whatever the thresholds.",
         defect=Defect.FORMULA,
         verify=verify_eq14,
-    ),
-    Claim(
-        id="fluid.figures16-18",
-        source="fluid paper, figures 16 to 18 (section 7.2)",
-        title="Memory against the number of segments",
-        statement="The memory of (15) is driven by its first term and U-shaped in L.",
-        formula="M^π + Σ (l + l'_{j−1})n_j + Σ θ_j^{−1}(l + l'_{j−1})ln((L−1)(T+1)/δ) over L",
-        hypotheses=("m = 500 lengths, prefill 62",),
-        kind=Kind.FINITE,
-        check=_figures_check,
-        summary="One segment is unstable: treating every prompt as one of 500 tokens overloads "
-        "the engine. L = 10 is sufficient at rate 500, and costs most of the memory again at rate "
-        "50.",
-        mutations=(
-            Mutation("ten segments and more only", counts=(10, 20, 25, 50)),
-            Mutation("M^π more than 95 % of the total", share=0.95),
-        ),
-        reading="qualitatively: the paper gives neither d0, d1 nor its thresholds, nor the "
-        "exact rates. With integer thresholds, the full batch's memory, L up to 50.",
     ),
 )

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from bfio.wait.run import StageRun
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import Setting, reference
@@ -222,6 +222,7 @@ CLAIMS = (
             "no arrival and no batch end just at a step of the walk",
         ),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_check,
         summary="Algorithm 1 takes prompts off at the end of their batch. A class may then have "
         "n_j − 1 waiting, see a bunch arrive during a batch without it, and wait for two ends "

@@ -7,7 +7,7 @@ from math import exp, lgamma, log, pi, prod, sqrt
 
 import numpy as np
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.exact_laws import gathered
 from proofs_checks.papers.fluid.queues import (
@@ -282,6 +282,7 @@ CLAIMS = (
         formula="E[W^T] = λ·E[T_stuck]",
         hypotheses=(*_QUEUE, "X^t Poisson(λ)"),
         kind=Kind.IDENTITY,
+        scope=Scope.RESULT,
         check=_lemma1_check,
         summary="An identity of paths; its mean needs E[X] = λ, and λ an integer.",
         mutations=(
@@ -297,6 +298,7 @@ CLAIMS = (
         formula="W̃^0 = 2λ, W̃' = max{2λ, W̃ + X − λ}  ⇒  W̃^t ≥ W^t + λ",
         hypotheses=_QUEUE,
         kind=Kind.FINITE,
+        scope=Scope.RESULT,
         check=_lemma2_check,
         summary="Path by path, whatever the arrivals.",
         mutations=(Mutation("reflected at λ", base=1), Mutation("2λ above the queue", ahead=2)),
@@ -311,6 +313,7 @@ CLAIMS = (
         "η^r)^+",
         hypotheses=("S^k = Σ_{r≤k} (X^r − λ)", "X^t independent, alike (second part)"),
         kind=Kind.IDENTITY,
+        scope=Scope.RESULT,
         check=_lemma3_check,
         summary="The first part path by path, the second in law only: it reverses time.",
         mutations=(
@@ -327,6 +330,7 @@ CLAIMS = (
         formula="max(S^T, S^T − S^1, ..., S^T − S^{T−1}, 0) = max_{1≤k≤T} (Σ_{r=1}^T ξ^r)^+",
         hypotheses=("ξ^r = X^r − λ",),
         kind=Kind.IDENTITY,
+        scope=Scope.STEP,
         check=_display_check,
         summary="As printed the terms inside the maximum do not depend on k.",
         mutations=(
@@ -345,6 +349,7 @@ CLAIMS = (
         formula="E[Y^T] = E[max_{k≤T} (S^k)^+] = Σ_{k=1}^T E[(S^k)^+]/k",
         hypotheses=("S^k sums of independent, alike steps",),
         kind=Kind.IDENTITY,
+        scope=Scope.RESULT,
         check=_lemma4_check,
         summary="Exact for small laws. For Poisson arrivals E[(S^k)^+] = μ^{μ+1}e^{−μ}/μ! with μ "
         "= kλ.",
@@ -359,6 +364,7 @@ CLAIMS = (
         formula="E[W^T] − λ ≤ E[Y^T] ≤ √λ·Σ_{k≤T} k^{−1/2}",
         hypotheses=(*_QUEUE, "X^t Poisson(λ)"),
         kind=Kind.FINITE,
+        scope=Scope.RESULT,
         check=_lemma5_check,
         summary="With room: half of the right side would do (fluid.lemma5-constant).",
         mutations=(
@@ -374,6 +380,7 @@ CLAIMS = (
         formula="√λ·Σ_{k=1}^T k^{−1/2} ~ √(λT)",
         hypotheses=("T → ∞",),
         kind=Kind.ASYMPTOTIC,
+        scope=Scope.RESULT,
         check=_constant_check,
         summary="The sum is about 2√T. As E[S^+] = E|S|/2 for centred S, half of it bounds the "
         "mean, so that E[W^T] ≤ λ + √(λT) holds without any limit.",

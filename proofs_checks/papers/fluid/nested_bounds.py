@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from formulations.fluid import RateProfile
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import binomial_law, mean_path, poisson_law, queue_laws
 from proofs_checks.papers.fluid.theorem1_bounds import SingleClass, mean_queues
@@ -171,6 +171,7 @@ CLAIMS = (
         "n_{k−1}p*(1−p*)/(2(n_k−n_{k−1}p*))",
         hypotheses=("Λ^π < n_1", "p_k(s) ≤ p_k* < n_k/n_{k−1}"),
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_varying_check,
         summary="p* need not maximise p(1 − p): the bound grows with p because its denominator "
         "falls.",
@@ -185,6 +186,7 @@ CLAIMS = (
         formula="Σ λ_j[t, t+Δt] ≤ Σ λ_j[t, t+ΔT];  sup_{t,Δt} p_i[t, t+Δt] = sup_t p_i(t)",
         hypotheses=("rates constant in pieces",),
         kind=Kind.FINITE,
+        scope=Scope.FORMULA,
         check=_windows_check,
         summary="A share over a window averages those of its moments, weighted by the rates.",
         mutations=(Mutation("the share at the window's begin", moments=False),),
@@ -197,6 +199,7 @@ CLAIMS = (
         formula="ΔT(n) ≤ n_1/Σ_j λ'_j  ⇒  E[Latency] = O(1)",
         hypotheses=("L = 1, which 'any fixed number of segments' includes", "ΔT of a full batch"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_equality_check,
         summary="With one segment this is the critical case of Theorem 1, where latencies grow as "
         "√(ζT). (With two segments and d1 > 0 the second is not in every batch, so that batches "

@@ -11,7 +11,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
-from proofs_checks.claim import Check, Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Check, Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.papers.fluid.printed import printed_policy_memory
@@ -247,6 +247,7 @@ def _claim(number: int, condition: str, equation: str, share: str, check: Check)
             "δ ≤ 1/10",
         ),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=check,
         mutations=(
             Mutation("an eighth of the deviation in the correction", buffer=0.125),

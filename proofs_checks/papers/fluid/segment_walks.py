@@ -9,7 +9,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.exact_laws import ExactLaw, binomial, gathered
 from proofs_checks.papers.fluid.exponents import Triple, triples
@@ -315,6 +315,7 @@ CLAIMS = (
         formula="E[W_k] ≤ n_k + n_{k−1}P_k(1−P_k)/(2(n_k − n_{k−1}P_k))",
         hypotheses=BINOMIAL,
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_means_check,
         summary="Kingman's inequality, with room for the n_k of the dominator.",
         mutations=(Mutation("a tenth of the bound", part=0.1),),
@@ -327,6 +328,7 @@ CLAIMS = (
         formula="P(W_k^s ≥ c) ≤ e^{−θ_k(c − n_k)}",
         hypotheses=BINOMIAL,
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_tail_check,
         summary="W is what is left after the decision about a batch with segment k − 1.",
         mutations=(
@@ -343,6 +345,7 @@ CLAIMS = (
         formula="W̃^0 = n_k, W̃' = max{n_k, W̃ + Y − n_k}  ⇒  W̃^s ≥ W^s",
         hypotheses=QUEUE,
         kind=Kind.FINITE,
+        scope=Scope.RESULT,
         check=_lemma7_check,
         summary="Path by path, whatever is moved.",
         mutations=(Mutation("reflected at 0", base=0),),
@@ -356,6 +359,7 @@ CLAIMS = (
         formula="W̃^{s+1} = n_k + max{0, S^1, ..., S^s}",
         hypotheses=BINOMIAL,
         kind=Kind.IDENTITY,
+        scope=Scope.STEP,
         check=_maximum_check,
         summary="In law, not path by path: the steps are reversed. The printed index is one step "
         "behind.",
@@ -374,6 +378,7 @@ CLAIMS = (
         formula="W̃' = max{n_k, W̃ + X}, X = Y − n_1  ⇒  W̃^s ≥ W^s",
         hypotheses=(*QUEUE, "transfers of any law"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_lemma9_check,
         summary="A slip of the index: segment k serves n_k.",
         mutations=(
@@ -393,6 +398,7 @@ CLAIMS = (
         formula="Y^s ≤ Ȳ^s, W' = W + Y − n_1·1{W + Y ≥ n_1}, W̄ likewise with Ȳ  ⇒  W^s ≤ W̄^s",
         hypotheses=("W^0 = W̄^0 = 0", "Y^s ≤ Ȳ^s: batches last ΔT at most"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_domination_check,
         summary="One arrival more may complete a cohort. The means do not obey either: with n_1 = "
         "6 a first batch that sees 4 come on average leaves more than one that sees 5.",

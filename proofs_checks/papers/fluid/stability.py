@@ -9,7 +9,7 @@ import numpy as np
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.policy import StagePolicy
 from bfio.wait.run import StageRun
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import Setting, reference
@@ -197,6 +197,7 @@ CLAIMS = (
         formula="λ_j·d0·(l'_j+1)(l_j+l'_j/2) ≥ 1  ⇒  E[Latency^T] = Ω(T)",
         hypotheses=_STEADY,
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_proposition1_check,
         summary="d0 times tokens is no load at all: its unit is token-seconds. The corrected "
         "bound is proven in one line for every policy and checked on runs.",
@@ -223,6 +224,7 @@ CLAIMS = (
         formula="d1·λ·l'(l + l'/2) ≥ 1  ⇒  (d0 + d1·n(l + (l'−1)/2))·λ − n/l' ≥ d0·λ",
         hypotheses=_STEADY,
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_a1_check,
         summary="The printed proof has stages 0 to l' − 1 in the memory and l + l'/2 in the "
         "condition.",

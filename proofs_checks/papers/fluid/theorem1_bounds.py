@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import product
 from math import sqrt
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws, reflected_laws
@@ -287,6 +287,7 @@ CLAIMS = (
         formula="E[W_j^S] ≤ λ_j + √(λ_j·S)",
         hypotheses=("ΔT = n_j/λ_j", "d0, d1 > 0"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_critical_check,
         summary="Lemma 5 counts steps of length 1 with λ served; the theorem has steps of ΔT with "
         "n = λ·ΔT. Laws by convolution; the first l' batches are shorter than ΔT.",
@@ -307,6 +308,7 @@ CLAIMS = (
         formula="E[W̃_j^S] ≤ λ_j + √(λ_j·S)",
         hypotheses=("ΔT = n_j/λ_j", "W̃^0 = 2n_j, W̃' = max{2n_j, W̃ + X − n_j}"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_walk_check,
         summary="Lemma 5 takes λ off: E[W^T] ≤ E[W̃^T] − λ. The display drops that λ in the "
         "middle.",
@@ -328,6 +330,7 @@ CLAIMS = (
         formula="E[W_j^S] ≤ E[W̃_j^S] ≤ 2n_j + λ_jΔT/(2(n_j − λ_jΔT))",
         hypotheses=("λ_j·ΔT < n_j", "steps of ΔT"),
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_kingman_check,
         summary="Kingman's bound; the mean of W̃ only grows towards its limit.",
         reading="W with a batch in every step of ΔT; WAIT's own batches follow by Lemma 6 "
@@ -345,6 +348,7 @@ CLAIMS = (
         formula="E[W^{T,ζ}]/T^ζ = (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}",
         hypotheses=("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ < T integers, X^t Poisson(λ)"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_scaled_check,
         summary="A gap that fell as a power of ζ in the exponent would contradict Lemma 5's √T.",
         mutations=(

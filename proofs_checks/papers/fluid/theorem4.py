@@ -9,7 +9,7 @@ from itertools import pairwise, product
 from formulations.fluid import FluidWorker
 from formulations.thresholds import NestedProblem
 from formulations.thresholds.segments import printed_segment_memory
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.full_batch import full_batch
@@ -114,6 +114,14 @@ def _merged(*, fixed: Fraction = Fraction(1, 2)) -> Experiment:
     return Experiment(problem, problem, (4, 2))
 
 
+def _three_segments() -> Experiment:
+    """Six types at equal rates in three segments."""
+    worker = FluidWorker(Fraction(1, 4), Fraction(1, 600), 10**6)
+    rates = (Fraction(1, 2),) * 6
+    problem = NestedProblem.single(2, (1, 2, 3, 4, 5, 6), rates, worker, (2, 4, 6))
+    return Experiment(problem, problem, (4, 3, 2))
+
+
 def _check(context: Context, *, fixed: Fraction = Fraction(1, 2), printed: bool = True) -> Outcome:
     printed_bears = refute(
         "thresholds that satisfy (14) mean a load of 1 at most",
@@ -124,7 +132,7 @@ def _check(context: Context, *, fixed: Fraction = Fraction(1, 2), printed: bool 
         holds=lambda m: m.keeps_up,
         applies=lambda m: m.applies(printed=printed),
     )
-    runs = scaling_check(context, experiment=partial(_merged, fixed=fixed))
+    runs = scaling_check(context, experiments=(partial(_merged, fixed=fixed), _three_segments))
     return Findings(
         printed_bears,
         *runs.seen,
@@ -281,6 +289,7 @@ CLAIMS = (
             "memory enough for all batches",
         ),
         kind=Kind.ASYMPTOTIC,
+        scope=Scope.RESULT,
         check=_check,
         mutations=(
             Mutation("the memory of a full batch as printed", printed=False),
@@ -308,6 +317,7 @@ CLAIMS = (
             "M^π after (14)",
         ),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_merged_check,
         summary="Before segment j prompts hold l + l'_{(j−1)ΔL} tokens; (15) has l'_{j−1}, the "
         "length of type j − 1. And its M^π lacks much of a full batch (fluid.eq14). Either error "

@@ -17,7 +17,7 @@ from formulations.thresholds import (
     solve,
     threshold_violations,
 )
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases
 from proofs_checks.papers.fluid.runs import canonical
@@ -297,6 +297,7 @@ CLAIMS = (
         formula="d0 + d1·Σ n_i w_i ≤ n_j/λ_j ∀j  ⇒  Σ n_j w_j ≥ M*;  '=' ⇔ n_j = n_j*/(l'_j+1)",
         hypotheses=(*_STABLE, "real thresholds that satisfy (9)"),
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_memory_check,
         summary="Multiply (9) by λ_j w_j and sum over j.",
         mutations=(Mutation("(9) dropped", feasible=False),),
@@ -309,6 +310,7 @@ CLAIMS = (
         formula="n_j = cλ_j:  n_j/λ_j − ΔT(n) = (c − ΔT*)(1 − ρ),  M^π = cA",
         hypotheses=_STABLE,
         kind=Kind.IDENTITY,
+        scope=Scope.OURS,
         check=_ray_check,
         summary="So (9) has solutions if and only if the load is below 1.",
         mutations=(Mutation("(1 − ρ)² in place of 1 − ρ", slack=2),),
@@ -322,6 +324,7 @@ CLAIMS = (
         formula="n ← ⌈λ·ΔT(n)⌉ (or ⌊·⌋ + 1) from below  =  min{n : (9)}  =  argmin M^π",
         hypotheses=_STABLE,
         kind=Kind.FINITE,
+        scope=Scope.OURS,
         check=_least_check,
         summary="Solutions are closed under componentwise minima, so the least one minimises M^π, "
         "ΔT and every threshold at once.",
@@ -338,6 +341,7 @@ CLAIMS = (
         formula="n_j = B·(λ_j/Σλ)/(l'_j+1) satisfies (9) for some B",
         hypotheses=_STABLE,
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.REMARK,
         check=_section61_check,
         summary="The printed rule gives each class n_j/λ_j in inverse proportion to its stages, "
         "while (9) asks the same of all: the longest class starves first.",
@@ -360,6 +364,7 @@ CLAIMS = (
         formula="n = 66:43:32:24:17:11:7:4:2:1  ⇒  n_{i+1}/n_i > p_i",
         hypotheses=("the rates of the ten bins of section 6.2",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.EXPERIMENT,
         check=_section62_check,
         summary="66:43:32:24:17:11:7:4:2:1 are the segments' rates exactly, so that the queues "
         "between segments have no drift. (So are 15:14:12:8 at 20:40:80:160, of which (10) is not "

@@ -12,7 +12,7 @@ from math import isqrt
 
 from bfio.kvcache.lower_bounds import costs_6_2, long_and_short
 from formulations.hindsight_latency import Convention, LatencyProblem, brute_force, total_latency
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
 from proofs_checks.papers.kv.model import algorithm, jobs
 from proofs_checks.search import examine, refute
@@ -304,6 +304,7 @@ CLAIMS = (
         formula="for every c some M: sup_I TEL(I; A)/OPT(I) > c",
         hypotheses=ADVERSARY,
         kind=Kind.ASYMPTOTIC,
+        scope=Scope.RESULT,
         check=_theorem_check,
         summary="While the long request runs, or is paused, no short one fits beside it. The "
         "printed bound on OPT leaves out t′; for t′ ≥ εM the optimum runs the long request "
@@ -325,6 +326,7 @@ CLAIMS = (
         formula="sup_I TEL(I; A)/OPT(I) = Ω(√n)",
         hypotheses=ADVERSARY,
         kind=Kind.ASYMPTOTIC,
+        scope=Scope.RESULT,
         check=_square_root_check,
         summary="The short requests wait √M/2 rounds each beside a long one that leaves no "
         "room; run first they take one round.",
@@ -341,6 +343,7 @@ CLAIMS = (
         formula="TEL(A1) ≥ …, TEL(A2) ≥ …, TEL(A3) = ε³M²/2 + (2 − 3ε/2)M",
         hypotheses=("s = εM", "t′ = 0", "1/ε short requests at a time: the rule of appendix B.1"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_costs_check,
         summary="One short request still fits in the round of the release; the long one, paused, "
         "ends at M; after waiting it takes (2 − 3ε)M + ε²M, not (2 − 2ε)M.",
@@ -359,6 +362,7 @@ CLAIMS = (
         formula="min{TEL(A1), TEL(A2)}/TEL(A3) ≥ 1/ε",
         hypotheses=("the printed formulas", "0 < ε < 1/2"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_ratio_check,
         summary="It tends to 1/ε from below, which is enough for the theorem.",
         mutations=(Mutation("1.01/ε in the correction", goal=Fraction(101, 100)),),

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import product
 from math import exp, log
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import ExactLaw, binomial, gathered, mean, of_sum
 from proofs_checks.papers.kv.model import Jobs, algorithm
@@ -285,6 +285,7 @@ CLAIMS = (
         formula="E[N^{<ô}_{[t,t+C]}] = λ·C·F(ô)",
         hypotheses=ARRIVALS,
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_mean_check,
         summary="Outputs are integers: shorter than ô means at most ô − 1; [t, t + C] has C + 1 "
         "rounds.",
@@ -302,6 +303,7 @@ CLAIMS = (
         formula="Pr(N ≥ (1+δ)·E N) ≤ exp(−2δ²(E N)²/(C·B²))",
         hypotheses=ARRIVALS,
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_hoeffding_check,
         summary="With E N of the rounds that are summed.",
         mutations=(Mutation("10 in place of 2", power=10.0),),
@@ -316,6 +318,7 @@ CLAIMS = (
         formula="Pr(N ≥ (1+1/T)·λCF) = O(1/T) for a constant C",
         hypotheses=ARRIVALS,
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_tail_check,
         summary="At δ = 1/T Hoeffding's bound is near 1, and so says nothing; the proof goes on "
         "as if it bounded the probability of the opposite. N ≥ (1 + 1/T)·E N gets likelier as T "
@@ -340,6 +343,7 @@ CLAIMS = (
         formula="Pr(o_min^{(t)} ≤ x) = 1 − (1 − F(x))^{|R(t)|}",
         hypotheses=ARRIVALS,
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_minimum_check,
         summary="Algorithm 2 takes the shortest first, so those left over are longer than fresh "
         "draws.",
@@ -351,7 +355,7 @@ CLAIMS = (
         "2 leaves over are longer; where short ones are served as they come, the shortest does "
         "not get shorter as the queue grows.",
         reading="given |R(t)|.",
-        defect=Defect.RESULT,
+        defect=Defect.SENTENCE,
         verify=verify_minimum,
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from formulations.hindsight_latency import Convention
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import (
     Jobs,
@@ -212,6 +212,7 @@ CLAIMS = (
         formula="(1) at t′ = p_j + o_j, j ∈ S ∪ U  ⇔  (1) at all t′",
         hypotheses=("what runs fits on its own", "the candidate counts among the new requests"),
         kind=Kind.FINITE,
+        scope=Scope.REMARK,
         check=_checkpoint_check,
         summary="Between completions the memory only grows.",
         mutations=(
@@ -229,6 +230,7 @@ CLAIMS = (
         formula="(1) at p_j + o_j, j ∈ S ∪ U  ⇒  (1) for U ∪ {i} at all t′",
         hypotheses=COMMON,
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.FORMULA,
         check=_listed_check,
         summary="The list is made before the candidate joins U, so its own peak is not looked at. "
         "On an empty worker the list is empty, and anything passes.",
@@ -252,6 +254,7 @@ CLAIMS = (
         formula="inequalities per round ≤ c·M²",
         hypotheses=("a common prompt s ≥ 1", "requests sorted beforehand"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_count_check,
         summary="|S(t)| = O(M) needs finished requests to leave S, as the text has it and the "
         "pseudo-code has not. Each inequality is a sum of O(M) terms; only with sums that are "

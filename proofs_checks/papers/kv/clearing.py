@@ -15,7 +15,7 @@ from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheLimits, CacheRun, CacheVerdict
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import Convention, LatencyProblem
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -219,6 +219,7 @@ CLAIMS = (
         formula="(1) per batch  ⇒  memory ≤ M in continuous time",
         hypotheses=("outputs known", "a prompt s_i for each request"),
         kind=Kind.FINITE,
+        scope=Scope.REMARK,
         check=_durations_check,
         summary="Each batch is a round for the memory; the checker of runs rebuilds it.",
         mutations=(
@@ -237,6 +238,7 @@ CLAIMS = (
         formula="∃ I: the run with small α never ends; with larger α it does",
         hypotheses=("first come first started up to (1 − α)M", "an overflow clears everything"),
         kind=Kind.FINITE,
+        scope=Scope.REMARK,
         check=_loop_check,
         summary="A loop is proven, not guessed: the state after a full clearing comes back "
         "without a completion.",
@@ -252,6 +254,7 @@ CLAIMS = (
         formula="0 < β < 1  ⇒  every run ends (with probability 1)",
         hypotheses=("independent draws, repeated until the rest fits",),
         kind=Kind.FINITE,
+        scope=Scope.REMARK,
         check=_clearing_check,
         summary="After every overflow the same request survives each draw with positive "
         "probability and completes, so a run ends with probability 1.",
@@ -266,6 +269,7 @@ CLAIMS = (
         formula="(1) with ô_i − δ  ⇒  memory ≤ M",
         hypotheses=("|o_i − ô_i| ≤ δ", "a common prompt s", "o_i ≤ M − s"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.REMARK,
         check=_margin_check,
         summary="A lower bound on the output is a lower bound on the memory: the wrong side.",
         mutations=(Mutation("ô − δ in the correction", sign=-1),),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from formulations.hindsight_latency import Convention, LatencyProblem, total_latency, violations
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import algorithm, jobs, optima, problem_of
 from proofs_checks.papers.kv.semi_online import (
@@ -174,6 +174,7 @@ CLAIMS = (
         formula="c_j(A) = c_k(S),  ΔC = o_k − o_j ≤ 0",
         hypotheses=(*SEMI_ONLINE, "S better than Algorithm 1"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_exchange_check,
         summary="The swap moves two requests and takes it for granted that everything else may "
         "stay.",
@@ -181,7 +182,7 @@ CLAIMS = (
         correction="Of the step, o_k ≤ o_j is true, and without pausing case 2 never occurs, "
         "since A starts as many as possible. What fails is the equation: j and k need not take "
         "each other's place, and a swap may exceed M later.",
-        defect=Defect.RESULT,
+        defect=Defect.SENTENCE,
         verify=verify_exchange,
     ),
     Claim(
@@ -194,13 +195,14 @@ CLAIMS = (
         formula="p_4 = t + 2 < p_3 in the offline optimum",
         hypotheses=("a prompt and o tokens take o + 1 rounds", "one job at a time", "no pausing"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.REMARK,
         check=_figure_check,
         summary="Waiting ends P4 three rounds earlier, P3 three later, and all after them one "
         "later: P3 and P4 are done by t + 7 without waiting, by t + 8 with.",
         mutations=(Mutation("P4 comes with the others in the correction", arrival=0),),
         correction="P3 and P4 alone cost the same in both orders, and P3 first is done one round "
         "earlier, so with anything else waiting the optimum does not wait.",
-        defect=Defect.RESULT,
+        defect=Defect.SENTENCE,
         verify=verify_figure,
     ),
 )

@@ -239,7 +239,10 @@ def random_problem(
 
 
 def optima(
-    data: Jobs, fixed: Mapping[int, int] | None = None, now: int = 0
+    data: Jobs,
+    fixed: Mapping[int, int] | None = None,
+    now: int = 0,
+    known: Sequence[int] | None = None,
 ) -> list[tuple[int, ...]]:
     """Return all schedules of least total latency that keep what has started.
 
@@ -251,22 +254,42 @@ def optima(
         Starts before ``now`` of the requests that have started.
     now : int
         Earliest start of the others.
+    known : sequence of int, optional
+        A schedule that keeps them too, and starts the others no earlier; it only saves time.
     """
-    search = _Search(data, dict(fixed or {}), now)
-    search.extend(0, sum(search.starts.values()))
-    return search.schedules
+    return _searched(data, fixed, now, known, ties=True).schedules
 
 
-def least_latency(data: Jobs, fixed: Mapping[int, int] | None = None, now: int = 0) -> int:
-    """Return the least sum of starts."""
-    return sum(optima(data, fixed, now)[0])
+def least_latency(
+    data: Jobs,
+    fixed: Mapping[int, int] | None = None,
+    now: int = 0,
+    known: Sequence[int] | None = None,
+) -> int:
+    """Return the least sum of starts; parameters as those of `optima`."""
+    return _searched(data, fixed, now, known, ties=False).best
+
+
+def _searched(
+    data: Jobs,
+    fixed: Mapping[int, int] | None,
+    now: int,
+    known: Sequence[int] | None,
+    *,
+    ties: bool,
+) -> "_Search":
+    search = _Search(data, dict(fixed or {}), now, ties)
+    if known is not None:
+        search.best = min(search.best, sum(known))
+    search.extend(sum(search.starts.values()), search.left, search.earliest)
+    return search
 
 
 class _Search:
-    """Depth first over the starts of the requests that are left."""
+    """Depth first over the starts of the requests that are left; all optima, or (ties) one."""
 
-    def __init__(self, data: Jobs, starts: dict[int, int], now: int) -> None:
-        self.data, self.starts = data, starts
+    def __init__(self, data: Jobs, starts: dict[int, int], now: int, ties: bool) -> None:
+        self.data, self.starts, self.ties = data, starts, ties
         self.left = [job for job in range(len(data.length)) if job not in starts]
         self.earliest = [max(now, data.arrival[job]) for job in self.left]
         self.tokens: dict[int, int] = {}
@@ -280,29 +303,46 @@ class _Search:
             begin += data.length[job]
         self.schedules: list[tuple[int, ...]] = []
 
-    def extend(self, position: int, total: int) -> None:
-        """Try every start of the request at ``position`` among those left."""
-        if position == len(self.left):
+    def extend(self, total: int, left: Sequence[int], earliest: Sequence[int]) -> None:
+        """Try every start of the first request left.
+
+        Parameters
+        ----------
+        total : int
+            Sum of the starts so far.
+        left, earliest : sequence of int
+            Requests left, and starts before which what is placed leaves them no memory.
+        """
+        if not left:
             if total < self.best:
                 self.best, self.schedules = total, []
             self.schedules.append(tuple(self.starts[job] for job in range(len(self.data.length))))
             return
-        job, rest = self.left[position], sum(self.earliest[position + 1 :])
-        start = self.earliest[position]
-        while total + start + rest <= self.best:
+        # What is placed later takes memory too, so these starts bound the rest from below.
+        starts = [self._first_fit(job, start) for job, start in zip(left, earliest, strict=True)]
+        job, others = left[0], left[1:]
+        start, rest = starts[0], sum(starts[1:])
+        while total + start + rest < self.best + (self.ties or not self.schedules):
             if self._fits(job, start):
                 self._place(job, start, 1)
                 self.starts[job] = start
-                self.extend(position + 1, total + start)
+                self.extend(total + start, others, starts[1:])
                 del self.starts[job]
                 self._place(job, start, -1)
             start += 1
 
+    def _first_fit(self, job: int, start: int) -> int:
+        while not self._fits(job, start):
+            start += 1
+        return start
+
     def _fits(self, job: int, start: int) -> bool:
-        return all(
-            self.tokens.get(start + age, 0) + self.data.first[job] + age <= self.data.memory
-            for age in range(self.data.length[job])
-        )
+        # The last slots first: there a request holds most.
+        room, tokens = self.data.memory - self.data.first[job], self.tokens
+        for age in range(self.data.length[job] - 1, -1, -1):
+            if tokens.get(start + age, 0) + age > room:
+                return False
+        return True
 
     def _place(self, job: int, start: int, sign: int) -> None:
         for age in range(self.data.length[job]):

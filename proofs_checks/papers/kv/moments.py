@@ -10,7 +10,6 @@ from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.claim import Context
 from proofs_checks.evidence import Data
 from proofs_checks.papers.kv.model import (
-    CONVENTIONS,
     Jobs,
     algorithm,
     from_data,
@@ -18,7 +17,6 @@ from proofs_checks.papers.kv.model import (
     least_latency,
     optima,
     prefix,
-    problem_of,
     random_problem,
     running_loads,
     selected,
@@ -55,12 +53,13 @@ class Moment:
     @cached_property
     def offline(self) -> list[tuple[int, ...]]:
         """All optima from the state of Algorithm 2 at ``now``: OFF may be any of them."""
-        return optima(self.data, prefix(self.online, self.now), self.now)
+        return optima(self.data, prefix(self.online, self.now), self.now, self.online)
 
     @cached_property
     def compensated(self) -> int:
         """``CP_{t+1}`` of this path: what the decision of Algorithm 2 at ``now`` costs OFF."""
-        after = least_latency(self.data, prefix(self.online, self.now + 1), self.now + 1)
+        later = self.now + 1
+        after = least_latency(self.data, prefix(self.online, later), later, self.online)
         return after - sum(self.offline[0])
 
     def started(self, starts: Sequence[int]) -> set[int]:
@@ -107,13 +106,21 @@ def small_problems(
         )
 
 
-def filling_problems(context: Context, count: int) -> Iterator[LatencyProblem]:
-    """Draw 4 requests for M = 6, s = 1 that arrive in rounds 0 to 4, mostly under A."""
+#: Convention, M, and the last arrival: where a few hundred draws meet what Lemma 5.4 rules out.
+FILLING = ((Convention.CLOSED, 6, 4), (Convention.PRINTED, 6, 4), (Convention.HALF_OPEN, 8, 6))
+
+
+def filling_problems(
+    context: Context, count: int
+) -> Iterator[tuple[Convention, int, tuple[int, ...], tuple[int, ...]]]:
+    """Draw convention, M, outputs and arrivals of 4 requests, s = 1, under A, B and C in turn."""
     for draw in range(count):
-        convention = Convention.CLOSED if draw % 4 else CONVENTIONS[draw // 4 % 3]
-        outputs = context.rng.integers(1, 6, 4).tolist()
-        arrivals = np.sort(context.rng.integers(0, 5, 4)).tolist()
-        yield problem_of(6, [1] * 4, outputs, convention, arrivals)
+        convention, memory, last = FILLING[draw % 3]
+        least = 1 + (convention is not Convention.CLOSED)
+        longest = memory - 1 + (convention is Convention.PRINTED)
+        outputs = context.rng.integers(least, longest + 1, 4).tolist()
+        arrivals = np.sort(context.rng.integers(0, last + 1, 4))
+        yield convention, memory, tuple(outputs), tuple((arrivals - arrivals[0]).tolist())
 
 
 def moments(
@@ -128,7 +135,7 @@ def rounds_to_see(problems: Iterable[LatencyProblem]) -> Iterator[Moment]:
     for problem in problems:
         data = jobs(problem)
         online = algorithm(data)
-        if sum(online) > sum(data.arrival) and least_latency(data) < sum(online):
+        if sum(online) > sum(data.arrival) and least_latency(data, known=online) < sum(online):
             yield from (Moment(problem, now) for now in range(max(online) + 1))
 
 

@@ -1,46 +1,14 @@
 """What the paper states and no finite computation here can decide, with the reason."""
 
-from proofs_checks.claim import Claim
+from proofs_checks.claim import Claim, Scope
 from proofs_checks.outside import outside_claim
 
 
-def _claim(name: str, source: str, *texts: str) -> Claim:
-    return outside_claim(f"kv.{name}", f"KV-cache paper, {source}", *texts)
+def _claim(name: str, source: str, *texts: str, scope: Scope = Scope.EXPERIMENT) -> Claim:
+    return outside_claim(f"kv.{name}", f"KV-cache paper, {source}", *texts, scope=scope)
 
 
 CLAIMS = (
-    _claim(
-        "lemma5.5",
-        "Lemma 5.5 (section 5.1)",
-        "OFF catches up in a stable system",
-        "If λ < μ*, OFF completes S_ON ∪ U within a constant C_1 of rounds, with probability 1 "
-        "− O(1/T).",
-        "λ < μ*  ⇒  Pr(t̂ − t ≤ C_1) ≥ 1 − O(1/T)",
-        "It needs optima of runs as long as T and a rate μ* that the paper leaves open. Its "
-        "proof fails: see kv.lemma5.5-mean and kv.lemma5.5-tail. The theorem it serves is "
-        "refuted (kv.theorem5.3).",
-    ),
-    _claim(
-        "lemma5.6",
-        "Lemma 5.6 (section 5.1)",
-        "OFF catches up in an overloaded system",
-        "If λ > μ*, there is t_0 such that for t ≥ t_0 OFF completes S_ON ∪ U within a constant "
-        "C_2 of rounds, with probability 1 − O(1/T).",
-        "λ > μ*  ⇒  Pr(t̂ − t ≤ C_2) ≥ 1 − O(1/T) for t ≥ t_0",
-        "It needs optima of runs as long as T. Its proof fails: see kv.lemma5.5-tail and "
-        "kv.lemma5.6-minimum. The theorem it serves is refuted (kv.theorem5.3).",
-    ),
-    _claim(
-        "theorem6.4",
-        "Theorem 6.4 (section 6)",
-        "No constant ratio with randomness",
-        "No randomized algorithm has a competitive ratio independent of M.",
-        "sup_M inf_R sup_I E[TEL(I; R)]/OPT(I) = ∞",
-        "It speaks of all randomized algorithms. Its proof does not establish it: the "
-        "distribution does not add up (kv.theorem6.4-distribution), and its last display leaves "
-        "out algorithms that start early, for which the bound fails. Where nothing is cleared, "
-        "another distribution of the same kind mends it (kv.theorem6.4-bound).",
-    ),
     _claim(
         "figure5",
         "section 7 and Figure 5",

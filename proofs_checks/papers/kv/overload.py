@@ -6,7 +6,7 @@ from itertools import product
 from math import log
 
 from formulations.hindsight_latency import Convention, LatencyProblem, lower_bound, total_latency
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Estimate, Findings, Outcome
 from proofs_checks.papers.kv.equal_streams import (
     EqualRequests,
@@ -226,6 +226,7 @@ CLAIMS = (
         formula="E[AEL(I; Algorithm 2) − OPT/n] ≤ C",
         hypotheses=STREAM,
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.RESULT,
         check=_regret_check,
         summary="Algorithm 2 starts as many as fit; they end together, and their memory stands "
         "idle. A fixed number in every round is a distribution with bounded support, and the "
@@ -254,6 +255,7 @@ CLAIMS = (
         formula="TEL, OPT = O(T²);  AEL, OPT/n = O(T)",
         hypotheses=(*STREAM, "3 to 5 arrivals a round, outputs 1 to 3, M = 6, s = 1: overloaded"),
         kind=Kind.STATISTICAL,
+        scope=Scope.REMARK,
         check=_growth_check,
         summary="OPT lies between the two, so AEL of both is linear in T. That constant regret "
         "would imply equal coefficients is arithmetic; it does not apply, since kv.theorem5.3 "
@@ -270,6 +272,7 @@ CLAIMS = (
         formula="λ < μ*  ⇒  the queue of Algorithm 2 stays bounded in the mean",
         hypotheses=STREAM,
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.REMARK,
         check=_stability_check,
         summary="Rates are exact: with a long queue the starts depend on the last o rounds only, "
         "so the run is periodic. A queue with bounded arrivals that drifts up is unstable.",
@@ -278,7 +281,7 @@ CLAIMS = (
         "a round, the most that any schedule can (area: tokens times rounds of a request); the "
         "half is nearly reached for long outputs.",
         reading="a counterexample is one under every convention, A, B and C.",
-        defect=Defect.RESULT,
+        defect=Defect.SENTENCE,
         verify=verify_stability,
     ),
 )

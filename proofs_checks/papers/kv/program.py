@@ -11,7 +11,7 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.memory_rules import Schedule
 from proofs_checks.papers.kv.model import as_data, from_data, problem_of
@@ -210,6 +210,7 @@ CLAIMS = (
         formula="min Σ (Σ_t t·x_{i,t} + o_i) s.t. constraints 1 to 4",
         hypotheses=("no pausing", "T large enough", "rows from round 0 (kv.appendix-b1-round0)"),
         kind=Kind.FINITE,
+        scope=Scope.FORMULA,
         check=_program_check,
         summary="Enumeration of all start vectors up to T = max a + Σ o, which no optimum "
         "exceeds.",
@@ -225,6 +226,7 @@ CLAIMS = (
         formula="Σ_i (Σ_t t·x_{i,t} + o_i) = Σ_i (c_i − a_i)",
         hypotheses=("c_i = p_i + o_i", "o_i ≤ M − s"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.FORMULA,
         check=_objective_check,
         summary="A constant of the instance: the optimal schedules are the same, ratios are not.",
         mutations=(Mutation("Σ a_i taken off twice", share=2),),
@@ -244,6 +246,7 @@ CLAIMS = (
             "o_i ≤ M − s",
         ),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.FORMULA,
         check=_round_0_check,
         summary="Requests that start at 0 with o = 1 are gone by round 1, so no row limits them.",
         mutations=(Mutation("rows from round 1 on in the correction", first=1),),
@@ -262,6 +265,7 @@ CLAIMS = (
         "(s+t−k)·1{t−k<o_i}·x_{i,k}",
         hypotheses=("each request starts once",),
         kind=Kind.IDENTITY,
+        scope=Scope.FORMULA,
         check=_running_check,
         summary="x has a single 1, so the product of start and status in constraint 3 is linear "
         "in x, and constraint 4 and the variables y can be left out.",

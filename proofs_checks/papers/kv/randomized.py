@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.adversary import Attack
 from proofs_checks.search import examine, refute
@@ -202,6 +202,7 @@ CLAIMS = (
         formula="inf_R sup_I E[TEL]/OPT ≥ sup_D inf_A E_D[TEL]/E_D[OPT]",
         hypotheses=("finitely many algorithms and instances",),
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_yao_check,
         summary="Exact fractions.",
         mutations=(Mutation("the worst deterministic one on the right", pick="worst"),),
@@ -215,6 +216,7 @@ CLAIMS = (
         formula="Σ_k ε/c = 1",
         hypotheses=_LAW,
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_distribution_check,
         summary="Both ends count: there are c/ε + 1 values of k.",
         mutations=(Mutation("ε/c in the correction", extra=0),),
@@ -231,6 +233,7 @@ CLAIMS = (
         formula="Pr(k ∈ {k′+ε, …, k′+1−2ε}) = 1/c",
         hypotheses=_LAW,
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_conditional_check,
         summary="There are 1/ε − 2 values, not 1/ε; for the last k′ fewer, since k ends at c + 1 "
         "− 2ε.",
@@ -247,6 +250,7 @@ CLAIMS = (
         formula="M − (s + (k − k′)M) = (k − k′)M",
         hypotheses=("s = εM", "the long request started at k′M"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_room_check,
         summary="(k − k′)M is what it has generated. The later steps of the proof use (k′ + 1 − "
         "k)M.",

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import product
 
 from formulations.hindsight_latency import LatencyProblem, total_latency
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import algorithm, as_data, jobs, random_problem
 from proofs_checks.papers.kv.moments import (
@@ -186,6 +186,7 @@ CLAIMS = (
         formula="ℓ_t = |S(t) ∪ R(t)|,  TEL = Σ_t ℓ_t",
         hypotheses=("unit rounds", "summed until all have completed"),
         kind=Kind.IDENTITY,
+        scope=Scope.STEP,
         check=_rounds_check,
         summary="Rounds after the last arrival count too.",
         mutations=(Mutation("summed to the last arrival", truncated=True),),
@@ -198,6 +199,7 @@ CLAIMS = (
         formula="L^OFF_{t+1}(S_ON, R_ON) ≥ L^OFF_{t+1}(S̃_OFF, R̃_OFF)",
         hypotheses=FROM_STATE,
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_sign_check,
         summary="By enumeration of all schedules from the state.",
         mutations=(
@@ -213,6 +215,7 @@ CLAIMS = (
         formula="V(t) ⊂ S_ON(t) ∪ U(t)",
         hypotheses=FROM_STATE,
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_subset_check,
         summary="It may start a longer one instead of a shorter one, because of when they end.",
         mutations=(Mutation("fewer by one in the correction", spare=1),),
@@ -220,7 +223,7 @@ CLAIMS = (
         "others.",
         reading="refuted where no optimum starts a subset, requests of equal arrival and output "
         "alike.",
-        defect=Defect.RESULT,
+        defect=Defect.SENTENCE,
         verify=verify_subset,
     ),
     Claim(
@@ -233,6 +236,7 @@ CLAIMS = (
         formula="|S_OC ∪ R_OC| − |S̃_OFF ∪ R̃_OFF| ≤ K(t′)",
         hypotheses=FROM_STATE,
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_pending_check,
         summary="Both start from the same requests, and OFF completes at most ⌊M/s⌋ a round, each "
         "of which holds s tokens at least.",
@@ -247,6 +251,7 @@ CLAIMS = (
         formula="CP_{t+1} ≤ q·T",
         hypotheses=FROM_STATE,
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_linear_check,
         summary="After any decision OFF may let what runs end and put its own schedule off by max "
         "d rounds. With n ≤ B·T this is q·T.",
@@ -262,6 +267,7 @@ CLAIMS = (
         formula="Pr(Σ_{t′} … ≤ C_1·K̄) ≥ 1 − O(1/T)  ⇒  CP_{t+1} ≤ C_1·K̄",
         hypotheses=("the sum is at most q·T always (kv.compensated-linear)",),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_expectation_check,
         summary="The event of probability O(1/T) is left out of the expectation, where CP may be "
         "q·T; it adds a constant.",

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import product
 
 from formulations.hindsight_latency import Convention, LatencyProblem
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import (
     algorithm,
@@ -168,6 +168,7 @@ CLAIMS = (
         formula="L^OFF_1(S(1), R(1)) = Σ_t (L^OFF_t(S(t), R(t)) − L^OFF_{t+1}(S(t+1), R(t+1)))",
         hypotheses=FROM_STATE[:2],
         kind=Kind.IDENTITY,
+        scope=Scope.STEP,
         check=_offline_check,
         summary="OFF from a state that it has reached goes on at the same total cost.",
         mutations=(Mutation("the second term from the state of Algorithm 2", consistent=False),),
@@ -182,6 +183,7 @@ CLAIMS = (
         formula="L^OFF_1 = Σ_t (L^OFF_t(S_ON(t), R_ON(t)) − L^OFF_{t+1}(S_ON(t+1), R_ON(t+1)))",
         hypotheses=FROM_STATE[:2],
         kind=Kind.IDENTITY,
+        scope=Scope.STEP,
         check=_online_check,
         summary="Exact, path by path.",
         mutations=(Mutation("three rounds only", last=3),),
@@ -197,6 +199,7 @@ CLAIMS = (
         "R̃_OFF)]",
         hypotheses=(*FROM_STATE, "arrivals per round i.i.d. with bounded support"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
         check=_decomposition_check,
         summary="The terms add up to the excess of the total latency. AEL divides it by n, the "
         "printed formula by T; with a fixed number λ of arrivals a round they differ by the "

@@ -10,7 +10,7 @@ import numpy as np
 
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import LatencyProblem
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome, Verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -254,6 +254,7 @@ def _claim(*, holds: Statement, verify: Verifier, what: str, **texts: Any) -> Cl
     return Claim(
         hypotheses=("a prompt s_i for each request", "outputs known", "s_i + o_i ≤ M"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.OURS,
         check=partial(_check, holds=holds, verify=verify, what=what),
         summary="A short output with a large prompt blocks longer ones with small prompts.",
         mutations=(
@@ -279,6 +280,7 @@ CLAIMS = (
         formula="(1) for all t′ ∈ [t, t_max(U)] at every t  ⇒  Σ (s + t − p_i) ≤ M at all times",
         hypotheses=("outputs known", "each request fits alone"),
         kind=Kind.FINITE,
+        scope=Scope.FORMULA,
         check=_safety_check,
         summary="What starts later is tested against what runs, so testing up to the last new "
         "completion is enough for all time.",
@@ -293,6 +295,7 @@ CLAIMS = (
         formula="S = ∅, R ≠ ∅, o_i ≤ M − s  ⇒  U ≠ ∅",
         hypotheses=COMMON,
         kind=Kind.FINITE,
+        scope=Scope.REMARK,
         check=_progress_check,
         summary="So every run ends.",
         mutations=(Mutation("o up to M − s + 1", beyond=1),),
@@ -306,6 +309,7 @@ CLAIMS = (
         formula="|U_greedy| = max {|U| : (1) for all t′}",
         hypotheses=COMMON,
         kind=Kind.FINITE,
+        scope=Scope.FORMULA,
         check=_largest_check,
         summary="With a common prompt a shorter request needs no more at any slot than a longer "
         "one.",
@@ -322,6 +326,7 @@ CLAIMS = (
         formula="(1) fails for U ∪ {i}, o_j ≥ o_i  ⇒  (1) fails for U ∪ {j}",
         hypotheses=COMMON,
         kind=Kind.FINITE,
+        scope=Scope.FORMULA,
         check=_break_check,
         summary="What comes after a request that does not fit is no shorter.",
         mutations=(Mutation("each its own prompt", prompts="mixed"),),

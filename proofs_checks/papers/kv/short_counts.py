@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.adversary import ADVERSARY, Attack
 from proofs_checks.search import examine, refute
@@ -118,6 +118,7 @@ CLAIMS = (
         formula="ratio(m) → 1 for m ≪ εM and for m ≫ εM",
         hypotheses=ADVERSARY,
         kind=Kind.FINITE,
+        scope=Scope.REMARK,
         check=_ends_check,
         summary="Both ends are as the remark says.",
         mutations=(Mutation("M/5 for far more", far=Fraction(1, 5)),),
@@ -133,6 +134,7 @@ CLAIMS = (
         formula="ratio(m) is large for m ≈ εM only",
         hypotheses=(*ADVERSARY, "M large, ε < 1/2"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.REMARK,
         check=_balance_check,
         summary="The fewer short requests, the greater the ratio, down to some √M of them; there "
         "it grows without bound in M even for a fixed ε (kv.square-root).",
@@ -140,7 +142,7 @@ CLAIMS = (
         correction="The number matters at its ends (kv.remark6.3), not in between. For M large, "
         "with x·εM short requests the ratio tends to 1 + 2(1/ε − 1)/x: it is of order 1/ε for "
         "every fixed x, and greater for fewer short requests.",
-        defect=Defect.RESULT,
+        defect=Defect.SENTENCE,
         reading="the remark gives no figure for `precisely balanced`; the thresholds are ours: "
         "refuted where half the number gives at least 3/2 of the ratio, and twice the number at "
         f"least half of it. {_READING[0].upper()}{_READING[1:]}",

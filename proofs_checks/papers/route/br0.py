@@ -11,7 +11,7 @@ from itertools import combinations, product
 from typing import TypeVar
 
 from bfio.step.two_stage.fscore import ScoreWeights, score
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.route.probes import discounted
 from proofs_checks.search import examine
@@ -230,6 +230,7 @@ CLAIMS = (
         formula="F(S, g) = Δ − G·max(0, Δ − m_g) = Imbalance(before) − Imbalance(after)",
         hypotheses=(),
         kind=Kind.IDENTITY,
+        scope=Scope.FORMULA,
         check=_eq1_check,
         summary="An identity; the two regimes meet at the margin.",
         mutations=(Mutation("G + 1 in place of G", penalty=1),),
@@ -245,6 +246,7 @@ CLAIMS = (
         "β·Σ_{h: m_g(h) < Δ} γ^h",
         hypotheses=("contributions constant over the window", "α, β > 0"),
         kind=Kind.IDENTITY,
+        scope=Scope.REMARK,
         check=_regimes_check,
         summary="The second regime is not linear but concave, with a kink at each margin, as "
         '"step by step" says and appendix D.4 counts: up to H + 1. For α = 1, β = G, F_H is the '

@@ -9,7 +9,7 @@ import numpy as np
 
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
 from formulations.arrays import IntArray
-from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation, Scope
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.route.br0 import (
     Key,
@@ -132,6 +132,7 @@ CLAIMS = (
         formula="F_0(S, g; α = 1, β = G) = F(S, g)",
         hypotheses=("the same threshold and candidates",),
         kind=Kind.FINITE,
+        scope=Scope.REMARK,
         check=_family_check,
         summary="With H = 0, α = 1, β = G the score of BR-H is that of BR-0. BR-0 is written from "
         "the paper's text for this check and shares nothing with the toolkit's.",

@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.br0 import Rules, decision, decisions, f_score
 from proofs_checks.search import examine, refute
@@ -137,6 +137,7 @@ CLAIMS = (
         formula="g* = argmax_g cap_g  ⇒  s_i ≤ m_{g*},  i = argmax s_i,  L_{g*} = min_g L_g",
         hypotheses=("Σ_g cap_g > θ", "BR-0"),
         kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.REMARK,
         check=_stage1_check,
         summary="A worker with few but long requests can have most free slots and the highest "
         "load; then its margin is 0, every request overflows, and the smallest does least harm. "
@@ -149,7 +150,7 @@ CLAIMS = (
         correction="Free slots count requests, margins count tokens. Stage 1 sends the largest "
         "request that fits the margin of g* or the smallest that does not, whichever scores "
         "higher; the largest one if all fit, and the smallest one if none does.",
-        defect=Defect.RESULT,
+        defect=Defect.SENTENCE,
         reading="a counterexample breaks all three parts, and every worker in it is at work.",
         verify=verify_stage1,
     ),

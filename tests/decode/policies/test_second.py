@@ -1,6 +1,7 @@
 """BF-IO with a second objective: the first as good as ever, the second least, all counted."""
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -127,8 +128,10 @@ def test_options_without_meaning_are_refused() -> None:
         PolicyOptions(slack=-1)
     with pytest.raises(InputError, match="br-0 reads no second"):
         check_options_are_read(["br-0:second=age"], PolicyOptions())
-    for asked in ({"second": "age"}, {"slack": 3}, {"second_proof": 9}, {"second_horizon": 3}):
-        chosen = PolicyOptions(**asked)
+    options: list[dict[str, Any]] = [{}, {"slack": 3}, {"second_proof": 9}, {"second_horizon": 3}]
+    for asked in options:
+        # Beside a second objective alone: without one they would change nothing.
+        chosen = PolicyOptions(**asked, second="window")
         check_options_are_read(["bf-io"], chosen)
-        with pytest.raises(InputError, match=r"read no such option; .*bf-io"):
+        with pytest.raises(InputError, match=r"reads no such option; .*bf-io"):
             check_options_are_read(["br-h"], chosen)

@@ -49,7 +49,7 @@ def _instance(kind: str, folder: Path = Path(), **arguments: Any) -> str:
         ({"predictor": "noisy-oracle:2"}, "noisy-oracle: error 2"),
         ({"drift": "age:x"}, "argument drift: 'x' is no list"),
         ({"drift": -0.5}, "argument drift: -0.5 is out of range"),
-        ({"rate_scale": "fast"}, "argument rate_scale: 'fast' is no rate"),
+        ({"rate_scale": "fast"}, "argument rate_scale: 'fast' is no exact number"),
         ({"engine": "quick"}, "argument engine: 'quick' is unknown"),
         ({"steps": 0}, "argument steps: 0 is out of range"),
         ({"warm_up": -1}, "argument warm_up: -1 is out of range"),

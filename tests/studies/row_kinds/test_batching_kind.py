@@ -67,6 +67,38 @@ def test_priorities_and_hardware(tmp_path: Path) -> None:
     assert 0.6 < row.values["load"] < 0.7  # type: ignore[operator]
 
 
+def test_sizes_of_a_trace(tmp_path: Path) -> None:
+    """Drawn in pairs, none of it invented: with one request, all are as that one."""
+    head, rows = "arrival_time_s,prompt_tokens,output_tokens\n", ["1,100,1", "2,300,3", "3,200,2"]
+    (tmp_path / "three.csv").write_text(head + "\n".join(rows) + "\n")
+    (tmp_path / "one.csv").write_text(head + rows[1] + "\n")
+    llama: dict[str, Any] = {"hardware": "llama-3-70b-2xa100", "rate": 2, "horizon": 50}
+    three = compute(tmp_path, trace="three.csv", **llama)
+    # 202 tokens on average, 512 in 179.9 ms: 2 * 202 * 0.1799 / 512.
+    assert three.values["load"] == pytest.approx(2 * 202 * 0.1799 / 512)
+    half = compute(tmp_path, trace="three.csv", **{**llama, "rate": None, "load": "0.5"})
+    assert half.values["load"] == 0.5
+    one = compute(tmp_path, trace="one.csv", **llama)
+    same = compute(tmp_path, prefill=300, decode=3, sizes="fixed", **llama)
+    assert (one.values, one.series) == (same.values, same.series)
+    chosen, here = kinds.find("batching"), RowContext(tmp_path)
+    digest = chosen.instance({"trace": "three.csv", **llama}, here)
+    # As many requests with the same means, and yet other requests.
+    (tmp_path / "three.csv").write_text(head + "1,200,2\n" * 3)
+    assert chosen.instance({"trace": "three.csv", **llama}, here) != digest
+
+
+def test_time_beyond_tokens(tmp_path: Path) -> None:
+    """A slot more for each cached token of a request that decodes: 1 + 1, 1 + 2, ... slots."""
+    network = single_engine("0.001", 1, 3, budget=4)
+    given: dict[str, Any] = {"sizes": "fixed", "arrivals": "bernoulli", "horizon": 4000}
+    row = compute(tmp_path, network, terms="decode_attention=1", **given)
+    assert row.values["tbt_max"] == 1 + 3
+    assert compute(tmp_path, network, **given).values["tbt_max"] == 1
+    with pytest.raises(InputError, match=r"terms\.decode"):
+        compute(tmp_path, network, terms="decode=1", **given)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -77,6 +109,9 @@ def test_priorities_and_hardware(tmp_path: Path) -> None:
         ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "priority": "some"}, "'some'"),
         ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "rate": 1, "load": 1}, "load is given"),
         ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "policy": "orka"}, "did you mean orca"),
+        ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "trace": "nothing.csv"}, "nothing.csv"),
+        ({"network": "n.json", "horizon": 9, "trace": "t.csv"}, "no place in a network"),
+        ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "trace": "t", "prefill": 1}, "as well"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:

@@ -72,7 +72,10 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "37-saturation/boundary": 3,
     "37-saturation/study": 3,
     "38-networks/fork-join": 3,
+    "38-networks/parallel": 5,
     "38-networks/study": 3,
+    # Equal requests for every budget.
+    "39-token-budget/study": 5,
     # Nothing is drawn, but the beginning of a local search.
     "42-worst-cases/adversary": 1,
     "42-worst-cases/barrier": 1,

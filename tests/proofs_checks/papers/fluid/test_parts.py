@@ -19,7 +19,6 @@ from proofs_checks.papers.fluid.exponents import cumulant
 from proofs_checks.papers.fluid.full_batch import closed_form, full_batch
 from proofs_checks.papers.fluid.lemmas import positive_part
 from proofs_checks.papers.fluid.overflow_chances import TwoSegments
-from proofs_checks.papers.fluid.propositions import BlindReservation
 from proofs_checks.papers.fluid.queues import (
     binomial_law,
     poisson_law,
@@ -243,7 +242,7 @@ def test_the_least_backlog_by_hand() -> None:
 def test_the_work_left_by_hand() -> None:
     """One prompt of l = 1, l' = 2 (work 1 + 2 + 3) after its first batch of three: 5 are left."""
     instance = instance_of([(0, 1, 2)], fixed=10, per_token=0)
-    run = reference(instance, BlindReservation(9), 11)
+    run = reference(instance, lambda state: [*state.held, *state.waiting], 11)
     # Two batches have begun, [0, 10] and [10, 20]; one has ended by 11.
     assert work_left(run) == 5
 

@@ -23,11 +23,9 @@ from proofs_checks.papers.kv.model import (
 from proofs_checks.papers.kv.randomized_bound import (
     expected_ratio,
     last_display,
-    mended_bound,
-    mended_limit,
-    mended_ratio,
     without_one,
 )
+from proofs_checks.papers.kv.randomized_repaired import least_ratio, limit, mean_ratio
 from proofs_checks.papers.kv.short_counts import attack, ratio
 
 
@@ -44,10 +42,10 @@ def test_the_mended_distribution_by_hand() -> None:
     3, and 1 at four more: ½ + ½·(17/2)/6. A start at 2 costs 2 + 3/4 over 3/4 where nothing comes.
     The bound is 1 + ½·(5/6 − 1)/2. With ε = 1/100, c = 1.35 it is about 1.68.
     """
-    assert mended_ratio(4, 1, Fraction(0)) == Fraction(29, 24)
-    assert mended_ratio(4, 1, Fraction(2)) == (Fraction(11, 3) + 1) / 2
-    assert mended_bound(4, 1) == Fraction(23, 24)
-    assert mended_limit(100) == pytest.approx(1.676, abs=1e-3)
+    assert mean_ratio(4, 1, Fraction(0)) == Fraction(29, 24)
+    assert mean_ratio(4, 1, Fraction(2)) == (Fraction(11, 3) + 1) / 2
+    assert least_ratio(4, 1) == Fraction(23, 24)
+    assert limit(100) == pytest.approx(1.676, abs=1e-3)
 
 
 @given(

@@ -24,7 +24,6 @@ from proofs_checks.papers.kv.equal_streams import (
     started,
     stream,
 )
-from proofs_checks.papers.kv.experiments import better_starts, least_share
 from proofs_checks.papers.kv.memory_rules import RULES, within
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -267,24 +266,3 @@ def test_what_is_left_at_the_start_is_the_optimum(seed: int) -> None:
     end = max(p + o for p, o in zip(path, problem.output.tolist(), strict=True))
     assert least_left(problem, path, 0) == total_latency(problem, list(path))
     assert least_left(problem, path, end) == 0
-
-
-@given(SEEDS, st.booleans())
-def test_better_starts_are_feasible_and_no_worse(seed: int, mixed: bool) -> None:
-    """Never below the optimum, never above the starts given."""
-    problem = drawn(seed, most=4, mixed=mixed)
-    starts = algorithm(jobs(problem))
-    found = better_starts(problem, starts, 20, np.random.default_rng(seed))
-    assert not violations(problem, found)
-    assert brute_force(problem)[0] <= total_latency(problem, found)
-    assert sum(found) <= sum(starts)
-
-
-@pytest.mark.parametrize(
-    # 0.025^(1/12) = 0.7354; with one success in two, 1 − 0.975^(1/2) = 0.0126.
-    ("successes", "trials", "share"),
-    [(12, 12, 0.735), (1, 2, 0.012), (0, 5, 0.0)],
-)
-def test_the_least_share_is_exact(successes: int, trials: int, share: float) -> None:
-    """Rounded down to thousandths."""
-    assert least_share(successes, trials) == share

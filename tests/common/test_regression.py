@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from bfio.calibration.regression import BEND, Loss, are_independent, noise_of, regress
+from bfio.common.regression import BEND, Loss, are_independent, noise_of, regress
 from bfio.common.statistics import student_t
 from formulations.arrays import FloatArray
 from tests.calibration.cases import TRUE, drawn_loads, durations

@@ -1,4 +1,4 @@
-"""Theorems 2 and 3: geometric outputs, and how large the batch must be.
+"""Theorem 2: geometric outputs, and how large the batch must be.
 
 Where completions are rare no policy can do much. Whoever is admitted, requests end alike, so the
 ages in the slots are the same under every policy that fills all slots. A load is the ages of a
@@ -12,42 +12,24 @@ from fractions import Fraction
 from itertools import product
 from math import floor, isqrt, log, sqrt
 
-import numpy as np
-
 from formulations.arrays import FloatArray
-from proofs_checks.ample_pool import Admission, Cell, blind_sizes, level_sizes, mean_gaps
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Estimate, Examination, Findings, Outcome
-from proofs_checks.laws import CUT_OFF, convolved, deviation, expected_imbalance, snapshot_law
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.evidence import Data, Examination, Findings, Outcome
+from proofs_checks.laws import deviation, expected_imbalance, snapshot_law
+from proofs_checks.papers.balance.average_gap import Pool
+from proofs_checks.papers.balance.improvement import (
+    FCFS,
+    OVERLOADED,
+    POOLS,
+    constant,
+    growth,
+    improvement_estimates,
+)
 from proofs_checks.papers.balance.theorem1 import LEAST_G, C, prompt_laws
 from proofs_checks.search import examine, refute
-from proofs_checks.statistics import Bounded, bounded_mean, room, slope_estimate
+from proofs_checks.statistics import room
 
 _CHANCES = (0.1, 0.5)
-
-
-def drift_law(prompts: FloatArray, p: float, increments: Sequence[int], step: int) -> FloatArray:
-    """Law of a slot's size at a step, long after the start, under global-step drift.
-
-    Parameters
-    ----------
-    prompts : FloatArray
-        Law of the prompt.
-    p : float
-        Completion probability.
-    increments : sequence of int
-        ``δ``, repeated for ever.
-    step : int
-        The step looked at; a slot of age a has gained the a increments before it.
-    """
-    ages = int(np.ceil(np.log(CUT_OFF) / np.log1p(-p))) + 1
-    chances = p * (1 - p) ** np.arange(ages)
-    gains = [0]
-    for age in range(1, ages):
-        gains.append(gains[-1] + increments[(step - age) % len(increments)])
-    gained = np.zeros(gains[-1] + 1)
-    np.add.at(gained, gains, chances / chances.sum())
-    return convolved(prompts, gained)
 
 
 # Equations (28) and (29).
@@ -64,7 +46,7 @@ def stationary_cells(context: Context) -> Iterator[tuple[FloatArray, float, int,
     yield from product(laws, _CHANCES, slots, workers)
 
 
-def _stationary_check(context: Context, *, factor: float = 1) -> Outcome:
+def _stationary_check(context: Context, *, factor: float = 1, spread: float = 1) -> Outcome:
     ratios: list[float] = []
 
     def holds(cell: tuple[FloatArray, float, int, int]) -> bool:
@@ -82,87 +64,10 @@ def _stationary_check(context: Context, *, factor: float = 1) -> Outcome:
         stationary_cells(context),
         holds,
     )
-    return Findings(seen, numbers={"least_ratio": min(ratios), "largest_ratio": max(ratios)})
+    both = _snapshot_constant(context, spread)
+    return Findings(seen, both, numbers={"least_ratio": min(ratios), "largest_ratio": max(ratios)})
 
 
-# What the theorems share: exact FCFS side, simulated BF-IO side.
-
-
-def improvement_estimates(
-    context: Context, cells: Sequence[Cell], admission: Admission
-) -> tuple[Bounded, ...]:
-    """Estimate BF-IO's imbalance; the ratio's bound follows if it is within (G − 1)s_max/p."""
-    replicas, steps = context.choose((8, 30), (30, 200), (60, 1000))
-    return tuple(
-        bounded_mean(
-            f"mean imbalance of BF-IO, G = {c.workers}, B = {c.slots}, p = {c.completion}, "
-            f"s_max = {c.largest}, drift {tuple(c.increments)} [tokens]",
-            mean_gaps(c, replicas, steps, context.rng, admission)[1],
-            "(G − 1)·s_max/p",
-            (c.workers - 1) * c.largest / c.completion,
-        )
-        for c in cells
-    )
-
-
-def growth(context: Context, name: str, slot: FloatArray) -> Estimate:
-    """Regress the exact imbalance of FCFS per worker on B log G."""
-    slots = context.choose((16, 64, 256), (16, 64, 256, 1024), (16, 64, 256, 1024, 4096))
-    cells = list(
-        product(slots, context.choose((64, 1024), (64, 256, 1024, 4096), (64, 1024, 2**16)))
-    )
-    return slope_estimate(
-        f"slope of log E[Imb(FCFS)]/G on log(B log G), {name}",
-        [log(B * log(G)) for B, G in cells],
-        [log(expected_imbalance(slot, B, G) / G) for B, G in cells],
-        "the 95 % interval lies in 0.45 to 0.60 (theory 1/2; log G is still small)",
-        lambda low, high: low >= 0.45 and high <= 0.60,
-    )
-
-
-_DRIFTS = ((0,), (1,), (3,), (0, 2), (2, 0, 0, 1))
-
-
-def _theorem3_check(
-    context: Context, *, admission: Admission = level_sizes, factor: float = 1
-) -> Outcome:
-    slots, workers = context.choose(
-        ((16,), (LEAST_G,)), ((4, 64), (LEAST_G, 1024)), ((4, 64, 512), (LEAST_G, 1024))
-    )
-    laws = list(prompt_laws().values())[: context.choose(1, 4, 4)]
-    cells = product(laws, _CHANCES, _DRIFTS, slots, workers)
-
-    def holds(cell: tuple[FloatArray, float, tuple[int, ...], int, int]) -> bool:
-        prompts, p, drift, B, G = cell
-        bound = factor * C * G * deviation(prompts) * sqrt(B * log(G)) * (1 + 1e-9)
-        return all(
-            expected_imbalance(drift_law(prompts, p, drift, step), B, G) >= bound
-            for step in range(len(drift))
-        )
-
-    seen = examine(
-        "E[Imbalance(k)] ≥ c_1·G·σ_s·√(B log G / 2) at every step of the period",
-        f"exact expectations, increments {_DRIFTS} by global step, p = 1/10 and 1/2",
-        cells,
-        holds,
-    )
-    uniform = prompt_laws()["uniform on 1..10"]
-    measured = improvement_estimates(context, (Cell(8, 64, 0.2, 10, (0, 2)),), admission)
-    estimates = (
-        growth(context, "increments 0, 2, p = 1/2", drift_law(uniform, 0.5, (0, 2), 0)),
-        *(m.estimate for m in measured),
-    )
-    return Findings(
-        seen,
-        estimates=estimates,
-        summary="As Theorem 2, with the law of a slot under drift in place of the stationary one. "
-        "σ_s alone is a weak bound: growth adds variance unless all increments are 0. On the side "
-        f"of BF-IO the rule is an upper bound. {room(measured)}",
-    )
-
-
-#: Hypotheses of Theorems 2 and 3.
-OVERLOADED = ("overloaded pool (Definition 1)", "outputs geometric with p", "H = 0")
 _NAMES = ("workers", "slots", "largest", "mean_output", "thousandths")
 
 
@@ -235,15 +140,23 @@ def _printed(context: Context, outputs: Sequence[int] | None) -> Examination[Dat
     )
 
 
+def _snapshot_constant(
+    context: Context, spread: float
+) -> Examination[tuple[FloatArray, int, int]]:
+    cells = ((snapshot_law(q, p), B, G) for q, p, B, G in stationary_cells(context) if B >= 16)
+    return constant("a slot's size", "the same for B ≥ 16", cells, spread)
+
+
 def _check(
     context: Context,
     *,
-    admission: Admission = level_sizes,
+    pools: Sequence[Pool] = POOLS,
     factor: float = 1,
+    spread: float = 1,
+    share: float = 1,
     outputs: Sequence[int] | None = None,
 ) -> Outcome:
     printed = _printed(context, outputs)
-    cells = (Cell(8, 128, 0.2, 6), *context.choose((), (Cell(16, 72, 0.1, 10),), ()))
 
     def holds(cell: tuple[FloatArray, float, int, int]) -> bool:
         prompts, p, B, G = cell
@@ -259,7 +172,7 @@ def _check(
         stationary_cells(context),
         holds,
     )
-    measured = improvement_estimates(context, cells, admission)
+    measured = improvement_estimates(context, pools, share)
     estimates = (
         growth(context, "p = 1/2", snapshot_law(prompt_laws()["uniform on 1..10"], 0.5)),
         *(m.estimate for m in measured),
@@ -268,6 +181,7 @@ def _check(
     return Findings(
         printed,
         seen,
+        _snapshot_constant(context, spread),
         estimates=estimates,
         numbers={
             "c": C,
@@ -293,33 +207,16 @@ CLAIMS = (
         formula="E[Imbalance^st] ≥ c′·G·σ_snap·√(B log G),  σ_snap² = σ_s² + (1−p)/p²",
         hypotheses=("outputs geometric with p", "a pool that never runs dry", "FCFS"),
         kind=Kind.FINITE,
+        scope=Scope.STEP,
         check=_stationary_check,
-        summary="Convolution and order statistics, no sampling.",
-        mutations=(Mutation("c′ = 2 in place of 0.067", factor=2 / C),),
-        reading="with c′ = c_1/√2, from G = 2 on although eq. (15) is derived for log G ≥ 4.",
-    ),
-    Claim(
-        id="balance.theorem3",
-        source="BF-IO paper, Theorem 3 (section 5.1) and eq. (52)",
-        title="Improvement ratio under drift",
-        statement="With common increments 0 ≤ δ_k ≤ δ_max per global step the ratio is at least "
-        "c·(pσ_s/s_max)·G/(G − 1)·√(B log G), with c > 0 that depends on σ_s², p, δ_max and s_max "
-        "only.",
-        formula="IIR ≥ c·(p·σ_s/s_max)·(G/(G−1))·√(B log G)",
-        hypotheses=(
-            *OVERLOADED,
-            "√G·log G = o(B) (section 5; in the proof, log G ≥ 4 and B ≥ B_0)",
-            "increments by global step (balance.definition2)",
-        ),
-        kind=Kind.ASYMPTOTIC,
-        check=_theorem3_check,
+        summary="Convolution and order statistics, no sampling. The constant itself lies between "
+        "0.5 and 1.6 for B ≥ 16 (√2 for many workers), where the proof's is 0.067.",
         mutations=(
-            Mutation("FCFS in place of BF-IO", admission=blind_sizes),
-            Mutation("c = 2 in place of 0.067", factor=2 / C),
+            Mutation("c′ = 2 in place of 0.067", factor=2 / C),
+            Mutation("twice the deviation", spread=2),
+            Mutation("half the deviation", spread=0.5),
         ),
-        reading="the FCFS side long after the start, at every step of a periodic drift, with the "
-        "c of Theorem 1. Since c may depend on p and s_max, what refutes balance.theorem2 does "
-        "not refute this.",
+        reading="with c′ = c_1/√2, from G = 2 on although eq. (15) is derived for log G ≥ 4.",
     ),
     Claim(
         id="balance.theorem2",
@@ -335,10 +232,14 @@ CLAIMS = (
             "log G ≥ 4 (the proof)",
         ),
         kind=Kind.ASYMPTOTIC,
+        scope=Scope.RESULT,
         check=_check,
         mutations=(
-            Mutation("FCFS in place of BF-IO", admission=blind_sizes),
+            Mutation("FCFS in place of BF-IO", pools=FCFS),
             Mutation("c = 2 in place of 0.067", factor=2 / C),
+            Mutation("twice the deviation", spread=2),
+            Mutation("half the deviation", spread=0.5),
+            Mutation("a fifth of (G − 1)·s_max/p", share=0.2),
             Mutation("outputs of mean 10 only", outputs=(10,)),
         ),
         correction="For B ≥ B_0(G, p, s_max), as the proof has it: Lemma 4 takes B large enough "
@@ -346,8 +247,8 @@ CLAIMS = (
         "s_max, as Theorem 3 has it.",
         defect=Defect.HYPOTHESIS,
         reading="with the proof's own c = 0.067 or less; the same for all p, s_max and laws of "
-        "prompts. As corrected, BF-IO runs on instances with plenty of every size, where its "
-        "optimum minimises gap and imbalance at once; for small pools see study 5.",
+        "prompts. As corrected, BF-IO runs on pools with plenty of every size, where its optimum "
+        "minimises gap and imbalance at once, and of two sizes; for small pools see study 5.",
         verify=verify,
     ),
 )

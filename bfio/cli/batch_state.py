@@ -1,0 +1,154 @@
+"""``bfio batch --state``: the next batch of each policy, and the best one by the batch program."""
+
+import argparse
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from bfio.batching.options import BatchOptions
+from bfio.cli.batch_arguments import SourceOptions
+from bfio.cli.command import DONE
+from bfio.cli.exchange import exchange, is_exchange
+from bfio.cli.files import read_problem
+from bfio.cli.output import print_json, print_table
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from formulations.batch_composition import BatchProblem
+    from formulations.batch_composition.greedy import Batch
+
+#: Those of section 3 of the paper.
+_POLICIES = ("faster-transformer", "vllm", "orca", "sarathi")
+#: What a state has no use for, besides the options of runs and networks.
+_OF_RUNS = (
+    "file",
+    "trace",
+    "columns",
+    "skip_bad_rows",
+    "priority",
+    "delay",
+    "initial",
+    "judge",
+    "plot",
+    "show_batches",
+)
+
+
+def next_batches(args: argparse.Namespace) -> int:
+    """Print the next batch of each policy in a state, or write the batch program of the state."""
+    from formulations.batch_composition import BatchProblem
+    from formulations.batch_composition.solver import BatchProgram
+
+    _refuse_others(args)
+    problem = read_problem(args.state, BatchProblem.from_json)
+    if is_exchange(args):
+        if args.policy:
+            raise InputError("--policy", "the batch program knows no policy", "leave it out")
+        named = argparse.Namespace(**vars(args) | {"file": args.state})
+        return exchange(named, BatchProgram(problem), "batch --state", {})
+    answer = _answer(problem, args.policy or list(_POLICIES))
+    if args.json:
+        print_json(answer)
+    else:
+        _print(answer)
+    return DONE
+
+
+def refuse_exchange(args: argparse.Namespace) -> None:
+    """Refuse ``--write`` and its kin where no state is given.
+
+    Raises
+    ------
+    InputError
+        If one is given.
+    """
+    if is_exchange(args):
+        option = "--write" if args.write is not None else "--read-solution"
+        remedy = "give --state FILE; bfio capacity has the program of a network"
+        raise InputError(option, "a simulation is no program", remedy)
+
+
+def _refuse_others(args: argparse.Namespace) -> None:
+    defaults = dict.fromkeys(_OF_RUNS, None) | {"skip_bad_rows": False, "judge": False}
+    defaults |= {
+        entry.name: entry.default for entry in (*fields(SourceOptions), *fields(BatchOptions))
+    }
+    for name, default in defaults.items():
+        if getattr(args, name) != default:
+            option = "FILE" if name == "file" else f"--{name.replace('_', '-')}"
+            raise InputError("command line", f"{option} with --state", "leave it out")
+
+
+def _answer(problem: "BatchProblem", names: list[str]) -> dict[str, Any]:
+    """Return what each policy loads, and how much more the best batch is worth."""
+    from bfio.batching.program import batch_of
+    from bfio.batching.registry import build
+    from formulations.batch_composition import solve, worth
+
+    best = solve(problem)
+    most = worth(problem, *best.required_solution())
+    policies = []
+    for name in dict.fromkeys(names):
+        batch = batch_of(build(name), problem, name)
+        entry = {"policy": name, **_told(problem, batch), "broken": _broken(problem, batch)}
+        entry["gap"] = None if entry["broken"] else most - entry["worth"]
+        policies.append(entry)
+    return {
+        "budget": problem.budget,
+        "requests": problem.num_requests,
+        "best": _told(problem, best.required_solution())
+        | {
+            "objective": best.objective,
+            "method": best.method,
+            "proof": best.proof,
+            "solver": best.solver,
+        },
+        "policies": policies,
+    }
+
+
+def _told(problem: "BatchProblem", batch: "Batch") -> dict[str, Any]:
+    from formulations.batch_composition import worth
+
+    prefill, decode = batch
+    return {
+        "tokens": sum(prefill) + sum(decode),
+        "worth": worth(problem, prefill, decode),
+        "prefill": {str(i): x for i, x in enumerate(prefill) if x},
+        "decode": [str(i) for i, y in enumerate(decode) if y],
+    }
+
+
+def _broken(problem: "BatchProblem", batch: "Batch") -> list[str]:
+    """Return what the program asks and the batch does not keep, in words."""
+    from formulations.batch_composition.check import violations
+    from formulations.batch_composition.solver import WORDS
+
+    return [WORDS.told(name, by) for name, by in violations(problem, *batch).items()]
+
+
+def _print(answer: dict[str, Any]) -> None:
+    from bfio.cli.batch_table import decoded, prompts
+    from bfio.common.number_text import number
+    from formulations.results import origin
+
+    rows = [
+        [
+            entry["policy"],
+            str(entry["tokens"]),
+            prompts(entry["prefill"]),
+            decoded(entry["decode"]),
+            number(entry["worth"]),
+            "–" if entry["gap"] is None else number(entry["gap"]),
+        ]
+        for entry in [{"policy": "the best", "gap": 0, **answer["best"]}, *answer["policies"]]
+    ]
+    columns = ["policy", "tokens", "prompt tokens", "decode tokens of", "worth", "gap"]
+    print_table("", columns, rows)
+    print(
+        f"{answer['requests']} requests, a budget of {answer['budget']:,} tokens; gap: how much "
+        "more the best batch is worth."
+    )
+    for entry in answer["policies"]:
+        for broken in entry["broken"]:
+            print(f"{entry['policy']}: not a batch of this program, {broken}")
+    print(origin(answer["best"]["solver"], answer["best"]["proof"]))

@@ -1,0 +1,132 @@
+"""``bfio fit --kind batches``: the batch time of a token-budget engine from measured batches."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bfio.cli.command import DONE
+from bfio.cli.output import picture_place, print_json, print_table
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from bfio.batching.measured import BatchTimeFit
+    from formulations.batching import BatchTime
+
+#: A tenth of a millisecond, in which published constants are whole.
+_SLOT = "0.0001"
+#: Token budgets whose full batches are told.
+_BUDGETS = (128, 256, 512, 1024)
+
+
+def add_batches(parser: argparse.ArgumentParser) -> None:
+    """Add the options of batches."""
+    group = parser.add_argument_group("--kind batches (docs/batching.md)")
+    group.add_argument(
+        "--free-tokens", type=int, metavar="N", help="b0 if it is known; otherwise it is fitted"
+    )
+    group.add_argument(
+        "--slot", metavar="S", help=f"length of a slot [s] for the engine printed ({_SLOT})"
+    )
+
+
+def fit_batches(args: argparse.Namespace) -> int:
+    """Fit c, a and b0 of (2.3), and print them and the engine that they make."""
+    from bfio.batching.measured import fit_batch_time, read_batches
+    from formulations.rationals import exact_number
+
+    _refuse_others(args)
+    slot = exact_number(args.slot or _SLOT, "--slot", positive=True)
+    if args.free_tokens is not None and args.free_tokens < 0:
+        raise InputError("--free-tokens", f"{args.free_tokens} is below 0", "use 0 or more")
+    place = picture_place(args.plot)
+    tokens, durations = read_batches(Path(args.file))
+    fit = fit_batch_time(tokens, durations, free_tokens=args.free_tokens)
+    time = fit.batch_time(slot)
+    if place is not None:
+        from bfio.batching.figure import fit_figure
+        from bfio.decode.plots import save
+
+        save(fit_figure(tokens, durations, fit), place)
+    answer = _answer(args.file, len(tokens), fit, time, str(slot))
+    if args.json:
+        from bfio.common.provenance import citable_versions
+
+        plots = [] if place is None else [str(place)]
+        print_json(answer | {"plots": plots, "versions": citable_versions()})
+        return DONE
+    _print(answer)
+    if place is not None:
+        print(f"plot: {place}")
+    print(json.dumps(answer["engine"]))
+    return DONE
+
+
+def refuse_batches(args: argparse.Namespace) -> None:
+    """Refuse options of batches where steps are fitted.
+
+    Raises
+    ------
+    InputError
+        If one is given.
+    """
+    for name in ("free_tokens", "slot"):
+        if getattr(args, name) is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(option, "steps have none", "add --kind batches, or leave it out")
+
+
+def _refuse_others(args: argparse.Namespace) -> None:
+    for name in ("loss", "no_mean", "per_worker", "workers", "duration"):
+        if getattr(args, name) not in (None, False):
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(option, "batches have none", "leave it out")
+
+
+def _answer(
+    file: str, count: int, fit: "BatchTimeFit", time: "BatchTime", slot: str
+) -> dict[str, Any]:
+    return {
+        "file": file,
+        "batches": count,
+        "overhead_s": fit.overhead_s,
+        "per_token_s": fit.per_token_s,
+        "free_tokens": fit.free_tokens,
+        "r_squared": fit.r_squared,
+        "budgets": [
+            {"budget": b, "duration_s": fit.seconds(b), "tokens_per_s": b / fit.seconds(b)}
+            for b in _BUDGETS
+        ],
+        "warning": _warning(fit),
+        "engine": {
+            "slot": slot,
+            "agents": [{"name": "engine", "budget": 512, **time.to_mapping()}],
+        },
+    }
+
+
+def _warning(fit: "BatchTimeFit") -> str | None:
+    if fit.overhead_s >= fit.per_token_s * fit.free_tokens:
+        return None
+    return (
+        "c < a*b0: batches of b0 tokens are faster per token than full ones, and Theorem 1 (b) "
+        "does not apply (docs/capacity.md)"
+    )
+
+
+def _print(answer: dict[str, Any]) -> None:
+    from bfio.common.number_text import number
+
+    rows = [
+        ["overhead c [ms]", number(1000 * answer["overhead_s"])],
+        ["per token a [ms]", number(1000 * answer["per_token_s"])],
+        ["free tokens b0", f"{answer['free_tokens']:,}"],
+        ["R²", number(answer["r_squared"])],
+    ]
+    rows += [
+        [f"full batch of {row['budget']:,} [tokens/s]", number(row["tokens_per_s"])]
+        for row in answer["budgets"]
+    ]
+    print_table(f"{answer['file']}: {answer['batches']:,} batches", ("", "estimate"), rows)
+    if answer["warning"]:
+        print(f"warning: {answer['warning']}")

@@ -1,0 +1,330 @@
+"""Proposition 5 exactly: a decision problem over stage counts bounds every blind policy.
+
+The instance is that of A.3: prompts of one token, one or two decode stages, half of each. What a
+policy that does not know types can have on the GPU between two iterations is three numbers:
+prompts before stage 1 of unknown type, prompts before stage 1 known to have a stage 2 (they have
+been there and were evicted), prompts before stage 2. ``proofs/proposition5.md`` says why the
+linear program below bounds every policy, whatever arrives.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from math import comb, factorial, sqrt
+
+import numpy as np
+
+from formulations.arrays import FloatArray
+from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.evidence import Findings, Outcome
+from proofs_checks.search import examine
+from proofs_checks.statistics import bounded_mean
+
+#: Prompts on the GPU between iterations: unknown before stage 1, known before stage 1, before
+#: stage 2. They hold 1, 1 and 2 tokens each.
+State = tuple[int, int, int]
+#: ``d0`` and ``d1`` with ``d0 + 9·d1 = 1``, and what the bound is claimed to stay below.
+TIMES = (
+    (Fraction(1, 2), Fraction(1, 18), Fraction(4704, 1000)),
+    (Fraction(1, 4), Fraction(1, 12), Fraction(4840, 1000)),
+    (Fraction(1, 10), Fraction(1, 10), Fraction(4932, 1000)),
+)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One iteration from a state.
+
+    Parameters
+    ----------
+    state : tuple of int
+        What is on the GPU before it.
+    fresh, restarted : int
+        Prompts that pass stage 0, of unknown type and known to have a stage 2.
+    unknown, known, last : int
+        Prompts that pass stage 1 of either kind, and stage 2.
+    """
+
+    state: State
+    fresh: int
+    restarted: int
+    unknown: int
+    known: int
+    last: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the batch, which its duration depends on."""
+        return self.fresh + self.restarted + 2 * (self.unknown + self.known) + 3 * self.last
+
+    @property
+    def reward(self) -> int:
+        """Mean reward: 2 for a prompt that ends after stage 1, 3 after stage 2."""
+        return self.unknown + 3 * self.last
+
+    def outcomes(self) -> Iterator[tuple[State, int, int]]:
+        """Yield the next states, with their chances as numerator and denominator."""
+        u, k, v = self.state
+        for longer in range(self.unknown + 1):
+            after = (
+                u - self.unknown + self.fresh,
+                k - self.known + self.restarted,
+                v - self.last + self.known + longer,
+            )
+            yield after, comb(self.unknown, longer), 2**self.unknown
+
+
+def states(memory: int) -> list[State]:
+    """Return all states whose tokens fit."""
+    return [
+        (u, k, v)
+        for v in range(memory // 2 + 1)
+        for k in range(memory - 2 * v + 1)
+        for u in range(memory - 2 * v - k + 1)
+    ]
+
+
+@cache
+def batches(memory: int) -> tuple[Batch, ...]:
+    """Return all batches that fit beside what is paused, from all states.
+
+    Each member adds one token to what is on the GPU.
+    """
+    found = []
+    for state in states(memory):
+        u, k, v = state
+        free = memory - u - k - 2 * v
+        for counts in product(
+            range(free + 1),
+            range(free + 1),
+            range(min(u, free) + 1),
+            range(min(k, free) + 1),
+            range(min(v, free) + 1),
+        ):
+            if 1 <= sum(counts) <= free:
+                found.append(Batch(state, *counts))
+    return tuple(found)
+
+
+def smaller(state: State) -> Iterator[State]:
+    """Yield the states after one eviction."""
+    for place in range(3):
+        if state[place]:
+            u, k, v = (n - (place == other) for other, n in enumerate(state))
+            yield u, k, v
+
+
+def values(memory: int, start: Fraction, token: Fraction) -> dict[State, float]:
+    """Solve the linear program: potentials with which the rate g is least."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_matrix
+
+    index = {state: i for i, state in enumerate(states(memory))}
+    entries: list[tuple[int, int, float]] = []
+    limits: list[float] = []
+    for batch in batches(memory):
+        row = len(limits)
+        entries.append((row, len(index), -float(start + token * batch.tokens)))
+        entries.append((row, index[batch.state], -1.0))
+        entries += [(row, index[s], n / d) for s, n, d in batch.outcomes()]
+        limits.append(-batch.reward)
+    for state in index:
+        for after in smaller(state):
+            entries += [(len(limits), index[after], 1.0), (len(limits), index[state], -1.0)]
+            limits.append(0.0)
+    rows, columns, numbers = zip(*entries, strict=True)
+    matrix = csr_matrix((numbers, (rows, columns)), (len(limits), len(index) + 1))
+    cost = np.zeros(len(index) + 1)
+    cost[-1] = 1
+    solved = linprog(cost, matrix, limits, bounds=[(None, None)] * len(cost), method="highs")
+    if solved.status != 0:
+        raise ArithmeticError(f"the linear program was not solved: {solved.message}")
+    return {state: float(solved.x[i] - solved.x[0]) for state, i in index.items()}
+
+
+def rounded(potential: dict[State, float], unit: int) -> dict[State, int]:
+    """Round potentials to multiples of 1/unit so that no eviction raises them."""
+    whole: dict[State, int] = {}
+    for state in sorted(potential, key=sum):
+        least = max((whole[after] for after in smaller(state)), default=-(10**9))
+        whole[state] = max(round(potential[state] * unit), least)
+    return whole
+
+
+def certified_rate(
+    potential: dict[State, int], unit: int, memory: int, start: Fraction, token: Fraction
+) -> Fraction:
+    """Return the least g that the potentials prove, in fractions.
+
+    Raises
+    ------
+    ArithmeticError
+        If an eviction would raise the potential.
+    """
+    if any(potential[a] > potential[s] for s in potential for a in smaller(s)):
+        raise ArithmeticError("an eviction raises the potential")
+    # In whole multiples of 1/(unit·2^memory): the largest gain of each duration.
+    gains: dict[int, int] = {}
+    for batch in batches(memory):
+        gain = (batch.reward * unit - potential[batch.state]) << memory
+        for state, number, of in batch.outcomes():
+            gain += potential[state] * number * (2**memory // of)
+        gains[batch.tokens] = max(gain, gains.get(batch.tokens, gain))
+    scale = unit * 2**memory
+    return max(Fraction(gain, scale) / (start + token * n) for n, gain in gains.items())
+
+
+# Paused prompts count.
+
+
+def _check(context: Context, *, memory: int = 9, less: Fraction = Fraction(0)) -> Outcome:
+    times = context.choose(TIMES[:1], TIMES, TIMES)
+    rates = {}
+    for start, token, _ in times:
+        potential = rounded(values(memory, start, token), 10**4)
+        rates[start] = certified_rate(potential, 10**4, memory, start, token)
+    return examine(
+        "Thr ≤ g + O(1/T) for every policy that does not know the types, with g below 5",
+        "potentials from a linear program, rounded to 1/10,000 and checked in fractions; "
+        + "; ".join(f"d0 = {s}, d1 = {t}: g = {float(rates[s]):.4f}" for s, t, _ in times),
+        times,
+        lambda case: rates[case[0]] <= case[2] - less,
+    )
+
+
+# Only the batch counts.
+
+
+def mean_queue(law: FloatArray, served: int, steps: int) -> FloatArray:
+    """Return the mean of a queue after 1, 2, ... steps, from empty, by convolution.
+
+    Parameters
+    ----------
+    law : FloatArray
+        Law of what arrives in a step.
+    served : int
+        Most that leave in a step, before the arrivals.
+    steps : int
+        Steps.
+    """
+    queue: FloatArray = np.ones(1)
+    means = []
+    for _ in range(steps):
+        left = queue[served:].copy() if len(queue) > served else np.zeros(1)
+        left[0] += queue[:served].sum()
+        queue = np.convolve(left, law)
+        means.append(float(queue @ np.arange(len(queue))))
+    return np.array(means)
+
+
+def unfinished(steps: int, replicas: int, starts: int, rng: np.random.Generator) -> FloatArray:
+    """Run the blind policy of the proof; return the iterations that unfinished prompts stand for.
+
+    Shape (R,). In each unit of time up to ``starts`` prompts pass stage 0, all of the step before
+    pass stage 1, one passes stage 2.
+    """
+    waiting = np.zeros((2, replicas), dtype=np.int64)
+    before = np.zeros((2, replicas), dtype=np.int64)
+    last = np.zeros(replicas, dtype=np.int64)
+    for _ in range(steps):
+        last = np.maximum(last - 1, 0) + before[1]
+        total = waiting.sum(axis=0)
+        number = np.minimum(total, starts)
+        # Types are exchangeable in the queue: those that start are a sample of it.
+        long = np.where(total > 0, rng.hypergeometric(waiting[1], waiting[0], number), 0)
+        before = np.stack([number - long, long])
+        waiting = waiting - before + rng.poisson(1, (2, replicas))
+    left: FloatArray = 2.0 * (waiting[0] + before[0]) + 3.0 * (waiting[1] + before[1] + last)
+    return left
+
+
+def gap_bound(horizon: int) -> float:
+    """``9·√(2/T) + 15/T``."""
+    return 9 * sqrt(2 / horizon) + 15 / horizon
+
+
+def _batch_only_check(context: Context, *, starts: int = 2, share: float = 1) -> Outcome:
+    horizons = context.choose((25, 100, 400), (100, 1000, 10_000), (1000, 10_000, 40_000))
+    replicas, steps = context.choose(40, 100, 400), context.choose(60, 300, 600)
+    poisson = np.array([np.exp(-2.0) * 2.0**n / factorial(n) for n in range(24)])
+    arrivals = mean_queue(poisson, starts, steps)
+    longer = mean_queue(np.array([0.25, 0.5, 0.25]), 1, steps)
+    walks = examine(
+        "E W_n ≤ 2√(2n) + 2 and E V_n ≤ √(2n) + 1",
+        f"laws by convolution, n = 1, ..., {steps}",
+        range(1, steps + 1),
+        lambda n: (
+            arrivals[n - 1] <= share * (2 * sqrt(2 * n) + 2)
+            and longer[n - 1] <= share * (sqrt(2 * n) + 1)
+        ),
+    )
+    estimates = tuple(
+        bounded_mean(
+            f"gap at T = {horizon} (Thr* = 5)",
+            unfinished(horizon, replicas, starts, context.rng) / horizon,
+            "9√(2/T) + 15/T",
+            gap_bound(horizon),
+        ).estimate
+        for horizon in horizons
+    )
+    return Findings(walks, estimates=estimates)
+
+
+_INSTANCE = (
+    "l = (1, 1), l' = (1, 2), λ = (1, 1), d0 + 9·d1 = 1, C = M* = 9",
+    "Poisson arrivals",
+    "the policy does not read the type, and may do all else: wait, pause, evict, use randomness",
+)
+
+
+CLAIMS = (
+    Claim(
+        id="fluid.proposition5",
+        source="fluid paper, Proposition 5 (section 5.2)",
+        title="Not knowing the types costs throughput",
+        statement="With C = M* there is an instance on which any policy unaware of types has a "
+        "throughput gap of Ω(1).",
+        formula="Thr* − E[Thr^(ζ,π)] = Ω(1)",
+        hypotheses=(*_INSTANCE, "the KV cache of paused prompts counts toward C"),
+        kind=Kind.FINITE,
+        check=_check,
+        summary="On the instance of A.3 every such policy has a throughput of at most 4.703 at d0 "
+        "= 1/2, 4.840 at d0 = 1/4 and 4.932 at d0 = 1/10, plus O(1/T), against Thr* = 5: a linear "
+        "program over 125 states, its dual solution checked in fractions. With one token more of "
+        "memory the bound exceeds 5.",
+        mutations=(
+            Mutation("memory of 10", memory=10),
+            Mutation("a bound lower by 1/100", less=Fraction(1, 100)),
+        ),
+        reading="paused prompts count toward C. The display of section 2.3 sums over the batch "
+        "only; read so, the instance of A.4 has no such gap (fluid.proposition5-batch). There "
+        "the proposition survives on degenerate instances alone, such as l = l' = 1 with C = M* "
+        "= 3/2, where nobody, aware of types or not, can ever finish a prompt.",
+        scope=Scope.RESULT,
+        proof="proposition5",
+    ),
+    Claim(
+        id="fluid.proposition5-batch",
+        source="fluid paper, Proposition 5 with the memory constraint of section 2.3 (our "
+        "question)",
+        title="Not knowing the types costs nothing if only the batch counts",
+        statement="If the constraint Σ_{i in batch} (l_i + k_i) ≤ C is all, a policy that knows "
+        "no types has on the instance of A.3 and A.4 a throughput gap of at most 9·√(2/T) + 15/T.",
+        formula="5 − E[Thr^T] ≤ 9·√(2/T) + 15/T",
+        hypotheses=(*_INSTANCE[:2], "paused prompts do not count toward C"),
+        kind=Kind.STATISTICAL,
+        check=_batch_only_check,
+        summary="Two prompts through stage 0, two through stage 1, one through stage 2 in each "
+        "unit of time fill the memory exactly; what is left over are two critical queues. So the "
+        "sketch of A.4, that every batch under-utilizes the memory or risks an overflow, needs "
+        "that paused prompts count.",
+        mutations=(
+            Mutation("one start in each iteration", starts=1),
+            Mutation("an eighth of the bound on the queues", share=0.125),
+        ),
+        scope=Scope.OURS,
+        proof="proposition5",
+    ),
+)

@@ -1,0 +1,46 @@
+"""Formulas in plain text as LaTeX."""
+
+import re
+
+import pytest
+
+from proofs_checks import claims
+from proofs_checks.claim import Claim
+from proofs_checks.latex import latex
+
+
+@pytest.mark.parametrize(
+    ("plain", "expected"),
+    [
+        ("a ≤ b", r"a \le  b"),
+        ("s_max·t_{i,j}", r"s_{\mathrm{max}}\cdot t_{i,j}"),
+        ("n_jk", "n_{jk}"),
+        ("d0 + d1·x", r"d_{0} + d_{1}\cdot x"),
+        ("√(B log G)", r"\sqrt{B \,\log \, G}"),
+        ("√λ·x", r"\sqrt{\lambda }\cdot x"),
+        ("Thr^(T,π)", r"\mathrm{Thr}^{(T,\pi )}"),
+        ("{X_n}", r"\{X_{n}\}"),
+        ("x²", "x^{2}"),
+        ("W̃_j", r"{\tilde{W}}_{j}"),
+        ("M* = n_j*", "M^{*} = n_{j}^{*}"),
+        ("for all mfu in [0, 1]", r"\text{for all mfu in } [0, 1]"),
+        ("γBp", r"\gamma Bp"),
+        ("10,000", "10{,}000"),
+        ("a  ⇒  b", r"a\quad \Rightarrow \quad b"),
+    ],
+)
+def test_by_hand(plain: str, expected: str) -> None:
+    """Each rule once."""
+    assert latex(plain) == expected
+
+
+@pytest.mark.parametrize("claim", claims(), ids=lambda claim: claim.id)
+def test_every_formula_of_a_claim(claim: Claim) -> None:
+    """Braces match, no symbol is left that LaTeX does not know, and pages can draw it."""
+    made = latex(claim.formula)
+    bare = re.sub(r"\\[{}]", "", made)
+    assert bare.count("{") == bare.count("}")
+    outside = re.sub(r"\\text\{[^{}]*\}", "", made)
+    assert outside.isascii(), outside
+    drawn = pytest.importorskip("docutils.utils.math.latex2mathml")
+    assert drawn.tex2mathml(made, as_block=True)
