@@ -22,6 +22,23 @@ _MC_SF = (
 )  # fmt: skip
 
 
+#: Policy, workers, criterion, prompts and outputs in order: one slot each, everything at step 0.
+_BARRIER = (
+    ("fcfs", 2, "peaks", ((1, 1), (2, 1), (1, 2))),
+    ("fcfs", 2, "peaks", ((1, 1), (3, 2), (1, 1), (3, 2))),
+    ("fcfs", 3, "peaks", ((1, 1), (1, 2), (2, 1), (1, 2))),
+    ("br-0", 2, "peaks", ((1, 1), (3, 1), (3, 1))),
+    ("br-0", 2, "peaks", ((1, 1), (1, 3), (1, 1), (1, 3))),
+    ("br-0", 3, "peaks", ((1, 1), (1, 1), (1, 2), (1, 2))),
+    ("bf-io", 2, "peaks", ((1, 3), (2, 1), (2, 2))),
+    ("br-h-known", 2, "peaks", ((1, 1), (1, 2), (2, 1))),
+    ("jsq-bound", 2, "peaks", ((1, 1), (2, 3), (1, 1), (2, 3))),
+    ("jsq-bound", 3, "peaks", ((1, 2), (1, 1), (2, 1), (1, 2))),
+    ("fcfs", 2, "steps", ((1, 1), (1, 1), (1, 2))),
+    ("fcfs", 3, "steps", ((1, 1),) * 6 + ((1, 3),)),
+)
+
+
 def worst_problems() -> Iterator[tuple[str, str, str, str, str, dict[str, Any]]]:
     """Yield kind, name, family, description, source and document of each."""
     listed = [("algorithm-1", m, c, [(0, o) for o in outputs]) for m, c, outputs in _ALGORITHM_1]
@@ -38,7 +55,3 @@ def worst_problems() -> Iterator[tuple[str, str, str, str, str, dict[str, Any]]]
         about = f"worst for {policy} of its size, {workers} workers of 1 slot, {criterion}"
         document = barrier.problem(requests).to_mapping()
         yield "makespan", name, FAMILY, about, "synthetic", document
-
-
-#: Policy, workers, criterion, prompts and outputs in order.
-_BARRIER: tuple[tuple[str, int, str, tuple[tuple[int, int], ...]], ...] = ()
