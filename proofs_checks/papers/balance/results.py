@@ -34,9 +34,14 @@ SCOREBOARD = Scoreboard(
             "Lemma 2",
             ProofStatus.MENDED,
             ("balance.lemma2",),
-            ("balance.lemma2-chernoff", "balance.lemma2-objective"),
-            "its policy minimises the gap, (IO) the imbalance: for (IO) the bound has a further "
-            "term (own.separation-program)",
+            (
+                "balance.lemma2-chernoff",
+                "balance.lemma2-objective",
+                "balance.lemma2-pool",
+                "balance.lemma2-strict",
+            ),
+            "its policy minimises the gap, (IO) the imbalance; one proof for both, with s_max − "
+            "s_min in place of s_max (own.separation-levels)",
         ),
         NumberedResult(
             "Lemma 3",
@@ -49,7 +54,7 @@ SCOREBOARD = Scoreboard(
             "Lemma 4",
             ProofStatus.MENDED,
             ("balance.lemma4",),
-            ("balance.lemma4-tail",),
+            ("balance.lemma4-tail", "balance.lemma4-average"),
             "proven here for (IO) too, with s_max − s_min in place of s_max/p (own.lemma4-smax)",
         ),
         NumberedResult(
@@ -62,15 +67,16 @@ SCOREBOARD = Scoreboard(
                 "balance.eq28",
                 "balance.eq14",
                 "balance.maximum",
+                "balance.theorem2-remainder",
             ),
-            "B ≥ B_0(G, p, s_max), as the proof of Lemma 4 has it; better by 1/p with "
-            "own.lemma4-smax",
+            "B ≥ B_0(G, p, s_max), as the proof of Lemma 4 has it; better by 1/p, and for (IO) "
+            "with any tie-break, with own.lemma4-smax",
         ),
         NumberedResult(
             "Lemma 5",
             ProofStatus.MENDED,
             ("balance.lemma5",),
-            ("balance.lemma2-objective",),
+            ("balance.lemma2-objective", "balance.lemma2-pool", "balance.lemma2-strict"),
             "as Lemma 2",
         ),
         NumberedResult("Lemma 6", ProofStatus.READ, ("balance.lemma6",)),

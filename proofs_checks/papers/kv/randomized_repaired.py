@@ -170,5 +170,6 @@ CLAIMS = (
         reading="as Theorem 6.2, for algorithms that may pause, which keeps the memory, and do "
         "not clear: cleared once, the long request costs O(M) more, and neither proof says "
         "anything. Terms linear in M are left out, as in the paper.",
+        proof="randomized-starts",
     ),
 )

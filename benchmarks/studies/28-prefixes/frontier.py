@@ -1,0 +1,105 @@
+"""Imbalance against prefix hits over the benefit: the results of this study as one figure.
+
+    python frontier.py
+
+reads ``study.csv`` and writes ``frontier.png``, both beside this file.
+"""
+
+import csv
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+#: Policies by what they are called, with μ where it varies, and a colour.
+LINES = {
+    "BR-0": ("br-0", ("0", "1/10", "1", "10", "100"), "#009e73"),
+    "BR-H": ("br-h:horizon=20", ("0", "1", "10", "100"), "#0072b2"),
+    "least tokens": ("jsq-tokens", (), "#d55e00"),
+    "prefix affinity": ("prefix-affinity", (), "#cc79a7"),
+    "without its guard": ("prefix-affinity:max-load-skew=0", (), "#e69f00"),
+    "consistent hashing": ("consistent-hash:key-blocks=3", (), "#999999"),
+}
+PANELS = {"pool": "never out of work", "timed": "load 0.7, bound at arrival"}
+
+
+class Point(NamedTuple):
+    """An estimate and its 95 % interval."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+def read(path: Path) -> tuple[dict[tuple[str, str, str], Point], str]:
+    """Return the means by arrivals, policy and value, and the line of settings."""
+    found: dict[tuple[str, str, str], Point] = {}
+    said: dict[str, str] = defaultdict(str)
+    with path.open(encoding="utf-8", newline="") as stream:
+        for row in csv.DictReader(stream):
+            if row["table"] != "runs":
+                continue
+            if row["value"] == "settings":
+                said["settings"] = row["words"]
+            elif row["argument.policy"]:
+                key = row["argument.arrivals"], row["argument.policy"], row["value"]
+                found[key] = Point(*(float(row[name]) for name in ("estimate", "lower", "upper")))
+    return found, said["settings"]
+
+
+def draw(ax: Axes, found: dict[tuple[str, str, str], Point], arrivals: str) -> None:
+    """Draw the policies of one kind of arrivals."""
+    for name, (policy, benefits, colour) in LINES.items():
+        texts = [policy if mu == "0" else f"{policy}:benefit={mu}" for mu in benefits or "0"]
+        hits = [found[arrivals, text, "prefix_hit_rate"] for text in texts]
+        imbalance = [found[arrivals, text, "avg_imbalance"] for text in texts]
+        ax.errorbar(
+            [point.value for point in hits],
+            [point.value for point in imbalance],
+            xerr=_arms(hits),
+            yerr=_arms(imbalance),
+            color=colour,
+            marker="o",
+            markersize=4,
+            linewidth=1,
+            elinewidth=0.6,
+            label=name,
+        )
+        for mu, x, y in zip(benefits, hits, imbalance, strict=False):
+            # Those of BR-H below, those of BR-0 above: at small μ they are close.
+            place, above = (x.value, y.value), name == "BR-0"
+            offset = (-8, 6) if above else (2, -11)
+            ax.annotate(mu, place, offset, textcoords="offset points", fontsize=8, color=colour)
+    ax.set_yscale("log")
+    ax.set_title(f"{PANELS[arrivals]}; numbers: μ", fontsize=10)
+    ax.set_xlabel("share of prompt tokens found in a cache")
+    ax.grid(visible=True, alpha=0.3)
+
+
+def _arms(points: list[Point]) -> list[list[float]]:
+    below = [point.value - point.lower for point in points]
+    return [below, [point.upper - point.value for point in points]]
+
+
+def main() -> None:
+    """Write the figure."""
+    folder = Path(__file__).parent
+    found, settings = read(folder / "study.csv")
+    drawing, axes = plt.subplots(1, 2, figsize=(11, 5))
+    for ax, arrivals in zip(axes, PANELS, strict=True):
+        draw(ax, found, arrivals)
+    axes[0].set_ylabel("AvgImbalance [tokens]")
+    axes[1].legend(fontsize=8)
+    drawing.text(0.01, 0.005, settings.split("; varies")[0], fontsize=6, color="#555555")
+    drawing.tight_layout(rect=(0, 0.02, 1, 1))
+    drawing.savefig(folder / "frontier.png", dpi=110, metadata={"Software": None})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,322 @@
+"""Sentences in the proofs of Lemmas 2 and 4 and of Theorem 2 that say more than what is known."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import combinations, product
+
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.evidence import Data, Outcome
+from proofs_checks.papers.balance.program import by_definition
+from proofs_checks.search import examine, refute
+from proofs_checks.step_enumeration import gap, imbalance, multisets
+
+# "The pool contains sufficiently many jobs of each size."
+
+
+def verify_pool(data: Data) -> str | None:
+    """Confirm that Definition 1 holds and that the pool has not one job of some size."""
+    pool, free, largest = tuple(data["pool"]), data["free"], data["largest"]
+    if free < 1 or largest < 2 or not pool or min(pool) < 1 or max(pool) > largest:
+        return None
+    if not by_definition(pool, free, largest):
+        return None
+    missing = sorted(set(range(1, largest + 1)) - set(pool))
+    if not missing:
+        return None
+    return (
+        f"s_max = {largest}, {free} free slot(s), sizes {list(pool)} wait: overloaded, and there "
+        f"is no job of size {missing[0]}"
+    )
+
+
+def _pool_check(context: Context, *, plenty: bool = False, outside: bool = False) -> Outcome:
+    count, largest = context.choose((5, 3), (6, 4), (8, 5))
+    cases = [
+        (pool, free)
+        for n in range(2, count + 1)
+        for pool in multisets(n, largest)
+        for free in range(1, n)
+        if by_definition(pool, free, largest)
+        and (not plenty or set(pool) == set(range(1, largest + 1)))
+    ]
+    printed = refute(
+        "an overloaded pool has jobs of each size",
+        f"all overloaded pools of up to {count} sizes in 1..{largest}",
+        cases,
+        verify_pool,
+        lambda case: {"pool": list(case[0]), "free": case[1], "largest": largest},
+    )
+
+    def exchange(case: tuple[tuple[int, ...], int]) -> bool:
+        pool, free = case
+        return all(
+            Counter(_swapped(chosen, outside)) <= Counter(pool)
+            for chosen in combinations(pool, min(free, len(pool)))
+            if len(chosen) > 1
+        )
+
+    corrected = examine(
+        "what is exchanged is admitted already, so the exchange asks nothing of the pool",
+        f"every choice of jobs from all overloaded pools of up to {count} sizes in 1..{largest}",
+        cases,
+        exchange,
+    )
+    return printed, corrected
+
+
+def _swapped(chosen: Sequence[int], outside: bool) -> list[int]:
+    """Exchange the first and the last; broken, the last is replaced by one more of the first."""
+    return [chosen[-1], *chosen[1:-1], chosen[-1] if outside else chosen[0]]
+
+
+# "Then there exist x and y with x > y."
+
+_Pair = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def separated(heavy: Sequence[int], light: Sequence[int], largest: int) -> bool:
+    """Whether some θ in 0..s_max − 1 has heavy ≤ θ < light."""
+    return any(max(heavy) <= theta < min(light) for theta in range(largest))
+
+
+def verify_strict(data: Data) -> str | None:
+    """Confirm that there is no θ, and no x in S_p above some y in S_q."""
+    heavy, light, largest = data["heavy"], data["light"], data["largest"]
+    if not heavy or not light or min(*heavy, *light) < 1 or max(*heavy, *light) > largest:
+        return None
+    if separated(heavy, light, largest) or max(heavy) > min(light):
+        return None
+    return f"s_max = {largest}, S_p = {heavy}, S_q = {light}: no θ, and no x > y either"
+
+
+def _equal_steps(
+    context: Context, *, overloaded: bool
+) -> Iterator[tuple[tuple[int, ...], int, int, int]]:
+    """Yield pools, the sizes that p and q hold in common and how many slots are free."""
+    count, largest = context.choose((5, 3), (6, 4), (8, 5))
+    for n in range(2, count + 1):
+        for pool in multisets(n, largest):
+            for free in range(2, n + 1):
+                if by_definition(pool, free, largest) or not overloaded:
+                    for common in {size for size in pool if pool.count(size) > 1}:
+                        yield pool, free, common, largest
+
+
+def _another(case: tuple[tuple[int, ...], int, int, int]) -> bool:
+    """Whether of all admitted sets with two of the common size another size is always left."""
+    pool, free, common, _ = case
+    others = len(pool) - pool.count(common)
+    # At most free − 2 of the admitted have another size.
+    return others - (free - 2) >= 1
+
+
+def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = True) -> Outcome:
+    longest, largest = context.choose((2, 3), (3, 4), (4, 5))
+    groups = [g for n in range(1, longest + 1) for g in multisets(n, largest)]
+    pairs: list[_Pair] = [(heavy, light) for heavy in groups for light in groups]
+    made = f"all groups S_p, S_q of up to {longest} sizes in 1..{largest}"
+
+    def stands(pair: _Pair) -> bool:
+        heavy, light = pair
+        if separated(heavy, light, largest):
+            return True
+        return max(heavy) >= min(light) if weak else max(heavy) > min(light)
+
+    printed = refute(
+        "no θ: then some x in S_p exceeds some y in S_q",
+        made,
+        pairs,
+        verify_strict,
+        lambda pair: {"heavy": list(pair[0]), "light": list(pair[1]), "largest": largest},
+        holds=stands,
+    )
+    loose = examine(
+        "no θ: then some x in S_p is at least some y in S_q",
+        made,
+        pairs,
+        lambda pair: separated(*pair, largest) or max(pair[0]) >= min(pair[1]),
+    )
+    helped = examine(
+        "if x = y, an overloaded pool has a job of another size left, which takes the place of x "
+        "on p if smaller, of y on q if larger",
+        "all pools of a few sizes, every common size, every number of free slots",
+        _equal_steps(context, overloaded=overloaded),
+        _another,
+    )
+    return printed, loose, helped
+
+
+# "Nonnegative, so its Cesàro average is bounded."
+
+
+def verify_average(data: Data) -> str | None:
+    """Confirm that the average of D(k) = slope·k exceeds a bound after so many steps."""
+    slope, bound, steps = data["slope"], data["bound"], data["steps"]
+    if slope < 1 or bound < 1 or steps < 1:
+        return None
+    average = Fraction(slope * (steps - 1), 2)
+    if average <= bound:
+        return None
+    return f"D(k) = {slope}·k ≥ 0: the average of {steps} steps is {average}, above {bound}"
+
+
+def _average_check(context: Context, *, slopes: Sequence[int] = (1, 2), keep: int = 1) -> Outcome:
+    most = context.choose(10, 30, 100)
+    printed = refute(
+        "a nonnegative sequence has bounded averages",
+        f"D(k) = a·k for a in {list(slopes)}, bounds up to {most}",
+        [
+            {"slope": a, "bound": b, "steps": n}
+            for a, b, n in product(slopes, range(1, most), (2 * most + 2,))
+        ],
+        verify_average,
+    )
+
+    def contracts(case: tuple[int, int, int]) -> bool:
+        tenths, start, added = case
+        value, most_seen = Fraction(start), max(Fraction(start), Fraction(10 * added, tenths))
+        for _ in range(context.choose(15, 60, 200)):
+            value = (keep - Fraction(tenths, 10)) * value + added
+            if value > most_seen:
+                return False
+        return True
+
+    corrected = examine(
+        "E D(k) ≤ a + (1 − p)·E D(k − 1) gives E D(k) ≤ max{D(0), a/p}",
+        "p = 1/10, 1/2, 9/10, D(0) = 0..4, a = 0..4, in fractions",
+        list(product((1, 5, 9), range(5), range(5))),
+        contracts,
+    )
+    return printed, corrected
+
+
+# "With the same o(1)."
+
+
+def verify_remainder(data: Data) -> str | None:
+    """Confirm that the imbalance exceeds (G − 1)·s + r although the gap is s + r."""
+    loads, size = data["loads"], data["size"]
+    if len(loads) < 3 or min(loads) < 0 or size < 1:
+        return None
+    rest = gap(loads) - size
+    if rest < 1 or imbalance(loads) <= (len(loads) - 1) * size + rest:
+        return None
+    return (
+        f"loads {loads}: the gap is {size} + {rest}, the imbalance {imbalance(loads)} > "
+        f"{len(loads) - 1}·{size} + {rest}"
+    )
+
+
+def _remainder_check(
+    context: Context, *, workers: Sequence[int] = (2, 3), factor: int = 1
+) -> Outcome:
+    largest = context.choose(4, 6, 8)
+    cases: list[Data] = [
+        {"loads": list(loads), "size": size}
+        for G in workers
+        for loads in product(range(largest + 1), repeat=G)
+        for size in range(1, largest)
+        if gap(loads) > size
+    ]
+    made = f"all loads up to {largest} of {' and '.join(map(str, workers))} workers"
+    printed = refute("D = s + r implies Imb ≤ (G − 1)·s + r", made, cases, verify_remainder)
+    corrected = examine(
+        "D = s + r implies Imb ≤ (G − 1)·(s + r)",
+        made,
+        cases,
+        lambda case: (
+            factor * imbalance(case["loads"]) <= (len(case["loads"]) - 1) * gap(case["loads"])
+        ),
+    )
+    return printed, corrected
+
+
+_LEMMA2 = "BF-IO paper, proof of Lemma 2 (appendix C.2), separation"
+
+CLAIMS = (
+    Claim(
+        id="balance.lemma2-pool",
+        source=_LEMMA2,
+        title="Jobs of each size in the pool",
+        statement="By Definition 1 the pool contains sufficiently many jobs of each size to "
+        "support such exchanges.",
+        formula="min_l |R_k \\ R_k(l)| ≥ C_k  ⇒  |R_k(l)| > 0 for every l in 1..s_max",
+        hypotheses=("overloaded pool (Definition 1)",),
+        kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
+        check=_pool_check,
+        summary="Definition 1 bounds what is left without a size, not what there is of one; the "
+        "exchange needs neither.",
+        mutations=(
+            Mutation("pools with every size only", plenty=True),
+            Mutation("a job from outside in the correction", outside=True),
+        ),
+        correction="The swap exchanges two jobs that are both admitted, which any pool supports. "
+        "The sentence can go.",
+        defect=Defect.SENTENCE,
+        verify=verify_pool,
+    ),
+    Claim(
+        id="balance.lemma2-strict",
+        source=_LEMMA2,
+        title="Not separated, so x > y",
+        statement="If no θ has S_p ≤ θ < S_q, there are x in S_p and y in S_q with x > y.",
+        formula="¬(∃θ: max S_p ≤ θ < min S_q)  ⇒  ∃x ∈ S_p, y ∈ S_q: x > y",
+        hypotheses=("sizes in 1..s_max", "both groups non-empty"),
+        kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
+        check=_strict_check,
+        summary="x = y is left out, and exchanging equal jobs changes nothing.",
+        mutations=(
+            Mutation("x ≥ y", weak=True),
+            Mutation("pools that are not overloaded in the correction", overloaded=False),
+        ),
+        correction="x ≥ y. If x = y, p and q hold two jobs of that size, so at most C_k − 2 of "
+        "other sizes are admitted, and an overloaded pool has another left: it takes the place of "
+        "x if smaller, of y if larger. Here Definition 1 is needed, and the lemma stands.",
+        defect=Defect.FORMULA,
+        verify=verify_strict,
+    ),
+    Claim(
+        id="balance.lemma4-average",
+        source="BF-IO paper, proof of Lemma 4 (appendix C.2), below (24)",
+        title="Nonnegative, so bounded averages",
+        statement="The expected gaps are nonnegative, so their Cesàro average is bounded.",
+        formula="E D(k) ≥ 0  ⇒  sup_K (1/K)·Σ_{k<K} E D(k) < ∞",
+        hypotheses=("nothing else of the sequence",),
+        kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
+        check=_average_check,
+        summary="D(k) = k is nonnegative. The recursion itself bounds the sequence.",
+        mutations=(
+            Mutation("a constant sequence", slopes=(0,)),
+            Mutation("no contraction in the correction", keep=2),
+        ),
+        correction="By (23) E D(k) ≤ a_k + (1 − p)·E D(k − 1) with bounded a_k, so E D(k) ≤ "
+        "max{E D(0), sup a_k/p}.",
+        defect=Defect.SENTENCE,
+        verify=verify_average,
+    ),
+    Claim(
+        id="balance.theorem2-remainder",
+        source="BF-IO paper, proof of Theorem 2 (appendix C.2), part 3",
+        title="The remainder of the imbalance",
+        statement="As D ≤ s_max/p + o(1) on average, the average imbalance is at most (G − "
+        '1)·s_max/p + o(1), "with the same" o(1).',
+        formula="Imb ≤ (G − 1)·D, D ≤ s_max/p + r  ⇒  Imb ≤ (G − 1)·s_max/p + r",
+        hypotheses=("r > 0",),
+        kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
+        check=_remainder_check,
+        summary="One worker above all others has Imb = (G − 1)·D.",
+        mutations=(
+            Mutation("two workers", workers=(2,)),
+            Mutation("half the bound in the correction", factor=2),
+        ),
+        correction="(G − 1)·(s_max/p + o(1)). The ratio divides by G − 1, so nothing else "
+        "changes; and Lemma 4's remainder, of order log(GB)/(G²B) and less, vanishes even so.",
+        defect=Defect.FORMULA,
+        verify=verify_remainder,
+    ),
+)
