@@ -22,7 +22,7 @@ _SYMBOLS = {
     "←": r"\leftarrow ", "∈": r"\in ", "∉": r"\notin ", "⊆": r"\subseteq ", "⊂": r"\subset ",
     "∪": r"\cup ", "∩": r"\cap ", "∅": r"\emptyset ", "∞": r"\infty ", "∀": r"\forall ",
     "∃": r"\exists ", "⌈": r"\lceil ", "⌉": r"\rceil ", "⌊": r"\lfloor ", "⌋": r"\rfloor ",
-    "ℓ": r"\ell ", "𝒟": r"\mathcal{D}", "′": "'", "…": r"\ldots ", "%": r"\,\%",
+    "¬": r"\neg ", "ℓ": r"\ell ", "𝒟": r"\mathcal{D}", "′": "'", "…": r"\ldots ", "%": r"\,\%",
     "\\": r"\backslash ",
     "{": r"\{", "}": r"\}", "#": r"\#", "&": r"\&", "$": r"\$",
     "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ", "δ": r"\delta ", "ε": r"\varepsilon ",

@@ -83,7 +83,16 @@ class MeasuredSteps:
 
     @classmethod
     def from_run(cls, run: Run) -> MeasuredSteps:
-        """Return the steps of a simulated run."""
+        """Return the steps of a simulated run.
+
+        Raises
+        ------
+        InputError
+            If workers had token budgets: steps last as their batches, too.
+        """
+        if run.chunks is not None:
+            what = "steps last as their batches, too, and not as their loads alone"
+            raise InputError("token_budget", what, "fit runs without token budgets")
         if run.loads is not None:
             return cls.from_loads(run.duration_s, run.loads.astype(np.float64))
         mean = run.total_load / run.cluster.workers

@@ -124,10 +124,7 @@ class RunPart:
     @cached_property
     def idle_fractions(self) -> FloatArray:
         """``1 - mean load / max load`` of each step."""
-        # Only a step that begins prompts and does nothing else has no load, and no imbalance.
-        most = np.maximum(self.run.max_load[self.steps], 1)
-        idle: FloatArray = self.imbalance / (self.run.cluster.workers * most)
-        return idle
+        return self.run.idle_fractions()[self.steps]
 
     @cached_property
     def times_per_token(self) -> FloatArray:

@@ -13,7 +13,6 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from bfio.common.figure_style import STYLE
 from bfio.decode.power import power_over_time
-from formulations.arrays import FloatArray
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def idle_fraction_figure(comparison: "Comparison") -> Figure:
         masks = [run.steady_mask() for run in comparison.runs]
         part = "whole run" if any(mask is None for mask in masks) else "steady part"
         idle = [
-            100 * (_idle_fractions(run) if part == "whole run" else _idle_fractions(run)[mask])
+            100 * (run.idle_fractions() if part == "whole run" else run.idle_fractions()[mask])
             for run, mask in zip(comparison.runs, masks, strict=True)
         ]
         figure.suptitle(_small(comparison.settings), fontsize="small")
@@ -180,17 +179,12 @@ def _shade_steady(panel: "Axes", run: "Run") -> None:
 
 
 def _draw_idle(axes: "Axes", label: str, run: "Run") -> None:
-    idle = 100 * _idle_fractions(run)
+    idle = 100 * run.idle_fractions()
     window = max(1, run.steps // 100)
     # A run may be cut before its first step.
     smooth = np.convolve(idle, np.ones(window) / window, mode="valid") if run.steps else idle
     chosen = _chosen_steps(len(smooth))
     axes.plot(chosen + window // 2, smooth[chosen], linewidth=1.2, label=label)
-
-
-def _idle_fractions(run: "Run") -> FloatArray:
-    fractions: FloatArray = 1 - run.total_load / (run.cluster.workers * run.max_load)
-    return fractions
 
 
 def _chosen_steps(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

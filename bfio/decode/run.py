@@ -291,6 +291,16 @@ class Run:
         np.add.at(batches, (step, self.worker[request]), tokens)
         return batches
 
+    def idle_fractions(self) -> FloatArray:
+        """``1 - mean load / max load`` of each step, shape (K,).
+
+        With token budgets a step may begin prompts and do nothing else: no load is no imbalance.
+        """
+        workers = self.cluster.workers
+        imbalance = workers * self.max_load - self.total_load
+        idle: FloatArray = imbalance / (workers * np.maximum(self.max_load, 1))
+        return idle
+
     def end_s(self) -> FloatArray:
         """When each step ends, shape (K,) [s]."""
         return self.start_s + self.duration_s

@@ -16,6 +16,7 @@ from bfio.batching.scenario import Scenario as OneEngine
 from bfio.batching.scenario import Serving
 from bfio.batching.simulation import simulate as simulate_slots
 from bfio.batching.sizes import ListedSizes
+from bfio.calibration.measurements import MeasuredSteps
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy import EnergyObserver
 from bfio.decode.energy_model import EnergyModel
@@ -27,6 +28,7 @@ from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from bfio.studies.row_parts.run_values import run_series
 from bfio.workloads import synthetic
 from formulations.batching import Agent, AgentNetwork, BatchTime, Stage
 from formulations.errors import InputError
@@ -118,6 +120,9 @@ def test_chunks_by_hand() -> None:
     assert values["barrier_loss_loads"] == pytest.approx(6.5 / 34)
     assert values["barrier_loss_batches"] == pytest.approx(1.75 / 34)
     assert values["energy_j"] is None
+    # No load at step 0 is no imbalance, in metrics and in the series of studies.
+    assert run.idle_fractions().tolist() == [0.0, 0.25, 5 / 16, 0.3]
+    assert list(run_series(run)["idle_fraction"]) == run.idle_fractions().tolist()
 
 
 def test_decode_tokens_wait_for_prompts() -> None:
@@ -393,7 +398,9 @@ def test_rules_of_ones_own_are_checked(rule: str, message: str) -> None:
 
 
 def test_what_knows_nothing_of_batches() -> None:
-    """Gaps and energy refuse; a policy that lets requests rest does not route."""
+    """Gaps, fits and energy refuse; a policy that lets requests rest does not route."""
+    with pytest.raises(InputError, match="token_budget: steps last as their batches, too"):
+        MeasuredSteps.from_run(simulate(THREE, "fcfs", SMALL))
     with pytest.raises(InputError, match="token_budget: loads of a step are those of batches"):
         measure_gap(THREE, "fcfs", SMALL)
     with pytest.raises(InputError, match="know decode tokens alone"):

@@ -82,7 +82,7 @@ def run_series(run: Run) -> dict[str, list[float]]:
         "imbalance": imbalance,
         "max_load": run.max_load,
         "mean_load": run.total_load / workers,
-        "idle_fraction": imbalance / (workers * run.max_load),
+        "idle_fraction": run.idle_fractions(),
     }
     return {
         name: batch_means(values.astype(np.float64), MAX_POINTS).tolist()

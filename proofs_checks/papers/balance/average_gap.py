@@ -216,6 +216,7 @@ CLAIMS = (
             "B large enough, (19): γBp ≥ 2U_B",
         ),
         kind=Kind.STATISTICAL,
+        proof="lemma4-smax",
         scope=Scope.RESULT,
         check=_lemma4_check,
         mutations=(
@@ -223,8 +224,10 @@ CLAIMS = (
             Mutation("one slot, far from (19)", pools=((Cell(16, 1, 0.1, 1), level_sizes),)),
             Mutation("half of s_max/p", share=0.5),
         ),
-        reading="tested where the proof's condition (19) is not met, at B of practice, on the "
-        "easiest pools and on the hardest known.",
+        reading="BF-IO as the minimiser of the gap, as in the paper's proof; for (IO) the proof "
+        "printed here also wants γBp to outweigh (G − 2)(s_max − s_min) (own.lemma4-smax). Tested "
+        "where condition (19) is not met, at B of practice, on the easiest pools and on the "
+        "hardest known.",
     ),
     Claim(
         id="balance.lemma4-tail",

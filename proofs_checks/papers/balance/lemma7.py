@@ -153,6 +153,7 @@ CLAIMS = (
         formula=AVERAGE,
         hypotheses=_HYPOTHESES,
         kind=Kind.STATISTICAL,
+        proof="lemma4-smax",
         scope=Scope.RESULT,
         check=_lemma_check,
         mutations=(
@@ -160,7 +161,8 @@ CLAIMS = (
             Mutation("half of s_max/p", share=0.5),
         ),
         reading="tested where the proof's condition (32) is not met, at B of practice. One step "
-        "of its proof fails as printed (balance.lemma7-step); mended, it gives the lemma.",
+        "of its proof fails as printed (balance.lemma7-step); mended, it gives the lemma. BF-IO "
+        "as the minimiser of the gap; for (IO) see own.lemma4-smax.",
     ),
     Claim(
         id="balance.lemma7-step",

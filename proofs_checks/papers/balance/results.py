@@ -40,8 +40,8 @@ SCOREBOARD = Scoreboard(
                 "balance.lemma2-pool",
                 "balance.lemma2-strict",
             ),
-            "its policy minimises the gap, (IO) the imbalance: for (IO) the bound has a further "
-            "term (own.separation-program)",
+            "its policy minimises the gap, (IO) the imbalance; one proof for both, with s_max − "
+            "s_min in place of s_max (own.separation-levels)",
         ),
         NumberedResult(
             "Lemma 3",
@@ -69,8 +69,8 @@ SCOREBOARD = Scoreboard(
                 "balance.maximum",
                 "balance.theorem2-remainder",
             ),
-            "B ≥ B_0(G, p, s_max), as the proof of Lemma 4 has it; better by 1/p with "
-            "own.lemma4-smax",
+            "B ≥ B_0(G, p, s_max), as the proof of Lemma 4 has it; better by 1/p, and for (IO) "
+            "with any tie-break, with own.lemma4-smax",
         ),
         NumberedResult(
             "Lemma 5",

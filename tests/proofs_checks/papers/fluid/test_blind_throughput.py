@@ -1,0 +1,71 @@
+"""The decision problem behind Proposition 5: small values, and the policy without a gap."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from proofs_checks.papers.fluid.blind_throughput import (
+    Batch,
+    batches,
+    certified_rate,
+    mean_queue,
+    rounded,
+    states,
+    unfinished,
+    values,
+)
+
+HALF, EIGHTEENTH = Fraction(1, 2), Fraction(1, 18)
+
+
+def test_numbers_of_states_and_batches() -> None:
+    """As proposition5.md counts them."""
+    assert len(states(9)) == 125
+    assert len(batches(9)) == 3332
+
+
+def test_a_batch_by_hand() -> None:
+    """Two unknown prompts pass stage 1 beside a fresh one: 5 tokens; 0, 1, 2 of them go on."""
+    batch = Batch((3, 0, 1), 1, 0, 2, 0, 1)
+    assert batch.tokens == 1 + 4 + 3
+    assert batch.reward == 2 + 3
+    assert list(batch.outcomes()) == [((2, 0, 0), 1, 4), ((2, 0, 1), 2, 4), ((2, 0, 2), 1, 4)]
+
+
+@pytest.mark.parametrize("memory", [2, 3, 4])
+def test_nobody_is_faster_than_the_memory(memory: int) -> None:
+    """With d0 = 0 only tokens take time, so company does not help: one prompt at a time is best.
+
+    It brings (2 + 3)/2 per 1 + 2 + 3/2 tokens or, where 3 tokens do not fit, 1 per 1 + 2.
+    """
+    potential = rounded(values(memory, Fraction(0), Fraction(1)), 10**4)
+    rate = certified_rate(potential, 10**4, memory, Fraction(0), Fraction(1))
+    alone = Fraction(5, 2) / Fraction(9, 2) if memory >= 3 else Fraction(1, 3)
+    assert alone <= rate <= alone + Fraction(1, 1000)
+
+
+@pytest.mark.parametrize(
+    ("start", "token", "rate"),
+    [
+        (HALF, EIGHTEENTH, 4.703),
+        (Fraction(1, 4), Fraction(1, 12), 4.839),
+        (Fraction(1, 10), Fraction(1, 10), 4.931),
+    ],
+)
+def test_the_optima_found_by_a_referee(start: Fraction, token: Fraction, rate: float) -> None:
+    """Values computed elsewhere, to three digits."""
+    potential = rounded(values(9, start, token), 10**4)
+    assert abs(float(certified_rate(potential, 10**4, 9, start, token)) - rate) < 6e-4
+
+
+def test_a_queue_by_hand() -> None:
+    """0 or 2 arrivals with 1/2 each, one leaves before: means 1, then 1 + 1/2."""
+    means = mean_queue(np.array([0.5, 0, 0.5]), 1, 2)
+    assert means.tolist() == [1.0, 1.5]
+
+
+def test_what_has_arrived_is_unfinished_at_first() -> None:
+    """After one step all arrivals wait: 2 and 3 iterations for the types, 5 in the mean."""
+    left = unfinished(1, 20_000, 2, np.random.default_rng(1))
+    assert abs(left.mean() - 5) < 0.1

@@ -1,0 +1,113 @@
+"""What our own claims compute with, against brute force and hand-made values."""
+
+from fractions import Fraction
+from itertools import product
+from math import exp, isclose
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proofs_checks.papers.balance.separation import Step
+from proofs_checks.papers.own.gap_floor import (
+    distance_bound,
+    floor,
+    longest_step,
+    residue_distance,
+)
+from proofs_checks.papers.own.lemma4_smax import Constants, growth_tail, least_slots
+from proofs_checks.papers.own.overloaded_rounds import (
+    has_layers,
+    is_overloaded,
+    is_perfect,
+    sharp_round,
+    threshold,
+)
+from proofs_checks.papers.own.separation_levels import contraction, deficit_bounds, levelled
+
+
+@st.composite
+def overloaded_steps(draw: st.DrawFn) -> Step:
+    """Draw steps of two or three workers whose pool is overloaded."""
+    slots = draw(st.lists(st.integers(1, 2), min_size=2, max_size=3))
+    base = draw(st.lists(st.integers(0, 40), min_size=len(slots), max_size=len(slots)))
+    size = st.integers(1, 5)
+    pool = draw(st.lists(size, min_size=sum(slots) + 1, max_size=sum(slots) + 3))
+    while not Step(tuple(base), tuple(slots), tuple(pool)).overloaded:
+        pool.append(draw(size.filter(lambda s: pool.count(s) < len(pool) / 2)))
+    return Step(tuple(base), tuple(slots), tuple(pool))
+
+
+@given(overloaded_steps())
+def test_some_assignment_levels_every_worker(step: Step) -> None:
+    """The theorem of separation-levels.md, and both of its consequences."""
+    chosen, least_gap, least_imbalance = levelled(step)
+    bounds = deficit_bounds(step)
+    for loads in chosen:
+        top = max(loads)
+        assert all(top - load <= bound for load, bound in zip(loads, bounds, strict=True))
+    assert least_gap <= max(bounds)
+    assert least_imbalance <= sum(bounds) - min(bounds)
+
+
+def test_the_bounds_of_a_step_by_hand() -> None:
+    """Γ = 3·2 − 2·2 = 2; the lighter worker is 9 below, so at most 7 after, the other 2."""
+    step = Step((9, 0), (2, 2), (3, 3, 1, 1, 2, 2, 3, 1))
+    assert contraction(step) == 2
+    assert deficit_bounds(step) == [2, 7]
+
+
+@pytest.mark.parametrize(("workers", "p", "largest"), [(2, 0.9, 2), (16, 0.5, 10), (4, 0.3, 5)])
+def test_one_slot_less_does_not_meet_the_condition(workers: int, p: float, largest: int) -> None:
+    """The least B is the least, and (IO) asks for no fewer."""
+    slots = least_slots(workers, p, largest)
+    assert Constants(workers, slots, p, largest).met()
+    assert not Constants(workers, slots - 1, p, largest).met()
+    assert least_slots(workers, p, largest, program=True) >= slots
+
+
+def test_the_noise_of_one_slot_by_hand() -> None:
+    """At p = 1/2, ±N/2 with N = 0, 1, 2 cut off; P(N/2 ≥ 1/2, plus sign) = 1/2·1/2."""
+    assert growth_tail(1, 2, 0.5) == 0.25
+    assert growth_tail(1, 2, 1.0) == 0.125
+    assert growth_tail(4, 12, 0.0) > 0.5
+
+
+@pytest.mark.parametrize(("period", "workers"), [(1, 2), (3, 2), (4, 3), (5, 4)])
+def test_the_floor_is_the_mean_over_all_residues(period: int, workers: int) -> None:
+    """By enumeration of all residues."""
+    steps = [longest_step(r, period) for r in product(range(period), repeat=workers)]
+    assert floor(period, workers) == period - Fraction(sum(steps), len(steps))
+
+
+def test_longest_steps_by_hand() -> None:
+    """Residues 0 and 3 of 10: 3 one way, 7 the other; one residue alone: all around."""
+    assert longest_step((0, 3), 10) == 7
+    assert longest_step((4, 14, 4), 10) == 10
+    assert longest_step((0, 1, 2), 3) == 1
+
+
+def test_residues_of_two_by_hand() -> None:
+    """Even with 1/(2 − p): at p = 1/2 two of three; the bound is met with equality at m = 2."""
+    assert isclose(residue_distance(2, 0.5, 1), 2 / 3 - 1 / 2)
+    assert isclose(distance_bound(2, 0.5, 1), 1 / 6)
+    assert residue_distance(7, 0.1, 16) <= distance_bound(7, 0.1, 16) < exp(-1)
+
+
+@given(st.integers(2, 8), st.integers(2, 12))
+def test_the_sharp_round_is_one_request_short(workers: int, sizes: int) -> None:
+    """At B = T(K, G) it is overloaded and B − 1 layers are all it has."""
+    slots = threshold(sizes, workers)
+    assert slots == (sizes - 1) ** 2 - sizes * -(-(sizes - 1) // workers)
+    if slots >= 1:
+        _, _, counts = case = sharp_round(workers, sizes)
+        assert is_overloaded(case)
+        assert not has_layers(case)
+        assert has_layers((workers, slots - 1, counts))
+
+
+def test_three_requests_of_three_sizes_do_not_balance() -> None:
+    """Two workers, a slot each, sizes 1, 2, 3, one of each; with two of each they do."""
+    assert threshold(3, 2) == 1
+    assert not is_perfect((2, 1, (1, 1, 1)))
+    assert is_perfect((2, 1, (2, 1, 1)))
