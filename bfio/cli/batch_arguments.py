@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from bfio.common.options import RATIONAL, TEXT, WHOLE, from_namespace, option
+from bfio.common.options import RATIONAL, TEXT, WHOLE, from_namespace, option, split_pairs
 from formulations.errors import InputError
 from formulations.rationals import exact_number
 
@@ -144,10 +144,8 @@ def pairs(texts: list[str], where: str) -> dict[str, str]:
     InputError
         If one cannot be read, or a name occurs twice.
     """
-    found: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = (part.strip() for part in text.rpartition("=")[0:3])
-        if not equals or not name or not value or name in found:
-            raise InputError(where, f"{text!r:.60}", "write NAME=VALUE, each name once")
-        found[name] = value
+    found = split_pairs(texts, where)
+    for name, value in found.items():
+        if not name or not value:
+            raise InputError(where, f"{name or value!r:.60}", "write NAME=VALUE")
     return found

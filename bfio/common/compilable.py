@@ -12,16 +12,17 @@ from functools import cache
 from types import CellType, FunctionType
 from typing import Any, TypeVar, cast, overload
 
-from bfio.common.kernels import in_place, kernel
+from bfio.common.kernels import in_place, inlined, kernel
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class _Recipe:
-    """How a function is compiled: whether it allocates, and what stands in for it."""
+    """How a function is compiled: whether it allocates, where, and what stands in for it."""
 
     allocates: bool
+    into_caller: bool
     compiled_as: Callable[..., Any] | None
     written_by: Callable[[], Callable[..., Any]] | None
 
@@ -32,6 +33,7 @@ def compilable(function: F) -> F: ...
 def compilable(
     *,
     allocates: bool = ...,
+    into_caller: bool = ...,
     compiled_as: Callable[..., Any] | None = ...,
     written_by: Callable[[], Callable[..., Any]] | None = ...,
 ) -> Callable[[F], F]: ...
@@ -39,6 +41,7 @@ def compilable(
     function: F | None = None,
     *,
     allocates: bool = False,
+    into_caller: bool = False,
     compiled_as: Callable[..., Any] | None = None,
     written_by: Callable[[], Callable[..., Any]] | None = None,
 ) -> F | Callable[[F], F]:
@@ -50,6 +53,9 @@ def compilable(
         Plain Python that Numba understands.
     allocates : bool
         Whether it makes arrays. Of one that does not, no array has its references counted.
+    into_caller : bool
+        Whether it is written into its caller whatever its size: a state of many arrays takes
+        longer to pass on than a short function to run.
     compiled_as : callable, optional
         Compiled in its place, for an operation on whole arrays that Numba does not know.
     written_by : callable, optional
@@ -57,7 +63,8 @@ def compilable(
     """
 
     def mark(marked: F) -> F:
-        marked.__recipe__ = _Recipe(allocates, compiled_as, written_by)  # type: ignore[attr-defined]
+        recipe = _Recipe(allocates, into_caller, compiled_as, written_by)
+        marked.__recipe__ = recipe  # type: ignore[attr-defined]
         return marked
 
     return mark if function is None else mark(function)
@@ -70,6 +77,8 @@ def machine_code(function: F) -> F:
     if recipe.written_by is not None:
         return cast(F, recipe.written_by())
     plain = linked(recipe.compiled_as or function)
+    if recipe.into_caller:
+        return cast(F, inlined(plain, allocates=recipe.allocates))
     return cast(F, kernel(plain) if recipe.allocates else in_place(plain))
 
 

@@ -9,7 +9,7 @@ texts appear at once.
 
 import argparse
 import inspect
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache, wraps
 from typing import Any, TypeVar, cast
@@ -288,13 +288,33 @@ def read_pairs(kinds: Mapping[str, OptionKind], text: str, where: str) -> dict[s
     InputError
         If a name is unknown or occurs twice, or a value is unreadable.
     """
-    texts: dict[str, str] = {}
-    for part in text.split(","):
-        name, _, value = (piece.strip() for piece in part.partition("="))
-        if name in texts:
-            raise InputError(where, f"option {name!r} occurs twice", "keep one of them")
-        texts[name] = value
-    return read_texts(kinds, texts, where)
+    return read_texts(kinds, split_pairs(text.split(","), where), where)
+
+
+def split_pairs(texts: Iterable[str], where: str) -> dict[str, str]:
+    """Return what stands behind each name in texts ``name=value``, nothing without a ``=``.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        The texts; a name may hold a ``=``, a value may not.
+    where : str
+        What an error names.
+
+    Raises
+    ------
+    InputError
+        If a name occurs twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (piece.strip() for piece in text.rpartition("="))
+        if not equals:
+            name, value = value, ""
+        if name in found:
+            raise InputError(where, f"{name!r} occurs twice", "keep one of them")
+        found[name] = value
+    return found
 
 
 def from_texts(base: T, texts: Mapping[str, str], where: str) -> T:

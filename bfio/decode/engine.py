@@ -78,7 +78,7 @@ from bfio.decode.prefixes import Prefixes, WaitingPrefixes
 from bfio.decode.resting import Rests, active_requests, check_at_least_one_runs
 from bfio.decode.stalled import stalled
 from bfio.decode.state import ActiveRequests, DecodeState
-from bfio.decode.tally import queued_need
+from bfio.decode.tally import free_memory
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 from formulations.named_objects import users_code
@@ -401,7 +401,7 @@ class _Interpreted:
             ages=frozen(step - state.marks.reveal[requests]),
             contributions=frozen(contributions),
             rng=self.rng,
-            room=frozen(self.room()),
+            room=frozen(free_memory(self.state)),
             needs=frozen(state.requests.need[requests]),
             reserves=state.settings.overflow == RESERVE,
             token_time=self.token_time,
@@ -449,17 +449,6 @@ class _Interpreted:
         active = self.state.lists.running[: self.state.counters[ACTIVE]]
         left = remaining_running(self.state, active) if self.refresh is None else self.predicted
         return frozen(np.minimum(left, self.horizon + 1)[np.argsort(active)])
-
-    def room(self) -> IntArray:
-        """Return the memory of each worker that requests starting now may take [tokens]."""
-        machine = self.state.machine
-        if self.state.settings.immediate:
-            # Whoever is bound waits until there is room.
-            return machine.memory.copy()
-        room = machine.memory - self.state.reports.used
-        if self.state.settings.delay > 0:
-            room -= [queued_need(self.state, g) for g in range(len(room))]
-        return room
 
     def look(self) -> None:
         """Write the projected loads that the policy is told to the window."""

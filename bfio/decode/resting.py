@@ -12,6 +12,7 @@ import numpy as np
 from bfio.decode.machine.interruption import strike_from_wheel
 from bfio.decode.machine.phases import end, growth, run_step
 from bfio.decode.machine.ring import add_ending
+from bfio.decode.machine.start_order import put_in_order
 from bfio.decode.machine.state import ACTIVE, KNOWN, RESERVE, STEP, Record, State
 from bfio.decode.state import ActiveRequests
 from formulations.arrays import IntArray, frozen
@@ -136,6 +137,8 @@ def take_back(state: State, request: int, load: int) -> None:
     state.workers.running[worker] += 1
     if state.settings.overflow == RESERVE:
         state.machine.used[worker] += requests.need[request]
+    if state.order.is_on:
+        put_in_order(state.order, state.marks.start, request, worker)
     state.lists.running[counters[ACTIVE]] = request
     requests.place[request] = counters[ACTIVE]
     counters[ACTIVE] += 1

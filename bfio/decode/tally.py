@@ -10,6 +10,7 @@ import numpy as np
 from bfio.common.compilable import compilable
 from bfio.decode.machine.state import State
 from bfio.decode.state import DecodeState
+from formulations.arrays import IntArray
 
 
 class ServingOrder(IntEnum):
@@ -106,6 +107,20 @@ def queued_need(state: State, g: int) -> int:
         need += state.requests.need[request]
         request = state.requests.next[request]
     return int(need)
+
+
+@compilable(allocates=True)
+def free_memory(state: State) -> IntArray:
+    """Return the memory that requests starting now may take, as it was told, shape (G,) [tokens].
+
+    It is neither in use nor held for later starts. Whoever is bound by immediate dispatch waits
+    until there is room, so that all of it is free to them.
+    """
+    room = state.machine.memory.copy()
+    if not state.settings.immediate:
+        for g in range(len(room)):
+            room[g] -= state.reports.used[g] + queued_need(state, g)
+    return room
 
 
 @compilable

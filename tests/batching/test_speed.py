@@ -57,7 +57,7 @@ def test_many_more_slots_where_batches_are_long() -> None:
 
 @pytest.mark.deep
 def test_a_million_slots_of_ten_agents_per_second() -> None:
-    """Batches of Llama-3-70B: one-slot batches of ten agents are slower, see docs/batching.md."""
+    """Batches of Llama-3-70B: of one-slot batches see below, and docs/batching.md."""
     time_of = hardware("llama-3-70b-2xa100").batch_time
     served = line_of_agents(10, time_of, 512, 120, "0.001")
     assert slots_per_second(served, 20_000_000) > 1e6

@@ -24,6 +24,7 @@ from bfio.common.options import (
     option,
     spelled_out,
     split_options,
+    split_pairs,
 )
 from formulations.errors import InputError
 from formulations.rationals import exact_rational
@@ -106,6 +107,13 @@ def test_a_name_is_split_from_its_options() -> None:
     for text, message in (("a:k=1:k=2", "occurs twice"), ("a:k=", "without a value")):
         with pytest.raises(InputError, match=message):
             split_options(text)
+
+
+def test_pairs_are_split_once() -> None:
+    """At the last sign of equality; a text without one is a name with nothing behind it."""
+    assert split_pairs(["a = 1", "A@1=b=2", "bare"], "x") == {"a": "1", "A@1=b": "2", "bare": ""}
+    with pytest.raises(InputError, match="x: 'a' occurs twice; keep one of them"):
+        split_pairs(["a=1", " a =2"], "x")
 
 
 @spelled_out(_Settings)

@@ -66,7 +66,7 @@ from bfio.batching.tallies import LONGEST as LONGEST_TIME
 from bfio.common.compilable import compilable
 
 
-@compilable
+@compilable(into_caller=True)
 def load(machine: Machine, engine: int) -> None:
     """Form a batch of what an engine has, and load it."""
     count, tokens = choose(machine, engine)
@@ -84,7 +84,7 @@ def load(machine: Machine, engine: int) -> None:
     machine.engines[engine, FREE_AT] = end
 
 
-@compilable
+@compilable(into_caller=True)
 def load_decodes(machine: Machine, engine: int, count: int, end: int) -> None:
     """Load the decode tokens of the chosen batch.
 
@@ -107,7 +107,7 @@ def load_decodes(machine: Machine, engine: int, count: int, end: int) -> None:
     count_decodes(machine, engine, stage, gap, equal)
 
 
-@compilable
+@compilable(into_caller=True)
 def count_decodes(machine: Machine, engine: int, stage: int, gap: int, count: int) -> None:
     """Count decode tokens of a stage that come the same time after those before them."""
     if count > 0:
@@ -116,7 +116,7 @@ def count_decodes(machine: Machine, engine: int, stage: int, gap: int, count: in
         measure(machine, TBT, gap, count)
 
 
-@compilable
+@compilable(into_caller=True)
 def batch_time(machine: Machine, engine: int, count: int, tokens: int) -> int:
     """Return the slots of the chosen batch, see `bfio.batching.time_terms`."""
     row = machine.engines[engine]
@@ -126,7 +126,7 @@ def batch_time(machine: Machine, engine: int, count: int, tokens: int) -> int:
     return int(-(-exact // row[S_UNIT]))
 
 
-@compilable
+@compilable(into_caller=True)
 def terms_of(machine: Machine, engine: int, count: int) -> int:
     """Return the time of attention and of caches beyond the memory."""
     row, tasks, chosen = machine.engines[engine], machine.tasks, machine.chosen
@@ -148,7 +148,7 @@ def terms_of(machine: Machine, engine: int, count: int) -> int:
     return int(exact)
 
 
-@compilable
+@compilable(into_caller=True)
 def sort_by_age(machine: Machine, count: int) -> None:
     """Put the chosen tasks in order of age: they are nearly so."""
     chosen, tasks = machine.chosen, machine.tasks
@@ -162,7 +162,7 @@ def sort_by_age(machine: Machine, count: int) -> None:
         chosen[place, 0], chosen[place, 1] = task, tokens
 
 
-@compilable
+@compilable(into_caller=True)
 def count_batch(machine: Machine, engine: int, tokens: int, slots: int) -> None:
     """Count a batch that is about to be loaded."""
     row, of_engine = machine.engines[engine], machine.of_engines[engine]
@@ -175,7 +175,7 @@ def count_batch(machine: Machine, engine: int, tokens: int, slots: int) -> None:
     of_engine[AREA_TOKENS] += tokens * (machine.counters[NOW] + 1)
 
 
-@compilable
+@compilable(into_caller=True)
 def log_batch(machine: Machine, engine: int, count: int, tokens: int, slots: int) -> None:
     """Write a batch and its parts to the log, if there is one; it has room."""
     counters = machine.counters
@@ -192,7 +192,7 @@ def log_batch(machine: Machine, engine: int, count: int, tokens: int, slots: int
     counters[LOG_ROWS] += count + 1
 
 
-@compilable
+@compilable(into_caller=True)
 def leave_queue(machine: Machine, engine: int, task: int) -> None:
     """Let a task whose last token is loaded leave its queue; it goes on when the batch ends."""
     machine.engines[engine, NUM_DECODING] -= 1
@@ -201,7 +201,7 @@ def leave_queue(machine: Machine, engine: int, task: int) -> None:
     leave(machine, engine, task)
 
 
-@compilable
+@compilable(into_caller=True)
 def leave(machine: Machine, engine: int, task: int) -> None:
     """Put a task among those that go on when the batch ends, in order of age."""
     tasks, row = machine.tasks, machine.engines[engine]
@@ -220,7 +220,7 @@ def leave(machine: Machine, engine: int, task: int) -> None:
         row[LAST_LEAVING] = task
 
 
-@compilable
+@compilable(into_caller=True)
 def load_prefill(machine: Machine, engine: int, task: int, chunk: int, end: int) -> None:
     """Load a chunk of a prompt."""
     record, row = machine.tasks[task], machine.engines[engine]
@@ -239,7 +239,7 @@ def load_prefill(machine: Machine, engine: int, task: int, chunk: int, end: int)
         insert(machine, line, task, LONGEST, 0)
 
 
-@compilable
+@compilable(into_caller=True)
 def enter_decode(machine: Machine, engine: int, task: int, line: int, end: int) -> None:
     """Let a task whose prompt is loaded enter the decode phase."""
     record, row = machine.tasks[task], machine.engines[engine]
@@ -254,7 +254,7 @@ def enter_decode(machine: Machine, engine: int, task: int, line: int, end: int) 
     measure(machine, TTFT, end - record[READY], 1)
 
 
-@compilable
+@compilable(into_caller=True)
 def measure(machine: Machine, which: int, slots: int, times: int) -> None:
     """Count a time that occurred so many times."""
     row = machine.times[which]

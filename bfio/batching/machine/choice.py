@@ -29,7 +29,7 @@ from bfio.common.compilable import compilable
 _ANY = 1 << 60
 
 
-@compilable
+@compilable(into_caller=True)
 def decode_pass(machine: Machine, line: int, most: int, begun: tuple[int, int]) -> tuple[int, int]:
     """Choose a decode token of each of the first ``most`` tasks of a list.
 
@@ -49,7 +49,7 @@ def decode_pass(machine: Machine, line: int, most: int, begun: tuple[int, int]) 
     return count, left
 
 
-@compilable
+@compilable(into_caller=True)
 def prefill_pass(
     machine: Machine, line: int, most: int, begun: tuple[int, int], may_cut: bool
 ) -> tuple[int, int, bool]:
@@ -75,7 +75,7 @@ def prefill_pass(
     return count, left, True
 
 
-@compilable
+@compilable(into_caller=True)
 def choose(machine: Machine, engine: int) -> tuple[int, int]:
     """Write the next batch of an engine to ``chosen``; return its tasks and its tokens."""
     row = machine.engines[engine]
@@ -96,7 +96,7 @@ def choose(machine: Machine, engine: int) -> tuple[int, int]:
     return count, int(budget - left)
 
 
-@compilable
+@compilable(into_caller=True)
 def mixed(machine: Machine, engine: int) -> tuple[int, int]:
     """Choose tokens of both phases, class by class."""
     row = machine.engines[engine]
@@ -117,7 +117,7 @@ def mixed(machine: Machine, engine: int) -> tuple[int, int]:
     return count, left
 
 
-@compilable
+@compilable(into_caller=True)
 def decodes(machine: Machine, engine: int) -> tuple[int, int]:
     """Choose decode tokens alone, class by class."""
     row = machine.engines[engine]
@@ -129,7 +129,7 @@ def decodes(machine: Machine, engine: int) -> tuple[int, int]:
     return count, left
 
 
-@compilable
+@compilable(into_caller=True)
 def prefills(machine: Machine, engine: int, most: int) -> tuple[int, int]:
     """Choose prompts alone, of the first ``most`` tasks, class by class."""
     row = machine.engines[engine]
@@ -144,7 +144,7 @@ def prefills(machine: Machine, engine: int, most: int) -> tuple[int, int]:
     return count, left
 
 
-@compilable
+@compilable(into_caller=True)
 def limit_of(limit: int) -> int:
     """Return a limit of which 0 means none."""
     return limit if limit > 0 else _ANY

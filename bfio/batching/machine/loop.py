@@ -114,7 +114,7 @@ def run_slots(machine: Machine, until: int) -> int:
         counters[NOW] = min(slot, until)
 
 
-@compilable
+@compilable(into_caller=True)
 def next_slot(machine: Machine) -> int:
     """Return the next slot in which something happens."""
     counters, slot = machine.counters, _NEVER
@@ -124,7 +124,10 @@ def next_slot(machine: Machine) -> int:
         if row[FREE_AT] > now:
             slot = min(slot, row[FREE_AT])
         elif row[NUM_PREFILLING] + row[NUM_DECODING] > 0:
-            slot = now + 1
+            return int(now + 1)
+        if slot == now + 1:
+            # Nothing that is not over yet comes sooner.
+            return int(slot)
     if counters[ARRIVAL] < len(machine.arrivals):
         slot = min(slot, machine.arrivals[counters[ARRIVAL], 0] + 1)
     if counters[RETURNING] > 0:
@@ -132,7 +135,7 @@ def next_slot(machine: Machine) -> int:
     return int(slot)
 
 
-@compilable
+@compilable(into_caller=True)
 def deliver(machine: Machine) -> int:
     """Let tasks go on, come back and arrive, each in its order; return what is missing."""
     counters = machine.counters
@@ -155,7 +158,7 @@ def deliver(machine: Machine) -> int:
     return REACHED
 
 
-@compilable
+@compilable(into_caller=True)
 def room_for(machine: Machine, stage: int) -> int:
     """Return what is missing to make tasks of a stage: of one, or of all of its type."""
     counters = machine.counters
@@ -179,7 +182,7 @@ def room_for(machine: Machine, stage: int) -> int:
     return REACHED
 
 
-@compilable
+@compilable(into_caller=True)
 def arrive(machine: Machine, stage: int) -> int:
     """Let a request arrive at a stage; of a fork–join type at all in which it begins."""
     need = room_for(machine, stage)
@@ -206,7 +209,7 @@ def arrive(machine: Machine, stage: int) -> int:
     return REACHED
 
 
-@compilable
+@compilable(into_caller=True)
 def drawn(machine: Machine, stage: int, request: int, number: int) -> int:
     """Return a record of a task with the next draws of its stage.
 
@@ -239,7 +242,7 @@ def drawn(machine: Machine, stage: int, request: int, number: int) -> int:
     return int(task)
 
 
-@compilable
+@compilable(into_caller=True)
 def join(machine: Machine, task: int) -> None:
     """Let a task join an engine of its agent."""
     counters, record = machine.counters, machine.tasks[task]
@@ -263,7 +266,7 @@ def join(machine: Machine, task: int) -> None:
     log_task(machine, task)
 
 
-@compilable
+@compilable(into_caller=True)
 def log_task(machine: Machine, task: int) -> None:
     """Write a task to the log, if there is one; it has room."""
     counters, record = machine.counters, machine.tasks[task]
@@ -276,7 +279,7 @@ def log_task(machine: Machine, task: int) -> None:
     counters[LOG_ROWS] += 1
 
 
-@compilable
+@compilable(into_caller=True)
 def chosen_engine(machine: Machine, task: int) -> int:
     """Return the engine that a task joins."""
     record = machine.tasks[task]
@@ -293,7 +296,7 @@ def chosen_engine(machine: Machine, task: int) -> int:
     return int(best)
 
 
-@compilable
+@compilable(into_caller=True)
 def finish(machine: Machine, engine: int, task: int) -> int:
     """Let the first of the tasks that leave an engine go on; return what is missing."""
     counters, record = machine.counters, machine.tasks[task]
@@ -323,7 +326,7 @@ def finish(machine: Machine, engine: int, task: int) -> int:
     return REACHED
 
 
-@compilable
+@compilable(into_caller=True)
 def fork(machine: Machine, stage: int, request: int, number: int) -> None:
     """Let the stages begin that waited for this one alone; a request that is done departs."""
     counters, record = machine.counters, machine.requests[request]
@@ -340,7 +343,7 @@ def fork(machine: Machine, stage: int, request: int, number: int) -> None:
                 follow(machine, drawn(machine, other, request, number))
 
 
-@compilable
+@compilable(into_caller=True)
 def follow(machine: Machine, task: int) -> None:
     """Let a task come to its stage, after its delay."""
     if machine.tasks[task, READY] == machine.counters[NOW]:
@@ -349,7 +352,7 @@ def follow(machine: Machine, task: int) -> None:
         delay(machine, task)
 
 
-@compilable
+@compilable(into_caller=True)
 def delay(machine: Machine, task: int) -> None:
     """Put a task into the heap of those in delays."""
     counters, heap = machine.counters, machine.returning
@@ -363,7 +366,7 @@ def delay(machine: Machine, task: int) -> None:
         place = (place - 1) // 2
 
 
-@compilable
+@compilable(into_caller=True)
 def come_back(machine: Machine) -> int:
     """Take the first task out of the heap of those in delays."""
     counters, heap = machine.counters, machine.returning
@@ -382,7 +385,7 @@ def come_back(machine: Machine) -> int:
         place = least
 
 
-@compilable
+@compilable(into_caller=True)
 def is_earlier(machine: Machine, first: int, second: int) -> bool:
     """Return whether one entry of the heap comes before another."""
     heap = machine.returning
@@ -392,7 +395,7 @@ def is_earlier(machine: Machine, first: int, second: int) -> bool:
     )
 
 
-@compilable
+@compilable(into_caller=True)
 def swap(machine: Machine, first: int, second: int) -> None:
     """Let two entries of the heap change places."""
     heap = machine.returning

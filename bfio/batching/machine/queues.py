@@ -19,13 +19,13 @@ from bfio.batching.machine.state import (
 from bfio.common.compilable import compilable
 
 
-@compilable
+@compilable(into_caller=True)
 def list_of(machine: Machine, engine: int, rank: int, phase: int) -> int:
     """Return the list of an engine, class and phase (0: prefill, 1: decode)."""
     return int((engine * machine.counters[NUM_RANKS] + rank) * 2 + phase)
 
 
-@compilable
+@compilable(into_caller=True)
 def comes_before(machine: Machine, first: int, second: int, order: int, column: int) -> bool:
     """Return whether a task comes before another; of equal ones the oldest does."""
     tasks = machine.tasks
@@ -39,7 +39,7 @@ def comes_before(machine: Machine, first: int, second: int, order: int, column: 
     return bool(a < b or (a == b and tasks[first, NUMBER] < tasks[second, NUMBER]))
 
 
-@compilable
+@compilable(into_caller=True)
 def insert(machine: Machine, line: int, task: int, order: int, phase: int) -> None:
     """Put a task at its place, which is looked for from the end: mostly it is the last."""
     tasks, ends = machine.tasks, machine.lists[line]
@@ -59,7 +59,7 @@ def insert(machine: Machine, line: int, task: int, order: int, phase: int) -> No
         tasks[following, BEFORE] = task
 
 
-@compilable
+@compilable(into_caller=True)
 def remove(machine: Machine, line: int, task: int) -> None:
     """Take a task out of a list."""
     tasks, ends = machine.tasks, machine.lists[line]

@@ -27,7 +27,6 @@ from bfio.decode.machine.state import (
     State,
 )
 from bfio.decode.tally import own_tally, takes
-from formulations.arrays import IntArray
 
 # Why a request was interrupted: values of `bfio.decode.stints.Cause`.
 (RECOMPUTED, SWAPPED_OUT, FAILED, CANCELLED) = range(4)
@@ -57,54 +56,13 @@ def fail(state: State, record: Record, worker: int) -> None:
         lose_cache(state.prefixes, worker)
 
 
-@compilable(allocates=True)
+@compilable
 def relieve(state: State, record: Record) -> None:
     """Interrupt the youngest requests of each worker until what is left fits its memory."""
     loads, memory = state.workers.load, state.machine.memory
-    full = 0
     for g in range(len(loads)):
-        full += loads[g] > memory[g]
-    if full == 0:
-        return
-    # Most workers that are full have to interrupt one alone: one look at all that run finds them.
-    first = youngest_each(state)
-    for g in range(len(loads)):
-        if loads[g] > memory[g]:
-            make_room(state, record, g, first[g])
         while loads[g] > memory[g]:
-            make_room(state, record, g, youngest(state, g))
-
-
-@compilable(allocates=True)
-def youngest_each(state: State) -> IntArray:
-    """Return what `youngest` says of each worker, shape (G,)."""
-    best = np.full(len(state.workers.load), -1, dtype=np.int64)
-    for k in range(state.counters[ACTIVE]):
-        request = state.lists.running[k]
-        worker = state.marks.worker[request]
-        if best[worker] < 0 or is_younger(state, request, best[worker]):
-            best[worker] = request
-    return best
-
-
-@compilable
-def youngest(state: State, worker: int) -> int:
-    """Return the request that started last on a worker, the last revealed of several."""
-    best = -1
-    for k in range(state.counters[ACTIVE]):
-        request = state.lists.running[k]
-        if state.marks.worker[request] == worker and (
-            best < 0 or is_younger(state, request, best)
-        ):
-            best = request
-    return int(best)
-
-
-@compilable
-def is_younger(state: State, request: int, other: int) -> bool:
-    """Whether a running request started later than another, or then and was revealed later."""
-    begun, since = state.marks.start[request], state.marks.start[other]
-    return bool(begun > since or (begun == since and request > other))
+            make_room(state, record, g, int(state.order.youngest[g]))
 
 
 @compilable

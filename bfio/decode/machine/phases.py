@@ -29,6 +29,7 @@ from bfio.decode.machine.refresh import (
 )
 from bfio.decode.machine.reports import note_sent
 from bfio.decode.machine.ring import add_ending, enter_window, gained, gained_each, leave_window
+from bfio.decode.machine.start_order import put_in_order, take_from_order
 from bfio.decode.machine.state import (
     ACTIVE,
     ADMITTED,
@@ -305,6 +306,8 @@ def begin(state: State, request: int, worker: int) -> None:
     state.lists.running[counters[ACTIVE]] = request
     state.requests.place[request] = counters[ACTIVE]
     counters[ACTIVE] += 1
+    if state.order.is_on:
+        put_in_order(state.order, state.marks.start, request, worker)
     slot = last & (len(state.wheel) - 1)
     state.requests.next[request] = state.wheel[slot]
     state.wheel[slot] = request
@@ -483,6 +486,8 @@ def end(state: State, request: int) -> None:
     state.workers.running[worker] -= 1
     if state.settings.overflow == RESERVE:
         state.machine.used[worker] -= state.requests.need[request]
+    if state.order.is_on:
+        take_from_order(state.order, request, worker)
     counters[ACTIVE] -= 1
     # The last one that runs takes its place.
     place, moved = state.requests.place[request], state.lists.running[counters[ACTIVE]]

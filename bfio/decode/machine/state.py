@@ -12,6 +12,7 @@ from bfio.decode.failures import failures_of
 from bfio.decode.machine.prediction import Prediction, no_prediction
 from bfio.decode.machine.prefixes import PrefixCaches, new_caches
 from bfio.decode.machine.reports import Reports, new_reports
+from bfio.decode.machine.start_order import StartOrder, new_start_order
 from bfio.decode.machine.tier import Tier, new_tier
 from bfio.decode.offered_load import rate_for_load
 from bfio.decode.options import (
@@ -309,6 +310,8 @@ class State(NamedTuple):
         See there.
     slowness : Slowness
         See there.
+    order : StartOrder
+        Who runs on each worker, the youngest first, where memory may overflow.
     tier : Tier
         See there.
     reports : Reports
@@ -337,6 +340,7 @@ class State(NamedTuple):
     prediction: Prediction
     prefixes: PrefixCaches
     slowness: Slowness
+    order: StartOrder
     tier: Tier
     reports: Reports
 
@@ -423,6 +427,7 @@ def new_state(
     bound = start.copy() if is_bound_before else start
     reserves = cluster.memory is not None and options.overflow is Overflow.RESERVE
     swaps = cluster.memory is not None and options.overflow is Overflow.SWAP
+    overflows = cluster.memory is not None and not reserves
     arrival_s = _arrival_seconds(workload, cluster, options)
     machine = _machine(cluster, workers.load.copy() if reserves else workers.load)
     now = (*workers[:4], machine.used)
@@ -449,6 +454,7 @@ def new_state(
         prediction=prediction or no_prediction(),
         prefixes=new_caches(workload, cluster),
         slowness=_slowness(cluster, options),
+        order=new_start_order(G, n, is_on=overflows),
         tier=new_tier(options.prefill, n),
         reports=new_reports(
             options.telemetry, now, horizon, options.seed, starts_late=options.delay > 0

@@ -29,7 +29,7 @@ from bfio.decode.machine.window import (
     project_running,
     waiting_requests,
 )
-from bfio.decode.tally import queued_need
+from bfio.decode.tally import free_memory
 from bfio.decode.window_limits import window_capacity
 from bfio.step.two_stage.fscore import ScoreWeights
 from bfio.step.two_stage.kernels.two_stage import (
@@ -202,15 +202,6 @@ def planned_loads(state: State, window: Window) -> IntArray:
     if state.settings.delay == 0:
         return window.base
     return window.base + bound_loads(state, window)
-
-
-@compilable(allocates=True)
-def free_memory(state: State) -> IntArray:
-    """Return the memory that is neither in use nor held for later starts, shape (G,) [tokens]."""
-    room = state.machine.memory - state.machine.used
-    for g in range(len(room)):
-        room[g] -= queued_need(state, g)
-    return room
 
 
 @compilable(allocates=True)

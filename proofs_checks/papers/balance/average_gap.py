@@ -225,7 +225,8 @@ CLAIMS = (
             Mutation("half of s_max/p", share=0.5),
         ),
         reading="BF-IO as the minimiser of the gap, as in the paper's proof; for (IO) the proof "
-        "printed here also wants γBp to outweigh (G − 2)(s_max − s_min) (own.lemma4-smax). Tested "
+        "printed here bounds the imbalance and not the gap, if Bp also outweighs (G − 2)(s_max − "
+        "s_min) (own.lemma4-smax): that is all that Theorem 2 needs. Tested "
         "where condition (19) is not met, at B of practice, on the easiest pools and on the "
         "hardest known.",
     ),

@@ -300,8 +300,9 @@ CLAIMS = (
         ),
         reading="paused prompts count toward C. The display of section 2.3 sums over the batch "
         "only; read so, the instance of A.4 has no such gap (fluid.proposition5-batch). There "
-        "the proposition survives on degenerate instances alone, such as l = l' = 1 with C = M* "
-        "= 3/2, where nobody, aware of types or not, can ever finish a prompt.",
+        "the proposition survives for another reason where M* is no integer: no batch then "
+        "fills it, and everybody falls short, aware of types or not (l = l' = 1 with C = M* = "
+        "3/2: nobody can ever finish a prompt). Whether it does on any other we do not know.",
         scope=Scope.RESULT,
         proof="proposition5",
     ),
@@ -312,7 +313,7 @@ CLAIMS = (
         title="Not knowing the types costs nothing if only the batch counts",
         statement="If the constraint Σ_{i in batch} (l_i + k_i) ≤ C is all, a policy that knows "
         "no types has on the instance of A.3 and A.4 a throughput gap of at most 9·√(2/T) + 15/T.",
-        formula="5 − E[Thr^T] ≤ 9·√(2/T) + 15/T",
+        formula="5 − E[Thr^T] ≤ 9·√(2/T) + 15/T for T = 1, 2, 3, ...",
         hypotheses=(*_INSTANCE[:2], "paused prompts do not count toward C"),
         kind=Kind.STATISTICAL,
         check=_batch_only_check,

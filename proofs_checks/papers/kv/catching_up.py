@@ -98,6 +98,8 @@ def burst_of(data: Data) -> Burst:
 def verify(data: Data) -> str | None:
     """Check that the optimum outwaits the burst, for three lengths of it."""
     burst = burst_of(data)
+    if any(burst.prompt + output > burst.memory for output in (*burst.present, burst.output)):
+        return None
     if algorithm(jobs(burst.problem))[0] != 0:
         return None
     shown = []
@@ -126,14 +128,16 @@ def _single(context: Context) -> Iterator[Burst]:
         CONVENTIONS, range(3, context.choose(5, 6, 7)), (1, 2), (2, 3, 4)
     ):
         shorts = 2 if convention is Convention.PRINTED else 1
-        if longest < memory + (convention is Convention.PRINTED) and number * length <= 6:
+        if longest < memory and number * length <= 6:
             yield Burst(convention, memory, 1, (longest,), shorts, number, 1, 1, length)
+    # One request at a time, the smallest burst under B with s + o ≤ M that we know.
+    yield Burst(Convention.PRINTED, 7, 4, (3,), 1, 1, 1, 1, 4)
 
 
 #: Convention, memory, prompt and unit of time where one request at a time fits; outputs that
 #: occupy one, two and three units.
 _ONE_AT_A_TIME = (
-    (Convention.PRINTED, 6, 4, 1, (1, 2, 3)),
+    (Convention.PRINTED, 7, 4, 1, (1, 2, 3)),
     (Convention.HALF_OPEN, 8, 5, 1, (1, 2, 3)),
     (Convention.CLOSED, 11, 6, 2, (1, 3, 5)),
 )

@@ -274,7 +274,7 @@ CLAIMS = (
         reading="starts from round 0 for the algorithm and the optimum alike; with a pausing "
         "optimum the claim would be stronger still. A counterexample is one under every "
         "convention, A, B and C; four requests suffice for each of them alone "
-        "(kv.theorem4.2-exchange).",
+        "(kv.theorem4.2-exchange), and that s/M is small does not help (kv.theorem4.2-limit).",
         defect=Defect.RESULT,
         verify=verify_optimality,
     ),

@@ -222,7 +222,7 @@ CLAIMS = (
         formula="limsup_k E[D(k)] ≤ s_max − s_min + ρ,  "
         "limsup_k E[Imb_IO(k)] ≤ (G − 1)(s_max − s_min + ρ)",
         hypotheses=(
-            "outputs geometric with p",
+            "outputs geometric with p, not known in advance, and ties broken without them",
             "overloaded pool (Definition 1)",
             "Bp at least as in the statement",
         ),

@@ -129,6 +129,7 @@ CLAIMS = (
             "equal outputs, so all slots are free at once",
             "overloaded pool (Definition 1)",
             "B ≥ (s_max − 1)(s_max − 2)",
+            "prompt law of positive variance (for the ratio: FCFS then has an imbalance)",
         ),
         kind=Kind.FINITE,
         check=_check,
