@@ -168,15 +168,16 @@ def in_system_is_bounded(load: Load, stages: int) -> bool:
 def unanswered_are_bounded(load: Load, stages: int) -> bool:
     """Whether at most ``W_1 + 2n_1`` have arrived and not passed stage 1 (or their last)."""
     run, policy = load.run(), nested_policy(load.ends, load.thresholds)
-    waiting = queue_lengths(run, policy).waiting[:, 0]
+    waiting, under_way = queue_lengths(run, policy).waiting[:, 0], 2 * load.thresholds[0]
     if len(load.ends) > 1 and load.ends[0] == 0:
         # Stage 1 is the first of segment 2: its queue waits for the first token too.
         waiting = queue_lengths(run, policy).waiting[:, :2].sum(axis=1)
+        under_way = sum(load.thresholds[:2])
     answered = np.sort(run.first_token[run.first_token >= 0])
     start = run.batches.start
     there = np.searchsorted(run.instance.arrival, start, side="right")
     there = there - np.searchsorted(answered, start, side="right")
-    return bool((there <= waiting + 2 * stages * max(load.thresholds[:2])).all())
+    return bool((there <= waiting + stages * under_way).all())
 
 
 def _check(

@@ -36,7 +36,8 @@ def least_growth(steps: int, room: Fraction) -> Fraction:
     """Return a lower bound on TEL/OPT for M large where ``room·M`` tokens are free at the release.
 
     With free memory fit short requests run at a time, until all are done: ``(εM)²/(2·fit)`` in
-    total. After waiting with the long one 1/ε − 1 do at least; under A both take twice as long.
+    total. After waiting with the long one 1/ε − 1 do at least; under A both take twice as long,
+    and where one fits three quarters of this remain, more than the proof counts.
     """
     fit = floor(room * steps)
     return Fraction(steps - 1, fit) if fit > 0 else Fraction(1)

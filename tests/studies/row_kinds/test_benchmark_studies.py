@@ -76,6 +76,7 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "38-networks/study": 3,
     # Equal requests for every budget.
     "39-token-budget/study": 5,
+    "40-routing-meets-batching/study": 3,
     # Nothing is drawn, but the beginning of a local search.
     "42-worst-cases/adversary": 1,
     "42-worst-cases/barrier": 1,

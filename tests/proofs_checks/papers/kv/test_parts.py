@@ -31,6 +31,7 @@ from proofs_checks.papers.kv.model import (
     as_data,
     from_data,
     jobs,
+    least_latency,
     optima,
     peak,
     prefix,
@@ -52,6 +53,15 @@ EQUAL = st.tuples(
 def drawn(seed: int, *, most: int = 6, mixed: bool = False) -> LatencyProblem:
     """Draw a problem from a seed."""
     return random_problem(np.random.default_rng(seed), most=most, memory=9, mixed=mixed)
+
+
+@given(SEEDS, st.booleans())
+def test_a_known_schedule_only_saves_time(seed: int, mixed: bool) -> None:
+    """All optima, and the least latency, are the same with it as without."""
+    data = jobs(drawn(seed, most=4, mixed=mixed))
+    known = algorithm(data)
+    assert optima(data) == optima(data, known=known)
+    assert least_latency(data, known=known) == least_latency(data) == sum(optima(data)[0])
 
 
 @given(SEEDS, st.booleans())

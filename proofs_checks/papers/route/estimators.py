@@ -1,0 +1,349 @@
+"""Appendix C: the two-stage estimate, what is projected from it, gate, refresh and floor."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+
+from bfio.decode.prediction.estimates import Estimates, expected_steps
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.evidence import Data, Outcome
+from proofs_checks.search import examine, refute
+
+_SOURCE = "BalanceRoute paper, appendix"
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """A law of the remaining steps of a request, on 1, 2, ..., and a window.
+
+    Parameters
+    ----------
+    weights : tuple of int
+        In proportion to the chances of 1, 2, ... steps.
+    horizon : int
+        ``H``.
+    """
+
+    weights: tuple[int, ...]
+    horizon: int
+
+    def chance(self, holds: Callable[[int], bool]) -> Fraction:
+        """Return the probability of a set of remaining steps."""
+        met = sum(w for r, w in enumerate(self.weights, 1) if holds(r))
+        return Fraction(met, sum(self.weights))
+
+    def outlasts(self, steps: int) -> Fraction:
+        """Return ``P(R > steps)``."""
+        return self.chance(lambda r: r > steps)
+
+    def mean(self, value: Callable[[int], int]) -> Fraction:
+        """Return the mean of a function of the remaining steps."""
+        total = sum(w * value(r) for r, w in enumerate(self.weights, 1))
+        return Fraction(total, sum(self.weights))
+
+    @property
+    def estimand(self) -> Fraction:
+        """Equation (4): ``y = E min(R, H)``."""
+        return self.mean(lambda r: min(r, self.horizon))
+
+    def stages(self) -> tuple[Fraction, Fraction]:
+        """Return p and μ of (5); μ is 0 where p is."""
+        p = self.chance(lambda r: r <= self.horizon)
+        within = self.mean(lambda r: r if r <= self.horizon else 0)
+        return p, within / p if p else Fraction(0)
+
+
+def laws(context: Context) -> Iterator[Remaining]:
+    """Yield all laws on 1..n with small weights, with all windows 1..n."""
+    longest, most = context.choose((4, 2), (5, 3), (6, 4))
+    for weights in product(range(most + 1), repeat=longest):
+        if any(weights):
+            for horizon in range(1, longest + 1):
+                yield Remaining(weights, horizon)
+
+
+_MADE = "all laws on 1..n with small integer weights, all windows H = 1..n, in fractions"
+
+
+# Equations (4) to (6).
+def _composite_check(context: Context, *, more: int = 0, clipped: bool = True) -> Outcome:
+    def decomposes(law: Remaining) -> bool:
+        p, mean = law.stages()
+        return p * mean + (1 - p) * (law.horizon + more) == law.estimand
+
+    def within(law: Remaining) -> bool:
+        p, mean = law.stages()
+        value = p * mean + (1 - p) * law.horizon
+        near = abs(law.horizon - value) == p * (law.horizon - mean)
+        return near and (1 if clipped else 2) <= value <= law.horizon
+
+    def by_toolkit(law: Remaining) -> bool:
+        p, mean = law.stages()
+        stated = Estimates(np.array([float(p)]), np.array([float(mean)]))
+        return abs(float(expected_steps(stated, law.horizon)[0]) - float(law.estimand)) < 1e-9
+
+    return (
+        examine("E min(R, H) = p·μ + (1 − p)·H", _MADE, laws(context), decomposes),
+        examine("it lies in [1, H], at p·(H − μ) below H", _MADE, laws(context), within),
+        examine("the toolkit's (6) gives it", _MADE, laws(context), by_toolkit),
+    )
+
+
+# Equation (7).
+def profile(size: int, steps: Fraction, horizon: int, *, late: bool = False) -> list[int]:
+    """Equation (7): ``s + a + h`` while h < ŷ, for h = 0..H − 1."""
+    return [size + h if h < steps or (late and h == steps) else 0 for h in range(horizon)]
+
+
+def _profile_check(context: Context, *, late: bool = False) -> Outcome:
+    most = context.choose(4, 6, 10)
+    cases = list(product(range(1, most), range(1, most), range(1, most)))
+    return examine(
+        "with the remaining steps known, (7) is the load of the request in the window",
+        f"all sizes s + a, remaining steps and windows below {most}",
+        cases,
+        lambda case: (
+            profile(case[0], Fraction(case[1]), case[2], late=late)
+            == [case[0] + h if h + 1 <= case[1] else 0 for h in range(case[2])]
+        ),
+    )
+
+
+def mean_profile(law: Remaining, size: int) -> list[Fraction]:
+    """Return the expected load of a request at h = 0..H − 1."""
+    return [(size + h) * law.outlasts(h) for h in range(law.horizon)]
+
+
+def verify_profile(data: Data) -> str | None:
+    """Compare the profile projected from y with the expected profile."""
+    law, size = Remaining(tuple(data["weights"]), data["horizon"]), data["size"]
+    if law.horizon < 1 or size < 1 or min(law.weights) < 0 or not any(law.weights):
+        return None
+    shown, mean = profile(size, law.estimand, law.horizon), mean_profile(law, size)
+    if shown == mean:
+        return None
+    return (
+        f"s + a = {size}, R = 1, 2, ... with weights {list(law.weights)}, H = {law.horizon}: y = "
+        f"{law.estimand}, (7) gives {shown}, the expected loads are {list(map(str, mean))}"
+    )
+
+
+def _mean_check(context: Context, *, known: bool = False, until: int = 0) -> Outcome:
+    cases = [law for law in laws(context) if not known or sum(map(bool, law.weights)) == 1]
+    printed = refute(
+        "(7) with ŷ = y is the expected load at every h", f"{_MADE}; s + a = 1", cases,
+        verify_profile,
+        lambda law: {"weights": list(law.weights), "horizon": law.horizon, "size": 1},
+    )  # fmt: skip
+    corrected = examine(
+        "the expected number of steps in the window is y: Σ_{h<H} P(R > h) = E min(R, H)",
+        _MADE,
+        laws(context),
+        lambda law: (
+            sum(map(law.outlasts, range(law.horizon + until)), Fraction(0)) == law.estimand
+        ),
+    )
+    return printed, corrected
+
+
+# The gate.
+def _gate_check(context: Context, *, gate: Fraction = Fraction(1, 2)) -> Outcome:
+    def errs_little(law: Remaining) -> bool:
+        p, mean = law.stages()
+        if p >= gate:
+            return True
+        error = law.horizon - law.estimand
+        median = law.outlasts(law.horizon) > Fraction(1, 2)
+        return error == p * (law.horizon - mean) and 2 * error <= law.horizon - 1 and median
+
+    return examine(
+        "a closed gate sets ŷ = H, the median of min(R, H), at most (H − 1)/2 above its mean",
+        _MADE,
+        laws(context),
+        errs_little,
+        lambda law: law.horizon > 1,
+    )
+
+
+# Refresh.
+def verify_decrement(data: Data) -> str | None:
+    """Compare H less the elapsed steps with the in-window contribution, R known."""
+    remaining, horizon, elapsed = data["remaining"], data["horizon"], data["elapsed"]
+    if min(remaining, horizon, elapsed) < 1 or elapsed >= min(remaining, horizon):
+        return None
+    counted, actual = min(remaining, horizon) - elapsed, min(remaining - elapsed, horizon)
+    if counted == actual:
+        return None
+    return (
+        f"R = {remaining}, H = {horizon}: ŷ = {min(remaining, horizon)} at a refresh, {counted} "
+        f"after {elapsed} token(s), while min(R, H) of the next {horizon} steps is {actual}"
+    )
+
+
+def _decrement_check(context: Context, *, inside: bool = False, share: int = 1) -> Outcome:
+    most = context.choose(6, 10, 20)
+    cases = [
+        {"remaining": r, "horizon": h, "elapsed": j}
+        for r, h in product(range(1, most), repeat=2)
+        for j in range(1, min(r, h))
+        if not inside or r <= h
+    ]
+    made = f"remaining steps and windows below {most}, all elapsed steps before the end of either"
+    printed = refute("min(R − j, H) = min(R, H) − j", made, cases, verify_decrement)
+
+    def short(case: Data) -> bool:
+        r, h, j = case["remaining"], case["horizon"], case["elapsed"]
+        return bool(min(r - j, h) - (min(r, h) - j) == share * min(j, max(0, r - h)))
+
+    corrected = examine(
+        "min(R − j, H) = min(R, H) − j + min{j, (R − H)^+}: exact where R ≤ H", made, cases, short
+    )
+    return printed, corrected
+
+
+# The floor.
+def projected(remaining: int, told: int, refresh: int, floor: int) -> Iterator[int]:
+    """Yield ŷ at each step of a request whose predictor always tells the same.
+
+    Asked at first, after every ``refresh`` tokens, and where the floor is crossed.
+    """
+    value = told
+    for step in range(remaining):
+        if step and step % refresh == 0:
+            value = told
+        elif step:
+            value -= 1
+            if value < floor:
+                value = max(told, floor)
+        yield max(value, floor)
+
+
+def _floor_check(context: Context, *, floor: int = 1) -> Outcome:
+    most = context.choose(6, 9, 14)
+    cases = list(product(range(1, most), range(most), range(1, most)))
+    return examine(
+        "as long as a request runs, (7) gives it its load at h = 0",
+        f"remaining steps, predictions and refreshes below {most}",
+        cases,
+        lambda case: all(
+            profile(1, Fraction(value), 1) == [1] for value in projected(*case, floor)
+        ),
+    )
+
+
+CLAIMS = (
+    Claim(
+        id="route.eq5",
+        source=f"{_SOURCE} C.1, eq. (4) to (6)",
+        title="The two-stage estimate",
+        statement="The expected in-window contribution E min(R, H) is p·μ + (1 − p)·H, p = P(R ≤ "
+        "H), μ = E[R | R ≤ H]; the composite is this, clipped to [1, H].",
+        formula="y = E min(R, H) = p·μ + (1 − p)·H;  ŷ = clip(p̂·μ̂ + (1 − p̂)·H, 1, H)",
+        hypotheses=("R ≥ 1 remaining steps", "p and μ exact"),
+        kind=Kind.IDENTITY,
+        scope=Scope.FORMULA,
+        check=_composite_check,
+        summary="With exact stages nothing is clipped; ŷ is p·(H − μ) below H, so it falls to μ "
+        "as p grows.",
+        mutations=(
+            Mutation("H + 1 in place of H", more=1),
+            Mutation("clipped to [2, H]", clipped=False),
+        ),
+        reading="the text at hand has lost its formulas: (4) to (7) are those of the words.",
+    ),
+    Claim(
+        id="route.eq7",
+        source=f"{_SOURCE} C.1, eq. (7)",
+        title="The projected contribution",
+        statement="An active request contributes its size, one token more each step, and nothing "
+        "once it has departed within the window.",
+        formula="ŵ(h) = (s + a + h)·1{h < ŷ}, h = 0..H − 1",
+        hypotheses=("remaining steps known",),
+        kind=Kind.IDENTITY,
+        scope=Scope.FORMULA,
+        check=_profile_check,
+        summary="With ŷ = min(R, H) it is the load itself.",
+        mutations=(Mutation("h ≤ ŷ", late=True),),
+    ),
+    Claim(
+        id="route.eq7-mean",
+        source=f"{_SOURCE} C.1, on what the score consumes (our question)",
+        title="A projected profile is no expected profile",
+        statement="Projected from the expected in-window contribution y, (7) is the expected load "
+        "at each step of the window.",
+        formula="(s + a + h)·1{h < y} = (s + a + h)·P(R > h)",
+        hypotheses=("y = E min(R, H) exact",),
+        kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.OURS,
+        check=_mean_check,
+        summary="A request that ends now or late, with equal chances, is projected to end in "
+        "between: y tells how many steps are to be expected, not which.",
+        mutations=(
+            Mutation("remaining steps known", known=True),
+            Mutation("one step more in the correction", until=1),
+        ),
+        correction="The expected number of steps is right: Σ_{h<H} P(R > h) = E min(R, H). The "
+        "expected load at h is (s + a + h)·P(R > h).",
+        defect=Defect.INFERENCE,
+        reading="the paper says that y is all that the score reads, not that (7) is a mean.",
+        verify=verify_profile,
+    ),
+    Claim(
+        id="route.gate",
+        source=f"{_SOURCE} C.2.3, stage-1 confidence gate",
+        title="The gate at one half",
+        statement="Where p̂ < 1/2 the estimate is reset to H, at the natural decision boundary of "
+        "the two stages.",
+        formula="p < 1/2  ⇒  ŷ = H = median of min(R, H), and H − y = p·(H − μ) ≤ (H − 1)/2",
+        hypotheses=("p and μ exact", "H ≥ 2"),
+        kind=Kind.FINITE,
+        scope=Scope.REMARK,
+        check=_gate_check,
+        summary="A closed gate replaces the mean of min(R, H) by its median, and errs to the late "
+        "side only.",
+        mutations=(Mutation("a gate at 3/4", gate=Fraction(3, 4)),),
+        reading="what makes one half natural is ours to say; the paper argues by the sample that "
+        "the regressor sees.",
+    ),
+    Claim(
+        id="route.refresh",
+        source=f"{_SOURCE} C.2.3, periodic refresh",
+        title="One step less per token",
+        statement="Between refreshes ŷ falls by one per generated token, since each elapsed step "
+        "is one less step of in-window contribution.",
+        formula="min(R − j, H) = min(R, H) − j",
+        hypotheses=("in-window: the next H steps, (4)",),
+        kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.REMARK,
+        check=_decrement_check,
+        summary="The window moves on as well: a request that outlasts it contributes to all of "
+        "its next H steps, and is projected to leave within it, up to q − 1 steps early.",
+        mutations=(
+            Mutation("requests that end within the window", inside=True),
+            Mutation("twice the shortfall in the correction", share=2),
+        ),
+        correction="It holds for requests that end within the window, R ≤ H, or for the window "
+        "that was current at the refresh. Else ŷ is min{j, R − H} too small after j tokens.",
+        defect=Defect.HYPOTHESIS,
+        reading="R known, so that nothing hangs on the predictor. In the toolkit a request that "
+        "is predicted to outlast the window does so until it is predicted again.",
+        verify=verify_decrement,
+    ),
+    Claim(
+        id="route.floor",
+        source=f"{_SOURCE} C.2.3, floor",
+        title="The floor of one step",
+        statement="While a request is active ŷ is bounded below by 1, so that it is never dropped "
+        "from the projection while it consumes work.",
+        formula="ŷ ≥ 1  ⇒  ŵ(0) = s + a",
+        hypotheses=("crossing the floor triggers a refresh",),
+        kind=Kind.FINITE,
+        scope=Scope.REMARK,
+        check=_floor_check,
+        summary="As it says; for predictions that are too early, too late or 0.",
+        mutations=(Mutation("a floor of 0", floor=0),),
+    ),
+)

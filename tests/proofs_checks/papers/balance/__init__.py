@@ -1,0 +1,1 @@
+"""Tests of the parts of the claims on BF-IO."""
