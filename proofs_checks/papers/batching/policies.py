@@ -310,7 +310,8 @@ CLAIMS = (
         "be met in every state.",
         defect=Defect.HYPOTHESIS,
         reading="A policy that is work-conserving within what K_p and K_d allow: with (2.6) as "
-        "it stands the statement is about no policy at all for K_d < b.",
+        "it stands the statement is about no policy at all for K_d < b. Who answers that (2.6) is "
+        "assumed says that K_d is b at least: then the exact value matters that far.",
         verify=verify_oldest,
     ),
 )

@@ -342,7 +342,7 @@ CLAIMS = (
             Mutation("one other request in the queue", others=1),
             Mutation("one round later in the correction", later=1),
         ),
-        correction="For every t there is a positive probability, independent of T, of t̂ − t = 5 "
+        correction="For every t there is a positive probability, independent of T, of t̂ − t ≥ 5 "
         "+ L, for every L ≥ 3 (one request at a time; units of one, J of two, others of three "
         "rounds): C_2 must grow at least like log T. Whether K·log T is enough is open; among "
         "equal requests OFF must then be taken to serve those first that Algorithm 2 has "
