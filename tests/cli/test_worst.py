@@ -51,3 +51,11 @@ def test_bad_input_is_one_line(arguments: tuple[str, ...], bfio: Bfio) -> None:
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("error: ")
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("system", ["cache", "barrier"])
+def test_each_system_has_help(system: str, bfio: Bfio) -> None:
+    """It names what every command has."""
+    done = bfio("worst", system, "--help")
+    assert done.status == 0
+    assert {"--json", "--seed", "--time-limit"} <= set(done.out.replace("[", " ").split())
