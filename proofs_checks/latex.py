@@ -33,7 +33,7 @@ _SYMBOLS = {
 }  # fmt: skip
 _RAISED = {"²": "2", "³": "3", "⁴": "4", "⁹": "9", "⁻": "-", "⁺": "+"}
 _ACCENTS = {"\u0303": r"\tilde", "\u0302": r"\hat", "\u0304": r"\bar"}
-_COMPOSED = {"ô": r"{\hat{o}}", "ŵ": r"{\hat{w}}", "ŷ": r"{\hat{y}}", "Ȳ": r"{\bar{Y}}"}
+_COMPOSED = {"ô": r"{\hat{o}}", "Ȳ": r"{\bar{Y}}"}
 _CLOSING = {"(": ")", "{": "}"}
 
 _TOKEN = re.compile(
