@@ -241,7 +241,7 @@ CLAIMS = (
         title="The two-stage estimate",
         statement="The expected in-window contribution E min(R, H) is p·μ + (1 − p)·H, p = P(R ≤ "
         "H), μ = E[R | R ≤ H]; the composite is this, clipped to [1, H].",
-        formula="y = E min(R, H) = p·μ + (1 − p)·H;  ŷ = clip(p̂·μ̂ + (1 − p̂)·H, 1, H)",
+        formula="y = E min(R, H) = p·μ + (1 − p)·H,  1 ≤ y ≤ H",
         hypotheses=("R ≥ 1 remaining steps", "p and μ exact"),
         kind=Kind.IDENTITY,
         scope=Scope.FORMULA,
@@ -260,7 +260,7 @@ CLAIMS = (
         title="The projected contribution",
         statement="An active request contributes its size, one token more each step, and nothing "
         "once it has departed within the window.",
-        formula="ŵ(h) = (s + a + h)·1{h < ŷ}, h = 0..H − 1",
+        formula="w(h) = (s + a + h)·1{h < y}, h = 0..H − 1",
         hypotheses=("remaining steps known",),
         kind=Kind.IDENTITY,
         scope=Scope.FORMULA,
@@ -297,7 +297,7 @@ CLAIMS = (
         title="The gate at one half",
         statement="Where p̂ < 1/2 the estimate is reset to H, at the natural decision boundary of "
         "the two stages.",
-        formula="p < 1/2  ⇒  ŷ = H = median of min(R, H), and H − y = p·(H − μ) ≤ (H − 1)/2",
+        formula="p < 1/2  ⇒  H = median of min(R, H),  H − y = p·(H − μ) ≤ (H − 1)/2",
         hypotheses=("p and μ exact", "H ≥ 2"),
         kind=Kind.FINITE,
         scope=Scope.REMARK,
@@ -338,7 +338,7 @@ CLAIMS = (
         title="The floor of one step",
         statement="While a request is active ŷ is bounded below by 1, so that it is never dropped "
         "from the projection while it consumes work.",
-        formula="ŷ ≥ 1  ⇒  ŵ(0) = s + a",
+        formula="y ≥ 1  ⇒  w(0) = s + a",
         hypotheses=("crossing the floor triggers a refresh",),
         kind=Kind.FINITE,
         scope=Scope.REMARK,
