@@ -139,7 +139,8 @@ def _new_name(key: str, renamed: Mapping[str, Any]) -> str:
 
 def _compare(before: Any, after: Any, place: str, renamed: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(before, dict) and isinstance(after, dict):
-        ignored = UNSTEADY | set(renamed.get("", ()))
+        # A name that is new here may be an old one elsewhere: there it is compared.
+        ignored = UNSTEADY | (set(renamed.get("", ())) - before.keys())
         for key in sorted((before.keys() | after.keys()) - ignored):
             if key not in before or key not in after:
                 yield f"{place}/{key} is {'new' if key in after else 'gone'}"
