@@ -33,7 +33,7 @@ PAGES = (
 #: Pages with results of one numbered study.
 PAGES_OF_STUDIES = {
     "docs/predictors.md": "21-predictors",
-    "docs/worst-cases.md": "42-worst-cases",
+    "docs/worst-cases.md": "41-worst-cases",
 }
 
 

@@ -1,4 +1,4 @@
-"""The smallest instances on which searches found a policy worst (study 42)."""
+"""The smallest instances on which searches found a policy worst (study 41)."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -16,6 +16,7 @@ def test_the_metrics_of_a_run() -> None:
     of_requests = {"tpot_mean_s", "queueing_delay_mean_s", "latency_mean_s", "ttft_mean_s"}
     of_requests |= {"started_prompt_mean"}
     of_none = {"prefix_hit_rate", "ready_delay_mean_s", "rest_share"}
+    of_none |= {"prefill_mean_s", "budget_share"}
     assert set(widths) == of_steps | of_requests | of_none
     # There are no caches to hit, no prefill tier to become ready in, and nobody rests.
     assert widths["prefix_hit_rate"] is None

@@ -78,10 +78,10 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "39-token-budget/study": 5,
     "40-routing-meets-batching/study": 3,
     # Nothing is drawn, but the beginning of a local search.
-    "42-worst-cases/adversary": 1,
-    "42-worst-cases/barrier": 1,
-    "42-worst-cases/cache": (1, 2),
-    "42-worst-cases/steady": 1,
+    "41-worst-cases/adversary": 1,
+    "41-worst-cases/barrier": 1,
+    "41-worst-cases/cache": (1, 2),
+    "41-worst-cases/steady": 1,
 }
 
 
