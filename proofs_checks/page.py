@@ -1,6 +1,7 @@
 """The pages of the claims: a scoreboard, ``docs/claims.md``, and a page per paper."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -10,7 +11,7 @@ from proofs_checks.evidence import basis_of
 from proofs_checks.latex import latex
 from proofs_checks.registry import modules
 from proofs_checks.results import SCORE_COLUMNS, NumberedResult, score, scoreboard
-from proofs_checks.store import paper_of, recorded, recorded_entry
+from proofs_checks.store import paper_of, recorded
 
 #: Chapters by the first part of an id; others follow under their own name.
 CHAPTERS = {
@@ -95,19 +96,17 @@ def _board(paper: str, claims: Sequence[Claim]) -> str:
     by_id = {claim.id: claim for claim in claims}
     results = scoreboard(paper).results
     rows = [_score_row(paper, result, by_id) for result in results]
-    counts = ", ".join(
-        f"{_number(sum(claim.scope is scope for claim in claims), scope)}"
-        for scope in Scope
-        if any(claim.scope is scope for claim in claims)
-    )
+    scopes = Counter(claim.scope for claim in claims)
+    counts = ", ".join(_number(scopes[scope], scope) for scope in Scope if scopes[scope])
     told = f"[All {len(claims)} claims](claims/{paper}.md): {counts}."
     head = f"## {CHAPTERS.get(paper, paper)}\n"
     return "\n".join([head, *(_table(SCORE_COLUMNS, rows) if rows else ()), told, ""])
 
 
 def _number(count: int, scope: Scope) -> str:
-    plural = "" if count == 1 or scope is Scope.OURS else "s"
-    return f"{count} {scope}{plural}" if scope is not Scope.OURS else f"{count} of our own"
+    if scope is Scope.OURS:
+        return f"{count} of our own"
+    return f"{count} {scope}{'' if count == 1 else 's'}"
 
 
 def _score_row(paper: str, result: NumberedResult, by_id: dict[str, Claim]) -> list[str]:
@@ -128,8 +127,8 @@ def _paper_page(paper: str, claims: Sequence[Claim]) -> str:
     if board.causes:
         causes = [f"- {cause.text} {_links(cause.claims)}" for cause in board.causes]
         parts += ["## Errors that several claims share\n", "\n".join([*causes, ""])]
-    parts += ["## All claims\n", _overview(claims)]
     home, entries = modules(), recorded(paper)
+    parts += ["## All claims\n", _overview(claims, entries)]
     parts += [_section(claim, entries.get(claim.id), home[claim.id]) for claim in claims]
     return "\n".join(parts)
 
@@ -138,11 +137,11 @@ def _links(names: Sequence[str]) -> str:
     return ", ".join(f"[{name.split('.', 1)[1]}](#{_anchor(name)})" for name in names)
 
 
-def _overview(claims: Sequence[Claim]) -> str:
+def _overview(claims: Sequence[Claim], entries: Mapping[str, Any]) -> str:
     columns = ("claim", "title", "is a", "as printed", "what is wrong", "as corrected", "evidence")
     rows = []
     for claim in claims:
-        entry = recorded_entry(claim) or {}
+        entry = entries.get(claim.id, {})
         basis = basis_of(entry["evidence"], claim.proof) if entry else None
         rows.append(
             (
