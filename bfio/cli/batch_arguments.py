@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from bfio.common.options import RATIONAL, TEXT, WHOLE, from_namespace, option, split_pairs
+from bfio.common.options import RATIONAL, TEXT, WHOLE, flag, from_namespace, option, split_pairs
 from formulations.errors import InputError
 from formulations.rationals import exact_number
 
@@ -101,7 +101,7 @@ def _trace_conflict(args: argparse.Namespace, *, sized: bool) -> tuple[str, str]
         for name in ("rate_scale", "skip_bad_rows", "columns"):
             if getattr(args, name):
                 return (
-                    f"--{name.replace('_', '-')} without --trace",
+                    f"{flag(name)} without --trace",
                     "add --trace, or leave it out",
                 )
         return None if args.horizon is not None else ("no --horizon", "say how long to simulate")

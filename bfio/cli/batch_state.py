@@ -10,6 +10,7 @@ from bfio.cli.command import DONE
 from bfio.cli.exchange import exchange, is_exchange
 from bfio.cli.files import read_problem
 from bfio.cli.output import print_json, print_table
+from bfio.common.options import flag
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _refuse_others(args: argparse.Namespace) -> None:
     }
     for name, default in defaults.items():
         if getattr(args, name) != default:
-            option = "FILE" if name == "file" else f"--{name.replace('_', '-')}"
+            option = "FILE" if name == "file" else flag(name)
             raise InputError("command line", f"{option} with --state", "leave it out")
 
 

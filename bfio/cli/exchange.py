@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bfio.cli.command import DONE, NOTHING_FOUND
 from bfio.cli.files import naming, read_text
 from bfio.cli.output import print_json
+from bfio.common.options import flag
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ def is_exchange(args: argparse.Namespace) -> bool:
         raise InputError("--overwrite", "there is nothing to write", "add --write FILE")
     for name in ("method", "time_limit", "work_limit", "second") if asked else ():
         if getattr(args, name, None) is not None:
-            option, other = f"--{name.replace('_', '-')}", "--write and --read-solution"
-            raise InputError(option, f"{other} solve nothing", "leave it out")
+            what = "--write and --read-solution solve nothing"
+            raise InputError(flag(name), what, "leave it out")
     return asked
 
 

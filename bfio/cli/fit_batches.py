@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE
 from bfio.cli.output import picture_place, print_json, print_table
+from bfio.common.options import flag
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,15 +73,13 @@ def refuse_batches(args: argparse.Namespace) -> None:
     """
     for name in ("free_tokens", "slot"):
         if getattr(args, name) is not None:
-            option = f"--{name.replace('_', '-')}"
-            raise InputError(option, "steps have none", "add --kind batches, or leave it out")
+            raise InputError(flag(name), "steps have none", "add --kind batches, or leave it out")
 
 
 def _refuse_others(args: argparse.Namespace) -> None:
     for name in ("loss", "no_mean", "per_worker", "workers", "duration"):
         if getattr(args, name) not in (None, False):
-            option = f"--{name.replace('_', '-')}"
-            raise InputError(option, "batches have none", "leave it out")
+            raise InputError(flag(name), "batches have none", "leave it out")
 
 
 def _answer(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from bfio.common.options import RATIONAL, TEXT, from_namespace, option
+from bfio.common.options import RATIONAL, TEXT, flag, from_namespace, option
 from formulations.errors import InputError
 from formulations.rationals import exact_rational
 
@@ -86,11 +86,10 @@ def _class_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
         return "--arrivals trace without --trace", "add --trace"
     for name in ("rate", "rate_scale"):
         if getattr(args, name) is not None:
-            option = f"--{name.replace('_', '-')}"
-            return f"{option} without --trace", "change the rates in FILE, or use --scale"
-    for option, given in (("--skip-bad-rows", args.skip_bad_rows), ("--columns", args.columns)):
-        if given:
-            return f"{option} without --trace", "add --trace, or leave it out"
+            return f"{flag(name)} without --trace", "change the rates in FILE, or use --scale"
+    for name in ("skip_bad_rows", "columns"):
+        if getattr(args, name):
+            return f"{flag(name)} without --trace", "add --trace, or leave it out"
     if args.horizon is None:
         return "no --horizon", "say for how many seconds requests arrive"
     return None

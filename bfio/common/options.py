@@ -21,6 +21,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+def flag(name: str) -> str:
+    """Return the argument of the command line that sets an option of this name."""
+    return f"--{name.replace('_', '-')}"
+
+
 @dataclass(frozen=True)
 class OptionKind:
     """Which values an option has.
@@ -80,7 +85,7 @@ class Option:
     @property
     def flag(self) -> str:
         """Its argument on the command line."""
-        return f"--{self.name.replace('_', '-')}"
+        return flag(self.name)
 
     def value(self, given: object, where: str) -> Any:
         """Return a value from a document, if it is of the right type.

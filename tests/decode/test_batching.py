@@ -42,7 +42,12 @@ from tests.decode.cases import (
     least_projected,
     workload,
 )
-from tests.decode.test_reference import Recorder, assert_same_states, reference
+from tests.decode.test_reference import (
+    Recorder,
+    assert_same_record,
+    assert_same_states,
+    reference,
+)
 
 #: A second a step and half a second a token of the peak; four tokens a batch, the first of them
 #: free, a quarter of a second each of the others.
@@ -198,15 +203,7 @@ def test_engine_agrees_with_naive_engine(policy: Policy | None, scenario: Scenar
     seen, expected_seen = Recorder(policy), Recorder(policy)
     run = scenario.simulate(seen)
     expected = reference(scenario, expected_seen)
-    assert run.steps == len(expected.trace)
-    for k, row in enumerate(expected.trace):
-        for name, value in row.items():
-            assert getattr(run, name)[k].tolist() == value, (k, name)
-    for name, attribute in (
-        ("start_step", "start"), ("finish_step", "finish"), ("worker", "worker"),
-        ("bound_step", "bound"), ("emitted_tokens", "emitted"),
-    ):  # fmt: skip
-        assert getattr(run, name).tolist() == [getattr(j, attribute) for j in expected.jobs], name
+    assert_same_record(run, expected)
     assert run.chunks is not None
     assert sorted(run.chunks.tolist()) == sorted(map(list, expected.chunks))
     assert_same_states(seen.states, expected_seen.states)

@@ -8,6 +8,7 @@ from hypothesis import given
 
 from bfio.decode.policy import binds_together, margin_of
 from bfio.decode.replay import run_violations
+from bfio.decode.run import Run
 from bfio.decode.state import DecodeState
 from tests.decode.cases import (
     Scenario,
@@ -72,30 +73,39 @@ def test_where_all_times_of_a_prefill_tier_meet(scenario: Scenario) -> None:
     assert_agrees(scenario.erratic_policy(), scenario)
 
 
+#: What both engines tell of requests: name in the run, name in a job.
+_OF_REQUESTS = (
+    ("reveal_step", "reveal"),
+    ("start_step", "start"),
+    ("finish_step", "finish"),
+    ("worker", "worker"),
+    ("bound_step", "bound"),
+    ("last_start_step", "begun"),
+    ("emitted_tokens", "emitted"),
+    ("cancel_step", "cancel"),
+)
+
+
 def assert_agrees(policy: Policy, scenario: Scenario) -> None:
     """Assert that both engines show a policy the same and record the same, by the rules."""
     seen, expected_seen = Recorder(policy), Recorder(policy)
     run = scenario.simulate(seen)
     expected = reference(scenario, expected_seen)
-    assert run.steps == len(expected.trace)
-    for k, row in enumerate(expected.trace):
-        for name, value in row.items():
-            assert getattr(run, name)[k].tolist() == value, (k, name)
-    for name, attribute in (
-        ("reveal_step", "reveal"),
-        ("start_step", "start"),
-        ("finish_step", "finish"),
-        ("worker", "worker"),
-        ("bound_step", "bound"),
-        ("last_start_step", "begun"),
-        ("emitted_tokens", "emitted"),
-        ("cancel_step", "cancel"),
-    ):
-        assert getattr(run, name).tolist() == [getattr(j, attribute) for j in expected.jobs], name
+    assert_same_record(run, expected)
     assert run.interruptions.tolist() == [list(entry) for entry in expected.interruptions]
     assert np.array_equal(run.reveal_s, [j.reveal_s for j in expected.jobs], equal_nan=True)
     assert_same_states(seen.states, expected_seen.states)
     assert run_violations(run, scenario.workload, scenario.cluster) == {}
+
+
+def assert_same_record(run: Run, expected: Reference) -> None:
+    """Assert that steps are the same, and what is told of requests: of the run, of a job."""
+    assert run.steps == len(expected.trace)
+    for k, row in enumerate(expected.trace):
+        for name, value in row.items():
+            assert getattr(run, name)[k].tolist() == value, (k, name)
+    for name, attribute in _OF_REQUESTS:
+        assert getattr(run, name).tolist() == [getattr(j, attribute) for j in expected.jobs], name
 
 
 def assert_same_states(found: list[DecodeState], expected: list[DecodeState]) -> None:
