@@ -47,30 +47,43 @@ def _start(*command: str) -> "subprocess.Popen[bytes]":
     )
 
 
+def _address(file: Path) -> str:
+    """Wait until a scheduler has told its address: its file is there before its contents are."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
+            return str(json.loads(file.read_text())["address"])
+        time.sleep(0.05)
+    raise AssertionError("the scheduler did not start in a minute")
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """Start a scheduler and two workers of one thread each, on loopback."""
     file = tmp_path / "scheduler.json"
     place = ("--scheduler-file", str(file))
-    scheduler = _start(
-        *("distributed.cli.dask_scheduler", *place, "--host", "127.0.0.1"),
-        *("--port", "0", "--no-dashboard", "--no-jupyter"),
-    )
-    workers = [
-        _start(
-            *("distributed.cli.dask_worker", *place, "--host", "127.0.0.1", "--nthreads", "1"),
-            *("--no-nanny", "--no-dashboard", "--local-directory", str(tmp_path)),
+    with contextlib.ExitStack() as stack:
+
+        def start(*command: str) -> "subprocess.Popen[bytes]":
+            process = stack.enter_context(_start(*command))  # waits for it on the way out
+            stack.callback(process.kill)
+            return process
+
+        scheduler = start(
+            *("distributed.cli.dask_scheduler", *place, "--host", "127.0.0.1"),
+            *("--port", "0", "--no-dashboard", "--no-jupyter"),
         )
-        for _ in range(2)
-    ]
-    deadline = time.monotonic() + 30
-    while not file.exists():
-        assert time.monotonic() < deadline, "no scheduler"
-        time.sleep(0.05)
-    yield Cluster(json.loads(file.read_text())["address"], scheduler, workers)
-    for process in (*workers, scheduler):
-        process.kill()
-        process.wait()
+        # A worker that finds the file half written dies of it, so they start after it is whole.
+        address = _address(file)
+        workers = [
+            start(
+                *("distributed.cli.dask_worker", address, "--host", "127.0.0.1"),
+                *("--nthreads", "1", "--no-nanny", "--no-dashboard"),
+                *("--local-directory", str(tmp_path)),
+            )
+            for _ in range(2)
+        ]
+        yield Cluster(address, scheduler, workers)
 
 
 def _solving(count: int) -> Study:
