@@ -236,7 +236,7 @@ class MetricTable(Generic[Record]):
                         f"{name}_{label}{ending}",
                         unit,
                         f"{words} {description}",
-                        partial(_percentile, values, share),
+                        partial(_percentile_of, values, share),
                         columns.get(label),
                     )
                 )
@@ -328,8 +328,12 @@ def _averaging(
     )
 
 
-def _percentile(
-    values_of: Callable[[Record], FloatArray], percent: float, record: Record
-) -> float | None:
-    values = values_of(record)
+def percentile(values: FloatArray, percent: float) -> float | None:
+    """Return a percentile, linear between order statistics; None of no values."""
     return float(np.percentile(values, percent)) if len(values) else None
+
+
+def _percentile_of(
+    values: Callable[[Record], FloatArray], percent: float, record: Record
+) -> float | None:
+    return percentile(values(record), percent)

@@ -62,6 +62,7 @@ def test_hand_computed_metrics() -> None:
         # Linear interpolation: position 0.95·2 = 1.9 between the 2nd and 3rd smallest.
         "tpot_p95_s": tpot[1] + 0.9 * (tpot[2] - tpot[1]),
         "tpot_p99_s": tpot[1] + 0.98 * (tpot[2] - tpot[1]),
+        "tpot_max_s": tpot[2],
         "queueing_delay_mean_s": 5.5 / 3,
         "queueing_delay_p50_s": 0.0,
         "queueing_delay_p95_s": 0.9 * 5.5,
@@ -69,9 +70,15 @@ def test_hand_computed_metrics() -> None:
         "queueing_delay_max_s": 5.5,
         # First steps end at 2.5, 2.5 and 8.5.
         "ttft_mean_s": 13.5 / 3,
+        "ttft_p50_s": 2.5,
         "ttft_p95_s": 2.5 + 0.9 * 6,
+        "ttft_p99_s": 2.5 + 0.98 * 6,
+        "ttft_max_s": 8.5,
         "latency_mean_s": (5.5 + 8.5 + 8.5) / 3,
+        "latency_p50_s": 8.5,
         "latency_p95_s": 8.5,
+        "latency_p99_s": 8.5,
+        "latency_max_s": 8.5,
         # No prefixes are kept.
         "prefix_hit_tokens": None,
         "prefix_hit_rate": None,

@@ -1,0 +1,223 @@
+"""Some steps of a run and the requests that started in them: what metrics are functions of."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bfio.common.metrics import Average, exact_sum
+from bfio.decode.energy import EnergyAccount, EnergyReading, energy_account
+from bfio.decode.energy_model import EnergyModel
+from bfio.decode.run import Run
+from bfio.decode.stints import Cause, Stints, cancelled_while_waiting, stints
+from bfio.decode.stragglers import stragglers_of
+from formulations.arrays import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """Some steps of a run and the requests that started in them.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    steps : IntArray
+        Increasing step indices.
+    energy_model : EnergyModel
+        Constants of the energy metrics.
+    """
+
+    run: Run
+    steps: IntArray
+    energy_model: EnergyModel
+
+    @cached_property
+    def started(self) -> IntArray:
+        """Requests that started in these steps."""
+        member = np.zeros(self.run.steps, dtype=np.bool_)
+        member[self.steps] = True
+        start = self.run.start_step
+        candidates = np.flatnonzero(start >= 0)
+        return candidates[member[start[candidates]]]
+
+    @cached_property
+    def stints(self) -> Stints:
+        """When and where each request of the run ran."""
+        return stints(self.run)
+
+    @cached_property
+    def expired(self) -> IntArray | None:
+        """Requests whose cache the pool dropped before these steps, as often as it did."""
+        expiries = self.run.expiries
+        return None if expiries is None else expiries[np.isin(expiries[:, 2], self.steps), 0]
+
+    def interrupted_tokens(self, *causes: Cause) -> int:
+        """Sum prompts and what was emitted of requests interrupted at these steps, for a cause."""
+        which = np.isin(self.stints.cause, causes) & np.isin(self.stints.end, self.steps)
+        prompts = self.run.prompt_tokens[self.stints.request[which]]
+        return exact_sum(prompts + self.stints.emitted[which])
+
+    @cached_property
+    def started_again_tokens(self) -> FloatArray:
+        """Prompts of those that start at each step of the run, or again, shape (K,) [tokens]."""
+        stints = self.stints
+        which = stints.was_waiting
+        prompts = self.run.prompt_tokens[stints.request[which]]
+        totals = np.bincount(stints.start[which], weights=prompts, minlength=self.run.steps)
+        return totals.astype(np.float64)
+
+    @cached_property
+    def completed(self) -> IntArray:
+        """Those of them that completed."""
+        return self.started[self.run.finish_step[self.started] >= 0]
+
+    @cached_property
+    def imbalance(self) -> IntArray:
+        """``G·max load - total load`` of each step (BF-IO eq. 2) [tokens]."""
+        run = self.run
+        whole: IntArray = run.cluster.workers * run.max_load - run.total_load
+        return whole[self.steps]
+
+    @cached_property
+    def balanced_s(self) -> FloatArray:
+        """Time that each step would take if all workers had the mean load [s]."""
+        run = self.run
+        if run.balanced_s is not None:
+            return run.balanced_s[self.steps]
+        waited = run.cluster.worker_times()[1][0] / run.cluster.workers * self.imbalance
+        balanced: FloatArray = run.duration_s[self.steps] - waited
+        return balanced
+
+    def mean_waiting(self, values: IntArray) -> Average:
+        """Average a value of each request over those left waiting after admission, over steps.
+
+        Parameters
+        ----------
+        values : IntArray
+            Shape (n,).
+        """
+        run, change = self.run, np.zeros(self.run.steps + 1, dtype=np.int64)
+        revealed, stints = np.flatnonzero(run.reveal_step >= 0), self.stints
+        np.add.at(change, run.reveal_step[revealed], values[revealed])
+        for steps, which, sign in (
+            (stints.start, stints.was_waiting, -1),
+            (stints.end, stints.waits_again, 1),
+        ):
+            np.add.at(change, steps[which], sign * values[stints.request[which]])
+        gone = np.flatnonzero(cancelled_while_waiting(run, stints))
+        np.add.at(change, run.cancel_step[gone], -values[gone])
+        if run.expiries is not None:
+            who, ready, lost = run.expiries.T
+            np.add.at(change, ready, values[who])
+            np.add.at(change, lost, -values[who])
+        some = self.steps[run.waiting[self.steps] > 0]
+        return Average(np.cumsum(change)[some], run.waiting[some].astype(np.float64))
+
+    @cached_property
+    def idle_fractions(self) -> FloatArray:
+        """``1 - mean load / max load`` of each step."""
+        return self.run.idle_fractions()[self.steps]
+
+    @cached_property
+    def times_per_token(self) -> FloatArray:
+        """``(finish - start)/o_i`` of each completed request (BF-IO eq. 9) [s].
+
+        With token budgets from the first step after its prompt is computed.
+        """
+        run, ids = self.run, self.completed
+        spent = self._finish_s - run.start_s[run.decode_step()[ids]]
+        return spent / run.emitted_tokens[ids]
+
+    @cached_property
+    def awake_times_per_token(self) -> FloatArray | None:
+        """The same without the time at rest; None of runs in which nobody may rest [s]."""
+        run, ids = self.run, self.completed
+        if run.rests is None:
+            return None
+        who, first, end = run.rests.T
+        # While its prompt is computed a request rests, too, which is no part of its times.
+        first = np.maximum(first, run.decode_step()[who])
+        lasts = first < end
+        who, first, end = who[lasts], first[lasts], end[lasts]
+        spent = run.end_s()[end - 1] - run.start_s[first]
+        at_rest = np.bincount(who, weights=spent, minlength=run.num_requests)
+        awake: FloatArray = self.times_per_token - at_rest[ids] / run.emitted_tokens[ids]
+        return awake
+
+    @cached_property
+    def delays(self) -> FloatArray:
+        """Time each completed request waited, from arrival or reveal to its first step [s]."""
+        return self.run.start_s[self.run.start_step[self.completed]] - self._origin_s
+
+    @cached_property
+    def first_tokens(self) -> FloatArray:
+        """Time from arrival or reveal to the first token of each completed request [s]."""
+        run, ids = self.run, self.completed
+        return run.end_s()[run.first_token_step()[ids]] - self._origin_s
+
+    @cached_property
+    def prefill_times(self) -> FloatArray:
+        """Time from the first step of each completed request until its prompt is computed [s]."""
+        run, ids = self.run, self.completed
+        if run.chunks is None:
+            return np.zeros(0)
+        return run.end_s()[run.decode_step()[ids] - 1] - run.start_s[run.start_step[ids]]
+
+    @cached_property
+    def prefill_tokens(self) -> IntArray | None:
+        """Prompt tokens computed at each step of the run, shape (K,); None without budgets."""
+        run = self.run
+        if run.chunks is None:
+            return None
+        tokens = np.zeros(run.steps, dtype=np.int64)
+        np.add.at(tokens, run.chunks[:, 0], run.chunks[:, 2])
+        return tokens
+
+    def lost_share(self, own_s: FloatArray) -> float | None:
+        """Return the share of worker time that workers would wait for the slowest of them.
+
+        Parameters
+        ----------
+        own_s : FloatArray
+            Shape (K, G): how long each worker would take at its own pace [s].
+        """
+        run = self.run
+        whole = float(run.duration_s[self.steps].sum())
+        schedule = stragglers_of(run.options.stragglers, run.cluster.workers, run.options.seed)
+        own_s = (schedule.factors(run.start_s, run.cluster.workers) * own_s)[self.steps]
+        waited = float((own_s.max(axis=1) - own_s.mean(axis=1)).sum())
+        return waited / whole if whole else None
+
+    @cached_property
+    def latencies(self) -> FloatArray:
+        """Time from arrival or reveal to the last token of each completed request [s]."""
+        return self._finish_s - self._origin_s
+
+    @cached_property
+    def met(self) -> BoolArray | None:
+        """Which completed requests met the service level; None if the run states none."""
+        limits = self.run.options.slo
+        return None if limits is None else limits.met(self.first_tokens, self.times_per_token)
+
+    @cached_property
+    def total_s(self) -> float:
+        """Time of the steps and of the idle time before them [s]."""
+        run = self.run
+        return float(run.duration_s[self.steps].sum() + run.idle_before_s[self.steps].sum())
+
+    @cached_property
+    def energy(self) -> EnergyAccount | None:
+        """Energy and power in the two-phase reading; None without trajectory."""
+        return energy_account(
+            self.run, self.energy_model, EnergyReading.TWO_PHASE, steps=self.steps
+        )
+
+    @property
+    def _finish_s(self) -> FloatArray:
+        return self.run.end_s()[self.run.finish_step[self.completed]]
+
+    @property
+    def _origin_s(self) -> FloatArray:
+        run = self.run
+        return (run.reveal_s if run.arrival_s is None else run.arrival_s)[self.completed]
