@@ -14,7 +14,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.policy import Decision, max_pauses_of
 from bfio.decode.prefill import PrefillTier
-from bfio.decode.prefill_replay import PrefillReplay
+from bfio.decode.replay.prefill_tier import PrefillReplay
 from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.decode.telemetry import Telemetry, losses
 from bfio.workloads.workload import Workload

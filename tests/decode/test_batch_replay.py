@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bfio.decode import batch_replay
 from bfio.decode.cluster import Cluster
-from bfio.decode.replay import run_violations
+from bfio.decode.replay import batches, run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
@@ -151,7 +150,7 @@ def verdicts(cases: list[tuple[Run, Workload, Cluster]]) -> list[Any]:
 
 def mistakes() -> list[Mutant]:
     """Return them, but for whether lists of equal length are told to be."""
-    return [mutant for mutant in mutants(batch_replay) if "strict=False" not in mutant.place]
+    return [mutant for mutant in mutants(batches) if "strict=False" not in mutant.place]
 
 
 @pytest.mark.parametrize("mutant", mistakes(), ids=lambda mutant: mutant.place)

@@ -1,0 +1,237 @@
+"""A run beside what it should have been."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
+
+import numpy as np
+
+from bfio.decode.cancellations import Cancellations, cancellations_of
+from bfio.decode.cluster import Cluster
+from bfio.decode.failures import failures_of
+from bfio.decode.options import Dispatch
+from bfio.decode.replay.batches import chunks_of, on_workers
+from bfio.decode.replay.counting import count, grouped, running_total
+from bfio.decode.replay.prefill_tier import PrefillReplay
+from bfio.decode.replay.profiles import profile, profile_with_rests
+from bfio.decode.run import Run
+from bfio.decode.schedules import NO_EVENTS
+from bfio.decode.stints import Stints, cancelled_while_waiting, stints, stints_of
+from bfio.workloads.workload import Workload
+from formulations.arrays import IntArray
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A run beside what it should have been.
+
+    Parameters
+    ----------
+    run : Run
+        The record to check.
+    workload : Workload
+        The requests it claims to have served.
+    cluster : Cluster
+        The machine it claims to have run on.
+    """
+
+    run: Run
+    workload: Workload
+    cluster: Cluster
+
+    @cached_property
+    def started(self) -> IntArray:
+        """Requests that started."""
+        return np.flatnonzero(self.run.start_step >= 0)
+
+    @cached_property
+    def steps_run(self) -> IntArray:
+        """Steps each started request has run, whether or not it finished."""
+        steps = np.zeros(self.run.num_requests, dtype=np.int64)
+        stints = self.stints
+        np.add.at(steps, stints.request, stints.end - stints.start - stints.rested)
+        return steps[self.started]
+
+    @cached_property
+    def stints(self) -> Stints:
+        """When and where each request ran."""
+        return stints(self.run)
+
+    @cached_property
+    def trajectory(self) -> tuple[IntArray, IntArray]:
+        """Loads and requests that run, each of shape (K, G), from the request records alone."""
+        return self._trajectories[0]
+
+    @cached_property
+    def held(self) -> tuple[IntArray, IntArray]:
+        """Loads and requests that workers hold, at rest or running, each of shape (K, G)."""
+        return self._trajectories[1]
+
+    @cached_property
+    def _trajectories(self) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
+        shape = (self.cluster.workers, self.run.steps)
+        loads, count = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        for _, worker, start, end, profile_ in self.walk():
+            loads[worker, start:end] += profile_
+            count[worker, start:end] += 1
+        if self.run.rests is None:
+            return (loads.T, count.T), (loads.T, count.T)
+        running, runs = loads.copy(), count.copy()
+        for (_, worker, start, _, profile_), rests in zip(
+            self.walk(), self.rests_of_stints, strict=True
+        ):
+            for first, end in rests:
+                running[worker, first:end] -= profile_[first - start : end - start]
+                runs[worker, first:end] -= 1
+        if self.batches:
+            chunks = chunks_of(self.run)
+            # A chunk reads what was computed of its prompt before.
+            running += on_workers(self.run, self.cluster, chunks, chunks.before).T
+        return (running.T, runs.T), (loads.T, count.T)
+
+    @property
+    def batches(self) -> bool:
+        """Whether workers have token budgets."""
+        return self.cluster.token_budget is not None
+
+    @cached_property
+    def tokens(self) -> IntArray:
+        """Tokens that workers compute, emitted or of prompts, shape (K, G)."""
+        running = self.trajectory[1]
+        if not self.batches:
+            return running
+        chunks = chunks_of(self.run)
+        return running + on_workers(self.run, self.cluster, chunks, chunks.tokens)
+
+    @cached_property
+    def rests_of_stints(self) -> list[list[tuple[int, int]]]:
+        """First step and end of each rest of each stint, in order of time."""
+        stints, rests = self.stints, self.run.rests
+        found: list[list[tuple[int, int]]] = [[] for _ in stints.request]
+        if rests is not None and found:
+            which = stints_of(rests, stints.request, stints.start, self.run.steps)
+            for stint, first, end in zip(which.tolist(), *rests.T[1:].tolist(), strict=True):
+                found[stint].append((first, end))
+        return found
+
+    def walk(self) -> Iterator[tuple[int, int, int, int, IntArray]]:
+        """Yield request, worker, first step, end and loads of each stint, as they are noted."""
+        drift, before = self.run.options.drift, -1
+        load = emitted = 0
+        for (request, worker, start, end, _, rested), rests in zip(
+            zip(*map(np.ndarray.tolist, self.stints), strict=True),
+            self.rests_of_stints,
+            strict=True,
+        ):
+            if request != before:
+                before, load, emitted = request, int(self.workload.prompt_tokens[request]), 0
+            steps = end - start
+            # One more than it runs: what it would weigh at the next step it brings along.
+            loads = profile(drift, load, start, steps + 1, emitted)
+            if rested:
+                loads = profile_with_rests(drift, load, start, steps + 1, emitted, rests)
+            yield request, worker, start, end, loads[:steps]
+            load, emitted = int(loads[-1]), emitted + steps - rested
+
+    @cached_property
+    def revealed(self) -> IntArray:
+        """Requests that were revealed."""
+        return np.flatnonzero(self.run.reveal_step >= 0)
+
+    @cached_property
+    def waiting_before(self) -> IntArray:
+        """Requests waiting at each step after the reveal and before admission, shape (K,)."""
+        starts, steps = self.admissions, self.run.steps
+        waits = running_total(self.run.reveal_step, steps) + running_total(self.returns, steps)
+        gone = self.run.cancel_step[cancelled_while_waiting(self.run, self.stints)]
+        waits -= running_total(gone, steps)
+        if self.run.expiries is not None:
+            _, ready, lost = self.run.expiries.T
+            waits += running_total(ready, steps) - running_total(lost, steps)
+        return waits - (running_total(starts, steps) - count(starts, steps))
+
+    @cached_property
+    def outages(self) -> list[tuple[int, int, bool]]:
+        """First step that sees each failure or recovery, its worker, whether it recovers."""
+        run = self.run
+        schedule = failures_of(run.options.failures, self.cluster.workers, run.options.seed)
+        # What has happened by the end of a run that waits shows in no step.
+        first = np.searchsorted(run.start_s, schedule.time_s)
+        columns = (first, schedule.worker, schedule.is_up.astype(np.bool_))
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    @cached_property
+    def cancellations(self) -> Cancellations:
+        """When clients give up."""
+        run = self.run
+        arrival_s = np.zeros(run.num_requests) if run.arrival_s is None else run.arrival_s
+        return cancellations_of(run.options.cancellations, arrival_s, run.options.seed)
+
+    @property
+    def tells_who_left(self) -> bool:
+        """Whether the record says of each time that a request left the pool for a worker."""
+        run = self.run
+        stays = len(run.interruptions) == 0 and run.options.failures == NO_EVENTS
+        if run.options.dispatch is Dispatch.POOLED:
+            return run.options.delay == 0 or (stays and self.cluster.memory is None)
+        return stays
+
+    @cached_property
+    def tier_alone(self) -> PrefillReplay:
+        """The prefill tier, played through beside what left the pool at each step."""
+        run, arrival_s = self.run, self.run.arrival_s
+        assert run.options.prefill is not None
+        assert arrival_s is not None
+        arrivals = deque(zip(arrival_s.tolist(), range(run.num_requests), strict=True))
+        tier = PrefillReplay(run.options.prefill, self.workload.prompt_tokens.tolist(), arrivals)
+        times = self.times_of_tier
+        leaves = grouped(run.bound_step, np.arange(run.num_requests), len(times))
+        if run.options.dispatch is Dispatch.POOLED and run.options.delay == 0:
+            waited = self.stints.was_waiting
+            leaves = grouped(self.admissions, self.stints.request[waited], len(times))
+        again = self.stints.waits_again
+        returns = grouped(self.returns, self.stints.request[again], len(times))
+        schedule = self.cancellations
+        when = dict(zip(schedule.request.tolist(), schedule.time_s.tolist(), strict=True))
+        gone = grouped(run.cancel_step[schedule.request], schedule.request, len(times))
+        for step, (end, start) in enumerate(times):
+            # Whoever leaves its worker does so when the last step ends, before any idle time.
+            tier.go_on(end, step)
+            for who in returns[step]:
+                tier.come_back(who)
+            # All who have given up by the same time leave together, and then others follow.
+            leaving = [(max(when[who], end), who) for who in gone[step]]
+            for time, together in groupby(leaving, itemgetter(0)):
+                tier.go_on(time, step)
+                for _, who in together:
+                    tier.cancel(who)
+            tier.go_on(start, step)
+            for who in leaves[step]:
+                tier.leave(who)
+        return tier
+
+    @cached_property
+    def times_of_tier(self) -> list[tuple[float, float]]:
+        """When the step before ended and when each starts [s].
+
+        After the last step the tier goes on until the last client has given up, if all that were
+        left did so then.
+        """
+        run, schedule = self.run, self.cancellations
+        ends = [0.0, *run.end_s().tolist()]
+        times = list(zip(ends, run.start_s.tolist(), strict=False))
+        late = schedule.time_s[run.cancel_step[schedule.request] == run.steps]
+        return [*times, (ends[-1], max(ends[-1], late.max()))] if len(late) else times
+
+    @cached_property
+    def returns(self) -> IntArray:
+        """Steps at which a request that was interrupted waits again, one entry for each."""
+        return self.stints.end[self.stints.waits_again]
+
+    @cached_property
+    def admissions(self) -> IntArray:
+        """Steps at which a request starts that waited, one entry for each."""
+        return self.stints.start[self.stints.was_waiting]
