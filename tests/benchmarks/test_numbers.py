@@ -1,5 +1,6 @@
 """No number in prose without a source: READMEs of studies against the results beside them."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,18 @@ def test_results_are_of_the_study_as_it_is(path: Path) -> None:
     assert results("planned", table="rows") == len(read_study(path).rows())
     assert results("done", table="rows") <= results("planned", table="rows")
     assert results.word("commit", table="rows")
+
+
+def test_every_study_has_its_number_in_its_folder_title_and_finding() -> None:
+    """One row each on the page of findings, in order."""
+    page = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| \[(\d+)\. .*?\]\(\.\./benchmarks/studies/(.*?)/README", page, re.MULTILINE
+    )
+    assert [folder for _, folder in rows] == [folder.name for folder in FOLDERS]
+    for number, folder in rows:
+        assert folder.startswith(f"{int(number):02d}-")
+        assert _readme(STUDIES / folder).startswith(f"# {number}. ")
 
 
 def test_a_number_without_a_source_is_found() -> None:
