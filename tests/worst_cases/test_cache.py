@@ -117,17 +117,17 @@ def areas(problem: LatencyProblem) -> list[int]:
 @given(problems(most=12, latest=0))
 @settings(max_examples=100)
 def test_the_starts_of_algorithm_1(problem: LatencyProblem) -> None:
-    """Proposition 4 of docs/worst-cases.md: p_i (M + 1) <= 4 V_(i - 1)."""
+    """Proposition 4 of docs/worst-cases.md: p_i M <= 2 V_(i - 1)."""
     starts, before = sorted(ALGORITHM.schedule(problem)), 0
     for start, area in zip(starts, areas(problem), strict=True):
-        assert start * (problem.memory + 1) <= 4 * before
+        assert start * problem.memory <= 2 * before
         before += area
 
 
 @given(problems(latest=0))
 @settings(max_examples=80)
 def test_the_proven_limit_of_algorithm_1(problem: LatencyProblem) -> None:
-    """The optimum is at least (V - A/2)/M + O/3, and the ratio below 4; under A with n added."""
+    """The optimum is at least (V - A/2)/M + O/3, and the ratio below 7/3; under A with n added."""
     more = problem.num_requests * (problem.convention is Convention.CLOSED)
     least = brute_force(problem)[0] + more
     sums = np.cumsum(areas(problem))
@@ -136,7 +136,7 @@ def test_the_proven_limit_of_algorithm_1(problem: LatencyProblem) -> None:
     assert 6 * problem.memory * least >= (
         6 * int(sums.sum()) - 3 * int(sums[-1]) + 2 * problem.memory * outputs
     )
-    assert total_latency(problem, ALGORITHM.schedule(problem)) + more < 4 * least
+    assert total_latency(problem, ALGORITHM.schedule(problem)) + more < Fraction(7, 3) * least
 
 
 def test_a_starting_bound_without_the_factor_fails() -> None:

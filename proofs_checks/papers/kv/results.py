@@ -49,14 +49,14 @@ SCOREBOARD = Scoreboard(
             ProofStatus.FAILS,
             ("kv.lemma5.5",),
             ("kv.lemma5.5-hoeffding", "kv.lemma5.5-mean", "kv.lemma5.5-tail"),
-            "no constant C_1 does; K·log T does if λ·ℓ < 1",
+            "no constant C_1 does; K·log T does if λ·ℓ < 1 or λ·(2ℓ − 1) < ⌊M/π⌋",
         ),
         NumberedResult(
             "Lemma 5.6",
             ProofStatus.FAILS,
             ("kv.lemma5.6",),
             ("kv.lemma5.6-minimum", "kv.lemma5.5-tail"),
-            "no constant C_2 does; whether K·log T does is open",
+            "no constant C_2 does, and for constant t_0 no C_2 = o(T)",
         ),
         NumberedResult(
             "Theorem 6.2",

@@ -4,16 +4,9 @@ import numpy as np
 import pytest
 
 from formulations.hindsight_latency import Convention
-from proofs_checks.papers.kv.catching_up import (
-    Burst,
-    burst_of,
-    idle_slots,
-    moved,
-    queued,
-    verify,
-    verify_queue,
-    work_tail,
-)
+from proofs_checks.papers.kv.bursts import Burst, burst_of, verify, verify_queue
+from proofs_checks.papers.kv.lemma5_5 import idle_slots, largest_peak, moved, present, work_tail
+from proofs_checks.papers.kv.lemma5_6 import overloaded, queued, stream
 from proofs_checks.papers.kv.model import Jobs, algorithm, jobs, optima
 
 
@@ -70,3 +63,29 @@ def test_work_by_hand() -> None:
     # After one more round: 2 + 1 if both came, 2 if the second only, 1 if the first only.
     assert work_tail(law, 2, 1, 3) == pytest.approx(0.0625)
     assert work_tail(law, 2, 1, 2) == pytest.approx(0.25)
+
+
+def test_tokens_and_the_largest_peak_by_hand() -> None:
+    """Two slots from 2 on at 0, three from 1 on at 1: in slot 1 they hold 3 and 1."""
+    data = Jobs(9, (0, 0), (2, 1), (2, 3))
+    assert largest_peak(data) == 3
+    assert present(data, [0, 1], 1) == [3, 1]
+    assert present(data, [0, 1], 3) == [3]
+
+
+@pytest.mark.parametrize(("kind", "unit"), [(0, 1), (1, 1), (2, 2)])
+def test_the_long_one_waits_for_the_last_short_one(kind: int, unit: int) -> None:
+    """Theorem 2 of lemma5.6.md: two short ones a round, J after all four of them."""
+    rounds = ((2, 0), (2, 0))
+    assert overloaded(rounds)
+    data = jobs(stream(kind, rounds))
+    assert algorithm(data)[0] == 0
+    assert {starts[0] for starts in optima(data)} == {1 + 4 * unit}
+
+
+def test_what_a_stream_must_bring() -> None:
+    """It may not run out, and short ones outnumber the long ones, J among them, by two."""
+    assert not overloaded(((1, 0), (0, 0), (3, 0)))
+    assert overloaded(((1, 0), (0, 0), (3, 0)), behind=1)
+    assert not overloaded(((2, 0),))
+    assert not overloaded(((3, 1),))

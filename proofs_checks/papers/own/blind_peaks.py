@@ -1,0 +1,196 @@
+"""Policies that know no lengths pay G times the least sum of peaks: ``proofs/blind-peaks.md``."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, pairwise
+from math import comb
+
+import numpy as np
+
+from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.evidence import Examination, Findings, Outcome
+from proofs_checks.search import examine
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Workers, slots of each, and the length of long requests."""
+
+    workers: int
+    slots: int
+    longest: int
+
+    @property
+    def lanes(self) -> int:
+        """All slots."""
+        return self.workers * self.slots
+
+    @property
+    def num_requests(self) -> int:
+        """Requests of the adversary's instance."""
+        return self.workers * ((self.lanes - 1) * self.longest + 1)
+
+
+#: Chooses how many requests each worker starts, from its free slots and how many wait.
+Blind = Callable[[Sequence[int], int], Sequence[int]]
+
+
+def random_policy(rng: np.random.Generator, slots: int) -> Blind:
+    """Return a policy with moods: it fills all, fills one worker, or idles, by chance."""
+    moods = rng.dirichlet([2, 1, 1])
+
+    def starts(free: Sequence[int], waiting: int) -> list[int]:
+        mood = int(rng.choice(3, p=moods))
+        counts = [0] * len(free)
+        for g in rng.permutation(len(free)).tolist():
+            wanted = free[g] if mood == 0 else int(rng.integers(0, slots + 1)) if mood == 1 else 0
+            counts[g] = min(free[g], wanted, waiting - sum(counts))
+        return counts
+
+    return starts
+
+
+def run_against(cluster: Cluster, policy: Blind, together: int = 1) -> tuple[int, list[int]]:
+    """Let the adversary choose lengths as requests start.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Workers.
+    policy : callable
+        Blind: it is told free slots and how many wait.
+    together : int
+        Long requests that may start in a step in which none runs.
+
+    Returns
+    -------
+    tuple
+        Sum of peaks, and the lengths of all requests by start.
+    """
+    running: list[list[tuple[int, int]]] = [[] for _ in range(cluster.workers)]
+    waiting, peaks = cluster.num_requests, 0
+    lengths: list[int] = []
+    while waiting or any(running):
+        free = [cluster.slots - len(held) for held in running]
+        counts = policy(free, waiting) if waiting else [0] * cluster.workers
+        left = 0 if any(o > 1 for held in running for _, o in held) else together
+        for held, count in zip(running, counts, strict=True):
+            for _ in range(count):
+                is_long = left > 0 and sum(o > 1 for o in lengths) < cluster.workers
+                left -= is_long
+                lengths.append(cluster.longest if is_long else 1)
+                held.append((1, lengths[-1]))
+        waiting -= sum(counts)
+        peaks += max(sum(load for load, _ in held) for held in running)
+        running = [[(load + 1, o) for load, o in held if load < o] for held in running]
+    return peaks, lengths
+
+
+def hindsight(cluster: Cluster, shorts: int) -> int:
+    """Return the sum of peaks with the long requests side by side, then the short ones."""
+    full, rest = divmod(shorts, cluster.lanes)
+    triangle = cluster.longest * (cluster.longest + 1) // 2
+    return triangle + full * cluster.slots - (-rest // cluster.workers)
+
+
+def _runs(context: Context) -> Iterator[tuple[Cluster, Blind]]:
+    for workers, slots, longest in context.choose(
+        ((2, 1, 4), (2, 2, 6), (3, 1, 5)),
+        ((2, 1, 4), (2, 2, 8), (3, 1, 6), (3, 2, 8), (4, 1, 6)),
+        ((2, 1, 9), (2, 4, 12), (3, 2, 16), (5, 2, 12)),
+    ):
+        for _ in range(context.choose(5, 12, 100)):
+            yield Cluster(workers, slots, longest), random_policy(context.rng, slots)
+
+
+def close_chance(places: int, long: int, distance: int) -> Fraction:
+    """Return the probability that two of some uniform places are nearer than a distance."""
+    # Apart: take distance − 1 places out between any two, and what is left is a free choice.
+    left = places - (long - 1) * (distance - 1)
+    return 1 - Fraction(comb(max(left, 0), long), comb(places, long))
+
+
+def _chances(context: Context, share: int) -> Examination[tuple[int, int, int]]:
+    most = context.choose(8, 11, 14)
+    small = [(n, g, d) for n in range(2, most) for g in range(2, 4) for d in range(1, n) if g <= n]
+
+    def counted(case: tuple[int, int, int]) -> bool:
+        n, g, d = case
+        near = sum(any(b - a < d for a, b in pairwise(c)) for c in combinations(range(n), g))
+        chance = close_chance(n, g, d)
+        return chance == Fraction(near, comb(n, g)) and chance <= Fraction(
+            g * g * d, share * (n - 1)
+        )
+
+    return examine(
+        "P(two of G places of n less than d apart) ≤ G²d/(n − 1), by counting",
+        f"all n < {most}, G = 2, 3, d < n",
+        small,
+        counted,
+    )
+
+
+def _check(context: Context, *, together: int = 1, share: int = 1) -> Outcome:
+    ratios: dict[int, float] = {}
+
+    def pays(case: tuple[Cluster, Blind]) -> bool:
+        cluster, policy = case
+        peaks, lengths = run_against(cluster, policy, together)
+        triangle = cluster.longest * (cluster.longest + 1) // 2
+        longs = sum(o > 1 for o in lengths)
+        other = hindsight(cluster, len(lengths) - longs)
+        most = triangle + Fraction(len(lengths), cluster.workers) + cluster.slots
+        return longs == cluster.workers and peaks >= longs * triangle and other <= most
+
+    def within(case: tuple[Cluster, Blind]) -> bool:
+        cluster, policy = case
+        peaks, lengths = run_against(cluster, policy, cluster.workers)
+        work = sum(o * (o + 1) // 2 for o in lengths)
+        return work <= cluster.workers * peaks and peaks <= work
+
+    for longest in (20, 80, 1000):
+        cluster = Cluster(2, 1, longest)
+        least = hindsight(cluster, cluster.num_requests - 2)
+        ratios[longest] = longest * (longest + 1) / least
+    return Findings(
+        examine(
+            "the adversary's G long requests never run together; hindsight pays at most L(L + "
+            "1)/2 + n/G + B",
+            "random blind policies that fill, fill in part or idle, G = 2 to 4, B = 1, 2",
+            _runs(context),
+            pays,
+        ),
+        examine("W/G ≤ sum of peaks ≤ W", "the same policies", _runs(context), within),
+        _chances(context, share),
+        numbers={f"least ratio at L = {k}, G = 2, B = 1": r for k, r in ratios.items()},
+    )
+
+
+CLAIMS = (
+    Claim(
+        id="own.blind-peaks",
+        source="BF-IO and BalanceRoute papers, policies without predictions (our question)",
+        title="The price of not knowing lengths is G",
+        statement="No schedule has more than G times the least sum of peaks over a drained run, "
+        "and no policy that does not know output lengths, deterministic or randomized, has a "
+        "smaller constant.",
+        formula="Σ_k max_g L_g(k) ≤ G·OPT;  sup ratio of every blind policy = G",
+        hypotheses=(
+            "G workers in lockstep, B slots each",
+            "decisions depend on arrivals, prompts and what has ended only",
+        ),
+        kind=Kind.FINITE,
+        check=_check,
+        summary="Requests look alike until they end. An adversary lets the next one to start be "
+        "long whenever no long one runs, so that long ones never share a step, and hindsight runs "
+        "them side by side. A few long ones at random places among many short ones do the same "
+        "to randomized policies.",
+        mutations=(
+            Mutation("two long ones may start together", together=2),
+            Mutation("a quarter of the chance", share=4),
+        ),
+        scope=Scope.OURS,
+        proof="blind-peaks",
+    ),
+)
