@@ -93,7 +93,7 @@ def parse_terms(text: str, where: str = "terms") -> TimeTerms:
     Raises
     ------
     InputError
-        If a name is unknown or occurs twice, or a value breaks its rule.
+        If a name is unknown or occurs twice, a value breaks its rule, or memory stands alone.
     """
     given: dict[str, object] = {}
     for part in text.split(":"):
@@ -103,7 +103,11 @@ def parse_terms(text: str, where: str = "terms") -> TimeTerms:
         given[name] = (
             int(value) if value.isascii() and value.isdigit() and len(value) < 19 else value
         )
-    return TimeTerms.from_mapping(given, where)
+    terms = TimeTerms.from_mapping(given, where)
+    if terms.memory and not (terms.swaps or terms.recomputes):
+        remedy = "give swap_token or recompute_square beside it"
+        raise InputError(f"{where}.memory", "overflowing it costs nothing", remedy)
+    return terms
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,9 @@ def _conflict(args: argparse.Namespace) -> tuple[str, str] | None:
     sized = args.prefill is not None or args.decode is not None
     if args.hardware is None and sized:
         return "--prefill or --decode with FILE", "write them there"
+    for name in ("budget", "engines"):
+        if args.hardware is None and getattr(args, name) != getattr(SourceOptions(), name):
+            return f"{flag(name)} with FILE", "write it there"
     if args.hardware is None and args.rate is not None and args.trace is None:
         return "--rate with FILE", "write it there, or give --trace"
     if args.hardware is not None and args.trace is None:
@@ -105,8 +108,11 @@ def _trace_conflict(args: argparse.Namespace, *, sized: bool) -> tuple[str, str]
                     "add --trace, or leave it out",
                 )
         return None if args.horizon is not None else ("no --horizon", "say how long to simulate")
-    if sized:
-        return "--prefill or --decode with --trace", "leave them out: the trace has its own"
+    if sized or args.sizes != SourceOptions().sizes:
+        which = "--prefill or --decode" if sized else "--sizes"
+        return f"{which} with --trace", "leave them out: the trace has its own"
+    if args.rate is None and args.arrivals != SourceOptions().arrivals:
+        return "--arrivals with --trace", "leave it out, as the trace has times; or give --rate"
     if args.rate is not None and args.rate_scale is not None:
         return "--rate and --rate-scale", "give one of them"
     if args.rate is not None and args.horizon is None:

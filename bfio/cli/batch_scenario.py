@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bfio.cli.batch_arguments import SourceOptions, pairs, priorities
+from bfio.cli.batch_settings import has_parallel_engines
 from bfio.cli.files import naming, read_problem
 from formulations.errors import InputError
 
@@ -130,6 +131,8 @@ def _served(
     from formulations.problem_data import member
 
     balancer = member(Balancer, sources.balancer, "--balancer")
+    if balancer is not Balancer.RANDOM and not has_parallel_engines(common):
+        raise InputError("--balancer", "no agent has several engines", "leave it out")
     terms = TimeTerms() if sources.terms is None else parse_terms(sources.terms, "--terms")
     serving = Serving(policy, name, balancer, terms=terms)  # type: ignore[arg-type]
     agents = {agent: replace(serving, priority=order) for agent, order in orders.items()}

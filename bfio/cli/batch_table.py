@@ -4,15 +4,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bfio.batching.run import METRICS
+from bfio.cli.batch_settings import DEADLINES
 from bfio.cli.output import print_table
 from bfio.cli.tables import print_fitting, print_sentences, run_cells
 from bfio.common.number_text import number, percent
+from formulations.stability.verdict import Verdict
 
 
-def print_runs(documents: Sequence[Mapping[str, Any]]) -> None:
-    """Print a row per policy; agents, if there are several; remarks and verdicts."""
+def print_runs(documents: Sequence[Mapping[str, Any]], deadlines: Sequence[str] = ()) -> None:
+    """Print a row per policy; agents, if there are several; remarks and verdicts.
+
+    Parameters
+    ----------
+    documents : sequence of mapping
+        Figures of the runs.
+    deadlines : sequence of str
+        Times with a deadline, by their names in `bfio.cli.batch_settings.DEADLINES`.
+    """
     unit = documents[0]["unit"]
-    print_fitting("", [run_cells("policy", documents), *METRICS.cells(documents)])
+    in_time = [
+        (f"{DEADLINES[name]}\nin time", [_share(d[f"{name}_attainment"]) for d in documents])
+        for name in deadlines
+    ]
+    print_fitting("", [run_cells("policy", documents), *METRICS.cells(documents), *in_time])
     print_sentences(
         f"Times in {unit}. TTFT: to the end of the prefill; TBT: between tokens; E2E: to the "
         "departure. Of full batches: tokens over those of full batches without pause. Short "
@@ -22,6 +36,10 @@ def print_runs(documents: Sequence[Mapping[str, Any]]) -> None:
         _print_agents(document)
         _print_remarks(document)
         _print_batches(document)
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else percent(value)
 
 
 def _print_agents(document: Mapping[str, Any]) -> None:
@@ -53,11 +71,13 @@ def _print_remarks(document: Mapping[str, Any]) -> None:
 
 
 def print_theory(known: Mapping[str, Any] | None) -> None:
-    """Print what theory says of the network, whatever the policy."""
+    """Print what theory says of the network; stability it has for some policies alone."""
     if known is None:
         return
+    whose = " (of policies whose batches are as full as can be)"
     print_sentences(
-        f"theory: {known['verdict']}, {known['source']}; load {percent(known['load'])} at "
+        f"theory: {known['verdict']}, {known['source']}"
+        f"{whose if known['verdict'] == Verdict.STABLE else ''}; load {percent(known['load'])} at "
         f"{', '.join(known['bottlenecks'])}"
     )
     for warning in known["warnings"]:

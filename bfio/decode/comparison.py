@@ -129,7 +129,7 @@ class Comparison:
         first = self.runs[0]
         options = [run.options for run in self.runs]
         limits = [run.statistics for run in self.runs]
-        return settings(self.workload, first.cluster, options, limits)
+        return settings(self.workload, first.cluster, options, limits, self.energy_model)
 
     def documents(self) -> list[dict[str, Any]]:
         """Return one JSON document per policy; see `bfio.decode.simulation.describe_run`."""

@@ -79,11 +79,17 @@ class ScheduleOption(Generic[Row]):
 
     def _file(self, name: str) -> list[Row]:
         try:
-            with Path(name).open(newline="", encoding="utf-8") as file:
-                lines = list(csv.DictReader(file))
-        except (OSError, UnicodeDecodeError) as error:
+            # Spreadsheets put a byte order mark before the heading.
+            with Path(name).open(newline="", encoding="utf-8-sig") as file:
+                reader = csv.DictReader(file)
+                lines, heading = list(reader), reader.fieldnames or ()
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
             reason = getattr(error, "strerror", None) or "no text"
             raise InputError(self.name, f"cannot read {name!r}: {reason}", self.form) from None
+        if not set(self.columns) <= set(heading):
+            columns = ",".join(self.columns)
+            remedy = f"write {columns} there, and e.g. {self.example} below it"
+            raise InputError(f"{name}, line 1", f"no heading {columns}", remedy)
         found: list[Row] = []
         for number, line in enumerate(lines, 2):
             try:

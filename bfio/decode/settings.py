@@ -1,21 +1,20 @@
 """What a table or plot of runs is about, in one line, and what its reader might not expect."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 
 import numpy as np
 
 from bfio.common.provenance import version_and_commit
-from bfio.decode.cluster import Cluster, per_worker_text
-from bfio.decode.drift import LLM, Drift
-from bfio.decode.options import ArrivalMode, Dispatch, Overflow, RunOptions, WindowKnows
+from bfio.decode.cluster import Cluster
+from bfio.decode.energy_model import EnergyModel
+from bfio.decode.options import ArrivalMode, Overflow, Projection, RunOptions, WindowKnows
 from bfio.decode.policy_registry import built_in
-from bfio.decode.prediction.registry import lengths_of
-from bfio.decode.predictor import LengthSource, Predictor
+from bfio.decode.predictor import LengthSource
 from bfio.decode.run import Run
+from bfio.decode.setting_parts import energy_part, length_source, predictor_name, setting_parts
+from bfio.decode.unseen_events import unseen_events
 from bfio.workloads.requests_used import requests_used
 from bfio.workloads.workload import Workload
-from formulations.errors import InputError
 
 #: Share of rows out of order from which on a column of arrivals is doubted.
 _DISORDER = 0.2
@@ -29,6 +28,7 @@ def settings(
     cluster: Cluster,
     options: Sequence[RunOptions],
     limits: Sequence[Mapping[str, object]] = (),
+    energy: EnergyModel | None = None,
 ) -> str:
     """Return one line that says what runs on one workload and machine are made of.
 
@@ -42,6 +42,8 @@ def settings(
         How each run is made; they differ in look-ahead and in-flight margin only.
     limits : sequence of mapping
         Where solves stop, as ``work_limit`` and ``time_limit``; those without are passed over.
+    energy : EnergyModel, optional
+        Constants of energies that the table shows.
     """
     requests, drawn = requests_used(workload), workload.provenance.get("seed")
     # The seed of a run is not that of its requests; a command has one for both.
@@ -49,96 +51,18 @@ def settings(
         requests += f" drawn with seed {drawn}"
     parts = setting_parts(requests, cluster, options)
     if nobody_asks(options):
-        parts["predictor"] = f"predictor {_name(options[0].predictor)} (not asked)"
+        parts["predictor"] = f"predictor {predictor_name(options[0].predictor)} (not asked)"
     solving = dict.fromkeys(_solve_limits(entry) for entry in limits if "work_limit" in entry)
-    return ", ".join([*parts.values(), *solving, version_and_commit()])
-
-
-def setting_parts(
-    requests: str, cluster: Cluster, options: Sequence[RunOptions]
-) -> dict[str, str]:
-    """Return the parts of such a line by what they are about, but for the version.
-
-    Parameters
-    ----------
-    requests : str
-        See `requests_used`.
-    cluster, options
-        As `settings` takes them.
-    """
-    first = options[0]
-    parts = {
-        "requests": requests,
-        "machine": f"{cluster.shape} (workers x slots)",
-        "speed": "" if cluster.speed == 1 else f"speed {per_worker_text(cluster.speed)}",
-        "memory": _memory(cluster, first),
-        "prefix cache": _prefix_cache(cluster),
-        "token budget": _token_budget(cluster, first),
-        "arrivals": _arrivals(first),
-        "prefill": "" if first.prefill is None else f"prefill tier {first.prefill.text}",
-        "telemetry": "" if first.telemetry is None else f"telemetry {first.telemetry.text}",
-        "steps": "" if first.steps is None else f"at most {first.steps:,} steps",
-        "dispatch": _dispatch(options),
-        "delay": f"decisions delayed by {first.delay} steps" if first.delay else "",
-        "stragglers": _schedule("stragglers", first.stragglers),
-        "failures": _schedule("failures", first.failures),
-        "cancellations": _schedule("cancellations", first.cancellations),
-        "drift": _drift(first.drift),
-        "look-ahead": _look_ahead(options),
-        "predictor": _information(first),
-        "seed": f"seed {first.seed}",
-    }
-    return {name: text for name, text in parts.items() if text}
-
-
-def _schedule(name: str, given: str | Sequence[object]) -> str:
-    if not isinstance(given, str):
-        return f"{name} at {len(given)} times"
-    return "" if given == "none" else f"{name} {given}"
-
-
-def _drift(drift: Drift) -> str:
-    if drift == LLM:
-        return ""
-    runs = [(value, len(list(same))) for value, same in groupby(drift.increments)]
-    texts = [f"{count}*{value}" if count > 1 else f"{value}" for value, count in runs]
-    return f"drift {drift.reading.value}:{','.join(texts)}"
-
-
-def _dispatch(options: Sequence[RunOptions]) -> str:
-    if options[0].dispatch is not Dispatch.IMMEDIATE:
-        return ""
-    margins = {entry.margin for entry in options if entry.dispatch is Dispatch.IMMEDIATE}
-    numbers = sorted(margin for margin in margins if margin is not None)
-    texts = [f"at most {margin} beyond its slots" for margin in numbers]
-    texts += ["any number"] * (None in margins and bool(numbers))
-    in_flight = f" ({' or '.join(texts)} in flight)" if texts else ""
-    return f"immediate dispatch{in_flight}"
-
-
-def _memory(cluster: Cluster, options: RunOptions) -> str:
-    if cluster.memory is None:
-        return ""
-    return f"memory {per_worker_text(cluster.memory)} tokens ({options.overflow.value})"
-
-
-def _prefix_cache(cluster: Cluster) -> str:
-    if cluster.prefix_cache is None:
-        return ""
-    return f"prefix cache {per_worker_text(cluster.prefix_cache)} tokens"
-
-
-def _token_budget(cluster: Cluster, options: RunOptions) -> str:
-    if cluster.token_budget is None:
-        return ""
-    time = f", {cluster.batch_token_time_s:g} s a token" if cluster.batch_token_time_s else ""
-    free = f" beyond {cluster.free_tokens}" if time and cluster.free_tokens else ""
-    return f"token budget {per_worker_text(cluster.token_budget)} ({options.batching}{time}{free})"
+    power = energy_part(energy or EnergyModel())
+    said = [*parts.values(), power, *solving, version_and_commit()]
+    return ", ".join(part for part in said if part)
 
 
 def nobody_asks(options: Sequence[RunOptions]) -> bool:
     """Whether a predictor was given that changes nothing, as no run looks ahead."""
-    return _name(options[0].predictor) != "none" and not any(entry.horizon for entry in options)
+    return predictor_name(options[0].predictor) != "none" and not any(
+        entry.horizon for entry in options
+    )
 
 
 def _solve_limits(limits: Mapping[str, object]) -> str:
@@ -191,10 +115,10 @@ def unused_arrivals(
 def unused_window_knows(options: RunOptions, use: str = "--predictor oracle") -> Iterator[str]:
     """Yield that nothing predicts lengths which the window is to know, if that is so."""
     waiting = options.window_knows is WindowKnows.ALL
-    if waiting and _source(options.predictor) is LengthSource.UNKNOWN:
+    if waiting and length_source(options.predictor) is LengthSource.UNKNOWN:
         yield (
             "It changes nothing that the window knows all requests: predictor "
-            f"{_name(options.predictor)} tells no length. {use} does."
+            f"{predictor_name(options.predictor)} tells no length. {use} does."
         )
 
 
@@ -205,6 +129,20 @@ def unused_projection(options: RunOptions) -> Iterator[str]:
             f"It changes nothing that projected loads are {options.projection}: no policy here "
             "looks ahead."
         )
+
+
+def is_blind(options: RunOptions) -> bool:
+    """Whether windows of a run show at every step what the first one shows."""
+    unknown = length_source(options.predictor) is LengthSource.UNKNOWN
+    return unknown and options.projection is Projection.CONSTANT
+
+
+def blind_windows(ends: str = "--predictor", loads: str = "--projection") -> str:
+    """Return that looking ahead shows nothing, and what shows something; see `is_blind`."""
+    return (
+        "Who looks ahead sees nothing to come here: no end is predicted "
+        f"({ends} survival or oracle), and loads stay as they are ({loads} growing)."
+    )
 
 
 def unled(names: Iterable[str], workload: Workload, cluster: Cluster) -> Iterator[str]:
@@ -244,14 +182,14 @@ def unused_history(past: int, why: str) -> str:
 
 def learns(options: RunOptions) -> bool:
     """Whether the predictor of a run learns from requests of the past."""
-    return _source(options.predictor) not in (LengthSource.UNKNOWN, LengthSource.KNOWN)
+    return length_source(options.predictor) not in (LengthSource.UNKNOWN, LengthSource.KNOWN)
 
 
 def unasked_predictor(options: RunOptions, use: str = "--horizon H") -> str:
     """Return that nobody asked the predictor, and who would; see `nobody_asks`."""
     return (
-        f"Nobody asked the predictor {_name(options.predictor)}, as no policy here looks ahead: "
-        f"the numbers are those without it. br-h looks ahead, and bf-io with {use}."
+        f"Nobody asked the predictor {predictor_name(options.predictor)}, as no policy here looks "
+        f"ahead: the numbers are those without it. br-h looks ahead, and bf-io with {use}."
     )
 
 
@@ -271,13 +209,15 @@ def unused(workload: Workload, options: Sequence[RunOptions]) -> Iterator[str]:
     yield from unused_arrivals(workload.arrival_times is not None, first)
     yield from disordered_arrivals(workload)
     if workload.history is not None and not learns(first):
-        why = f"Predictor {_name(first.predictor)} learns nothing"
+        why = f"Predictor {predictor_name(first.predictor)} learns nothing"
         yield unused_history(len(workload.history), why)
     yield from unused_window_knows(first)
     if nobody_asks(options):
         yield unasked_predictor(first)
     if not any(entry.horizon for entry in options):
         yield from unused_projection(first)
+    elif is_blind(first):
+        yield blind_windows()
 
 
 def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
@@ -285,6 +225,7 @@ def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
     yield from unused(workload, [run.options for run in runs])
     yield from unused_overflow(runs[0].options, runs[0].cluster)
     yield from unled((run.policy for run in runs), workload, runs[0].cluster)
+    yield from unseen_events(runs)
     for run in runs:
         counts = [run.statistics.get(name) for name in ("clocked_steps", "steps")]
         if all(isinstance(count, int) for count in counts):
@@ -382,39 +323,3 @@ def drain_share(run: Run) -> float:
     steady = run.steady_mask()
     assert steady is not None
     return 1 - (int(steady.nonzero()[0][-1]) + 1) / run.steps
-
-
-def _arrivals(options: RunOptions) -> str:
-    if options.arrivals is ArrivalMode.POOL:
-        return f"pool of {options.pool:,}"
-    if options.load is not None:
-        return f"timed arrivals at load {float(options.load):g} of capacity"
-    rate = "" if options.rate_scale == 1 else f" at {float(options.rate_scale):g} times their rate"
-    return f"timed arrivals{rate}"
-
-
-def _look_ahead(options: Sequence[RunOptions]) -> str:
-    horizons = sorted({entry.horizon for entry in options})
-    text = f"look-ahead {' to '.join(str(h) for h in (horizons[0], *horizons[1:][-1:]))}"
-    return f"{text} ({options[0].projection} loads)" if horizons[-1] else text
-
-
-def _information(options: RunOptions) -> str:
-    """Return the predictor, and what a policy that looks ahead knows of whose lengths by it."""
-    source, name = _source(options.predictor), _name(options.predictor)
-    if source is LengthSource.UNKNOWN:
-        return f"predictor {name} (unknown lengths)"
-    lengths = "known" if source is LengthSource.KNOWN else "predicted"
-    return f"predictor {name} ({lengths} lengths of {options.window_knows} requests)"
-
-
-def _source(predictor: str | Predictor) -> LengthSource:
-    try:
-        return lengths_of(predictor)
-    except InputError:
-        # A run keeps the name alone of a predictor that was handed over as an object.
-        return LengthSource.ASKED
-
-
-def _name(predictor: str | Predictor) -> str:
-    return str(getattr(predictor, "name", predictor))

@@ -9,13 +9,11 @@ its ratio tends to G as they get longer (docs/worst-cases.md).
 import numpy as np
 
 from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, Criterion
-from bfio.worst_cases.case import Case
+from bfio.worst_cases.case import against
 from bfio.worst_cases.found import Found
+from bfio.worst_cases.limits import MAX_REQUESTS
 from formulations.errors import InputError
 from formulations.hindsight_makespan import MakespanProblem, list_schedule
-
-#: Most requests of an instance.
-MAX_REQUESTS = 100_000
 
 
 def adversary(target: BarrierTarget, space: BarrierSpace) -> Found:
@@ -38,8 +36,7 @@ def adversary(target: BarrierTarget, space: BarrierSpace) -> Found:
         raise InputError("criterion", f"the adversary raises no {space.criterion}", "use peaks")
     problem = _instance(target, space)
     longest_first = np.argsort(-problem.output, kind="stable").tolist()
-    other = list_schedule(problem, longest_first)
-    case = Case(target, problem, target.schedule(problem), other, proven=False)
+    case = against(target, problem, list_schedule(problem, longest_first))
     told = (
         f"{problem.num_requests} requests of prompt 1, {space.workers} of output {space.output} "
         f"one after the other, {space.workers} workers of {space.slots} slots, peaks"

@@ -14,7 +14,8 @@ from bfio.decode.options import Dispatch, Projection, RunOptions, WindowKnows
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_parsing import parse_policy
 from bfio.decode.policy_registry import find
-from bfio.decode.simulation import simulate
+from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.simulation import planned_horizon, simulate
 from bfio.workloads.workload import Workload
 from bfio.worst_cases.limits import check_counts
 from formulations.errors import InputError
@@ -170,11 +171,17 @@ class BarrierTarget:
     Parameters
     ----------
     policy : str
-        Name, with options, such as ``"br-h:horizon=5"``; it must draw nothing.
+        Name, with options, such as ``"br-h:horizon=5"``.
     known : Known
-        What a window shows of output lengths (predictor ``oracle``), if the policy has one.
+        What a window shows of output lengths (predictor ``oracle``).
     dispatch : Dispatch
         Whether requests are bound to workers when they start, or all at once at step 0.
+
+    Raises
+    ------
+    InputError
+        If the policy draws, or lets requests rest, which a schedule of starts does not tell; or
+        lengths are known to one that does not look ahead.
     """
 
     def __init__(
@@ -187,7 +194,10 @@ class BarrierTarget:
         self._known = member(Known, known, "known")
         self._dispatch = member(Dispatch, dispatch, "dispatch")
         name = parse_policy(policy, PolicyOptions())[0]
-        find(name)
+        _check(policy, find(name))
+        if self._known is not Known.NOTHING and planned_horizon(policy, PolicyOptions()) == 0:
+            what = f"{policy} does not look ahead, and is told no lengths"
+            raise InputError("known", what, "use nothing, or a policy with a horizon")
         said = [policy]
         if self._known is not Known.NOTHING:
             said.append(f"lengths known of {self._known} requests")
@@ -235,6 +245,15 @@ class BarrierTarget:
     def better(self, problem: MakespanProblem) -> Schedule:
         """Return the same: small instances are solved at once."""
         return self.optimum(problem)
+
+
+def _check(policy: str, spec: PolicySpec) -> None:
+    """Refuse a policy whose runs differ, or are more than starts and workers."""
+    if spec.draws:
+        what = f"{policy} draws, and has another worst case with each seed"
+        raise InputError("policy", what, "use one that draws nothing")
+    if spec.pauses:
+        raise InputError("policy", f"{policy} lets requests rest", "use one that does not")
 
 
 def _optimum(problem: MakespanProblem, order: Sequence[int]) -> Schedule:

@@ -61,7 +61,7 @@ class _Search:
     def close(self, memory: int) -> None:
         """Ask for larger ratios with one memory until there are none, or time is up."""
         if self.best is None:
-            # Of short requests none waits, and both schedules are the same.
+            # Any instance will do to begin with.
             problem = self._space.problem(memory, [(0, 1)] * self._space.requests)
             self._take(Case(self._target, problem, *self._judged(problem), proven=True))
         while True:

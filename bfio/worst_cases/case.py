@@ -124,6 +124,23 @@ class Case:
         }
 
 
+def against(target: Target, problem: ProblemData, other: Any) -> Case:
+    """Return a policy beside an unproven schedule, or beside its own if that is better.
+
+    Parameters
+    ----------
+    target : Target
+        The policy.
+    problem : ProblemData
+        The instance.
+    other : object
+        A solution of ``target.program(problem)``.
+    """
+    program, schedule = target.program(problem), target.schedule(problem)
+    is_worse = program.objective_value(other) > program.objective_value(schedule)
+    return Case(target, problem, schedule, schedule if is_worse else other, proven=False)
+
+
 def plain(schedule: Any) -> Any:
     """Return a schedule as nested lists."""
     return [plain(part) for part in schedule] if isinstance(schedule, tuple | list) else schedule

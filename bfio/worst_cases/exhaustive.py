@@ -6,6 +6,8 @@ from formulations.errors import InputError
 
 #: Most instances of a space, before classes are formed.
 MAX_INSTANCES = 50_000_000
+#: Numbers from here on are told by their magnitude.
+_LONGEST_WRITTEN = 10**18
 
 
 def exhaustive(target: Target, space: Space) -> Found:
@@ -28,7 +30,8 @@ def exhaustive(target: Target, space: Space) -> Found:
     """
     size = space.size(target)
     if size > MAX_INSTANCES:
-        raise InputError("space", f"{size:,} instances", "make it smaller, or use --method local")
+        what = f"{_in_digits(size)} instances"
+        raise InputError("space", what, "make it smaller, or use --method local")
     best: Case | None = None
     largest: Ratio | None = None
     tried = solved = 0
@@ -49,6 +52,15 @@ def exhaustive(target: Target, space: Space) -> Found:
     if best is None:
         raise InputError("space", "no instance", "make it larger")
     return Found(best, "exhaustive", str(space), tried, solved, is_maximal=True)
+
+
+def _in_digits(size: int) -> str:
+    """Return a number in words; the digits of a huge one fill pages."""
+    return (
+        f"{size:,}"
+        if size < _LONGEST_WRITTEN
+        else f"about 10^{size.bit_length() * 30103 // 100000}"
+    )
 
 
 def _most(cost: int, largest: Ratio | None) -> int:

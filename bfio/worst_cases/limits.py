@@ -6,6 +6,8 @@ from formulations.arrays import integer
 
 #: Largest number that a field of a space may be.
 MAX_FIELD = 10**6
+#: Most requests of an instance that is built, not searched for.
+MAX_REQUESTS = 100_000
 
 
 def check_counts(space: object, positive: Sequence[str], others: Sequence[str] = ()) -> None:

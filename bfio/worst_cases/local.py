@@ -4,15 +4,15 @@ import math
 
 import numpy as np
 
-from bfio.worst_cases.case import Case, Space, Target, exceeds
+from bfio.worst_cases.case import Case, Space, Target, against, exceeds
 from bfio.worst_cases.found import Found
 from formulations.problem_data import ProblemData
 
 #: Temperatures at the beginning and the end of a round, in the logarithm of the ratio.
 _HOT, _COLD = 0.03, 0.0005
-#: Rounds of falling temperature, each from the best instance so far.
+#: Rounds of falling temperature, each from where the one before has ended.
 _ROUNDS = 4
-#: Steps without a better instance after which a round draws a new one.
+#: Steps without a better instance after which a new one is drawn to go on from.
 _PATIENCE = 400
 
 
@@ -58,26 +58,25 @@ class _Walk:
         self.best = self._here = self._case(start)
 
     def step(self, temperature: float) -> None:
-        """Look at a neighbour, and go there if it is worse for the policy, or by chance."""
+        """Look at a neighbour, and go there if it is worse for the policy, or by chance.
+
+        Out of patience, look at any instance and go there.
+        """
         problem = self._space.neighbour(self._here.problem, self._rng)
-        if self._idle >= _PATIENCE:
+        restarts = self._idle >= _PATIENCE
+        if restarts:
             problem, self._idle = self._space.draw(self._rng), 0
-            self._here = self._case(problem)
         case = self._case(problem)
         self._idle += 1
         gain = _logarithm(case) - _logarithm(self._here)
-        if gain >= 0 or self._rng.random() < math.exp(gain / temperature):
+        if restarts or gain >= 0 or self._rng.random() < math.exp(gain / temperature):
             self._here = case
         if exceeds((case.cost, case.least), (self.best.cost, self.best.least)):
             self.best, self._idle = case, 0
 
     def _case(self, problem: ProblemData) -> Case:
         self.tried += 1
-        schedule, other = self._target.schedule(problem), self._target.better(problem)
-        program = self._target.program(problem)
-        if program.objective_value(other) > program.objective_value(schedule):
-            other = schedule
-        return Case(self._target, problem, schedule, other, proven=False)
+        return against(self._target, problem, self._target.better(problem))
 
 
 def _logarithm(case: Case) -> float:

@@ -15,8 +15,8 @@ from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.problem_data import member
 
-#: Most instances that a local search looks at.
-MAX_STEPS = 10**7
+#: Instances that a local search looks at by default, and at most.
+STEPS, MAX_STEPS = 2000, 10**7
 
 
 class Method(StrEnum):
@@ -39,7 +39,7 @@ def worst_case(
     space: CacheSpace | BarrierSpace,
     method: Method | str = Method.EXHAUSTIVE,
     *,
-    steps: int = 2000,
+    steps: int = STEPS,
     seed: int = 0,
     time_limit: float | None = None,
 ) -> Found:
@@ -61,11 +61,16 @@ def worst_case(
     Raises
     ------
     InputError
-        If policy and space do not go together, the method does not know them, or the space is
-        too large for it.
+        If policy and space do not go together, the method does not know them or reads no such
+        option, or the space is too large for it.
     """
     method = member(Method, method, "method")
     steps = integer(steps, "steps", minimum=1, maximum=MAX_STEPS)
+    if steps != STEPS and method is not Method.LOCAL:
+        raise InputError("steps", f"{method} takes none", "leave it out, or use --method local")
+    if time_limit is not None and method is not Method.BILEVEL:
+        remedy = "leave it out, or use --method bilevel"
+        raise InputError("time_limit", f"{method} solves no program that it ends", remedy)
     if isinstance(target, CacheTarget) != isinstance(space, CacheSpace):
         raise InputError("space", "is of another system than the policy", "use one of its own")
     if isinstance(space, CacheSpace) and isinstance(target, CacheTarget):

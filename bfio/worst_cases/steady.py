@@ -1,13 +1,11 @@
 """Equal requests in a long queue: as many as fit at once, against a few in every round."""
 
 from bfio.worst_cases.cache import CacheSpace, CacheTarget
-from bfio.worst_cases.case import Case
+from bfio.worst_cases.case import against
 from bfio.worst_cases.found import Found
+from bfio.worst_cases.limits import MAX_REQUESTS
 from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem
-
-#: Most requests.
-MAX_REQUESTS = 100_000
 
 
 def steady(target: CacheTarget, space: CacheSpace) -> Found:
@@ -36,8 +34,7 @@ def steady(target: CacheTarget, space: CacheSpace) -> Found:
     if rate < 1:
         what = f"a request of area {_area(problem)} cannot start in every round"
         raise InputError("memory", f"{space.memory}: {what}", f"use {_area(problem)} or more")
-    other = tuple(i // rate for i in range(space.requests))
-    case = Case(target, problem, target.schedule(problem), other, proven=False)
+    case = against(target, problem, tuple(i // rate for i in range(space.requests)))
     told = (
         f"{space.requests} requests of prompt {space.prompt} and output {space.longest}, memory "
         f"{space.memory}, convention {space.convention}, all at 0"

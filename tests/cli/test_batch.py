@@ -153,6 +153,27 @@ def test_a_batch_that_the_program_does_not_allow_is_told(bfio: Bfio, tmp_path: P
     assert told in bfio("batch", "--state", state).out
 
 
+def test_settings_say_what_the_runs_are_made_of(bfio: Bfio, tmp_path: Path) -> None:
+    """Laws of arrivals and sizes, span, deadlines, seed, version: printed and in the document."""
+    words = ("batch", _file(tmp_path, ENGINE), "--horizon", "90", "--warmup", "10", "--seed", "4")
+    limited = ("--tbt-deadline", "2", "--arrivals", "bernoulli", "--terms", "decode_attention=1/2")
+    said = bfio(*words, *limited, "--json").json["settings"]
+    assert said.startswith(
+        "network.json: 1 stage at 1 agent, bernoulli arrivals, geometric sizes, terms "
+        "decode_attention=1/2, 90 slots, measured from 10 slots on, TBT within 2 slots, seed 4, "
+    )
+    shown = " ".join(bfio(*words, *limited).out.split())
+    assert said in shown
+    assert "in time" in shown
+    assert "in time" not in bfio(*words).out
+    preset = (*LLAMA, "--rate", "3", "--prefill", "9", "--decode", "9", "--engines", "2")
+    said = bfio("batch", *preset, "--horizon", "2", "--json").json["settings"]
+    assert said.startswith(
+        "llama-3-70b-2xa100: 2 engines, token budget 512, poisson arrivals of 3 requests/s, "
+        "geometric sizes, balancer random, 2 s, seed 0, bfio"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -174,6 +195,12 @@ def test_a_batch_that_the_program_does_not_allow_is_told(bfio: Bfio, tmp_path: P
         (("FILE", "--horizon", "9", "--plot", "x.txt"), "no plot's name"),
         (("FILE", "--horizon", "9", "--engine", "fast"), "'fast' is unknown"),
         ((*LLAMA, "--horizon", "9", "--rate", "3"), "--hardware without --prefill"),
+        (("FILE", "--horizon", "9", "--budget", "9"), "--budget with FILE"),
+        (("FILE", "--horizon", "9", "--engines", "2"), "--engines with FILE"),
+        (("FILE", "--horizon", "9", "--balancer", "first"), "no agent has several engines"),
+        ((*LLAMA, "--trace", "x.csv", "--sizes", "fixed"), "--sizes with --trace"),
+        ((*LLAMA, "--trace", "x.csv", "--arrivals", "bernoulli"), "--arrivals with --trace"),
+        (("FILE", "--horizon", "9", "--terms", "memory=9"), "costs nothing"),
         (("--hardware", "abacus", "--horizon", "9", "--trace", "x.csv"), "No such file"),
         (("FILE", "--horizon", "9", "--terms", "swap_token=1"), "no limit that caches"),
         (("FILE", "--horizon", "9", "--terms", "attention=1"), "--terms.attention: unknown"),

@@ -13,6 +13,7 @@ from bfio.decode.metrics import measure
 from bfio.decode.replay import run_violations
 from bfio.decode.simulation import simulate
 from bfio.decode.stints import Cause
+from bfio.decode.unseen_events import unseen_events
 from bfio.workloads import synthetic
 from formulations.errors import InputError
 from tests.decode.cases import EXACT, nobody, workload
@@ -166,3 +167,57 @@ def test_both_engines_lose_and_serve_the_same(policy: str, dispatch: str, overfl
     assert reference.is_drained
     assert reference.tokens == requests.total_output_tokens
     assert (reference.interruptions[:, 4] == Cause.FAILURE).sum() > 100
+
+
+@pytest.mark.parametrize("text", ["", "0,0,fail\n", "time_s,worker\n0,0\n"])
+def test_a_file_without_its_heading_is_refused(tmp_path: Path, text: str) -> None:
+    """An empty one too: its runs would go by its name, and nothing would ever fail."""
+    file = tmp_path / "outages.csv"
+    file.write_text(text)
+    with pytest.raises(InputError, match="line 1: no heading time_s,worker,event; write"):
+        failures_of(str(file), 2, seed=0)
+
+
+def test_a_file_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
+    """A byte order mark stands before its heading."""
+    file = tmp_path / "outages.csv"
+    file.write_text("time_s,worker,event\n2,0,fail\n", encoding="utf-8-sig")
+    assert failures_of(str(file), 2, seed=0).time_s.tolist() == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"failures": OUTAGE}, []),
+        # The two steps begin at 0 s and at 2 s, when the first client is still there.
+        (
+            {"failures": ((2000.0, 0, "fail"),)},
+            ["No failure came to pass: the first is at 2,000 s"],
+        ),
+        ({"stragglers": ((99.0, 0, 2.0),)}, ["No straggler came to pass: the first is at 99 s"]),
+        ({"failures": ((0.0, 0, "fail"), (0.5, 0, "recover"))}, []),
+        (
+            {"arrivals": "timed", "cancellations": ((50.0, 0),)},
+            ["No client gave up before its request was done"],
+        ),
+        ({"arrivals": "timed", "cancellations": ((1.0, 0),)}, []),
+    ],
+)
+def test_a_schedule_of_which_nothing_came_to_pass_is_told(
+    options: dict[str, Any], told: list[str]
+) -> None:
+    """As of one with times in milliseconds: its name alone would say that something failed."""
+    requests = workload([2, 2], [3, 1], ["0", "0"])
+    said = list(unseen_events([simulate(requests, "fcfs", EXACT, **options)]))
+    assert len(said) == len(told)
+    assert all(one.startswith(start) for one, start in zip(said, told, strict=True))
+
+
+def test_a_schedule_without_events_is_told(tmp_path: Path) -> None:
+    """A heading and nothing below it."""
+    file = tmp_path / "outages.csv"
+    file.write_text("time_s,worker,event\n")
+    run = simulate(workload([2, 2], [3, 1]), "fcfs", EXACT, failures=str(file))
+    assert list(unseen_events([run])) == [
+        "The schedule has no failure: the runs are as without one."
+    ]

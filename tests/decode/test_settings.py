@@ -11,6 +11,7 @@ from bfio.cli.main import main
 from bfio.decode.cluster import Cluster
 from bfio.decode.comparison import compare
 from bfio.decode.drift import parse_drift
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import METRICS, measure
 from bfio.decode.options import ArrivalMode, Dispatch, RunOptions
 from bfio.decode.policy_options import PolicyOptions
@@ -59,6 +60,39 @@ def test_settings_name_everything(tmp_path: Path) -> None:
         [RunOptions(arrivals=ArrivalMode.TIMED, rate_scale=Fraction(5, 2))],
     )
     assert "timed arrivals at 2.5 times their rate, look-ahead 0, predictor none" in timed
+
+
+def test_settings_name_constants_that_are_not_the_published_ones() -> None:
+    """Of the step, of a swap, of energies, and limits that goodput counts by."""
+    machine = Cluster(2, 3, step_overhead_s=(0.01, 0.02), mean_time_s=1e-8, memory=900)
+    run = RunOptions(overflow="swap", swap_time_s=0.5, slo="ttft=2,tpot=0.05")  # type: ignore[arg-type]
+    line = settings(LONG, machine, [run], energy=EnergyModel(parameters=7e10))
+    assert (
+        "step time 1*0.01,1*0.02 s + 1.00525e-07 s/token of the peak + 1e-08 s/token of the mean, "
+        "memory 900 tokens (swap, 0.5 s a token), pool of 128, "
+        "service level TTFT <= 2 s and TPOT <= 0.05 s, look-ahead 0" in line
+    )
+    assert ", energy with params 7e+10, bfio" in line
+    plain = settings(LONG, Cluster(2, 3), [RunOptions()], energy=EnergyModel())
+    assert not any(word in plain for word in ("step time", "service", "energy"))
+
+
+def test_energies_of_a_comparison_name_their_constants() -> None:
+    """As every table of one does."""
+    runs = compare(LONG, "fcfs", Cluster(1, 3), energy_model=EnergyModel(idle_power_w=50))
+    assert "energy with idle_power 50" in runs.settings
+
+
+def test_windows_that_show_nothing_to_come_are_told() -> None:
+    """Neither ends nor growth; with one of the two nothing is said, nor without look-ahead."""
+
+    def told(*policies: str, **options: object) -> int:
+        made = compare(LONG, policies, Cluster(1, 3), options=RunOptions(**options))  # type: ignore[arg-type]
+        return sum(said.startswith("Who looks ahead sees nothing") for said in made.remarks())
+
+    assert told("fcfs", "br-h") == told("bf-io", horizon=3) == 1
+    assert told("br-0") == told("br-h", projection="growing") == 0
+    assert told("br-h", predictor="oracle") == told("br-h", predictor="survival") == 0
 
 
 def test_a_predictor_that_is_an_object_is_named() -> None:

@@ -98,6 +98,17 @@ def test_the_look_ahead_told_is_that_of_the_run(policy: str, horizon: int | None
     assert run.setting["look-ahead"] == told
 
 
+def test_constants_are_told_once_with_their_defaults() -> None:
+    """Memory with its rule, the step time with the constants left as published, limits."""
+    machine = {"memory": 900, "step_overhead": 0.25, "prefix_cache": 512, "slo": "ttft=2"}
+    run = {"synthetic": "demo", "requests": 20, "workers": 2, "slots": 2, "policy": "fcfs"}
+    told = run_plan(Arguments(run | machine, ARGUMENTS), RowContext(Path())).setting
+    assert told["memory"] == "memory 900 tokens (recompute)"
+    assert told["step time"] == "step time 0.25 s + 1.00525e-07 s/token of the peak"
+    assert told["service level"] == "service level TTFT <= 2 s"
+    assert not told.keys() & machine.keys() - {"memory"}
+
+
 @pytest.mark.parametrize(
     ("fixed", "grid", "shared", "varied"),
     [
@@ -138,9 +149,10 @@ def test_look_aheads_of_two_runs_of_a_row(tmp_path: Path) -> None:
 
 def test_unused_arrival_times_are_told(tmp_path: Path) -> None:
     """With the argument that uses them; nothing where they are used."""
-    (remark,) = study_remarks(plan(read_study(_file(tmp_path))))
+    remark, *_ = study_remarks(plan(read_study(_file(tmp_path))))
     assert remark.endswith('arrivals = "timed" uses them.')
-    assert study_remarks(plan(read_study(_file(tmp_path, 'arrivals = "timed"')))) == []
+    used = study_remarks(plan(read_study(_file(tmp_path, 'arrivals = "timed"'))))
+    assert not any("arrival times" in remark for remark in used)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +165,15 @@ def test_unused_arrival_times_are_told(tmp_path: Path) -> None:
         ),
         ('predictor = "survival"', 'policy = ["fcfs", "br-h"]', []),
         ("", 'policy = ["br-h"]\npredictor = ["none", "survival"]', []),
-        ("", 'policy = ["br-h"]', ["No predictor here learns"]),
+        (
+            "",
+            'policy = ["br-h"]',
+            [
+                "Who looks ahead sees nothing to come here: no end is predicted",
+                "No predictor here learns",
+            ],
+        ),
+        ('projection = "growing"', 'policy = ["br-h"]', ["No predictor here learns"]),
         (
             'predictor = "survival"',
             'policy = ["br-h", "br-h:horizon=20", "br-h:horizon=21"]\nseed = [1, 2]',

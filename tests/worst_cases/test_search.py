@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, Criterion
+from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, Criterion, Known
 from bfio.worst_cases.cache import CacheSpace, CacheTarget
 from bfio.worst_cases.search import worst_case
 from formulations.errors import InputError
@@ -29,6 +29,22 @@ ANY: Any = None
         (lambda: worst_case(CacheTarget("mc-sf"), CacheSpace(3, 5), "best"), "method"),
         (lambda: worst_case(CacheTarget("mc-sf"), CacheSpace(40, 40)), "instances"),
         (lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(40)), "instances"),
+        (
+            lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(9_999)),
+            r"about 10\^9541 instances",
+        ),
+        (lambda: BarrierTarget("random"), "draws, and has another worst case with each seed"),
+        (lambda: BarrierTarget("pausing"), "lets requests rest"),
+        (lambda: BarrierTarget("fcfs", Known.ALL), "fcfs does not look ahead"),
+        (lambda: BarrierTarget("bf-io", Known.ACTIVE), "bf-io does not look ahead"),
+        (
+            lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(2), steps=9),
+            "exhaustive takes none",
+        ),
+        (
+            lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(2), time_limit=1.0),
+            "solves no program that it ends",
+        ),
         (
             lambda: worst_case(CacheTarget("semi-online"), CacheSpace(3, 5, last_arrival=1)),
             "knows all requests at 0",

@@ -11,6 +11,7 @@ from bfio.batching.options import BatchOptions
 from bfio.cli import so_far
 from bfio.cli.batch_arguments import SourceOptions, checked_sources
 from bfio.cli.batch_document import document_of, theory_of
+from bfio.cli.batch_settings import batch_settings, given_deadlines
 from bfio.cli.batch_state import next_batches, refuse_exchange
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.exchange import add_exchange
@@ -137,10 +138,12 @@ def _run(args: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr):
         workload = _workload(args)
         scenarios = scenarios_of(args, sources, workload)
-    known = theory_of(next(iter(scenarios.values())))
+    first = next(iter(scenarios.values()))
+    known = theory_of(first)
+    said = batch_settings(args, sources, options, first, workload)
     runs: list[BatchRun] = []
     documents: list[dict[str, Any]] = []
-    show = partial(_show, args, known, workload)
+    show = partial(_show, args, said, given_deadlines(options), known, workload)
 
     def keep() -> None:
         so_far.keep_shown(lambda: show(documents, interrupted=True))
@@ -210,6 +213,8 @@ def _plot(runs: "list[BatchRun]", path: Path) -> None:
 
 def _show(
     args: argparse.Namespace,
+    said: str,
+    deadlines: list[str],
     known: dict[str, Any] | None,
     workload: "Workload | None",
     documents: list[dict[str, Any]],
@@ -217,16 +222,19 @@ def _show(
     interrupted: bool,
 ) -> None:
     from bfio.cli.batch_table import print_runs, print_theory
+    from bfio.cli.tables import print_sentences
 
     if args.json:
         from bfio.common.provenance import citable_versions
 
         source = None if workload is None else dict(workload.provenance)
-        whole = {"runs": documents, "theory": known, "seed": args.seed, "workload": source}
-        print_json(whole | {"versions": citable_versions()} | interruption(interrupted))
+        whole = {"settings": said, "runs": documents, "theory": known, "seed": args.seed}
+        whole |= {"workload": source, "versions": citable_versions()}
+        print_json(whole | interruption(interrupted))
         return
+    print_sentences(said)
     print_theory(known)
-    print_runs(documents)
+    print_runs(documents, deadlines)
 
 
 COMMAND = Command(

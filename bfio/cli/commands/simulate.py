@@ -71,7 +71,8 @@ def _run(args: argparse.Namespace) -> int:
             document | {"workload": dict(workload.provenance), "versions": citable_versions()}
         )
     else:
-        print_sentences(settings(workload, run.cluster, [run.options], [run.statistics]))
+        limits = [run.statistics]
+        print_sentences(settings(workload, run.cluster, [run.options], limits, energy_model))
         _print(document, metrics.table, args.metrics and metrics.shown)
         for remark in remarks(workload, [run]):
             print_sentences(remark)

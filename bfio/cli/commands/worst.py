@@ -98,7 +98,9 @@ def _run(args: argparse.Namespace) -> int:
         time_limit=args.time_limit,
     )
     if args.json:
-        print_json(found.to_mapping())
+        from bfio.common.provenance import citable_versions
+
+        print_json(found.to_mapping() | {"seed": args.seed, "versions": citable_versions()})
     else:
         _print(found)
     return DONE

@@ -18,9 +18,11 @@ from bfio.decode.policy_parsing import parse_policy, spelt_out
 from bfio.decode.policy_registry import find
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.run import Run
+from bfio.decode.setting_parts import setting_parts
 from bfio.decode.settings import (
+    blind_windows,
+    is_blind,
     learns,
-    setting_parts,
     unasked_predictor,
     unled_where,
     unused_arrivals,
@@ -57,7 +59,8 @@ _TOLD = frozenset(WORKLOAD_ARGUMENTS) | {
     "workers", "slots", "arrivals", "pool", "pool_per_worker", "pool_per_slot", "rate_scale",
     "load", "prefill", "telemetry", "stragglers", "steps", "token_budget",
     "batching", "batch_token_time", "free_tokens", "dispatch", "horizon", "projection",
-    "predictor", "window_knows", "seed",
+    "predictor", "window_knows", "seed", "step_overhead", "token_time", "mean_time", "speed",
+    "memory", "overflow", "swap_time", "prefix_cache", "slo",
 }  # fmt: skip
 
 
@@ -158,6 +161,9 @@ class RunPlan:
         ]
         refuted: list[str] = []
         asked = horizon or any(plan.horizon for plan in (self, *others))
+        if asked:
+            sentence = blind_windows("predictor", "projection")
+            (remarks if is_blind(self.options) else refuted).append(sentence)
         (refuted if asked else remarks).extend(unused_projection(self.options))
         if self.options.predictor != "none":
             sentence = unasked_predictor(self.options, "horizon = H")

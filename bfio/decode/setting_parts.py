@@ -1,0 +1,175 @@
+"""The parts of the line of settings: requests, machine, arrivals, look-ahead, predictor, seed."""
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+
+from bfio.common.options import options_of
+from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S, Cluster, per_worker_text
+from bfio.decode.drift import LLM, Drift
+from bfio.decode.energy_model import EnergyModel
+from bfio.decode.options import SWAP_TIME_S, ArrivalMode, Dispatch, Overflow, RunOptions
+from bfio.decode.prediction.registry import lengths_of
+from bfio.decode.predictor import LengthSource, Predictor
+from bfio.decode.service_level import ServiceLevel
+from formulations.errors import InputError
+
+
+def setting_parts(
+    requests: str, cluster: Cluster, options: Sequence[RunOptions]
+) -> dict[str, str]:
+    """Return the parts of such a line by what they are about, but for the version.
+
+    Parameters
+    ----------
+    requests : str
+        See `requests_used`.
+    cluster, options
+        As `settings` takes them.
+    """
+    first = options[0]
+    parts = {
+        "requests": requests,
+        "machine": f"{cluster.shape} (workers x slots)",
+        "step time": _step_time(cluster),
+        "speed": "" if cluster.speed == 1 else f"speed {per_worker_text(cluster.speed)}",
+        "memory": _memory(cluster, first),
+        "prefix cache": _prefix_cache(cluster),
+        "token budget": _token_budget(cluster, first),
+        "arrivals": _arrivals(first),
+        "prefill": "" if first.prefill is None else f"prefill tier {first.prefill.text}",
+        "telemetry": "" if first.telemetry is None else f"telemetry {first.telemetry.text}",
+        "steps": "" if first.steps is None else f"at most {first.steps:,} steps",
+        "dispatch": _dispatch(options),
+        "delay": f"decisions delayed by {first.delay} steps" if first.delay else "",
+        "stragglers": _schedule("stragglers", first.stragglers),
+        "failures": _schedule("failures", first.failures),
+        "cancellations": _schedule("cancellations", first.cancellations),
+        "drift": _drift(first.drift),
+        "service level": _service_level(first.slo),
+        "look-ahead": _look_ahead(options),
+        "predictor": _information(first),
+        "seed": f"seed {first.seed}",
+    }
+    return {name: text for name, text in parts.items() if text}
+
+
+def _step_time(cluster: Cluster) -> str:
+    """Return the constants of a step if they are not the published ones."""
+    constants = (cluster.step_overhead_s, cluster.token_time_s, cluster.mean_time_s)
+    if constants == (STEP_OVERHEAD_S, TOKEN_TIME_S, 0.0):
+        return ""
+    overhead, peak, mean = map(_short, constants)
+    of_mean = f" + {mean} s/token of the mean" if cluster.mean_time_s else ""
+    return f"step time {overhead} s + {peak} s/token of the peak{of_mean}"
+
+
+def _short(value: float | tuple[float, ...]) -> str:
+    """Return the numbers of `per_worker_text` with six digits."""
+    entries = value if isinstance(value, tuple) else (value,)
+    rounded = tuple(float(f"{entry:.6g}") for entry in entries)
+    return per_worker_text(rounded if isinstance(value, tuple) else rounded[0])
+
+
+def _service_level(slo: ServiceLevel | None) -> str:
+    if slo is None:
+        return ""
+    limits = {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s}
+    told = [f"{name} <= {limit:g} s" for name, limit in limits.items() if limit < math.inf]
+    return f"service level {' and '.join(told)}"
+
+
+def energy_part(energy: EnergyModel) -> str:
+    """Return the constants of the power curve that are not the usual ones, by their options."""
+    usual = EnergyModel()
+    changed = [
+        f"{entry.name} {getattr(energy, entry.field):g}"
+        for entry in options_of(EnergyModel)
+        if getattr(energy, entry.field) != getattr(usual, entry.field)
+    ]
+    return f"energy with {', '.join(changed)}" if changed else ""
+
+
+def _schedule(name: str, given: str | Sequence[object]) -> str:
+    if not isinstance(given, str):
+        return f"{name} at {len(given)} times"
+    return "" if given == "none" else f"{name} {given}"
+
+
+def _drift(drift: Drift) -> str:
+    if drift == LLM:
+        return ""
+    runs = [(value, len(list(same))) for value, same in groupby(drift.increments)]
+    texts = [f"{count}*{value}" if count > 1 else f"{value}" for value, count in runs]
+    return f"drift {drift.reading.value}:{','.join(texts)}"
+
+
+def _dispatch(options: Sequence[RunOptions]) -> str:
+    if options[0].dispatch is not Dispatch.IMMEDIATE:
+        return ""
+    margins = {entry.margin for entry in options if entry.dispatch is Dispatch.IMMEDIATE}
+    numbers = sorted(margin for margin in margins if margin is not None)
+    texts = [f"at most {margin} beyond its slots" for margin in numbers]
+    texts += ["any number"] * (None in margins and bool(numbers))
+    in_flight = f" ({' or '.join(texts)} in flight)" if texts else ""
+    return f"immediate dispatch{in_flight}"
+
+
+def _memory(cluster: Cluster, options: RunOptions) -> str:
+    if cluster.memory is None:
+        return ""
+    swaps = options.overflow is Overflow.SWAP and options.swap_time_s != SWAP_TIME_S
+    time = f", {options.swap_time_s:g} s a token" if swaps else ""
+    return f"memory {per_worker_text(cluster.memory)} tokens ({options.overflow.value}{time})"
+
+
+def _prefix_cache(cluster: Cluster) -> str:
+    if cluster.prefix_cache is None:
+        return ""
+    return f"prefix cache {per_worker_text(cluster.prefix_cache)} tokens"
+
+
+def _token_budget(cluster: Cluster, options: RunOptions) -> str:
+    if cluster.token_budget is None:
+        return ""
+    time = f", {cluster.batch_token_time_s:g} s a token" if cluster.batch_token_time_s else ""
+    free = f" beyond {cluster.free_tokens}" if time and cluster.free_tokens else ""
+    return f"token budget {per_worker_text(cluster.token_budget)} ({options.batching}{time}{free})"
+
+
+def _arrivals(options: RunOptions) -> str:
+    if options.arrivals is ArrivalMode.POOL:
+        return f"pool of {options.pool:,}"
+    if options.load is not None:
+        return f"timed arrivals at load {float(options.load):g} of capacity"
+    rate = "" if options.rate_scale == 1 else f" at {float(options.rate_scale):g} times their rate"
+    return f"timed arrivals{rate}"
+
+
+def _look_ahead(options: Sequence[RunOptions]) -> str:
+    horizons = sorted({entry.horizon for entry in options})
+    text = f"look-ahead {' to '.join(str(h) for h in (horizons[0], *horizons[1:][-1:]))}"
+    return f"{text} ({options[0].projection} loads)" if horizons[-1] else text
+
+
+def _information(options: RunOptions) -> str:
+    """Return the predictor, and what a policy that looks ahead knows of whose lengths by it."""
+    source, name = length_source(options.predictor), predictor_name(options.predictor)
+    if source is LengthSource.UNKNOWN:
+        return f"predictor {name} (unknown lengths)"
+    lengths = "known" if source is LengthSource.KNOWN else "predicted"
+    return f"predictor {name} ({lengths} lengths of {options.window_knows} requests)"
+
+
+def length_source(predictor: str | Predictor) -> LengthSource:
+    """Return where the lengths of a predictor come from."""
+    try:
+        return lengths_of(predictor)
+    except InputError:
+        # A run keeps the name alone of a predictor that was handed over as an object.
+        return LengthSource.ASKED
+
+
+def predictor_name(predictor: str | Predictor) -> str:
+    """Return what a predictor is called."""
+    return str(getattr(predictor, "name", predictor))
