@@ -88,12 +88,11 @@ class CompiledMachine:
 
     def is_empty(self) -> bool:
         """See `ReferenceMachine.is_empty`."""
-        state, engines = self.state, self.state.engines
+        state = self.state
         if state.counters[s.ARRIVAL] < len(state.arrivals) or state.counters[s.RETURNING]:
             return False
-        present = engines[:, [s.NUM_PREFILLING, s.NUM_DECODING]].any()
-        leaving = (engines[:, s.FIRST_LEAVING] != s.NONE).any()
-        return not present and not leaving and self.streams.is_over()
+        # A request counts until it has departed from its engine.
+        return self.streams.is_over() and not state.of_engines[:, REQUESTS].any()
 
     def idle_until(self, slot: int) -> None:
         """See `ReferenceMachine.idle_until`."""
@@ -180,18 +179,19 @@ def _new_machine(scenario: Scenario, streams: Streams, *, keeps_log: bool) -> s.
     counters[s.NUM_RANKS], counters[s.KEEPS_LOG] = ranks, keeps_log
     largest = int(engines[:, s.S_BUDGET].max())
     log_rows = 2 * (largest + num + 1) if keeps_log else 1
+    ends = len(engines) * (2 * ranks + 1)
     state = s.Machine(
         counters=counters,
         engines=engines,
         nodes=_node_table(scenario),
         children=_children(scenario),
-        lists=np.full((len(engines) * ranks * 2, s.NUM_LIST), s.NONE, dtype=np.int64),
-        tasks=_free_rows(max(_FIRST_ROWS, 2 * num), s.NUM_TASK, s.NEXT),
+        tasks=_free_rows(ends + max(_FIRST_ROWS, 2 * num), s.NUM_TASK, s.NEXT),
         requests=_free_rows(_FIRST_ROWS if network.fork_join else 1, 2 + num, 0),
         returning=np.zeros((max(_FIRST_ROWS, 2 * num), s.NUM_RETURNING), dtype=np.int64),
         draws=np.zeros((num, streams.block_rows, NUM_DRAWN), dtype=np.int64),
         arrivals=streams.initial().arrivals,
-        chosen=np.zeros((largest, 2), dtype=np.int64),
+        prefills=np.zeros((largest, 2), dtype=np.int64),
+        parts=np.zeros((largest, 2), dtype=np.int64),
         log=np.zeros((log_rows, NUM_LOG), dtype=np.int64),
         run=np.zeros(NUM_RUN, dtype=np.int64),
         of_engines=np.zeros((len(engines), NUM_ENGINE), dtype=np.int64),
@@ -200,7 +200,21 @@ def _new_machine(scenario: Scenario, streams: Streams, *, keeps_log: bool) -> s.
         histograms=np.zeros((NUM_TIMES, NUM_BINS), dtype=np.int64),
     )
     state.nodes[:, s.N_DRAWN] = streams.block_rows
+    _make_lists(state, ranks)
     return state
+
+
+def _make_lists(state: s.Machine, ranks: int) -> None:
+    """Make the first records the ends of empty lists, and the first free task the next."""
+    per_engine = 2 * ranks + 1
+    num = len(state.engines) * per_engine
+    ends = state.tasks[:num]
+    ends[:, s.NEXT] = ends[:, s.BEFORE] = np.arange(num)
+    # Before every task, in each order: a search from the end of a list stops at the latest here.
+    ends[:, [s.NUMBER, s.ENTERED, s.P_LEFT, s.D_LEFT]] = -1
+    by_size = np.repeat(state.engines[:, s.S_PREFILL_ORDER] == s.LONGEST, per_engine)
+    ends[by_size, s.P_LEFT] = np.iinfo(np.int64).max
+    state.counters[s.FREE_TASK] = num
 
 
 def _free_rows(rows: int, columns: int, column: int) -> IntArray:
@@ -244,7 +258,6 @@ def _engine_table(scenario: Scenario) -> IntArray:
             over_fixed,
             terms != TimeTerms(),
         )
-        row[[s.FIRST_LEAVING, s.LAST_LEAVING]] = s.NONE
         rows += [row] * agent.engines
     return np.array(rows, dtype=np.int64)
 

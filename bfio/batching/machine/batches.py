@@ -2,23 +2,24 @@
 
 from bfio.batching.log import LOG_BATCH, LOG_PART
 from bfio.batching.machine.choice import choose
-from bfio.batching.machine.queues import insert, list_of, remove
+from bfio.batching.machine.queues import insert, leaving_list, prefill_list, remove
 from bfio.batching.machine.state import (
+    BY_ARRIVAL,
+    CHOSEN,
     D_LEFT,
     ENTERED,
-    FIRST_LEAVING,
     FREE_AT,
     KEEPS_LOG,
     LAST,
-    LAST_LEAVING,
+    LENGTH,
+    LINE,
     LOG_ROWS,
     LONGEST,
-    N_RANK,
     NEXT,
-    NONE,
     NOW,
     NUM_DECODING,
     NUM_PREFILLING,
+    NUM_RANKS,
     NUMBER,
     P_LEFT,
     PREFILL_TOKENS,
@@ -64,77 +65,84 @@ from bfio.batching.tallies import (
 )
 from bfio.batching.tallies import LONGEST as LONGEST_TIME
 from bfio.common.compilable import compilable
+from bfio.common.indices import at
 
 
 @compilable(into_caller=True)
 def load(machine: Machine, engine: int) -> None:
     """Form a batch of what an engine has, and load it."""
-    count, tokens = choose(machine, engine)
-    if count == 0:
+    row, prefills = machine.engines[at(engine)], machine.prefills
+    prompts, tokens = choose(machine, engine)
+    if tokens == 0:
         return
-    slots = batch_time(machine, engine, count, tokens)
+    parts = 0
+    if row[S_HAS_TERMS] or machine.counters[KEEPS_LOG]:
+        parts = list_parts(machine, engine, prompts)
+    slots = batch_time(machine, engine, parts, tokens)
     end = machine.counters[NOW] + slots
     count_batch(machine, engine, tokens, slots)
-    log_batch(machine, engine, count, tokens, slots)
-    # First: a prompt that ends enters a line that may be in order of what others have left.
-    load_decodes(machine, engine, count, end)
-    for k in range(count):
-        if machine.chosen[k, 1] > 0:
-            load_prefill(machine, engine, machine.chosen[k, 0], machine.chosen[k, 1], end)
-    machine.engines[engine, FREE_AT] = end
+    log_batch(machine, engine, parts, tokens, slots)
+    # First: a prompt that ends enters a list that may be in order of what others have left.
+    for rank in range(machine.counters[NUM_RANKS]):
+        load_decodes(machine, engine, prefill_list(machine, engine, rank) + 1, end)
+    for k in range(prompts):
+        load_prefill(machine, engine, prefills[at(k), 0], prefills[at(k), 1], end)
+    row[FREE_AT] = end
 
 
 @compilable(into_caller=True)
-def load_decodes(machine: Machine, engine: int, count: int, end: int) -> None:
-    """Load the decode tokens of the chosen batch.
+def load_decodes(machine: Machine, engine: int, line: int, end: int) -> None:
+    """Load the decode tokens of the chosen tasks of a list.
 
     Those of one stage whose gaps are equal, as most are, are counted together.
     """
-    chosen, tasks = machine.chosen, machine.tasks
+    tasks = machine.tasks
+    task, count = tasks[at(line), NEXT], tasks[at(line), CHOSEN]
+    tasks[at(line), CHOSEN] = 0
+    machine.of_engines[at(engine), DECODE] += count
     equal, gap, stage = 0, 0, 0
-    for k in range(count):
-        if chosen[k, 1] > 0:
-            continue
-        record = tasks[chosen[k, 0]]
+    for _ in range(count):
+        record = tasks[at(task)]
+        following = record[NEXT]
         if end - record[LAST] != gap or record[STAGE] != stage:
-            count_decodes(machine, engine, stage, gap, equal)
+            count_decodes(machine, stage, gap, equal)
             equal, gap, stage = 0, end - record[LAST], record[STAGE]
         equal += 1
         record[LAST] = end
         record[D_LEFT] -= 1
         if record[D_LEFT] == 0:
-            leave_queue(machine, engine, chosen[k, 0])
-    count_decodes(machine, engine, stage, gap, equal)
+            leave(machine, engine, task)
+        task = following
+    count_decodes(machine, stage, gap, equal)
 
 
 @compilable(into_caller=True)
-def count_decodes(machine: Machine, engine: int, stage: int, gap: int, count: int) -> None:
+def count_decodes(machine: Machine, stage: int, gap: int, count: int) -> None:
     """Count decode tokens of a stage that come the same time after those before them."""
     if count > 0:
-        machine.of_engines[engine, DECODE] += count
-        machine.of_stages[stage, WORK] -= count
+        machine.of_stages[at(stage), WORK] -= count
         measure(machine, TBT, gap, count)
 
 
 @compilable(into_caller=True)
-def batch_time(machine: Machine, engine: int, count: int, tokens: int) -> int:
+def batch_time(machine: Machine, engine: int, parts: int, tokens: int) -> int:
     """Return the slots of the chosen batch, see `bfio.batching.time_terms`."""
-    row = machine.engines[engine]
-    exact = row[S_OVERHEAD] + row[S_PER_TOKEN] * max(0, tokens - row[S_FREE])
+    row = machine.engines[at(engine)]
+    exact, unit = row[S_OVERHEAD] + row[S_PER_TOKEN] * max(0, tokens - row[S_FREE]), row[S_UNIT]
     if row[S_HAS_TERMS]:
-        exact += terms_of(machine, engine, count)
-    return int(-(-exact // row[S_UNIT]))
+        exact += terms_of(machine, engine, parts)
+    # Mostly all terms are whole slots, and a division takes as long as a decode token.
+    return int(exact if unit == 1 else -(-exact // unit))
 
 
 @compilable(into_caller=True)
-def terms_of(machine: Machine, engine: int, count: int) -> int:
+def terms_of(machine: Machine, engine: int, parts: int) -> int:
     """Return the time of attention and of caches beyond the memory."""
-    row, tasks, chosen = machine.engines[engine], machine.tasks, machine.chosen
-    sort_by_age(machine, count)
+    row = machine.engines[at(engine)]
     exact, room = 0, row[S_MEMORY]
-    for k in range(count):
-        task, chunk = chosen[k, 0], chosen[k, 1]
-        cached = tasks[task, TOTAL] - tasks[task, P_LEFT] - tasks[task, D_LEFT]
+    for k in range(parts):
+        record, chunk = machine.tasks[at(machine.parts[k, 0])], machine.parts[k, 1]
+        cached = record[TOTAL] - record[P_LEFT] - record[D_LEFT]
         if chunk == 0:
             exact += row[S_CACHED] * cached
         else:
@@ -149,23 +157,37 @@ def terms_of(machine: Machine, engine: int, count: int) -> int:
 
 
 @compilable(into_caller=True)
-def sort_by_age(machine: Machine, count: int) -> None:
-    """Put the chosen tasks in order of age: they are nearly so."""
-    chosen, tasks = machine.chosen, machine.tasks
-    for k in range(1, count):
-        task, tokens = chosen[k, 0], chosen[k, 1]
-        place = k
-        while place > 0 and tasks[chosen[place - 1, 0], NUMBER] > tasks[task, NUMBER]:
-            chosen[place, 0] = chosen[place - 1, 0]
-            chosen[place, 1] = chosen[place - 1, 1]
-            place -= 1
-        chosen[place, 0], chosen[place, 1] = task, tokens
+def list_parts(machine: Machine, engine: int, prompts: int) -> int:
+    """Write the chosen batch to ``parts``, in order of age; return how many parts it has."""
+    tasks, count = machine.tasks, 0
+    for rank in range(machine.counters[NUM_RANKS]):
+        line = prefill_list(machine, engine, rank) + 1
+        task = tasks[at(line), NEXT]
+        for _ in range(tasks[at(line), CHOSEN]):
+            insert_part(machine, count, task, 0)
+            count += 1
+            task = tasks[at(task), NEXT]
+    for k in range(prompts):
+        insert_part(machine, count, machine.prefills[k, 0], machine.prefills[k, 1])
+        count += 1
+    return count
+
+
+@compilable(into_caller=True)
+def insert_part(machine: Machine, count: int, task: int, tokens: int) -> None:
+    """Put a part at its place among so many: those of each phase come nearly in order."""
+    parts, tasks = machine.parts, machine.tasks
+    place = count
+    while place > 0 and tasks[at(parts[place - 1, 0]), NUMBER] > tasks[at(task), NUMBER]:
+        parts[place, 0], parts[place, 1] = parts[place - 1, 0], parts[place - 1, 1]
+        place -= 1
+    parts[place, 0], parts[place, 1] = task, tokens
 
 
 @compilable(into_caller=True)
 def count_batch(machine: Machine, engine: int, tokens: int, slots: int) -> None:
     """Count a batch that is about to be loaded."""
-    row, of_engine = machine.engines[engine], machine.of_engines[engine]
+    row, of_engine = machine.engines[at(engine)], machine.of_engines[at(engine)]
     eligible = row[PREFILL_TOKENS] + row[NUM_DECODING]
     of_engine[BUSY] += slots
     of_engine[BATCHES] += 1
@@ -176,81 +198,61 @@ def count_batch(machine: Machine, engine: int, tokens: int, slots: int) -> None:
 
 
 @compilable(into_caller=True)
-def log_batch(machine: Machine, engine: int, count: int, tokens: int, slots: int) -> None:
+def log_batch(machine: Machine, engine: int, parts: int, tokens: int, slots: int) -> None:
     """Write a batch and its parts to the log, if there is one; it has room."""
     counters = machine.counters
     if not counters[KEEPS_LOG]:
         return
     row = machine.log[counters[LOG_ROWS]]
     row[0], row[1], row[2] = LOG_BATCH, engine, counters[NOW]
-    row[3], row[4], row[5] = slots, tokens, count
-    for k in range(count):
+    row[3], row[4], row[5] = slots, tokens, parts
+    for k in range(parts):
         row = machine.log[counters[LOG_ROWS] + 1 + k]
-        chunk = machine.chosen[k, 1]
-        row[0], row[1] = LOG_PART, machine.tasks[machine.chosen[k, 0], NUMBER]
+        chunk = machine.parts[k, 1]
+        row[0], row[1] = LOG_PART, machine.tasks[at(machine.parts[k, 0]), NUMBER]
         row[2], row[3] = max(chunk, 1), chunk == 0
-    counters[LOG_ROWS] += count + 1
-
-
-@compilable(into_caller=True)
-def leave_queue(machine: Machine, engine: int, task: int) -> None:
-    """Let a task whose last token is loaded leave its queue; it goes on when the batch ends."""
-    machine.engines[engine, NUM_DECODING] -= 1
-    rank = machine.nodes[machine.tasks[task, STAGE], N_RANK]
-    remove(machine, list_of(machine, engine, rank, 1), task)
-    leave(machine, engine, task)
+    counters[LOG_ROWS] += parts + 1
 
 
 @compilable(into_caller=True)
 def leave(machine: Machine, engine: int, task: int) -> None:
-    """Put a task among those that go on when the batch ends, in order of age."""
-    tasks, row = machine.tasks, machine.engines[engine]
-    after, following = NONE, row[FIRST_LEAVING]
-    last = row[LAST_LEAVING]
-    if last != NONE and tasks[last, NUMBER] < tasks[task, NUMBER]:
-        after, following = last, NONE
-    while following != NONE and tasks[following, NUMBER] < tasks[task, NUMBER]:
-        after, following = following, tasks[following, NEXT]
-    tasks[task, NEXT] = following
-    if after == NONE:
-        row[FIRST_LEAVING] = task
-    else:
-        tasks[after, NEXT] = task
-    if following == NONE:
-        row[LAST_LEAVING] = task
+    """Let a task whose last token is loaded leave its queue; it goes on when the batch ends."""
+    machine.engines[at(engine), NUM_DECODING] -= 1
+    machine.tasks[at(machine.tasks[at(task), LINE] + 1), LENGTH] -= 1
+    remove(machine, task)
+    insert(machine, leaving_list(machine, engine), task, BY_ARRIVAL, 1)
 
 
 @compilable(into_caller=True)
 def load_prefill(machine: Machine, engine: int, task: int, chunk: int, end: int) -> None:
     """Load a chunk of a prompt."""
-    record, row = machine.tasks[task], machine.engines[engine]
-    stage = record[STAGE]
+    record, row = machine.tasks[at(task)], machine.engines[at(engine)]
     record[P_LEFT] -= chunk
     record[LAST] = end
     row[PREFILL_TOKENS] -= chunk
-    machine.of_engines[engine, PREFILL] += chunk
-    machine.of_stages[stage, WORK] -= chunk
-    line = list_of(machine, engine, machine.nodes[stage, N_RANK], 0)
+    machine.of_engines[at(engine), PREFILL] += chunk
+    machine.of_stages[at(record[STAGE]), WORK] -= chunk
     if record[P_LEFT] == 0:
-        remove(machine, line, task)
-        enter_decode(machine, engine, task, line + 1, end)
+        remove(machine, task)
+        enter_decode(machine, engine, task, end)
     elif row[S_PREFILL_ORDER] == LONGEST:
-        remove(machine, line, task)
-        insert(machine, line, task, LONGEST, 0)
+        remove(machine, task)
+        insert(machine, record[LINE], task, LONGEST, 0)
 
 
 @compilable(into_caller=True)
-def enter_decode(machine: Machine, engine: int, task: int, line: int, end: int) -> None:
+def enter_decode(machine: Machine, engine: int, task: int, end: int) -> None:
     """Let a task whose prompt is loaded enter the decode phase."""
-    record, row = machine.tasks[task], machine.engines[engine]
+    record, row = machine.tasks[at(task)], machine.engines[at(engine)]
+    of_stage = machine.of_stages[at(record[STAGE])]
     row[NUM_PREFILLING] -= 1
     row[NUM_DECODING] += 1
     row[TO_PREFILL] = max(row[TO_PREFILL] - 1, 0)
-    machine.of_stages[record[STAGE], PREFILLING] -= 1
-    machine.of_stages[record[STAGE], DECODING] += 1
+    of_stage[PREFILLING] -= 1
+    of_stage[DECODING] += 1
     record[ENTERED] = machine.counters[NOW]
-    order = row[S_DECODE_ORDER]
-    insert(machine, line, task, order, 1)
+    machine.tasks[at(record[LINE] + 1), LENGTH] += 1
+    insert(machine, record[LINE] + 1, task, row[S_DECODE_ORDER], 1)
     measure(machine, TTFT, end - record[READY], 1)
 
 
@@ -268,4 +270,4 @@ def measure(machine: Machine, which: int, slots: int, times: int) -> None:
     while part >= 256:
         part >>= 1
         shift += 1
-    machine.histograms[which, 128 * shift + part] += times
+    machine.histograms[at(which), at(128 * shift + part)] += times

@@ -10,22 +10,20 @@ from bfio.batching.draws import (
 )
 from bfio.batching.log import LOG_TASK
 from bfio.batching.machine.batches import load, measure
-from bfio.batching.machine.queues import insert, list_of
+from bfio.batching.machine.queues import insert, leaving_list, prefill_list, remove
 from bfio.batching.machine.state import (
     ARRIVAL,
-    BEFORE,
     D_LEFT,
     ENGINE,
     ENTERED,
-    FIRST_LEAVING,
     FREE_AT,
     FREE_REQUEST,
     FREE_TASK,
     KEEPS_LOG,
     LAST,
-    LAST_LEAVING,
     LEAST_REQUESTS,
     LEAST_TOKENS,
+    LINE,
     LOG_ROWS,
     MISSING,
     N_BALANCER,
@@ -84,6 +82,7 @@ from bfio.batching.tallies import (
     WORK,
 )
 from bfio.common.compilable import compilable
+from bfio.common.indices import at
 
 #: A slot that does not come.
 _NEVER = 1 << 62
@@ -100,18 +99,27 @@ def run_slots(machine: Machine, until: int) -> int:
         need = deliver(machine)
         if need != REACHED or counters[NOW] >= until:
             return need
-        for engine in range(len(machine.engines)):
-            row = machine.engines[engine]
-            if row[FREE_AT] <= counters[NOW] and row[NUM_PREFILLING] + row[NUM_DECODING] > 0:
-                if counters[KEEPS_LOG] and (
-                    counters[LOG_ROWS] + row[S_BUDGET] + 1 > len(machine.log)
-                ):
-                    return NEEDS_LOG
-                load(machine, engine)
+        need = decide(machine)
+        if need != REACHED:
+            return need
         slot = next_slot(machine)
         if slot == _NEVER:
             return REACHED
         counters[NOW] = min(slot, until)
+
+
+@compilable(into_caller=True)
+def decide(machine: Machine) -> int:
+    """Let every engine that is free and has requests load a batch; return what is missing."""
+    counters = machine.counters
+    now = counters[NOW]
+    for engine in range(len(machine.engines)):
+        row = machine.engines[at(engine)]
+        if row[FREE_AT] <= now and row[NUM_PREFILLING] + row[NUM_DECODING] > 0:
+            if counters[KEEPS_LOG] and counters[LOG_ROWS] + row[S_BUDGET] + 1 > len(machine.log):
+                return NEEDS_LOG
+            load(machine, engine)
+    return REACHED
 
 
 @compilable(into_caller=True)
@@ -120,7 +128,7 @@ def next_slot(machine: Machine) -> int:
     counters, slot = machine.counters, _NEVER
     now = counters[NOW]
     for engine in range(len(machine.engines)):
-        row = machine.engines[engine]
+        row = machine.engines[at(engine)]
         if row[FREE_AT] > now:
             slot = min(slot, row[FREE_AT])
         elif row[NUM_PREFILLING] + row[NUM_DECODING] > 0:
@@ -129,7 +137,7 @@ def next_slot(machine: Machine) -> int:
             # Nothing that is not over yet comes sooner.
             return int(slot)
     if counters[ARRIVAL] < len(machine.arrivals):
-        slot = min(slot, machine.arrivals[counters[ARRIVAL], 0] + 1)
+        slot = min(slot, machine.arrivals[at(counters[ARRIVAL]), 0] + 1)
     if counters[RETURNING] > 0:
         slot = min(slot, machine.returning[0, 0])
     return int(slot)
@@ -141,17 +149,18 @@ def deliver(machine: Machine) -> int:
     counters = machine.counters
     now, arrivals = counters[NOW], machine.arrivals
     for engine in range(len(machine.engines)):
-        row = machine.engines[engine]
-        while row[FREE_AT] <= now and row[FIRST_LEAVING] != NONE:
-            need = finish(machine, engine, row[FIRST_LEAVING])
-            if need != REACHED:
-                return need
+        if machine.engines[at(engine), FREE_AT] <= now:
+            line = at(leaving_list(machine, engine))
+            while machine.tasks[line, NEXT] != line:
+                need = finish(machine, engine, machine.tasks[line, NEXT])
+                if need != REACHED:
+                    return need
     while counters[RETURNING] > 0 and machine.returning[0, 0] <= now:
         if counters[KEEPS_LOG] and counters[LOG_ROWS] >= len(machine.log):
             return NEEDS_LOG
         join(machine, come_back(machine))
-    while counters[ARRIVAL] < len(arrivals) and arrivals[counters[ARRIVAL], 0] < now:
-        need = arrive(machine, arrivals[counters[ARRIVAL], 1])
+    while counters[ARRIVAL] < len(arrivals) and arrivals[at(counters[ARRIVAL]), 0] < now:
+        need = arrive(machine, arrivals[at(counters[ARRIVAL]), 1])
         if need != REACHED:
             return need
         counters[ARRIVAL] += 1
@@ -161,24 +170,26 @@ def deliver(machine: Machine) -> int:
 @compilable(into_caller=True)
 def room_for(machine: Machine, stage: int) -> int:
     """Return what is missing to make tasks of a stage: of one, or of all of its type."""
-    counters = machine.counters
-    nodes = machine.nodes
-    tasks = len(nodes) if nodes[stage, N_FORKS] else 1
+    counters, nodes, tasks = machine.counters, machine.nodes, 1
+    if nodes[at(stage), N_FORKS]:
+        tasks = len(nodes)
+        for other in range(tasks):
+            alike = nodes[other, N_TYPE] == nodes[stage, N_TYPE]
+            if alike and nodes[other, N_DRAWN] >= machine.draws.shape[1]:
+                counters[MISSING] = other
+                return NEEDS_DRAWS
+    elif nodes[at(stage), N_DRAWN] >= machine.draws.shape[1]:
+        counters[MISSING] = stage
+        return NEEDS_DRAWS
     if counters[KEEPS_LOG] and counters[LOG_ROWS] + tasks > len(machine.log):
         return NEEDS_LOG
     if counters[RETURNING] + tasks > len(machine.returning):
         return NEEDS_RETURNS
-    first, last = (0, len(nodes)) if nodes[stage, N_FORKS] else (stage, stage + 1)
-    for other in range(first, last):
-        alike = nodes[other, N_TYPE] == nodes[stage, N_TYPE]
-        if alike and nodes[other, N_DRAWN] >= machine.draws.shape[1]:
-            counters[MISSING] = other
-            return NEEDS_DRAWS
     free = counters[FREE_TASK]
     for _ in range(tasks):
         if free == NONE:
             return NEEDS_TASKS
-        free = machine.tasks[free, NEXT]
+        free = machine.tasks[at(free), NEXT]
     return REACHED
 
 
@@ -189,7 +200,7 @@ def arrive(machine: Machine, stage: int) -> int:
     if need != REACHED:
         return need
     nodes, counters = machine.nodes, machine.counters
-    if not nodes[stage, N_FORKS]:
+    if not nodes[at(stage), N_FORKS]:
         join(machine, drawn(machine, stage, counters[NOW], machine.run[ARRIVED]))
         machine.run[ARRIVED] += 1
         return REACHED
@@ -224,13 +235,12 @@ def drawn(machine: Machine, stage: int, request: int, number: int) -> int:
     number : int
         Number of the request.
     """
-    counters, node = machine.counters, machine.nodes[stage]
-    draw = machine.draws[stage, node[N_DRAWN]]
+    counters, node = machine.counters, machine.nodes[at(stage)]
+    draw = machine.draws[at(stage), at(node[N_DRAWN])]
     node[N_DRAWN] += 1
     task = counters[FREE_TASK]
-    record = machine.tasks[task]
+    record = machine.tasks[at(task)]
     counters[FREE_TASK] = record[NEXT]
-    record[NEXT], record[BEFORE] = NONE, NONE
     record[P_LEFT], record[D_LEFT] = draw[D_PREFILL], draw[D_DECODE]
     record[T_PREFILL], record[TOTAL] = draw[D_PREFILL], draw[D_PREFILL] + draw[D_DECODE]
     record[STAGE], record[REQUEST], record[ENTERED] = stage, request, NONE
@@ -245,15 +255,15 @@ def drawn(machine: Machine, stage: int, request: int, number: int) -> int:
 @compilable(into_caller=True)
 def join(machine: Machine, task: int) -> None:
     """Let a task join an engine of its agent."""
-    counters, record = machine.counters, machine.tasks[task]
+    counters, record = machine.counters, machine.tasks[at(task)]
     stage, now = record[STAGE], counters[NOW]
     engine = chosen_engine(machine, task)
     record[NUMBER], record[ENGINE], record[READY] = counters[NUM_TASKS], engine, now
     counters[NUM_TASKS] += 1
-    row, of_engine = machine.engines[engine], machine.of_engines[engine]
-    of_stage, tokens = machine.of_stages[stage], record[TOTAL]
-    line = list_of(machine, engine, machine.nodes[stage, N_RANK], 0)
-    insert(machine, line, task, row[S_PREFILL_ORDER], 0)
+    row, of_engine = machine.engines[at(engine)], machine.of_engines[at(engine)]
+    of_stage, tokens = machine.of_stages[at(stage)], record[TOTAL]
+    record[LINE] = prefill_list(machine, engine, machine.nodes[at(stage), N_RANK])
+    insert(machine, record[LINE], task, row[S_PREFILL_ORDER], 0)
     row[NUM_PREFILLING] += 1
     row[PREFILL_TOKENS] += record[P_LEFT]
     of_engine[REQUESTS] += 1
@@ -269,7 +279,7 @@ def join(machine: Machine, task: int) -> None:
 @compilable(into_caller=True)
 def log_task(machine: Machine, task: int) -> None:
     """Write a task to the log, if there is one; it has room."""
-    counters, record = machine.counters, machine.tasks[task]
+    counters, record = machine.counters, machine.tasks[at(task)]
     if not counters[KEEPS_LOG]:
         return
     row = machine.log[counters[LOG_ROWS]]
@@ -282,8 +292,8 @@ def log_task(machine: Machine, task: int) -> None:
 @compilable(into_caller=True)
 def chosen_engine(machine: Machine, task: int) -> int:
     """Return the engine that a task joins."""
-    record = machine.tasks[task]
-    node = machine.nodes[record[STAGE]]
+    record = machine.tasks[at(task)]
+    node = machine.nodes[at(record[STAGE])]
     first, balancer = node[N_FIRST_ENGINE], node[N_BALANCER]
     if balancer == RANDOM:
         return int(first + record[T_ENGINE_DRAWN])
@@ -299,21 +309,19 @@ def chosen_engine(machine: Machine, task: int) -> int:
 @compilable(into_caller=True)
 def finish(machine: Machine, engine: int, task: int) -> int:
     """Let the first of the tasks that leave an engine go on; return what is missing."""
-    counters, record = machine.counters, machine.tasks[task]
+    counters, record = machine.counters, machine.tasks[at(task)]
     stage, now = record[STAGE], counters[NOW]
-    forks, successor = machine.nodes[stage, N_FORKS], record[T_SUCCESSOR]
+    forks, successor = machine.nodes[at(stage), N_FORKS], record[T_SUCCESSOR]
     if forks or successor != DEPARTS:
         need = room_for(machine, stage if forks else successor)
         if need != REACHED:
             return need
-    row, of_engine = machine.engines[engine], machine.of_engines[engine]
-    row[FIRST_LEAVING] = record[NEXT]
-    if record[NEXT] == NONE:
-        row[LAST_LEAVING] = NONE
+    of_engine, of_stage = machine.of_engines[at(engine)], machine.of_stages[at(stage)]
+    remove(machine, task)
     of_engine[REQUESTS] -= 1
     of_engine[AREA_REQUESTS] += now
-    machine.of_stages[stage, DECODING] -= 1
-    machine.of_stages[stage, DONE] += 1
+    of_stage[DECODING] -= 1
+    of_stage[DONE] += 1
     request, number = record[REQUEST], record[T_REQUEST_NUMBER]
     record[NEXT], counters[FREE_TASK] = counters[FREE_TASK], task
     if forks:
@@ -346,7 +354,7 @@ def fork(machine: Machine, stage: int, request: int, number: int) -> None:
 @compilable(into_caller=True)
 def follow(machine: Machine, task: int) -> None:
     """Let a task come to its stage, after its delay."""
-    if machine.tasks[task, READY] == machine.counters[NOW]:
+    if machine.tasks[at(task), READY] == machine.counters[NOW]:
         join(machine, task)
     else:
         delay(machine, task)

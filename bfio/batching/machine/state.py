@@ -18,8 +18,8 @@ REACHED, NEEDS_DRAWS, NEEDS_TASKS, NEEDS_REQUESTS, NEEDS_RETURNS, NEEDS_LOG = ra
 (S_BUDGET, S_MIXING, S_DECODE_FIRST, S_KP, S_KD, S_LIMIT, S_GROUP, S_PREFILL_ORDER,
  S_DECODE_ORDER, S_CHUNKED, S_UNIT, S_OVERHEAD, S_PER_TOKEN, S_FREE, S_SQUARE, S_CACHED, S_CHUNK,
  S_MEMORY, S_OVER, S_OVER_SQUARE, S_OVER_FIXED, S_HAS_TERMS,
- FREE_AT, FIRST_LEAVING, LAST_LEAVING, TO_PREFILL, NUM_PREFILLING, PREFILL_TOKENS, NUM_DECODING,
- NUM_SERVING) = range(30)  # fmt: skip
+ FREE_AT, TO_PREFILL, NUM_PREFILLING, PREFILL_TOKENS, NUM_DECODING,
+ NUM_SERVING) = range(28)  # fmt: skip
 
 # Numbers of `bfio.batching.token_budget.Mixing` and `Order`.
 MIXED, DECODE_FIRST, PREFILL_FIRST, GROUPS = range(4)
@@ -32,14 +32,14 @@ RANDOM, LEAST_REQUESTS, LEAST_TOKENS, FIRST = range(4)
 (N_RANK, N_FIRST_ENGINE, N_ENGINES, N_BALANCER, N_DRAWN, N_FORKS, N_TYPE, N_WAITS,
  NUM_NODE) = range(9)  # fmt: skip
 
-# Columns of `Machine.lists`: first and last record.
-HEAD, TAIL, NUM_LIST = range(3)
-
 # Columns of `Machine.tasks`: neighbours in its list; tokens left; end of the last batch with it;
-# its number, which orders tasks by age; slot of entry into the decode phase; stage; engine; slot
-# from which on it may be loaded; all tokens; its request, or when that arrived; what follows.
-(NEXT, BEFORE, P_LEFT, D_LEFT, LAST, NUMBER, ENTERED, STAGE, ENGINE, READY, TOTAL, REQUEST,
- T_SUCCESSOR, T_PREFILL, T_REQUEST_NUMBER, T_ENGINE_DRAWN, NUM_TASK) = range(17)  # fmt: skip
+# stage; its number, which orders tasks by age; list of its class in the prefill phase; slot of
+# entry into the decode phase; engine; slot from which on it may be loaded; all tokens; its
+# request, or when that arrived; what follows. Columns that every batch needs come first.
+(NEXT, BEFORE, P_LEFT, D_LEFT, LAST, STAGE, NUMBER, LINE, ENTERED, ENGINE, READY, TOTAL, REQUEST,
+ T_SUCCESSOR, T_PREFILL, T_REQUEST_NUMBER, T_ENGINE_DRAWN, NUM_TASK) = range(18)  # fmt: skip
+# Of the end of a list of decodes, in their place: its tasks, and how many of them the batch takes.
+LENGTH, CHOSEN = LAST, STAGE
 
 # Columns of `Machine.requests`, of fork–join types: when it arrived, tasks that are not done, then
 # the predecessors for which each stage waits. A free one has the next free one first.
@@ -60,15 +60,14 @@ class Machine(NamedTuple):
     counters : IntArray
         Shape (11,).
     engines : IntArray
-        Shape (E, 29): how each serves, and what it does.
+        Shape (E, 27): how each serves, and what it does.
     nodes : IntArray
         Shape (n, 8): the stages.
     children : IntArray
         Shape (n, n): 1 where a stage of a fork–join type is followed by another.
-    lists : IntArray
-        Shape (E·ranks·2, 2): tasks of each engine, rank and phase (prefill, decode).
     tasks : IntArray
-        Shape (T, 16): records, free ones linked.
+        Shape (T, 17): first the ends of the lists, see `bfio.batching.machine.queues`, then
+        records, free ones linked.
     requests : IntArray
         Shape (R, 2 + n): requests of fork–join types, free ones linked.
     returning : IntArray
@@ -77,8 +76,12 @@ class Machine(NamedTuple):
         Shape (n, rows, 5), see `bfio.batching.draws`.
     arrivals : IntArray
         Shape (m, 2): the present window.
-    chosen : IntArray
-        Shape (b, 2): the batch that is formed: task, tokens; 0 for a decode token.
+    prefills : IntArray
+        Shape (b, 2): prompts of the batch that is formed: task, tokens. Its decode tokens are
+        those of the first tasks of their lists.
+    parts : IntArray
+        Shape (b, 2): all of that batch in order of age, where its time or the log needs it: task,
+        tokens; 0 for a decode token.
     log : IntArray
         Shape (L, 8), see `bfio.batching.log`.
     run, of_engines, of_stages, times, histograms : IntArray
@@ -89,13 +92,13 @@ class Machine(NamedTuple):
     engines: IntArray
     nodes: IntArray
     children: IntArray
-    lists: IntArray
     tasks: IntArray
     requests: IntArray
     returning: IntArray
     draws: IntArray
     arrivals: IntArray
-    chosen: IntArray
+    prefills: IntArray
+    parts: IntArray
     log: IntArray
     run: IntArray
     of_engines: IntArray
