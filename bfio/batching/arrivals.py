@@ -19,6 +19,8 @@ from formulations.rationals import exact_number
 _MAX_RATE = 10**6
 #: Rate from which a number is drawn for each slot rather than the slots of the arrivals.
 _DENSE = 1 / 16
+#: Slots per arrival up to which arrivals are counted slot by slot to put them in order.
+_SPARSE = 4
 #: Latest slot of an arrival.
 MAX_SLOT = 2**60
 
@@ -89,6 +91,11 @@ class DrawnArrivals(ArrivalLaw, Validated):
         if self.name is ArrivalName.POISSON:
             # Given their number, arrivals of a window are spread evenly over its slots.
             drawn = rng.integers(0, length, rng.poisson(self.rate * length))
+            if len(drawn) * _SPARSE > length:
+                # Counting is a fifth of the time of sorting.
+                return np.repeat(
+                    np.arange(first, first + length), np.bincount(drawn, minlength=length)
+                )
         elif self.rate > _DENSE:
             drawn = np.flatnonzero(rng.random(length) < self.rate)
         else:

@@ -82,5 +82,7 @@ class Law(Validated):
             return np.ones(count, dtype=np.int64)
         # An exponential number rounded up is geometric, and drawn in half the time.
         scale = -1 / log1p(-float(1 / self.parameter))
-        drawn = np.ceil(rng.standard_exponential(count) * scale)
-        return np.clip(drawn, 1, _MAX_DRAW).astype(np.int64)
+        lengths = rng.standard_exponential(count)
+        lengths *= scale
+        np.ceil(lengths, out=lengths)
+        return np.clip(lengths, 1, _MAX_DRAW, out=lengths).astype(np.int64)

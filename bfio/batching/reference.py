@@ -55,6 +55,7 @@ from bfio.batching.tallies import (
     TOKENS,
     TTFT,
     WORK,
+    Moment,
     Tallies,
     bin_of,
 )
@@ -184,6 +185,12 @@ class ReferenceMachine:
             for table in (self.run, engines, self.of_stages, self.times)
         )
         return Tallies(self.now, run, of_engines, of_stages, times, self.histograms.copy())
+
+    def moment(self) -> Moment:
+        """Return how the run stands."""
+        run, stages = np.array(self.run), np.array(self.of_stages)
+        loaded = [row[PREFILL] + row[DECODE] for row in self.of_engines]
+        return Moment(self.now, run, stages, np.array(loaded))
 
     def idle_until(self, slot: int) -> None:
         """Let slots pass in which nothing happens."""

@@ -1,7 +1,7 @@
 """Simulate a network of agents: the one call that users make."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -14,12 +14,11 @@ from bfio.batching.scenario import Scenario
 from bfio.batching.streams import Streams
 from bfio.batching.tallies import (
     ARRIVED,
-    DECODE,
     DECODING,
     DEPARTED,
-    PREFILL,
     PREFILLING,
     WORK,
+    Moment,
     Tallies,
 )
 from bfio.batching.token_budget import TokenBudgetPolicy
@@ -46,6 +45,9 @@ class Machine(Protocol):
 
     def tallies(self) -> Tallies:
         """Return what has been counted so far."""
+
+    def moment(self) -> Moment:
+        """Return how the run stands."""
 
     def forget_longest(self) -> None:
         """Let the longest times be those from now on."""
@@ -152,8 +154,7 @@ class _Record:
 
     machine: Machine
     tell: Callable[[int, int], None] | None
-    rows: list[Tallies] = field(default_factory=list)
-    last: Tallies | None = None
+    rows: list[Moment] = field(default_factory=list)
 
     def until(self, slot: int | None, blocks: int) -> Tallies:
         """Run until a slot, or until nothing is left, and return the tallies then."""
@@ -166,8 +167,7 @@ class _Record:
         else:
             for k in range(1, blocks + 1):
                 self._advance(begin + (slot - begin) * k // blocks, idles=True)
-        assert self.last is not None
-        return self.last
+        return self.machine.tallies()
 
     def _until_empty(self, begin: int, blocks: int) -> None:
         # Blocks are doubled when there are twice as many as asked for.
@@ -189,9 +189,7 @@ class _Record:
             self.tell(self.rows[-1].slot, int(self.rows[-1].run[DEPARTED]))
 
     def _keep(self) -> None:
-        self.last = self.machine.tallies()
-        # Of a thousand blocks the histograms would be most of the memory.
-        self.rows.append(replace(self.last, histograms=self.last.histograms[:, :0].copy()))
+        self.rows.append(self.machine.moment())
 
     def course(self) -> Course:
         """Return the states at the ends of the blocks."""
@@ -203,5 +201,5 @@ class _Record:
             work=np.array([row.stages[:, WORK] for row in rows]),
             arrived=np.array([row.run[ARRIVED] for row in rows]),
             departed=np.array([row.run[DEPARTED] for row in rows]),
-            loaded=np.array([row.engines[:, [PREFILL, DECODE]].sum(axis=1) for row in rows]),
+            loaded=np.array([row.loaded for row in rows]),
         )

@@ -70,9 +70,13 @@ class Streams:
         self._entries = _entries(scenario)
         self._rate = sum(scenario.arrival_laws[k].rate for k in self._entries)
         self._end, self._wanted = 0, _FIRST
+        self._is_over = self._nothing_follows()
         #: Most rows of a block.
         self.block_rows = max(2 * _FIRST, min(_MOST, _ALL_BLOCKS // num))
         self._rows = [_FIRST] * num
+        # One table for all blocks: the system takes longer to give a fresh one than it takes to
+        # draw what is written to it.
+        self._block = np.zeros((self.block_rows, NUM_DRAWN), dtype=np.int64)
         self._routes = [_route_table(network.successors[k]) for k in range(num)]
 
     def initial(self) -> Window:
@@ -84,6 +88,9 @@ class Streams:
 
     def is_over(self) -> bool:
         """Return whether nothing arrives any more after the windows so far."""
+        return self._is_over
+
+    def _nothing_follows(self) -> bool:
         laws = self.scenario.arrival_laws
         return all(laws[k].is_over(self._end) for k in self._entries)
 
@@ -97,14 +104,19 @@ class Streams:
         parts = [laws[k].window(self._rngs[k][_ARRIVALS], first, length) for k in self._entries]
         slots = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
         stages = np.repeat(self._entries, [len(part) for part in parts])
-        # Of one slot the lowest stage comes first.
-        order = np.lexsort((stages, slots))
         self._end = first + length
-        table = np.column_stack((slots[order], stages[order])).astype(np.int64)
+        self._is_over = self._nothing_follows()
+        table = np.empty((len(slots), 2), dtype=np.int64)
+        table[:, 0], table[:, 1] = slots, stages
+        if len(parts) > 1:
+            # Each part is in order of slots; of one slot the lowest stage stays the first.
+            table = table[np.argsort(slots, kind="stable")]
         return Window(table, self._end)
 
     def block(self, stage: int) -> IntArray:
         """Return what the next tasks of a stage draw, shape (rows, 5), at most `block_rows`.
+
+        It is valid until the next block is drawn.
 
         Raises
         ------
@@ -115,23 +127,22 @@ class Streams:
         self._rows[stage] = min(_GROWTH * rows, self.block_rows)
         network = scenario.network
         rngs, node = self._rngs[stage], network.stages[stage]
-        block = np.zeros((rows, NUM_DRAWN), dtype=np.int64)
+        block = self._block[:rows]
         sizes = scenario.size_laws[stage].draw(rngs[_SIZES], self._drawn[stage], rows)
-        block[:, [D_PREFILL, D_DECODE]] = sizes
+        block[:, D_PREFILL], block[:, D_DECODE] = sizes[:, 0], sizes[:, 1]
         self._check_uncut(stage, sizes[:, 0])
-        if (delay := scenario.delays.get(node.name)) is not None:
-            block[:, D_DELAY] = delay.draw(rngs[_DELAYS], rows)
+        delay = scenario.delays.get(node.name)
+        block[:, D_DELAY] = 0 if delay is None else delay.draw(rngs[_DELAYS], rows)
         block[:, D_SUCCESSOR] = self._followed_by(stage, rngs[_ROUTES], rows)
-        if (engines := network.agents[network.agent_of[stage]].engines) > 1:
-            block[:, D_ENGINE] = rngs[_ENGINES].integers(0, engines, rows)
+        engines = network.agents[network.agent_of[stage]].engines
+        block[:, D_ENGINE] = 0 if engines == 1 else rngs[_ENGINES].integers(0, engines, rows)
         self._drawn[stage] += rows
         return block
 
     def _check_uncut(self, stage: int, prefill: IntArray) -> None:
         network = self.scenario.network
         agent = network.agents[network.agent_of[stage]]
-        longest = int(prefill.max())
-        if not agent.chunked and longest > agent.budget:
+        if not agent.chunked and (longest := int(prefill.max())) > agent.budget:
             raise InputError(
                 f"stages[{stage}]",
                 f"a prompt of {longest} tokens exceeds the budget {agent.budget} of {agent.name}, "
@@ -143,7 +154,7 @@ class Streams:
         targets, cumulative = self._routes[stage]
         if len(targets) == 1:
             # Departs for sure, or always takes the same route.
-            return np.full(rows, targets[0])
+            return targets
         drawn = np.searchsorted(cumulative, rng.random(rows), side="right")
         return np.asarray(targets[drawn])
 

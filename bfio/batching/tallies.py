@@ -74,6 +74,28 @@ class Tallies:
         )
 
 
+@dataclass(frozen=True)
+class Moment:
+    """How a run stands in some slot: what its course keeps of it.
+
+    Parameters
+    ----------
+    slot : int
+        Which, itself not counted.
+    run : IntArray
+        Shape (2,).
+    stages : IntArray
+        Shape (n, 5).
+    loaded : IntArray
+        Shape (E,): tokens loaded by each engine so far.
+    """
+
+    slot: int
+    run: IntArray
+    stages: IntArray
+    loaded: IntArray
+
+
 def bin_of(value: int) -> int:
     """Return the bin of a whole number >= 0: its width is at most 1/128 of its values."""
     if value < _EXACT:

@@ -43,6 +43,16 @@ def test_arrivals(name: ArrivalName, rate: str) -> None:
     assert counts.var() == pytest.approx(variance, rel=0.1, abs=1e-9)
 
 
+@pytest.mark.parametrize("rate", ["0.2", "0.3", "7"])
+def test_arrivals_that_are_counted_into_order_are_those_that_were_drawn(rate: str) -> None:
+    """On both sides of the rate from which they are counted: as if they were sorted."""
+    law = DrawnArrivals(ArrivalName.POISSON, Fraction(rate))
+    rng, same = np.random.default_rng(5), np.random.default_rng(5)
+    for length in (1, 10, 1000):
+        drawn = same.integers(0, length, same.poisson(law.rate * length))
+        assert law.window(rng, 40, length).tolist() == (np.sort(drawn) + 40).tolist()
+
+
 def test_a_list_of_arrivals_is_given_as_it_is() -> None:
     """Window by window; then it is over."""
     law = ListedArrivals(np.array([0, 0, 4, 9]))

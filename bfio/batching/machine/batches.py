@@ -4,6 +4,7 @@ from bfio.batching.log import LOG_BATCH, LOG_PART
 from bfio.batching.machine.choice import choose
 from bfio.batching.machine.queues import insert, leaving_list, prefill_list, remove
 from bfio.batching.machine.state import (
+    BEGUN,
     BY_ARRIVAL,
     CHOSEN,
     D_LEFT,
@@ -51,11 +52,9 @@ from bfio.batching.tallies import (
     COUNT,
     DEADLINE,
     DECODE,
-    DECODING,
     FULL,
     IN_TIME,
     PREFILL,
-    PREFILLING,
     SHORT,
     SUM,
     TBT,
@@ -83,23 +82,26 @@ def load(machine: Machine, engine: int) -> None:
     count_batch(machine, engine, tokens, slots)
     log_batch(machine, engine, parts, tokens, slots)
     # First: a prompt that ends enters a list that may be in order of what others have left.
+    decodes = 0
     for rank in range(machine.counters[NUM_RANKS]):
-        load_decodes(machine, engine, prefill_list(machine, engine, rank) + 1, end)
+        decodes += load_decodes(machine, engine, prefill_list(machine, engine, rank) + 1, end)
+    machine.of_engines[at(engine), DECODE] += decodes
+    machine.of_engines[at(engine), PREFILL] += tokens - decodes
+    row[PREFILL_TOKENS] -= tokens - decodes
     for k in range(prompts):
         load_prefill(machine, engine, prefills[at(k), 0], prefills[at(k), 1], end)
     row[FREE_AT] = end
 
 
 @compilable(into_caller=True)
-def load_decodes(machine: Machine, engine: int, line: int, end: int) -> None:
-    """Load the decode tokens of the chosen tasks of a list.
+def load_decodes(machine: Machine, engine: int, line: int, end: int) -> int:
+    """Load the decode tokens of the chosen tasks of a list; return how many.
 
     Those of one stage whose gaps are equal, as most are, are counted together.
     """
     tasks = machine.tasks
     task, count = tasks[at(line), NEXT], tasks[at(line), CHOSEN]
     tasks[at(line), CHOSEN] = 0
-    machine.of_engines[at(engine), DECODE] += count
     equal, gap, stage = 0, 0, 0
     for _ in range(count):
         record = tasks[at(task)]
@@ -114,6 +116,7 @@ def load_decodes(machine: Machine, engine: int, line: int, end: int) -> None:
             leave(machine, engine, task)
         task = following
     count_decodes(machine, stage, gap, equal)
+    return int(count)
 
 
 @compilable(into_caller=True)
@@ -229,8 +232,6 @@ def load_prefill(machine: Machine, engine: int, task: int, chunk: int, end: int)
     record, row = machine.tasks[at(task)], machine.engines[at(engine)]
     record[P_LEFT] -= chunk
     record[LAST] = end
-    row[PREFILL_TOKENS] -= chunk
-    machine.of_engines[at(engine), PREFILL] += chunk
     machine.of_stages[at(record[STAGE]), WORK] -= chunk
     if record[P_LEFT] == 0:
         remove(machine, task)
@@ -244,12 +245,11 @@ def load_prefill(machine: Machine, engine: int, task: int, chunk: int, end: int)
 def enter_decode(machine: Machine, engine: int, task: int, end: int) -> None:
     """Let a task whose prompt is loaded enter the decode phase."""
     record, row = machine.tasks[at(task)], machine.engines[at(engine)]
-    of_stage = machine.of_stages[at(record[STAGE])]
     row[NUM_PREFILLING] -= 1
     row[NUM_DECODING] += 1
-    row[TO_PREFILL] = max(row[TO_PREFILL] - 1, 0)
-    of_stage[PREFILLING] -= 1
-    of_stage[DECODING] += 1
+    if row[TO_PREFILL] > 0:
+        row[TO_PREFILL] -= 1
+    machine.of_stages[at(record[STAGE]), BEGUN] += 1
     record[ENTERED] = machine.counters[NOW]
     machine.tasks[at(record[LINE] + 1), LENGTH] += 1
     insert(machine, record[LINE] + 1, task, row[S_DECODE_ORDER], 1)
@@ -262,7 +262,8 @@ def measure(machine: Machine, which: int, slots: int, times: int) -> None:
     row = machine.times[which]
     row[COUNT] += times
     row[SUM] += slots * times
-    row[LONGEST_TIME] = max(row[LONGEST_TIME], slots)
+    if slots > row[LONGEST_TIME]:
+        row[LONGEST_TIME] = slots
     if slots <= row[DEADLINE]:
         row[IN_TIME] += times
     # `bfio.batching.tallies.bin_of`, without the methods of Python's integers.

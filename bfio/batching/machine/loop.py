@@ -10,11 +10,11 @@ from bfio.batching.draws import (
 )
 from bfio.batching.log import LOG_TASK
 from bfio.batching.machine.batches import load, measure
+from bfio.batching.machine.delays import come_back, delay
 from bfio.batching.machine.queues import insert, leaving_list, prefill_list, remove
 from bfio.batching.machine.state import (
     ARRIVAL,
     D_LEFT,
-    ENGINE,
     ENTERED,
     FREE_AT,
     FREE_REQUEST,
@@ -44,7 +44,6 @@ from bfio.batching.machine.state import (
     NOW,
     NUM_DECODING,
     NUM_PREFILLING,
-    NUM_RETURNS,
     NUM_TASKS,
     NUMBER,
     P_LEFT,
@@ -71,12 +70,10 @@ from bfio.batching.tallies import (
     AREA_REQUESTS,
     AREA_TOKENS,
     ARRIVED,
-    DECODING,
     DEPARTED,
     DONE,
     E2E,
     JOINED,
-    PREFILLING,
     REQUESTS,
     TOKENS,
     WORK,
@@ -258,7 +255,7 @@ def join(machine: Machine, task: int) -> None:
     counters, record = machine.counters, machine.tasks[at(task)]
     stage, now = record[STAGE], counters[NOW]
     engine = chosen_engine(machine, task)
-    record[NUMBER], record[ENGINE], record[READY] = counters[NUM_TASKS], engine, now
+    record[NUMBER], record[READY] = counters[NUM_TASKS], now
     counters[NUM_TASKS] += 1
     row, of_engine = machine.engines[at(engine)], machine.of_engines[at(engine)]
     of_stage, tokens = machine.of_stages[at(stage)], record[TOTAL]
@@ -271,20 +268,19 @@ def join(machine: Machine, task: int) -> None:
     of_engine[AREA_REQUESTS] -= now
     of_engine[AREA_TOKENS] -= tokens * now
     of_stage[JOINED] += 1
-    of_stage[PREFILLING] += 1
     of_stage[WORK] += tokens
-    log_task(machine, task)
+    log_task(machine, task, engine)
 
 
 @compilable(into_caller=True)
-def log_task(machine: Machine, task: int) -> None:
+def log_task(machine: Machine, task: int, engine: int) -> None:
     """Write a task to the log, if there is one; it has room."""
     counters, record = machine.counters, machine.tasks[at(task)]
     if not counters[KEEPS_LOG]:
         return
     row = machine.log[counters[LOG_ROWS]]
     row[0], row[1], row[2] = LOG_TASK, record[NUMBER], record[T_REQUEST_NUMBER]
-    row[3], row[4], row[5] = record[STAGE], record[ENGINE], record[READY]
+    row[3], row[4], row[5] = record[STAGE], engine, record[READY]
     row[6], row[7] = record[T_PREFILL], record[TOTAL] - record[T_PREFILL]
     counters[LOG_ROWS] += 1
 
@@ -320,7 +316,6 @@ def finish(machine: Machine, engine: int, task: int) -> int:
     remove(machine, task)
     of_engine[REQUESTS] -= 1
     of_engine[AREA_REQUESTS] += now
-    of_stage[DECODING] -= 1
     of_stage[DONE] += 1
     request, number = record[REQUEST], record[T_REQUEST_NUMBER]
     record[NEXT], counters[FREE_TASK] = counters[FREE_TASK], task
@@ -358,54 +353,3 @@ def follow(machine: Machine, task: int) -> None:
         join(machine, task)
     else:
         delay(machine, task)
-
-
-@compilable(into_caller=True)
-def delay(machine: Machine, task: int) -> None:
-    """Put a task into the heap of those in delays."""
-    counters, heap = machine.counters, machine.returning
-    place = counters[RETURNING]
-    counters[RETURNING] += 1
-    heap[place, 0], heap[place, 1] = machine.tasks[task, READY], counters[NUM_RETURNS]
-    heap[place, 2] = task
-    counters[NUM_RETURNS] += 1
-    while place > 0 and is_earlier(machine, place, (place - 1) // 2):
-        swap(machine, place, (place - 1) // 2)
-        place = (place - 1) // 2
-
-
-@compilable(into_caller=True)
-def come_back(machine: Machine) -> int:
-    """Take the first task out of the heap of those in delays."""
-    counters, heap = machine.counters, machine.returning
-    task = heap[0, 2]
-    counters[RETURNING] -= 1
-    last = counters[RETURNING]
-    swap(machine, 0, last)
-    place, least = 0, 0
-    while True:
-        for child in (2 * place + 1, 2 * place + 2):
-            if child < last and is_earlier(machine, child, least):
-                least = child
-        if least == place:
-            return int(task)
-        swap(machine, place, least)
-        place = least
-
-
-@compilable(into_caller=True)
-def is_earlier(machine: Machine, first: int, second: int) -> bool:
-    """Return whether one entry of the heap comes before another."""
-    heap = machine.returning
-    return bool(
-        heap[first, 0] < heap[second, 0]
-        or (heap[first, 0] == heap[second, 0] and heap[first, 1] < heap[second, 1])
-    )
-
-
-@compilable(into_caller=True)
-def swap(machine: Machine, first: int, second: int) -> None:
-    """Let two entries of the heap change places."""
-    heap = machine.returning
-    for column in range(3):
-        heap[first, column], heap[second, column] = heap[second, column], heap[first, column]

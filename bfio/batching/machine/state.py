@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from bfio.batching.tallies import DECODING
 from formulations.arrays import IntArray
 
 # Entries of `Machine.counters`: the slot; next row of the arrivals; first free record and first
@@ -34,10 +35,10 @@ RANDOM, LEAST_REQUESTS, LEAST_TOKENS, FIRST = range(4)
 
 # Columns of `Machine.tasks`: neighbours in its list; tokens left; end of the last batch with it;
 # stage; its number, which orders tasks by age; list of its class in the prefill phase; slot of
-# entry into the decode phase; engine; slot from which on it may be loaded; all tokens; its
+# entry into the decode phase; slot from which on it may be loaded; all tokens; its
 # request, or when that arrived; what follows. Columns that every batch needs come first.
-(NEXT, BEFORE, P_LEFT, D_LEFT, LAST, STAGE, NUMBER, LINE, ENTERED, ENGINE, READY, TOTAL, REQUEST,
- T_SUCCESSOR, T_PREFILL, T_REQUEST_NUMBER, T_ENGINE_DRAWN, NUM_TASK) = range(18)  # fmt: skip
+(NEXT, BEFORE, P_LEFT, D_LEFT, LAST, STAGE, NUMBER, LINE, ENTERED, READY, TOTAL, REQUEST,
+ T_SUCCESSOR, T_PREFILL, T_REQUEST_NUMBER, T_ENGINE_DRAWN, NUM_TASK) = range(17)  # fmt: skip
 # Of the end of a list of decodes, in their place: its tasks, and how many of them the batch takes.
 LENGTH, CHOSEN = LAST, STAGE
 
@@ -47,6 +48,10 @@ R_ARRIVED, R_LEFT, R_WAITS = range(3)
 
 # Columns of `Machine.returning`, a heap: slot, number, task.
 NUM_RETURNING = 3
+
+#: Column of `Machine.of_stages` in the place of the tasks that are in the decode phase: all that
+#: have entered it. Tasks in either phase follow from it and from those that joined and are done.
+BEGUN = DECODING
 
 #: No record, no engine.
 NONE = -1
@@ -66,7 +71,7 @@ class Machine(NamedTuple):
     children : IntArray
         Shape (n, n): 1 where a stage of a fork–join type is followed by another.
     tasks : IntArray
-        Shape (T, 17): first the ends of the lists, see `bfio.batching.machine.queues`, then
+        Shape (T, 16): first the ends of the lists, see `bfio.batching.machine.queues`, then
         records, free ones linked.
     requests : IntArray
         Shape (R, 2 + n): requests of fork–join types, free ones linked.
@@ -85,7 +90,7 @@ class Machine(NamedTuple):
     log : IntArray
         Shape (L, 8), see `bfio.batching.log`.
     run, of_engines, of_stages, times, histograms : IntArray
-        See `bfio.batching.tallies`.
+        See `bfio.batching.tallies`; of stages, see `BEGUN`.
     """
 
     counters: IntArray
