@@ -92,7 +92,7 @@ class Study:
     home : Path
         Folder of the study itself, where modules and files of one's own are looked up first.
     is_small : bool
-        Whether this is the smoke size, see `small`.
+        Whether this is the smoke size, see `small`, or a part of a study that was checked whole.
 
     Raises
     ------
@@ -128,9 +128,10 @@ class Study:
                     )
         self._check_smoke()
         self._check_size()
-        check_names(self.report, {*self.axes(), *self.fixed, *self.smoke.fixed})
         if not self.is_small:
-            # The smoke size may lack a baseline, but must be a study as well.
+            check_names(self.report, {*self.axes(), *self.fixed, *self.smoke.fixed})
+            # The smoke size, or a part, may lack a baseline or arguments that tables tell apart by,
+            # but must be a study as well.
             fixed = {name: [value] for name, value in self.fixed.items()}
             check_conditions(self.report, self._values())
             check_baselines(self.report, [{**fixed, **grid.axes} for grid in self.grids])

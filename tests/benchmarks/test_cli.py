@@ -110,6 +110,22 @@ def test_options_choose_rows(
     assert planned == [count]
 
 
+def test_a_part_without_an_argument_of_the_tables_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows are those alone; in a table they have a dash there, as beside all others."""
+    planned: list[dict[str, Any]] = []
+
+    def run(study: Any, *args: Any, **keywords: Any) -> Any:
+        planned.extend(study.rows())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("benchmarks.cli.run_study", run)
+    main(["run", "step-windows", "--only", "all", "--out", str(tmp_path)])
+    assert {row["window_knows"] for row in planned} == {"all"}
+    assert not any("discount" in row for row in planned)
+
+
 def test_a_failing_row_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
