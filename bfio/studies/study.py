@@ -130,8 +130,8 @@ class Study:
         self._check_size()
         if not self.is_small:
             check_names(self.report, {*self.axes(), *self.fixed, *self.smoke.fixed})
-            # The smoke size, or a part, may lack a baseline or arguments that tables tell apart by,
-            # but must be a study as well.
+            # The smoke size, or a part, may lack a baseline or an argument of a table, but must be
+            # a study as well.
             fixed = {name: [value] for name, value in self.fixed.items()}
             check_conditions(self.report, self._values())
             check_baselines(self.report, [{**fixed, **grid.axes} for grid in self.grids])

@@ -121,11 +121,6 @@ def greedy_kernel(
             task.options.dispatch is Dispatch.IMMEDIATE and binds_together(task.policy)
         ):
             return None
-        limited = task.cluster.memory is not None
-        if order is not ServingOrder.OLDEST and task.options.delay > 0 and limited:
-            # Decisions take effect in order of arrival, and here they are bound as served: another
-            # request would find the memory gone.
-            return None
         sorted_requests = 0 if order is ServingOrder.OLDEST else len(task.workload)
         keys, places = np.empty((2, sorted_requests), dtype=np.int64)
         return Greedy(

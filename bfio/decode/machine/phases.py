@@ -188,8 +188,32 @@ def join_queue(state: State, request: int, worker: int) -> None:
 
 
 @compilable
+def join_queue_by_age(state: State, request: int, worker: int) -> None:
+    """Put a request into its worker's queue, behind all but younger ones bound at the same step.
+
+    Decisions of a step take effect in order of arrival, in whichever order a policy makes them:
+    what finds the memory gone by then depends on it.
+    """
+    workers, bound, following = state.workers, state.marks.bound, state.requests.next
+    step, youngest = state.counters[STEP], workers.tail[worker]
+    if workers.queued[worker] == 0 or bound[youngest] < step or youngest < request:
+        join_queue(state, request, worker)
+        return
+    before, after = -1, int(workers.head[worker])
+    while bound[after] < step or after < request:
+        before, after = after, int(following[after])
+    if before < 0:
+        join_queue_at_its_head(state, request, worker)
+        return
+    following[before], following[request] = request, after
+    workers.queued[worker] += 1
+    workers.queued_tokens[worker] += state.requests.size[request]
+    state.counters[QUEUED] += 1
+
+
+@compilable
 def join_queue_at_its_head(state: State, request: int, worker: int) -> None:
-    """Put a request that was interrupted before all others of its worker's queue."""
+    """Put a request before all others of its worker's queue, as one that was interrupted."""
     workers = state.workers
     if workers.queued[worker] == 0:
         workers.tail[worker] = request
@@ -275,7 +299,7 @@ def admit(state: State, position: int, worker: int) -> bool:
         return False
     take_from_pool(state, position, worker)
     if state.settings.delay > 0:
-        join_queue(state, request, worker)
+        join_queue_by_age(state, request, worker)
     else:
         start(state, request, worker)
     return True

@@ -13,9 +13,7 @@ from bfio.decode.policy import binds_together
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import find
 from bfio.decode.replay import run_violations
-from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
-from formulations.errors import InputError
 from tests.decode.cases import Scenario, compiled_scenarios, workload
 from tests.decode.machine.equality import GREEDY, assert_same_run
 
@@ -62,9 +60,6 @@ def is_compiled_for_queues(name: str) -> bool:
 def assert_same_in(scenario: Scenario, name: str, options: PolicyOptions, keep: bool) -> None:
     """Assert that both engines give the same run, with a dispatch that the policy knows."""
     run_options = supported(scenario, name)
-    if name in ("min-min", "max-min", "longest-first") and scenario.cluster.memory is not None:
-        # With a delay these are interpreted where memory is limited.
-        run_options = run_options | {"delay": 0}
     assert_same_run(
         scenario.workload, name, scenario.cluster, options, keep_trajectory=keep, **run_options
     )
@@ -175,8 +170,22 @@ def test_the_share_of_throttled_counts_those_on_their_way(delay: int) -> None:
 def test_delayed_decisions_take_effect_in_order_of_arrival(name: str) -> None:
     """Served by size, and where memory is gone by then it matters whose turn comes first."""
     requests = workload([10, 8, 21, 10, 10, 21, 28, 28, 13, 8], [7, 2, 6, 3, 10, 3, 7, 3, 11, 11])
-    run = simulate(requests, name, Cluster(2, 4, memory=50), delay=1, pool=9)
-    assert run_violations(run, requests, Cluster(2, 4, memory=50)) == {}
-    with pytest.raises(InputError, match=f"cannot run policy {name} with these options"):
-        simulate(requests, name, Cluster(2, 4, memory=50), delay=1, pool=9, engine="compiled")
+    assert_same_run(requests, name, Cluster(2, 4, memory=50), delay=1, pool=9)
     assert_same_run(requests, name, Cluster(2, 4), delay=1, pool=9)
+
+
+@given(compiled_scenarios(), st.sampled_from(["min-min", "max-min", "longest-first"]))
+def test_delayed_decisions_by_size_are_the_same_where_memory_is_limited(
+    scenario: Scenario, name: str
+) -> None:
+    """With room for the largest request and little more, so that some find it gone."""
+    work = scenario.workload
+    if len(work) == 0:
+        return
+    peak = int((work.prompt_tokens + work.output_tokens).max())
+    cluster = Cluster(2, 3, memory=(peak + 5, 2 * peak))
+    for delay, overflow in ((1, "recompute"), (3, "swap"), (2, "reserve")):
+        given_options: dict[str, Any] = {"delay": delay, "overflow": overflow, "pool": 7}
+        assert_same_run(
+            Workload(work.prompt_tokens, work.output_tokens), name, cluster, **given_options
+        )
