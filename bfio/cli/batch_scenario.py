@@ -63,10 +63,10 @@ def _network(args: argparse.Namespace, sources: SourceOptions) -> "AgentNetwork"
 
 
 def _orders(texts: list[str], network: "AgentNetwork") -> "Mapping[str, tuple[str, ...]]":
-    from formulations.stability import last_stage_priority
+    from formulations.stability import named_priority
 
     if texts in (["last"], ["first"]):
-        order = last_stage_priority(network, reverse=texts == ["first"])
+        order = named_priority(network, texts[0], "--priority")
         return {agent: tuple(stages) for agent, stages in order.items()}
     return priorities(texts)
 

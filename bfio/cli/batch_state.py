@@ -1,45 +1,47 @@
 """``bfio batch --state``: the next batch of each policy, and the best one by the batch program."""
 
 import argparse
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from bfio.batching.options import BatchOptions
-from bfio.cli.batch_arguments import SourceOptions
 from bfio.cli.command import DONE
 from bfio.cli.exchange import exchange, is_exchange
 from bfio.cli.files import read_problem
+from bfio.cli.options import given_options
 from bfio.cli.output import print_json, print_table
 from bfio.common.options import flag
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from formulations.batch_composition import BatchProblem
     from formulations.batch_composition.greedy import Batch
 
 #: Those of section 3 of the paper.
 _POLICIES = ("faster-transformer", "vllm", "orca", "sarathi")
-#: What a state has no use for, besides the options of runs and networks.
-_OF_RUNS = (
-    "file",
-    "trace",
-    "columns",
-    "skip_bad_rows",
-    "priority",
-    "delay",
-    "initial",
-    "judge",
-    "plot",
-    "show_batches",
-)
+#: What a state has a use for; all else is about networks and runs.
+_OF_STATES = ("state", "policy", "json", "write", "overwrite", "read_solution")
 
 
-def next_batches(args: argparse.Namespace) -> int:
-    """Print the next batch of each policy in a state, or write the batch program of the state."""
+def next_batches(
+    args: argparse.Namespace, add_arguments: "Callable[[argparse.ArgumentParser], None]"
+) -> int:
+    """Print the next batch of each policy in a state, or write the batch program of the state.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        What was given.
+    add_arguments : callable
+        Adds the arguments of the command to a parser.
+    """
     from formulations.batch_composition import BatchProblem
     from formulations.batch_composition.solver import BatchProgram
 
-    _refuse_others(args)
+    for name in given_options(args, add_arguments):
+        if name not in _OF_STATES:
+            option = "FILE" if name == "file" else flag(name)
+            raise InputError("command line", f"{option} with --state", "leave it out")
     problem = read_problem(args.state, BatchProblem.from_json)
     if is_exchange(args):
         if args.policy:
@@ -66,17 +68,6 @@ def refuse_exchange(args: argparse.Namespace) -> None:
         option = "--write" if args.write is not None else "--read-solution"
         remedy = "give --state FILE; bfio capacity has the program of a network"
         raise InputError(option, "a simulation is no program", remedy)
-
-
-def _refuse_others(args: argparse.Namespace) -> None:
-    defaults = dict.fromkeys(_OF_RUNS, None) | {"skip_bad_rows": False, "judge": False}
-    defaults |= {
-        entry.name: entry.default for entry in (*fields(SourceOptions), *fields(BatchOptions))
-    }
-    for name, default in defaults.items():
-        if getattr(args, name) != default:
-            option = "FILE" if name == "file" else flag(name)
-            raise InputError("command line", f"{option} with --state", "leave it out")
 
 
 def _answer(problem: "BatchProblem", names: list[str]) -> dict[str, Any]:

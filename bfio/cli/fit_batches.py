@@ -6,16 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE
+from bfio.cli.options import given_options
 from bfio.cli.output import picture_place, print_json, print_table
 from bfio.common.options import flag
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bfio.batching.measured import BatchTimeFit
     from formulations.batching import BatchTime
 
 #: A tenth of a millisecond, in which published constants are whole.
 _SLOT = "0.0001"
+#: What a fit of batches has a use for; all else is about steps.
+_OF_BATCHES = ("file", "kind", "plot", "free_tokens", "slot", "json", "seed")
 #: Token budgets whose full batches are told.
 _BUDGETS = (128, 256, 512, 1024)
 
@@ -31,12 +36,24 @@ def add_batches(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def fit_batches(args: argparse.Namespace) -> int:
-    """Fit c, a and b0 of (2.3), and print them and the engine that they make."""
+def fit_batches(
+    args: argparse.Namespace, add_arguments: "Callable[[argparse.ArgumentParser], None]"
+) -> int:
+    """Fit c, a and b0 of (2.3), and print them and the engine that they make.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        What was given.
+    add_arguments : callable
+        Adds the arguments of the command to a parser.
+    """
     from bfio.batching.measured import fit_batch_time, read_batches
     from formulations.rationals import exact_number
 
-    _refuse_others(args)
+    for name in given_options(args, add_arguments):
+        if name not in _OF_BATCHES:
+            raise InputError(flag(name), "batches have none", "leave it out")
     slot = exact_number(args.slot or _SLOT, "--slot", positive=True)
     if args.free_tokens is not None and args.free_tokens < 0:
         raise InputError("--free-tokens", f"{args.free_tokens} is below 0", "use 0 or more")
@@ -71,15 +88,8 @@ def refuse_batches(args: argparse.Namespace) -> None:
     InputError
         If one is given.
     """
-    for name in ("free_tokens", "slot"):
-        if getattr(args, name) is not None:
-            raise InputError(flag(name), "steps have none", "add --kind batches, or leave it out")
-
-
-def _refuse_others(args: argparse.Namespace) -> None:
-    for name in ("loss", "no_mean", "per_worker", "workers", "duration"):
-        if getattr(args, name) not in (None, False):
-            raise InputError(flag(name), "batches have none", "leave it out")
+    for name in given_options(args, add_batches):
+        raise InputError(flag(name), "steps have none", "add --kind batches, or leave it out")
 
 
 def _answer(

@@ -11,7 +11,7 @@ from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import PolicyOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from bfio.decode.own_metrics import MetricChoice
     from bfio.workloads.workload import Workload
@@ -27,6 +27,24 @@ follow its name: br-h:horizon=40:gamma=9/10. docs/policies.md says what each doe
 """
 #: Requests that a synthetic workload has unless ``--requests`` says otherwise.
 _SYNTHETIC_REQUESTS = 4000
+
+
+def given_options(
+    args: argparse.Namespace, add_arguments: "Callable[[argparse.ArgumentParser], None]"
+) -> list[str]:
+    """Return the names of those arguments that have another value than if they were left out.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        What was given.
+    add_arguments : callable
+        Adds the arguments that are looked at to a parser.
+    """
+    parser = argparse.ArgumentParser(add_help=False)
+    add_arguments(parser)
+    known, _ = parser.parse_known_args([""])
+    return [name for name in vars(known) if getattr(args, name) != parser.get_default(name)]
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -172,6 +172,9 @@ class Cluster:
         for name in ("batch_token_time_s", "free_tokens"):
             if self.token_budget is None and getattr(self, name):
                 raise InputError(name, "there are no batches", "give token_budget")
+        if self.free_tokens and not self.batch_token_time_s:
+            what = "no token of a batch takes time"
+            raise InputError("free_tokens", what, "give batch_token_time_s, or leave it out")
 
     def _set(self, name: str, check: Callable[[Any, str], float]) -> None:
         """Check a field that may differ between workers, and keep equal entries as one."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from formulations.batching.batch_time import BatchTime
 from formulations.batching.stages import Agent, Route, Stage
 from formulations.documents import check_keys, check_list
-from formulations.errors import within
+from formulations.errors import InputError, within
 
 T = TypeVar("T")
 
@@ -88,6 +88,8 @@ def _each(
 
 def _agent(row: Mapping[str, Any]) -> Agent:
     times = {k: row[k] for k in ("overhead", "per_token", "free_tokens") if k in row}
+    if row.get("free_tokens") and "per_token" not in row:
+        raise InputError("free_tokens", "no token takes time", "give per_token, or leave it out")
     others = {k: row[k] for k in ("engines", "chunked") if k in row}
     return Agent(row["name"], row["budget"], BatchTime(**times), **others)
 

@@ -19,6 +19,7 @@ from formulations.stability.verdict import Theory, Verdict, most_rates, theory
 from formulations.stability.virtual_stations import (
     VirtualStation,
     last_stage_priority,
+    named_priority,
     virtual_stations,
 )
 
@@ -39,6 +40,7 @@ __all__ = [
     "loads",
     "loads_of",
     "most_rates",
+    "named_priority",
     "price_violations",
     "shortest_batch",
     "solve_capacity",

@@ -61,6 +61,32 @@ def virtual_stations(network: AgentNetwork, priority: Priority) -> tuple[Virtual
     return tuple(found)
 
 
+def named_priority(
+    network: AgentNetwork, which: str, where: str = "priority"
+) -> dict[str, list[str]]:
+    """Return the priority that a word names: for the ``last`` or for the ``first`` stages.
+
+    Parameters
+    ----------
+    network : AgentNetwork
+        Data.
+    which : str
+        ``last``: fewest stages to go come first, ``first``: most.
+    where : str
+        What errors name.
+
+    Raises
+    ------
+    InputError
+        If it is another word, no agent has two stages to order, or there is no last stage.
+    """
+    if which not in ("last", "first"):
+        raise InputError(where, f"{which!r} is unknown", use_one_of(which, ("last", "first")))
+    if all(len(network.stages_at(j)) < 2 for j in range(len(network.agents))):
+        raise InputError(where, "no agent has two stages to order", "leave it out")
+    return last_stage_priority(network, reverse=which == "first")
+
+
 def last_stage_priority(network: AgentNetwork, *, reverse: bool = False) -> dict[str, list[str]]:
     """Return the priority for requests with fewest stages to go; by name where they are equal.
 

@@ -92,6 +92,10 @@ def test_what_a_person_reads(bfio: Bfio, tmp_path: Path) -> None:
         ({}, "agents: missing"),
         (_agent(budget=0), "agents[0].budget: 0 is out of range"),
         (_agent(budget=128, chunked=False), "a mean prompt of 129 tokens exceeds the budget 128"),
+        (
+            ENGINE | {"agents": [{"name": "gpu", "budget": 9, "overhead": 1, "free_tokens": 3}]},
+            "agents[0].free_tokens: no token takes time; give per_token",
+        ),
         (_agent(overhead=-1), "agents[0].overhead: -1 is out of range"),
         (_stage(rate=-1), "stages[0].rate: -1 is out of range"),
         (_stage(rate=0), "no request arrives"),

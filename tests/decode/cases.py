@@ -347,11 +347,12 @@ def batched_scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
         "cancellations": "none",
         "batching": draw(st.sampled_from(BATCHING)),
     }
+    per_token = draw(st.sampled_from([0.0, 0.03]))
     machine = replace(
         cluster,
         prefix_cache=None,
         token_budget=draw(budgets | each),
-        batch_token_time_s=draw(st.sampled_from([0.0, 0.03])),
-        free_tokens=draw(st.sampled_from([0, 4])),
+        batch_token_time_s=per_token,
+        free_tokens=draw(st.sampled_from([0, 4])) if per_token else 0,
     )
     return Scenario(small, machine, scenario.options | changes)

@@ -241,7 +241,8 @@ def test_one_worker_is_an_engine_of_batches(batching: str, data: st.DataObject) 
     prompts, outputs = (
         data.draw(st.lists(st.integers(1, most), min_size=n, max_size=n)) for most in (25, 9)
     )
-    c, a, free = (data.draw(st.integers(least, 4)) for least in (1, 0, 0))
+    c, a = (data.draw(st.integers(least, 4)) for least in (1, 0))
+    free = data.draw(st.integers(0, 4)) if a else 0
     budget = data.draw(st.integers(1, 20))
     rule = build(batching)
     network = AgentNetwork(
@@ -363,6 +364,7 @@ def test_what_is_refused(changes: dict[str, Any], options: dict[str, Any], messa
         ({"free_tokens": -1}, "free_tokens"),
         ({"token_budget": None, "batch_token_time_s": 0.0}, "free_tokens: there are no batches"),
         ({"token_budget": None, "free_tokens": 0}, "batch_token_time_s: there are no batches"),
+        ({"batch_token_time_s": 0.0}, "free_tokens: no token of a batch takes time; give"),
     ],
 )
 def test_clusters_that_cannot_be(fields: dict[str, Any], message: str) -> None:

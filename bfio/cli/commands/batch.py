@@ -126,7 +126,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     if args.state is not None:
-        return next_batches(args)
+        return next_batches(args, _add_arguments)
     refuse_exchange(args)
     sources = checked_sources(args)
     options = from_namespace(BatchOptions, args)

@@ -95,15 +95,11 @@ def _slots(text: str | None) -> int | None:
 
 
 def _stations(network: "AgentNetwork", priority: str | None) -> "tuple[VirtualStation, ...]":
-    from formulations.stability import last_stage_priority, virtual_stations
+    from formulations.stability import named_priority, virtual_stations
 
     if priority is None:
         return ()
-    if priority not in ("last", "first"):
-        remedy = use_one_of(priority, ("last", "first"))
-        raise InputError("--priority", f"{priority!r} is unknown", remedy)
-    order = last_stage_priority(network, reverse=priority == "first")
-    return virtual_stations(network, order)
+    return virtual_stations(network, named_priority(network, priority, "--priority"))
 
 
 def _exchange(

@@ -74,7 +74,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.kind not in _KINDS:
         raise InputError("--kind", f"{args.kind!r} is unknown", use_one_of(args.kind, _KINDS))
     if args.kind == "batches":
-        return fit_batches(args)
+        return fit_batches(args, _add_arguments)
     refuse_batches(args)
     loss = member(Loss, args.loss or "huber", "--loss")
     place = picture_place(args.plot)

@@ -18,7 +18,7 @@ from formulations.batching import AgentNetwork
 from formulations.errors import InputError
 from formulations.problem_data import member
 from formulations.rationals import exact_number
-from formulations.stability import capacity, last_stage_priority
+from formulations.stability import capacity, named_priority
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,11 @@ class BatchingOffer:
             raise InputError("network", "it or hardware is needed, not both", "give one of them")
         if self.trace is not None and self.hardware is None:
             raise InputError("trace", "it has no place in a network", "give hardware instead")
+        for name in ("prefill", "decode", "engines"):
+            if self.network is not None and getattr(self, name) not in (None, 1):
+                raise InputError(name, "the network has its own", "write it there")
+        if self.trace is not None and self.sizes != BatchingOffer.sizes:
+            raise InputError("sizes", "a trace has its own", "leave it out")
         if self.trace is not None and (self.prefill, self.decode) != (None, None):
             raise InputError("trace", "prefill or decode is given as well", "leave them out")
         if self.rate is not None and self.load is not None:
@@ -104,10 +109,14 @@ class BatchingOffer:
             If the file cannot be read, or a value breaks its rule.
         """
         offered = self._offered(folder)
+        balancer = member(Balancer, self.balancer, "balancer")
+        several = any(agent.engines > 1 for agent in offered.network.agents)
+        if balancer is not Balancer.RANDOM and not several:
+            raise InputError("balancer", "no agent has several engines", "leave it out")
         serving = Serving(
             build(self.policy),
             self.policy,
-            member(Balancer, self.balancer, "balancer"),
+            balancer,
             terms=TimeTerms() if self.terms is None else parse_terms(self.terms),
         )
         return replace(
@@ -144,19 +153,23 @@ class BatchingOffer:
     def _at_rate(self, network: AgentNetwork) -> AgentNetwork:
         if self.load is not None:
             return network.scaled(capacity(network).factor * self.load)
+        if self.rate is None:
+            return network
         total = sum((stage.rate for stage in network.stages), Fraction(0)) / (network.slot or 1)
-        if self.rate is not None and total:
-            return network.scaled(self.rate / total)
-        return network
+        if not total:
+            raise InputError("rate", "nobody arrives at the network", "give a stage a rate")
+        return network.scaled(self.rate / total)
 
     def _agents(self, network: AgentNetwork, serving: Serving) -> Mapping[str, Serving]:
         if self.priority == "none":
             return {}
-        order = last_stage_priority(network, reverse=self.priority == "first")
+        order = named_priority(network, self.priority)
         return {agent: replace(serving, priority=tuple(stages)) for agent, stages in order.items()}
 
     def _initial(self, network: AgentNetwork) -> Mapping[str, int]:
         first = next((stage.name for stage in network.stages if stage.rate), None)
+        if self.initial and first is None:
+            raise InputError("initial", "nobody arrives at the network", "give a stage a rate")
         return {first: self.initial} if self.initial and first is not None else {}
 
 

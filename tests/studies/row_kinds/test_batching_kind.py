@@ -99,6 +99,9 @@ def test_time_beyond_tokens(tmp_path: Path) -> None:
         compute(tmp_path, network, terms="decode=1", **given)
 
 
+LLAMA = {"hardware": "llama-3-70b-2xa100", "horizon": 9}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -112,6 +115,13 @@ def test_time_beyond_tokens(tmp_path: Path) -> None:
         ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "trace": "nothing.csv"}, "nothing.csv"),
         ({"network": "n.json", "horizon": 9, "trace": "t.csv"}, "no place in a network"),
         ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "trace": "t", "prefill": 1}, "as well"),
+        ({"network": "n.json", "horizon": 9, "prefill": 3}, "prefill: the network has its own"),
+        ({"network": "n.json", "horizon": 9, "decode": 3}, "decode: the network has its own"),
+        ({"network": "n.json", "horizon": 9, "engines": 2}, "engines: the network has its own"),
+        (LLAMA | {"trace": "t", "sizes": "fixed"}, "sizes: a trace has its own"),
+        (LLAMA | {"balancer": "first"}, "no agent has several engines"),
+        (LLAMA | {"priority": "last"}, "no agent has two stages to order"),
+        (LLAMA | {"terms": "memory=9"}, "costs nothing"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
