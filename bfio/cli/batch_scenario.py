@@ -40,6 +40,11 @@ def scenarios_of(
     common = _common(args, sources, network)
     if workload is not None:
         common = _with_trace(common, sources, workload, args.trace)
+    elif not any(stage.rate for stage in network.stages) and not any(common.initial.values()):
+        what = "no request arrives, and none is there at the beginning"
+        raise InputError(
+            args.file or "command line", what, "give a stage a rate > 0, or --initial"
+        )
     return {
         name: _served(common, policy, name, sources, orders) for name, policy in policies.items()
     }

@@ -236,6 +236,7 @@ def test_what_is_refused(bfio: Bfio, tmp_path: Path, words: tuple[str, ...], tol
         ({"arrivals": "bernoulli", "rate": "1.5"}, "arrivals per slot"),
         ({"sizes": "fixed", "prefill": "1.5"}, "not whole"),
         ({"rate": "-1"}, "rate"),
+        ({"rate": 0}, "no request arrives, and none is there at the beginning"),
     ],
 )
 def test_files_that_are_refused(
