@@ -18,8 +18,9 @@ from bfio.step.exact.subsets import (
     best_subsets,
     fill_table,
     largest_value,
+    last_sums,
+    most_valuable,
     prefix_values,
-    with_parts,
 )
 from bfio.step.exact.sums import UNREACHABLE
 from formulations.arrays import BoolArray, IntArray
@@ -81,7 +82,7 @@ def best_allowed(
         slots = workers.capacity[p : p + 1]
         chosen = np.flatnonzero(workers.allowed[p])
         requests, cells = _tabulated(
-            sizes[chosen], values[chosen], units[chosen], slots[0], margins[0], 0
+            sizes[chosen], values[chosen], units[chosen], slots, margins, 0
         )
         visited += cells
         best[p] = largest_value(requests.table, slots[0], margins[0])
@@ -126,8 +127,8 @@ def add_allowed(
             sizes[chosen],
             values[chosen],
             units[chosen],
-            slots[0],
-            peaks[-1] - base[0],
+            slots,
+            peaks[-1] - base,
             peaks[-1] - peaks[0],
         )
         visited += cells
@@ -137,40 +138,17 @@ def add_allowed(
 
 @kernel
 def _tabulated(
-    sizes: IntArray, values: IntArray, units: Table, count: int, margin: int, spread: int
+    sizes: IntArray,
+    values: IntArray,
+    units: Table,
+    slots: IntArray,
+    margins: IntArray,
+    spread: int,
 ) -> tuple[PricedRequests, int]:
-    """Return requests with a table for ``count`` of them and this margin, or ``spread`` less."""
-    order = _most_valuable(values, count)
-    top_sum = np.full(count + 1, UNREACHABLE, np.int64)
-    top_value = np.full(count + 1, UNREACHABLE, np.int64)
-    top_sum[0] = top_value[0] = 0
-    for c in range(len(order)):
-        top_sum[c + 1] = top_sum[c] + sizes[order[c]]
-        top_value[c + 1] = top_value[c] + values[order[c]]
-    reach = np.zeros(count + 1, np.int64)
-    if margin - spread < top_sum[count]:
-        reach[count] = max(0, min(margin, top_sum[count]))
-    reach = with_parts(reach)
-    cells = np.empty((count + 1, reach.max() + 1), units.dtype)
+    """Return requests with a table for one worker of this margin, or ``spread`` less."""
+    order, top_sum, top_value = most_valuable(sizes, values, slots[0])
+    reach = last_sums(top_sum, slots, margins, spread)
+    cells = np.empty((slots[0] + 1, reach.max() + 1), units.dtype)
     visited = fill_table(sizes, units, reach, cells)
     table = PricedTable(cells, reach, top_sum, top_value)
-    return PricedRequests(sizes, values, prefix_values(values, count), order, table), visited
-
-
-@kernel
-def _most_valuable(values: IntArray, count: int) -> IntArray:
-    """Return the positions of the most valuable requests, the first of equal ones first."""
-    order = np.empty(min(count, len(values)), np.int64)
-    number = 0
-    for i in range(len(values)):
-        if number == len(order):
-            if number == 0 or values[i] <= values[order[number - 1]]:
-                continue
-            number -= 1
-        k = number
-        while k > 0 and values[order[k - 1]] < values[i]:
-            order[k] = order[k - 1]
-            k -= 1
-        order[k] = i
-        number += 1
-    return order
+    return PricedRequests(sizes, values, prefix_values(values, slots[0]), order, table), visited

@@ -25,8 +25,9 @@ from bfio.step.exact.subsets import (
     best_subsets,
     collect_subsets,
     fill_table,
+    last_sums,
+    most_valuable,
     prefix_values,
-    with_parts,
 )
 from bfio.step.exact.sums import UNREACHABLE
 from formulations.arrays import FloatArray, IntArray
@@ -105,14 +106,13 @@ class PricedSubsets:
         They have these margins, or up to ``spread`` less.
         """
         values: IntArray = PRICE_SCALE * self.sizes - prices
-        order = np.lexsort((self.sizes, -values))[: self._most]
-        top_sum = self._cumulated(self.sizes[order])
-        reach = self._reach(top_sum, capacity, margins, spread)
+        order, top_sum, top_value = most_valuable(self.sizes, values, self._most)
+        reach = last_sums(top_sum, capacity, margins, spread)
         if self._is_filled(prices, reach):
             return
         self._prices = prices.copy()
         self._fill(values.astype(table_type(values, self._most)), reach)
-        self.table = PricedTable(self._buffer, reach, top_sum, self._cumulated(values[order]))
+        self.table = PricedTable(self._buffer, reach, top_sum, top_value)
         prefix = prefix_values(values, self._most)
         self.requests = PricedRequests(self.sizes, values, prefix, order, self.table)
 
@@ -137,22 +137,6 @@ class PricedSubsets:
             self.requests, count, limit, threshold, scans, subsets, self._effort.spent
         )
         return subsets[:number], complete
-
-    def _cumulated(self, values: IntArray) -> IntArray:
-        sums = np.full(self._most + 1, UNREACHABLE, dtype=np.int64)
-        sums[0] = 0
-        sums[1 : len(values) + 1] = np.cumsum(values)
-        return sums
-
-    def _reach(
-        self, top_sum: IntArray, capacity: IntArray, margins: IntArray, spread: int
-    ) -> IntArray:
-        """Last sum of interest of each cardinality: none where the most valuable fit anyway."""
-        loose = top_sum[capacity]
-        tight = margins - spread < loose
-        reach = np.zeros(self._most + 1, dtype=np.int64)
-        np.maximum.at(reach, capacity[tight], np.minimum(margins, loose)[tight])
-        return with_parts(reach)
 
 
 class ColumnGeneration:

@@ -128,6 +128,70 @@ def fill_sums(sizes: IntArray, values: Table, reach: IntArray, table: Table, non
 
 
 @entry_point
+def most_valuable(
+    sizes: IntArray, values: IntArray, most: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Find the most valuable requests, and what the first c of them come to.
+
+    Parameters
+    ----------
+    sizes, values : IntArray
+        Shape (N,): size [tokens], ascending, and value of each request.
+    most : int
+        How many, ``C``.
+
+    Returns
+    -------
+    tuple of IntArray
+        Positions, the smallest of equal value first, shape (min(C, N),); sums of sizes and of
+        values, both of shape (C + 1,), `UNREACHABLE` where c > N.
+    """
+    order = np.empty(min(most, len(values)), np.int64)
+    number = 0
+    for i in range(len(values)):
+        if number == len(order):
+            if number == 0 or values[i] <= values[order[number - 1]]:
+                continue
+            number -= 1
+        k = number
+        while k > 0 and values[order[k - 1]] < values[i]:
+            order[k] = order[k - 1]
+            k -= 1
+        order[k] = i
+        number += 1
+    top_sum = np.full(most + 1, UNREACHABLE, np.int64)
+    top_value = np.full(most + 1, UNREACHABLE, np.int64)
+    top_sum[0] = top_value[0] = 0
+    for c in range(len(order)):
+        top_sum[c + 1] = top_sum[c] + sizes[order[c]]
+        top_value[c + 1] = top_value[c] + values[order[c]]
+    return order, top_sum, top_value
+
+
+@entry_point
+def last_sums(top_sum: IntArray, capacity: IntArray, margins: IntArray, spread: int) -> IntArray:
+    """Return the last sum of interest of each cardinality, see `with_parts`.
+
+    A worker is of interest unless the most valuable requests fit it anyway.
+
+    Parameters
+    ----------
+    top_sum : IntArray
+        Shape (C + 1,), of `most_valuable`.
+    capacity, margins : IntArray
+        Shape (G,): slots of each worker, and what it has left [tokens].
+    spread : int
+        How much less it may be.
+    """
+    reach = np.zeros(len(top_sum), np.int64)
+    for g in range(len(capacity)):
+        loose = top_sum[capacity[g]]
+        if margins[g] - spread < loose:
+            reach[capacity[g]] = max(reach[capacity[g]], min(margins[g], loose))
+    return with_parts(reach)
+
+
+@entry_point
 def fill_table(sizes: IntArray, values: Table, reach: IntArray, table: Table) -> int:
     """Fill ``table[c, x]`` for x = 0..reach[c]; hugely negative where no subset exists.
 

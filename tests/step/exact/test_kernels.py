@@ -17,6 +17,8 @@ from bfio.step.exact.subsets import (
     collect_subsets,
     fill_table,
     largest_value,
+    last_sums,
+    most_valuable,
     prefix_values,
     with_parts,
 )
@@ -228,3 +230,27 @@ def test_swaps_repair_and_improve() -> None:
     assert swap_requests(np.array([10, 10]), sizes, 20, 3, 5000, owner, state, spent()) == 20
     loads = np.bincount(owner[owner >= 0], weights=sizes[owner >= 0])
     assert loads.tolist() == [10.0, 10.0]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 9), st.integers(0, 12), st.integers(0, 30))
+def test_the_most_valuable_and_the_last_sums_of_interest(
+    seed: int, most: int, num_requests: int, spread: int
+) -> None:
+    """As sorting says, the smallest of equal value first; of interest is who is not filled so."""
+    rng = np.random.default_rng(seed)
+    sizes = np.sort(rng.integers(1, 9, num_requests))
+    values = rng.integers(-5, 6, num_requests)
+    order, top_sum, top_value = most_valuable(sizes, values, most)
+    expected = sorted(range(num_requests), key=lambda i: (-values[i], i))[:most]
+    assert order.tolist() == expected
+    for c in range(most + 1):
+        first, known = expected[:c], c <= num_requests
+        assert top_sum[c] == (sizes[first].sum() if known else UNREACHABLE)
+        assert top_value[c] == (values[first].sum() if known else UNREACHABLE)
+    workers = int(rng.integers(1, 5))
+    capacity, margins = rng.integers(0, most + 1, workers), rng.integers(-9, 40, workers)
+    reach = np.zeros(most + 1, dtype=np.int64)
+    for slots, margin in zip(capacity, margins, strict=True):
+        if margin - spread < top_sum[slots]:
+            reach[slots] = max(reach[slots], min(margin, top_sum[slots]))
+    assert last_sums(top_sum, capacity, margins, spread).tolist() == with_parts(reach).tolist()
