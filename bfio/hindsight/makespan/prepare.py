@@ -5,10 +5,12 @@ from functools import cache
 import numpy as np
 
 from bfio.common.kernel_groups import ensure_compiled
+from bfio.hindsight.makespan.filling import filled, takes_insertions
 from bfio.hindsight.makespan.form import search_form
 from bfio.hindsight.makespan.lists import best_list
 from bfio.hindsight.makespan.search import StepSearch
 from bfio.hindsight.makespan.store import rehash
+from formulations.deadline import UNLIMITED
 from formulations.hindsight_makespan import MakespanObjective, MakespanProblem
 
 
@@ -20,6 +22,8 @@ def prepare() -> None:
     for objective in (MakespanObjective.WALL_CLOCK, MakespanObjective.LATENCY):
         problem = MakespanProblem(2, 2, values - 1, values, values, objective=objective)
         form = search_form(problem)
+        if takes_insertions(form):
+            list(filled(form, UNLIMITED))
         search = StepSearch(form)
         # Above every optimum, so that no bound ends the search at once.
         known = 2 * form.cost(best_list(problem)[0])

@@ -1,4 +1,4 @@
-"""Solve the hindsight makespan problem: lists, bounds, a search, and CP-SAT on what is left.
+"""Solve the hindsight makespan problem: first schedules, bounds, a search, CP-SAT on what is left.
 
 Measured on random instances (docs/hindsight-makespan.md), the search proves far more than CP-SAT
 wherever a step has few successors, and CP-SAT more than the search where many slots meet free
@@ -12,6 +12,7 @@ from fractions import Fraction
 from math import inf
 
 from bfio.hindsight.in_hand import InHand
+from bfio.hindsight.makespan.filling import filled, takes_insertions
 from bfio.hindsight.makespan.form import SearchForm, search_form
 from bfio.hindsight.makespan.lists import Schedule, best_list
 from bfio.hindsight.makespan.prepare import prepare
@@ -87,9 +88,10 @@ def solve_makespan(
 
 
 def list_interval(problem: MakespanProblem) -> MakespanResult:
-    """Return the best list schedule and the combinatorial bound, whatever time they take.
+    """Return the best first schedule and the combinatorial bound, whatever time they take.
 
-    Nothing is searched. A time limit of 0 is another thing: it takes what is there by then.
+    First schedules are lists and, where idling is free, insertions (`filling`). Nothing is
+    searched. A time limit of 0 is another thing: it takes what is there by then.
     """
     prepare()
     return _Solve(MakespanProgram(problem), UNLIMITED, seed=0, searches=False).result()
@@ -198,13 +200,32 @@ def _solved_part(
         form = search_form(problem)
         objective, schedule = best_list(problem)
         hand = InHand(objective, schedule, form.objective(form.bound()), "bound")
+    if takes_insertions(form):
+        _fill(form, hand, deadline, tell)
     if hand.is_closed or not searches:
         return hand
-    if is_searchable(form, form.cost(objective)):
+    if is_searchable(form, form.cost(hand.objective)):
         _search(form, hand, began + _search_share(form) * limit, tell)
     if not hand.is_closed and limit < inf:
         _close_with_cp_sat(form, hand, deadline, seed)
     return hand
+
+
+def _fill(
+    form: SearchForm,
+    hand: InHand[Schedule],
+    deadline: Deadline,
+    tell: Callable[[InHand[Schedule]], None],
+) -> None:
+    """Insert the requests where they cost least, in several orders."""
+    if hand.is_closed:
+        return
+    for objective, schedule in filled(form, deadline):
+        if objective < hand.objective:
+            hand.improve(objective, schedule)
+            tell(hand)
+        if hand.is_closed:
+            return
 
 
 def _search_share(form: SearchForm) -> float:

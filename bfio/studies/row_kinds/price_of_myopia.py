@@ -18,6 +18,7 @@ from bfio.studies.row_parts.myopia_instance import (
     hindsight_problem,
     hindsight_result,
     instance_digest,
+    least_list,
     myopia_instance,
     myopia_plan,
 )
@@ -42,6 +43,7 @@ VALUES = descriptions(
     best_known | | what the best schedule in hand costs, the run if need be
     bound | | lower bound on what any schedule costs
     optimum_gap | share | (best schedule in hand - bound) over the former
+    lists_gap | share | the same with only lists and the run in hand, where nothing is searched
     is_proven | | whether the optimum was proven
     price_at_least | 1 | cost of the run over that of the best schedule in hand; 1 if both are 0
     price_at_most | 1 | cost of the run over the lower bound; None if only the latter is 0
@@ -87,6 +89,9 @@ def _compute(plan: RunPlan, instance: MyopiaInstance, criteria: Sequence[str]) -
         result = hindsight_result(instance, name)
         priced = price_values(problem, schedule, result)
         values |= {f"{name}.{key}": value for key, value in priced.items()}
+        if instance.limit == 0:
+            listed = min(least_list(instance, name), priced["attained"])
+            values[f"{name}.lists_gap"] = _gap(listed, priced["bound"])
         series[f"{name}.excess"] = excess(priced["price_at_least"])
         broken = price_violations(problem, schedule, result)
         found |= {f"{name}.{key}": amount for key, amount in broken.items()}
@@ -134,7 +139,7 @@ def price_values(
         "attained": attained,
         "best_known": best,
         "bound": bound,
-        "optimum_gap": (best - bound) / best if best else 0.0,
+        "optimum_gap": _gap(best, bound),
         "is_proven": best == bound,
         "price_at_least": _price(attained, best),
         "price_at_most": _price(attained, bound),
@@ -170,6 +175,10 @@ def price_violations(
     if result.bound is not None and result.bound > min(attained):
         found["optimum.bound"] = result.bound - min(attained)
     return found
+
+
+def _gap(best: int, bound: int) -> float:
+    return (best - bound) / best if best else 0.0
 
 
 def _price(attained: int, other: int) -> float | None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bfio.hindsight.makespan import list_interval, solve_makespan
+from bfio.hindsight.makespan.lists import best_list
 from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.run_arguments import POLICY_ARGUMENTS, RunPlan, run_plan
@@ -68,7 +69,7 @@ class MyopiaInstance:
     overhead : int
         ``C / t_l`` [tokens].
     limit : float
-        Time for each optimum [s]; at 0 the combinatorial bound and list schedules stand for it.
+        Time for each optimum [s]; at 0 the combinatorial bound and first schedules stand for it.
     memory : tuple of int, optional
         Most tokens that each worker holds.
     """
@@ -211,6 +212,12 @@ def hindsight_result(instance: MyopiaInstance, criterion: str) -> MakespanResult
     if instance.limit == 0:
         return list_interval(problem)
     return solve_makespan(problem, time_limit=instance.limit)
+
+
+@lru_cache(maxsize=20_000)
+def least_list(instance: MyopiaInstance, criterion: str) -> int:
+    """Return the objective of the best list schedule."""
+    return best_list(hindsight_problem(instance, criterion))[0]
 
 
 def instance_digest(instance: MyopiaInstance) -> str:

@@ -26,6 +26,7 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "07-arrival-models/common-prompt": 200,
     "07-arrival-models/study": 200,
     "11-lower-bounds/study": 1,
+    "12-price-of-myopia/eight-workers": 6,
     "12-price-of-myopia/large": 6,
     "12-price-of-myopia/memory": 6,
     "12-price-of-myopia/small": 6,

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.hindsight.makespan import solve_makespan
+from bfio.hindsight.makespan.filling import filled
 from bfio.hindsight.makespan.form import search_form
 from bfio.hindsight.makespan.lists import best_list
 from bfio.studies import kinds
@@ -25,6 +26,7 @@ from bfio.studies.row_parts.myopia_instance import (
     myopia_instance,
     myopia_plan,
 )
+from formulations.deadline import UNLIMITED
 from formulations.errors import InputError
 from formulations.hindsight_makespan import (
     list_schedule,
@@ -203,7 +205,7 @@ def test_the_optimum_with_memory_is_that_of_enumeration(seed: int) -> None:
 
 
 def test_without_time_an_interval_is_left() -> None:
-    """The bound and list schedules stand for the optimum; nothing is asked for or unproven."""
+    """The bound and first schedules stand for the optimum; nothing is asked for or unproven."""
     row = compute(**{**TINY, "requests": 40, "slots": 4, "hindsight_limit": 0})
     low, high = row.values["wall_clock.price_at_least"], row.values["wall_clock.price_at_most"]
     assert isinstance(low, float)
@@ -213,16 +215,23 @@ def test_without_time_an_interval_is_left() -> None:
     assert (row.solves, row.unproven, row.stopped_by_clock) == (0, 0, False)
 
 
-def test_without_time_bound_and_lists_are_not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the machine, the interval is that of the bound and of all lists."""
+def test_without_time_bound_and_schedules_are_not_cut_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However slow the machine, the interval is that of the bound and of all first schedules."""
     monkeypatch.setattr("bfio.hindsight.makespan.solve.FIRST_GRACE_S", 0.0)
     arguments = {**TINY, "requests": 41, "slots": 4, "hindsight_limit": 0}
     row = compute(**arguments)
     problem = hindsight_problem(drawn(**arguments), "peaks")
-    form = search_form(problem)
-    best = min(best_list(problem)[0], row.values["peaks.attained"])  # type: ignore[type-var]
-    assert row.values["peaks.best_known"] == best
-    assert row.values["peaks.bound"] == form.objective(form.bound()) > 0
+    form, attained = search_form(problem), row.values["peaks.attained"]
+    assert isinstance(attained, int)
+    inserted = min(objective for objective, _ in filled(form, UNLIMITED))
+    listed = min(best_list(problem)[0], attained)
+    assert row.values["peaks.best_known"] == min(listed, inserted) < listed
+    bound = row.values["peaks.bound"]
+    assert bound == form.objective(form.bound()) > 0
+    assert row.values["peaks.lists_gap"] == (listed - bound) / listed
+    assert row.values["latency.lists_gap"] == row.values["latency.optimum_gap"]
 
 
 def test_a_solve_stopped_by_the_clock_marks_its_row() -> None:
