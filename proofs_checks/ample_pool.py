@@ -112,10 +112,12 @@ def mean_gaps(
     sizes = rng.integers(1, cell.largest + 1, shape) + ages * max(cell.increments)
     gaps, imbalances = [], []
     for step in range(steps):
-        sizes = sizes + cell.increments[step % len(cell.increments)]
+        sizes += cell.increments[step % len(cell.increments)]
         ends = rng.random(shape) < cell.completion
-        before = np.where(ends, 0, sizes).sum(axis=2)
-        sizes = np.where(ends, admission(before, ends, cell.largest, rng), sizes)
+        np.copyto(sizes, 0, where=ends)
+        before = sizes.sum(axis=2)
+        admitted = admission(before, ends, cell.largest, rng)
+        np.copyto(sizes, admitted, where=ends)
         loads = sizes.sum(axis=2)
         if 2 * step >= steps:
             gaps.append(loads.max(axis=1) - loads.min(axis=1))

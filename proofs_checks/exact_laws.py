@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 from fractions import Fraction
 from itertools import product
-from math import comb
+from math import comb, lcm
 from typing import TypeVar
 
 V = TypeVar("V", bound=Hashable)
@@ -18,6 +18,12 @@ def gathered(weighed: Iterable[tuple[V, Fraction]]) -> dict[V, Fraction]:
         if chance:
             law[value] = law.get(value, Fraction(0)) + chance
     return law
+
+
+def in_whole_numbers(law: ExactLaw) -> tuple[dict[int, int], int]:
+    """Return a law as integer weights over a common denominator: sums of these are quick."""
+    whole = lcm(*(chance.denominator for chance in law.values()))
+    return {v: c.numerator * (whole // c.denominator) for v, c in law.items()}, whole
 
 
 def uniform(values: Sequence[int]) -> ExactLaw:
@@ -49,10 +55,15 @@ def of_sum(one: ExactLaw, other: ExactLaw) -> ExactLaw:
 
 def mean(law: ExactLaw) -> Fraction:
     """Mean."""
-    return sum((v * chance for v, chance in law.items()), Fraction(0))
+    weights, whole = in_whole_numbers(law)
+    return Fraction(sum(v * w for v, w in weights.items()), whole)
 
 
 def variance(law: ExactLaw) -> Fraction:
     """Variance."""
-    centre = mean(law)
-    return sum(((v - centre) ** 2 * chance for v, chance in law.items()), Fraction(0))
+    weights, whole = in_whole_numbers(law)
+    first = sum(v * w for v, w in weights.items())
+    total = sum(weights.values())
+    # Σ w(v − first/whole)², multiplied by whole² to stay in integers.
+    second = sum(v * v * w for v, w in weights.items())
+    return Fraction(second * whole**2 - 2 * first**2 * whole + first**2 * total, whole**3)

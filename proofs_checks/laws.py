@@ -7,6 +7,7 @@ convolved in double precision (relative error near 1e-13 where the probability i
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -28,7 +29,8 @@ def law(values: Sequence[int], weights: Sequence[float] | None = None) -> FloatA
 
 def mean(pmf: FloatArray) -> float:
     """Return the mean of a law."""
-    return float(pmf @ np.arange(len(pmf)))
+    # In floats: a product with integers converts them and leaves the fast path.
+    return float(pmf @ np.arange(len(pmf), dtype=np.float64))
 
 
 def deviation(pmf: FloatArray) -> float:
@@ -39,17 +41,23 @@ def deviation(pmf: FloatArray) -> float:
 
 def sum_law(pmf: FloatArray, count: int) -> FloatArray:
     """Return the law of the sum of ``count >= 1`` independent draws, by repeated doubling."""
-    result: FloatArray | None = None
-    power = pmf
-    while count:
-        if count & 1:
-            result = power if result is None else convolved(result, power)
-        count >>= 1
-        if count:
-            power = convolved(power, power)
-    if result is None:
+    if count < 1:
         raise ValueError("no terms to add")
-    return result
+    return _sum_law(np.asarray(pmf, dtype=np.float64).tobytes(), count)
+
+
+@lru_cache(maxsize=32)
+def _sum_law(pmf: bytes, count: int) -> FloatArray:
+    # Checks ask for the same law with 16, 64, 256, ... slots, and with many numbers of workers.
+    one: FloatArray = np.frombuffer(pmf)
+    if count == 1:
+        return one
+    # Halves of a power of two; of another number its lower bits and its highest.
+    highest = 1 << count.bit_length() - 1
+    rest = count - highest or count // 2
+    total = convolved(_sum_law(pmf, rest), _sum_law(pmf, count - rest))
+    total.flags.writeable = False
+    return total
 
 
 def expected_maximum(pmf: FloatArray, count: int) -> float:

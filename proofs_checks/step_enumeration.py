@@ -19,19 +19,32 @@ def reachable_loads(base: Sequence[int], slots: Sequence[int], sizes: Sequence[i
     sizes : sequence of int
         Shape (N,): prompt sizes of the waiting requests.
     """
-    states = {(tuple(base), tuple(slots))}
-    surplus = max(0, len(sizes) - sum(slots))
+    # A state is one integer: a field for each worker's load above the least, one for its free
+    # slots, and the total of these on top. To admit a request is then to add a number; those of
+    # arrays would overflow.
+    base, slots, sizes = ([int(value) for value in given] for given in (base, slots, sizes))
+    G, lowest = len(slots), min(base)
+    width = (max(base) - lowest + sum(sizes) + sum(slots) + 1).bit_length()
+    field, top = (1 << width) - 1, 2 * G * width
+    states = {
+        sum(
+            (load - lowest << g * width) + (free << (G + g) * width)
+            for g, (load, free) in enumerate(zip(base, slots, strict=True))
+        )
+        + (sum(slots) << top)
+    }
+    may_wait = len(sizes) > sum(slots)
     for position, size in enumerate(sizes):
-        # A request may wait only while the rest can still fill every slot.
-        may_wait = surplus > 0
         left = len(sizes) - position - 1
         grown = set(states) if may_wait else set()
-        for loads, free in states:
-            for g in range(len(slots)):
-                if free[g]:
-                    grown.add((_with(loads, g, size), _with(free, g, -1)))
-        states = {state for state in grown if may_wait is False or sum(state[1]) <= left}
-    return {loads for loads, _ in states}
+        for g in range(G):
+            place = (G + g) * width
+            taken = field << place
+            change = (size << g * width) - (1 << place) - (1 << top)
+            grown |= {state + change for state in states if state & taken}
+        # A request may wait only while the rest can still fill every slot.
+        states = {s for s in grown if s >> top <= left} if may_wait else grown
+    return {tuple((s >> g * width & field) + lowest for g in range(G)) for s in states}
 
 
 def groups_with_loads(
@@ -79,7 +92,3 @@ def multisets(count: int, largest: int) -> Iterator[tuple[int, ...]]:
 def vectors(length: int, largest: int) -> Iterator[tuple[int, ...]]:
     """Yield every vector of entries 0..largest."""
     yield from product(range(largest + 1), repeat=length)
-
-
-def _with(values: tuple[int, ...], g: int, change: int) -> tuple[int, ...]:
-    return (*values[:g], values[g] + change, *values[g + 1 :])

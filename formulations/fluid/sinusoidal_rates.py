@@ -122,7 +122,13 @@ class SinusoidalRates(Validated):
     def _angles(self, time: Fraction | float) -> list[float]:
         assert self.phases is not None
         turns = Fraction(time) / self.period
-        return [2 * pi * float((turns + phase) % 1) for phase in self.phases]
+        whole, parts = turns.numerator, turns.denominator
+        # float((turns + phase) % 1) without fractions: engines ask at every iteration.
+        return [
+            2 * pi * ((whole * q.denominator + q.numerator * parts) % d / d)
+            for q in self.phases
+            for d in (parts * q.denominator,)
+        ]
 
     def _wave(self, members: Iterable[int]) -> complex:
         """Return the complex amplitude of some classes together."""

@@ -7,7 +7,7 @@ from itertools import product
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.exact_laws import ExactLaw, gathered, mean, uniform, variance
+from proofs_checks.exact_laws import ExactLaw, in_whole_numbers, uniform, variance
 from proofs_checks.search import examine, refute
 
 
@@ -44,18 +44,23 @@ class Slot:
 
     def law(self) -> ExactLaw:
         """Law of ``Y(k)`` by recursion (38)."""
-        fresh = uniform(self.prompts)
-        law = fresh if self.start is None else {self.start: Fraction(1)}
+        # Weights of which all are multiples: a prompt has `total` over the number of prompts.
+        number = len(self.prompts)
+        law = dict.fromkeys(self.prompts, 1) if self.start is None else {self.start: number}
+        total = number
         for increment in self.increments:
-            stay = [(y + increment, q * (1 - self.chance)) for y, q in law.items()]
-            law = gathered([*stay, *((y, q * self.chance) for y, q in fresh.items())])
-        return law
+            later = {y + increment: q * (10 - self.tenths) for y, q in law.items()}
+            for y in self.prompts:
+                later[y] = later.get(y, 0) + total // number * self.tenths
+            law, total = later, total * 10
+        return {y: Fraction(q, total) for y, q in law.items() if q}
 
 
 def third_moment(law: ExactLaw) -> Fraction:
     """``E|Y − E Y|³``."""
-    centre = mean(law)
-    return sum((abs(v - centre) ** 3 * chance for v, chance in law.items()), Fraction(0))
+    weights, whole = in_whole_numbers(law)
+    centre = sum(v * w for v, w in weights.items())
+    return Fraction(sum(abs(v * whole - centre) ** 3 * w for v, w in weights.items()), whole**4)
 
 
 def slot_of(data: Data) -> Slot | None:

@@ -292,16 +292,24 @@ class _Search:
         self.data, self.starts, self.ties = data, starts, ties
         self.left = [job for job in range(len(data.length)) if job not in starts]
         self.earliest = [max(now, data.arrival[job]) for job in self.left]
-        self.tokens: dict[int, int] = {}
-        for job, start in starts.items():
-            self._place(job, start, 1)
         # One after the other once everything has left: a schedule, so a limit on the search.
-        begin = max([now, *self.earliest, *self.tokens.keys()]) + 1
+        ends = [start + data.length[job] - 1 for job, start in starts.items()]
+        begin = max([now, *self.earliest, *ends]) + 1
         self.best = sum(starts.values())
         for job in sorted(self.left, key=lambda job: data.length[job]):
             self.best += begin
             begin += data.length[job]
         self.schedules: list[tuple[int, ...]] = []
+        # The cache over time as one integer, a field for each slot: its tokens, raised so that
+        # the highest bit of a field is set iff they exceed the memory. All requests at once fit.
+        kinds = list(zip(data.first, data.length, strict=True))
+        self.width = (data.memory + sum(f + n for f, n in kinds)).bit_length() + 1
+        slots = self.best + max(data.length, default=0) + 1
+        self.used = self._everywhere((1 << self.width - 1) - 1 - data.memory, slots)
+        self.full = [self._everywhere(1 << self.width - 1, n) for _, n in kinds]
+        self.shape = [sum((f + age) << age * self.width for age in range(n)) for f, n in kinds]
+        for job, start in starts.items():
+            self.used += self.shape[job] << start * self.width
 
     def extend(self, total: int, left: Sequence[int], earliest: Sequence[int]) -> None:
         """Try every start of the first request left.
@@ -324,11 +332,12 @@ class _Search:
         start, rest = starts[0], sum(starts[1:])
         while total + start + rest < self.best + (self.ties or not self.schedules):
             if self._fits(job, start):
-                self._place(job, start, 1)
+                before = self.used
+                self.used += self.shape[job] << start * self.width
                 self.starts[job] = start
                 self.extend(total + start, others, starts[1:])
                 del self.starts[job]
-                self._place(job, start, -1)
+                self.used = before
             start += 1
 
     def _first_fit(self, job: int, start: int) -> int:
@@ -337,17 +346,10 @@ class _Search:
         return start
 
     def _fits(self, job: int, start: int) -> bool:
-        # The last slots first: there a request holds most.
-        room, tokens = self.data.memory - self.data.first[job], self.tokens
-        for age in range(self.data.length[job] - 1, -1, -1):
-            if tokens.get(start + age, 0) + age > room:
-                return False
-        return True
+        return not ((self.used >> start * self.width) + self.shape[job]) & self.full[job]
 
-    def _place(self, job: int, start: int, sign: int) -> None:
-        for age in range(self.data.length[job]):
-            slot = start + age
-            self.tokens[slot] = self.tokens.get(slot, 0) + sign * (self.data.first[job] + age)
+    def _everywhere(self, value: int, slots: int) -> int:
+        return value * (((1 << self.width * slots) - 1) // ((1 << self.width) - 1))
 
 
 def prefix(starts: Sequence[int], until: int) -> dict[int, int]:

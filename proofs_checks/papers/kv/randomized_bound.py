@@ -1,8 +1,9 @@
 """The proof of Theorem 6.4: the harmonic sum and the bound for every algorithm."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import product
+from math import lcm
 from typing import TypeAlias
 
 from bfio.kvcache.lower_bounds import limit_6_4, printed_bound_6_4
@@ -22,7 +23,14 @@ Bound: TypeAlias = Callable[[Fraction, int], Fraction]
 def riemann_sum(steps: int) -> Fraction:
     """``ε·Σ_k 1/(k′ + 1 − k)`` over the values of k that hit a start k′, from the display."""
     start = Fraction(1)
-    return sum((1 / (start + 1 - k) for k in hit(steps, start)), Fraction(0)) / steps
+    return sum_of_fractions(1 / (start + 1 - k) for k in hit(steps, start)) / steps
+
+
+def sum_of_fractions(terms: Iterable[Fraction]) -> Fraction:
+    """Add many fractions over their common denominator, at once."""
+    listed = list(terms)
+    whole = lcm(*(term.denominator for term in listed))
+    return Fraction(sum(t.numerator * (whole // t.denominator) for t in listed), whole)
 
 
 def last_display(steps: int, constant: int) -> Fraction:
@@ -39,7 +47,7 @@ def _sum_check(context: Context, *, terms: int = 1, bound: Bound = printed_bound
     largest, target = context.choose((60, 3), (400, 5), (4000, 7))
 
     def harmonic(steps: int) -> bool:
-        closed = sum((Fraction(1, j) for j in range(1, steps)), Fraction(0)) - terms
+        closed = sum_of_fractions(Fraction(1, j) for j in range(1, steps)) - terms
         return riemann_sum(steps) == closed
 
     def as_displayed(case: tuple[int, int]) -> bool:
