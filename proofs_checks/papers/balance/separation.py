@@ -10,11 +10,11 @@ attained at Bp = (c_min + c_max)/2; it needs δ < 1/(2s − 1), that is s·c_min
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import exp
+from math import ceil, exp, floor
 
 from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
@@ -158,37 +158,62 @@ def _lemma2_check(
     )
 
 
+#: Slots of a worker, chance that a request ends, relative deviation, workers.
+Completions = tuple[int, Fraction, Fraction, int]
+
+#: Slots and chance at which the bound is nearly met: many slots, of which few are freed.
+_TIGHT = (3000, Fraction(1, 60))
+_DELTAS = (Fraction(1, 20), Fraction(1, 5), Fraction(1, 2), Fraction(9, 10))
+
+
 def _chernoff(
-    context: Context, *, rate: Fraction = Fraction(1, 3)
-) -> Examination[tuple[int, Fraction, Fraction, int]]:
-    """Compare ``P(some |c_g − Bp| > δBp)`` with ``2G·exp(−δ²Bp/3)``, exactly on the left."""
+    context: Context,
+    *,
+    rate: Fraction = Fraction(1, 3),
+    deltas: Sequence[Fraction] = _DELTAS,
+    together: int = 1,
+) -> Examination[Completions]:
+    """Compare ``P(some |c_g − Bp| > δBp)`` with ``2G·exp(−δ²Bp/3)``, exactly on the left.
+
+    Requests end ``together`` at a time: on their own, unless a mutation says otherwise.
+    """
     slots = context.choose((8, 40), (8, 40, 100, 200), (8, 40, 100, 200, 500))
     chances = [Fraction(k, 10) for k in (1, 3, 5, 8)]
-    deltas = [Fraction(1, 20), Fraction(1, 5), Fraction(1, 2), Fraction(9, 10)]
 
-    def bound(case: tuple[int, Fraction, Fraction, int]) -> float:
+    def bound(case: Completions) -> float:
         B, p, delta, G = case
         return 2 * G * exp(-float(rate * delta**2 * B * p))
 
-    def holds(case: tuple[int, Fraction, Fraction, int]) -> bool:
+    def holds(case: Completions) -> bool:
         B, p, delta, G = case
-        inside = range(-int(-(1 - delta) * B * p // 1), int((1 + delta) * B * p // 1) + 1)
-        outside = binomial_tail(B, p, inside)
+        least = ceil((1 - delta) * B * p / together)
+        inside = range(least, floor((1 + delta) * B * p / together) + 1)
+        outside = binomial_tail(B // together, p, inside)
         some = 1 - (1 - outside) ** G
         return float(some) <= bound(case) * (1 - 1e-9)
 
+    cases = [
+        (B, p, d, G)
+        for (B, p), d, G in product((*product(slots, chances), _TIGHT), deltas, (2, 16))
+    ]
     return examine(
         "P(|c_g − Bp| > δBp for some g) ≤ 2G·exp(−δ²Bp/3)",
-        f"exact binomial sums for B in {slots}, p and δ on a grid, G = 2 and 16; where the bound "
-        "is below 1",
-        product(slots, chances, deltas, (2, 16)),
+        f"exact binomial sums for B in {slots}, p and δ on a grid, and for B = {_TIGHT[0]}, p = "
+        f"{_TIGHT[1]}, G = 2 and 16; where the bound is below 1",
+        cases,
         holds,
         lambda case: bound(case) < 1,
     )
 
 
-def _chernoff_check(context: Context, *, rate: Fraction = Fraction(1, 3)) -> Outcome:
-    return _chernoff(context, rate=rate)
+def _chernoff_check(
+    context: Context,
+    *,
+    rate: Fraction = Fraction(1, 3),
+    deltas: Sequence[Fraction] = _DELTAS,
+    together: int = 1,
+) -> Outcome:
+    return _chernoff(context, rate=rate, deltas=deltas, together=together)
 
 
 #: Hypotheses and formula of the lemma.
@@ -313,7 +338,11 @@ CLAIMS = (
         check=_chernoff_check,
         summary="Exact on the left-hand side; the bound has room to spare wherever it says "
         "something.",
-        mutations=(Mutation("the rate 1/3 raised to 2", rate=Fraction(2)),),
+        mutations=(
+            Mutation("the rate 1/3 raised to 1/2", rate=Fraction(1, 2)),
+            Mutation("requests that end in pairs", together=2),
+            Mutation("δ = 5, beyond 1", deltas=(Fraction(5),)),
+        ),
     ),
     Claim(
         id="balance.lemma5",
