@@ -13,6 +13,7 @@ from proofs_checks.papers.route.estimators import (
 from proofs_checks.papers.route.metric import verify_metric
 from proofs_checks.papers.route.printed_tables import PROPRIETARY, SCALING
 from proofs_checks.papers.route.reachable_sums import enumerated, masks, word_operations
+from proofs_checks.papers.route.snapshot import Snapshot, admitted, decoded
 from proofs_checks.papers.route.tables import advantage, dominates, verify_lowest
 
 
@@ -63,3 +64,16 @@ def test_metric_and_objective() -> None:
     """0, 3, 3 has a sum of 3 and a gap of 3; 1, 1, 3 has 4 and 2."""
     assert verify_metric({"first": [0, 3, 3], "second": [1, 1, 3]}) is not None
     assert verify_metric({"first": [1, 1, 3], "second": [0, 3, 3]}) is None
+
+
+def test_a_snapshot_by_hand() -> None:
+    """Sizes 5 and 2 with 1 and 3 steps left: 7, then 3 and 4 tokens; the idle worker is filled."""
+    held = ((5, 1), (2, 3))
+    snapshot = Snapshot((held, ()), (3, 2), (3, 1))
+    assert snapshot.free == [1, 2]
+    assert snapshot.loads(4) == [[7, 3, 4, 0], [0, 0, 0, 0]]
+    assert list(decoded(held, 4)) == [7, 3, 4, 0]
+    # Both to worker 1, at weights 3, 2, 1: 3·4 + 2·(4 − 2·1) + 4 = 20; 3 tokens alone have 18.
+    assert admitted(snapshot, 3) == frozenset()
+    # Alone, worker 0 takes what it has a slot for.
+    assert len(admitted(Snapshot((held,), (3,), (3, 1)), 3)) == 1
