@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 15
 #: Rows in the hands of the scheduler per thread of the cluster.
 _AHEAD = 2
+#: A row's states after its Dask worker died with the result: the scheduler has it begun anew.
+_COMPUTED_AGAIN = ("lost", "pending")
 
 #: Supervisors of this Dask worker that have nothing to do, by kind of row, limits and study.
 _idle: dict[tuple[str, Limits, str], "queue.SimpleQueue[Supervisor]"] = {}
@@ -73,12 +75,16 @@ def compute_on_cluster(
         tasks = {future.key: order.task for future, order in zip(first, orders, strict=False)}
         running = as_completed(first, loop=client.loop)
         for future in running:
+            status = future.status
+            if status in _COMPUTED_AGAIN:
+                running.add(future)
+                continue
             if not stop():
                 for order in islice(waiting, 1):
                     following = _submitted(client, order, limits)
                     tasks[following.key] = order.task
                     running.add(following)
-            yield _row(future, tasks.pop(future.key), address)
+            yield _row(future, status, tasks.pop(future.key), address)
 
 
 def _submitted(client: "Client", order: Order, limits: Limits) -> "Future":
@@ -86,14 +92,14 @@ def _submitted(client: "Client", order: Order, limits: Limits) -> "Future":
     return client.submit(compute_here, order, limits, pure=False)
 
 
-def _row(future: "Future", task: Task, address: str) -> Row:
+def _row(future: "Future", status: str, task: Task, address: str) -> Row:
     """Return the row of a finished future; a row that Dask workers die over has crashed."""
     from distributed import KilledWorker
 
-    if future.status == "finished":
+    if status == "finished":
         row: Row = future.result()
         return row
-    error = future.exception() if future.status == "error" else None
+    error = future.exception() if status == "error" else None
     if isinstance(error, KilledWorker):
         lost = Report(Status.CRASHED, "Dask workers died over it", environment=environment())
         return lost.to_row(task, attempts=1)
@@ -101,7 +107,7 @@ def _row(future: "Future", task: Task, address: str) -> Row:
         raise InputError(f"cluster {address}: {error.where}", error.what, error.remedy)
     raise InputError(
         f"cluster {address}",
-        f"a row came back {future.status}" + (f" ({error})" if error else ""),
+        f"a row came back {status}" + (f" ({error})" if error else ""),
         "see to the scheduler and run again; the rows so far are kept",
     )
 

@@ -26,8 +26,8 @@ _START_SECONDS = 300.0
 _STARTS = 20
 #: Signals that come from outside: an operator, or a system short of memory.
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
-#: Seconds that a process has to end after it has closed its pipe.
-_FAREWELL_SECONDS = 2.0
+#: Seconds that a process has to end after it has closed its pipe; busy machines need some.
+_FAREWELL_SECONDS = 10.0
 #: Bytes kept of what a dead process wrote.
 _TAIL = 4000
 

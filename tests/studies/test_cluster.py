@@ -10,19 +10,26 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from bfio.studies.cluster import compute_on_cluster
 from bfio.studies.limits import Limits
-from bfio.studies.row import Row
+from bfio.studies.messages import Order, Report
+from bfio.studies.row import Row, Status, Task
 from bfio.studies.runner import StudyRunOptions, run_study
 from bfio.studies.study import Grid, Study
 from formulations.errors import InputError
 from tests.places import ROOT
+from tests.processes import PATIENCE_S, children, is_running, started, wait_until
+from tests.studies.kept import num_rows
 
-pytest.importorskip("distributed", reason="Dask is not installed (extra 'cluster')")
+Client = pytest.importorskip(
+    "distributed", reason="Dask is not installed (extra 'cluster')"
+).Client
 
 
 _LIMITS = Limits(seconds=60, memory_gib=1)
@@ -33,12 +40,12 @@ class Cluster:
     """A scheduler and its workers."""
 
     address: str
-    scheduler: "subprocess.Popen[bytes]"
-    workers: list["subprocess.Popen[bytes]"]
+    scheduler: "subprocess.Popen[str]"
+    workers: list["subprocess.Popen[str]"]
 
 
-def _start(*command: str) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
+def _started(*command: str) -> "AbstractContextManager[subprocess.Popen[str]]":
+    return started(
         [sys.executable, "-m", *command],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -49,12 +56,13 @@ def _start(*command: str) -> "subprocess.Popen[bytes]":
 
 def _address(file: Path) -> str:
     """Wait until a scheduler has told its address: its file is there before its contents are."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+
+    def told() -> str:
         with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
             return str(json.loads(file.read_text())["address"])
-        time.sleep(0.05)
-    raise AssertionError("the scheduler did not start in a minute")
+        return ""
+
+    return wait_until(told, "the scheduler tells its address")
 
 
 @pytest.fixture
@@ -63,26 +71,26 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     file = tmp_path / "scheduler.json"
     place = ("--scheduler-file", str(file))
     with contextlib.ExitStack() as stack:
-
-        def start(*command: str) -> "subprocess.Popen[bytes]":
-            process = stack.enter_context(_start(*command))  # waits for it on the way out
-            stack.callback(process.kill)
-            return process
-
-        scheduler = start(
-            *("distributed.cli.dask_scheduler", *place, "--host", "127.0.0.1"),
-            *("--port", "0", "--no-dashboard", "--no-jupyter"),
+        scheduler = stack.enter_context(
+            _started(
+                *("distributed.cli.dask_scheduler", *place, "--host", "127.0.0.1"),
+                *("--port", "0", "--no-dashboard", "--no-jupyter"),
+            )
         )
         # A worker that finds the file half written dies of it, so they start after it is whole.
         address = _address(file)
         workers = [
-            start(
-                *("distributed.cli.dask_worker", address, "--host", "127.0.0.1"),
-                *("--nthreads", "1", "--no-nanny", "--no-dashboard"),
-                *("--local-directory", str(tmp_path)),
+            stack.enter_context(
+                _started(
+                    *("distributed.cli.dask_worker", address, "--host", "127.0.0.1"),
+                    *("--nthreads", "1", "--no-nanny", "--no-dashboard"),
+                    *("--local-directory", str(tmp_path)),
+                )
             )
             for _ in range(2)
         ]
+        with Client(address, timeout=PATIENCE_S, set_as_default=False) as client:
+            client.wait_for_workers(len(workers), timeout=PATIENCE_S)
         yield Cluster(address, scheduler, workers)
 
 
@@ -130,8 +138,12 @@ def test_rows_that_go_wrong_cost_themselves_only(tmp_path: Path, cluster: Cluste
     assert all(process.poll() is None for process in cluster.workers)
 
 
-def test_processes_die_with_their_dask_worker(tmp_path: Path, cluster: Cluster) -> None:
+def test_processes_die_with_their_dask_worker(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A killed Dask worker leaves no process computing for nobody."""
+    # So long a lost scheduler is looked for, too.
+    monkeypatch.setattr("bfio.studies.cluster._CONNECT_SECONDS", 4)
     study = Study(
         "hanging", "?", "tests.studies.rows:misbehave", [Grid({"deed": ["none", "hang"]})],
         limits=Limits(seconds=1000, memory_gib=0.4),
@@ -144,26 +156,72 @@ def test_processes_die_with_their_dask_worker(tmp_path: Path, cluster: Cluster) 
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    deadline = time.monotonic() + 30
-    while not (children := [c for w in cluster.workers for c in _children(w.pid)]):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    time.sleep(2)
+    store = tmp_path / "s"
+    wait_until(lambda: num_rows(store), "a row is done")
+    time.sleep(1)  # the other one hangs now; a process that starts would have to end as well
+    computing = [child for worker in cluster.workers for child in children(worker.pid)]
+    assert computing
     for worker in cluster.workers:
         worker.kill()
         worker.wait()
-    deadline = time.monotonic() + 10
-    while any(Path(f"/proc/{child}").exists() for child in children):
-        assert time.monotonic() < deadline, "a process outlives its Dask worker"
-        time.sleep(0.05)
+    wait_until(lambda: not any(map(is_running, computing)), "processes end with their worker", 10)
     cluster.scheduler.kill()
     thread.join(60)
     assert not thread.is_alive()
 
 
-def _children(process: int) -> list[int]:
-    tasks = Path(f"/proc/{process}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
+class _Future:
+    """A row whose Dask worker died after it was computed, and that another one computes."""
+
+    def __init__(self, row: Row) -> None:
+        self.key, self._row = row.task.key, row
+        self._statuses = iter(("lost", "pending", "finished"))
+
+    @property
+    def status(self) -> str:
+        """Return what is so when asked next."""
+        return next(self._statuses)
+
+    def result(self) -> Row:
+        """Return the row."""
+        return self._row
+
+
+class _Client:
+    """Hands rows out."""
+
+    loop = None
+
+    def nthreads(self) -> dict[str, int]:
+        """One of one thread."""
+        return {"worker": 1}
+
+    def submit(self, function: object, order: Order, limits: Limits, **options: bool) -> _Future:
+        """Compute nothing."""
+        return _Future(Report(Status.DONE).to_row(order.task, attempts=1))
+
+
+class _Completed(list[_Future]):
+    """Futures as they are told to have ended, those added meanwhile included."""
+
+    def __init__(self, futures: list[_Future], loop: None) -> None:
+        super().__init__(futures)
+
+    add = list.append
+
+
+def test_a_row_whose_worker_dies_before_it_is_fetched_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The scheduler has it computed again, and says so by calling it lost."""
+    monkeypatch.setattr(
+        "bfio.studies.cluster._connected", lambda address: contextlib.nullcontext(_Client())
+    )
+    monkeypatch.setattr("distributed.as_completed", _Completed)
+    tasks = [Task(key, "tests.studies.rows:square", {}, "", "") for key in "abc"]
+    orders = [Order(task, str(ROOT)) for task in tasks]
+    rows = list(compute_on_cluster(orders, _LIMITS, "nowhere"))
+    assert sorted(row.task.key for row in rows) == ["a", "b", "c"]
 
 
 def test_no_scheduler_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
