@@ -1,7 +1,7 @@
 """Which file of the project imports which, read from the sources."""
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def _folder(module: str) -> str:
 
 
 def _imported(path: Path, names: Mapping[str, Path]) -> Iterator[str]:
-    for node in _executed(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(ast.parse(path.read_text(encoding="utf-8")), _is_executed):
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -77,10 +77,18 @@ def _imported(path: Path, names: Mapping[str, Path]) -> Iterator[str]:
         yield from (target for target in targets if target in names)
 
 
-def _executed(tree: ast.AST) -> Iterator[ast.AST]:
-    """Walk over a tree, but not into what only type checkers read."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
-        yield node
-        yield from _executed(node)
+def _is_executed(node: ast.AST) -> bool:
+    """Whether more than type checkers read it."""
+    return not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+
+
+def statements(
+    tree: ast.AST, wanted: Callable[[ast.AST], bool] = lambda node: True
+) -> Iterator[ast.AST]:
+    """Walk over the statements of a tree that are wanted; expressions hold none."""
+    waiting = [tree]
+    while waiting:
+        for node in ast.iter_child_nodes(waiting.pop()):
+            if not isinstance(node, ast.expr) and wanted(node):
+                yield node
+                waiting.append(node)

@@ -4,6 +4,7 @@ import ast
 
 import pytest
 
+from tests.import_graph import statements
 from tests.places import ROOT
 
 #: What each layer may import of the project.
@@ -19,7 +20,7 @@ ALLOWED = {
 def imported_packages(source: str) -> set[str]:
     """Return the top-level names of every import in a source text, local imports included."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(ast.parse(source)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

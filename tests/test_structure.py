@@ -7,7 +7,7 @@ from statistics import median, quantiles
 
 import pytest
 
-from tests.import_graph import PACKAGES, between_packages, cycles, imports
+from tests.import_graph import PACKAGES, between_packages, cycles, imports, statements
 from tests.places import ROOT
 
 #: Lines of a function, its docstring left out.
@@ -58,7 +58,7 @@ def test_functions_are_short() -> None:
 def _functions() -> Iterator[Function]:
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                     yield _function(node, f"{path.relative_to(ROOT)}:{node.lineno} {node.name}")
 

@@ -19,6 +19,7 @@ from bfio.decode.machine.whole_run import is_ready
 from bfio.decode.metrics import METRICS
 from bfio.decode.policy_registry import find, names
 from tests.cli.conftest import Bfio
+from tests.processes import PATIENCE_S
 
 SMALL = ("--workers", "4", "--slots", "8", "--requests", "150", "--pool", "16")
 
@@ -247,12 +248,15 @@ def test_help_is_immediate(arguments: list[str]) -> None:
     def once() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(
-            [sys.executable, "-m", "bfio", *arguments], check=True, capture_output=True, timeout=60
+            [sys.executable, "-m", "bfio", *arguments],
+            check=True,
+            capture_output=True,
+            timeout=PATIENCE_S,
         )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    assert min(once() for _ in range(3)) < 0.3
+    assert any(once() < 0.3 for _ in range(3))
 
 
 @pytest.mark.parametrize("arguments", _HELP)
@@ -264,7 +268,9 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
         "heavy = {'ortools', 'pyomo', 'highspy', 'numba', 'scipy', 'matplotlib', 'numpy'}\n"
         "sys.exit(str(sorted(heavy & set(sys.modules))) if heavy & set(sys.modules) else 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from bfio.common.kernels import cache_folders, is_compiled, note_use, remove_unused
+from tests.processes import PATIENCE_S, started
 
 _CALLER = """\
 import sys
@@ -54,17 +56,16 @@ def twice(number):
 
 directly = njit(lambda number: 3 * checked(number))
 """
-#: The symbol of a kernel that sorts.
+#: The symbol of a kernel.
 _SYMBOL = """
-import numpy as np
 from bfio.common.kernels import entry_point
 
 @entry_point
-def positions(array):
-    return np.argsort(array)
+def following(number):
+    return number + 1
 
-positions(np.arange(3))
-(made,) = positions.overloads.values()
+following(1)
+(made,) = following.overloads.values()
 print(made.fndesc.mangled_name)
 """
 #: Each import asks the disk: the function is a new one.
@@ -122,7 +123,7 @@ def python(folder: Path, code: str, **variables: str) -> subprocess.CompletedPro
         env={**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), **variables},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=True,
     )
 
@@ -214,17 +215,16 @@ def test_a_temporary_folder_of_others_is_left_alone(folder: Path) -> None:
 
 def test_two_processes_may_compile_at_once(folder: Path) -> None:
     """Both get the right result, and what they leave is whole."""
-    programs = [
-        subprocess.Popen(
-            [sys.executable, "-c", "import caller"],
-            cwd=folder,
-            env={**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    outputs = [program.communicate(timeout=120)[0] for program in programs]
+    command = [sys.executable, "-c", "import caller"]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
+    with ExitStack() as stack:
+        programs = [
+            stack.enter_context(
+                started(command, cwd=folder, env=environment, stdout=subprocess.PIPE)
+            )
+            for _ in range(2)
+        ]
+        outputs = [program.communicate(timeout=PATIENCE_S)[0] for program in programs]
     assert [output.split()[0] for output in outputs] == ["6", "6"]
     assert result(folder) == "6 True"
 
@@ -276,5 +276,5 @@ def test_symbols_of_different_processes_differ(tmp_path: Path) -> None:
         return done.stdout
 
     first, second = symbol("first"), symbol("second")
-    assert "positions" in first
+    assert "following" in first
     assert first != second

@@ -15,7 +15,7 @@ from bfio.studies.study import Grid, Study
 from formulations.errors import InputError
 
 _LIMITS = Limits(seconds=20, memory_gib=1)
-_TWO = StudyRunOptions(jobs=2)
+_ONE, _TWO = StudyRunOptions(jobs=1), StudyRunOptions(jobs=2)
 
 
 def _squares(count: int, nap: float = 0.0) -> Study:
@@ -38,16 +38,16 @@ def test_all_rows_in_the_order_of_the_plan(tmp_path: Path) -> None:
 def test_a_second_run_computes_nothing(tmp_path: Path) -> None:
     """What is there is there."""
     study, seen = _squares(5), list[Row]()
-    run_study(study, tmp_path / "s", _TWO)
-    run_study(study, tmp_path / "s", _TWO, on_row=seen.append)
+    run_study(study, tmp_path / "s", _ONE)
+    run_study(study, tmp_path / "s", _ONE, on_row=seen.append)
     assert seen == []
 
 
 def test_a_longer_study_computes_only_what_is_new(tmp_path: Path) -> None:
     """Rows belong to their arguments, not to the study."""
     seen = list[Row]()
-    run_study(_squares(5), tmp_path / "s", _TWO)
-    results = run_study(_squares(8), tmp_path / "s", _TWO, on_row=seen.append)
+    run_study(_squares(5), tmp_path / "s", _ONE)
+    results = run_study(_squares(8), tmp_path / "s", _ONE, on_row=seen.append)
     assert sorted(str(row.values["square"]) for row in seen) == ["25", "36", "49"]
     assert results.missing == 0
     assert stored_results(_squares(3), tmp_path / "s").missing == 0
@@ -59,7 +59,7 @@ def test_one_and_two_processes_give_the_same_table(tmp_path: Path) -> None:
         "solving", "?", "tests.studies.rows:solving", [Grid({"seed": [0, 1, 2, 3]})],
         limits=_LIMITS,
     )  # fmt: skip
-    one = run_study(study, tmp_path / "one", StudyRunOptions(jobs=1))
+    one = run_study(study, tmp_path / "one", _ONE)
     two = run_study(study, tmp_path / "two", _TWO)
     assert _contents(one) == _contents(two)
     assert all(row.solves == 1 and row.verdict == "passed" for row in one.rows.values())
@@ -73,7 +73,7 @@ def test_stopping_finishes_rows_in_flight_and_resuming_the_rest(tmp_path: Path) 
     )
     assert 3 <= len(results.rows) < 12
     resumed = run_study(study, tmp_path / "s", _TWO)
-    assert _contents(resumed) == _contents(run_study(study, tmp_path / "other", _TWO))
+    assert _contents(resumed) == _contents(run_study(study, tmp_path / "other", _ONE))
 
 
 def test_an_error_where_rows_are_kept_ends_all_processes(tmp_path: Path) -> None:
@@ -100,12 +100,12 @@ def test_rows_without_a_result_stay_unless_a_retry_is_asked_for(tmp_path: Path) 
         [Grid({"deed": ["none", "raise", "segmentation fault"]})], limits=_LIMITS,
     )  # fmt: skip
     seen = list[Row]()
-    first = run_study(study, tmp_path / "s", _TWO)
+    first = run_study(study, tmp_path / "s", _ONE)
     assert first.counts()[Status.FAILED] == first.counts()[Status.CRASHED] == 1
-    run_study(study, tmp_path / "s", _TWO, on_row=seen.append)
+    run_study(study, tmp_path / "s", _ONE, on_row=seen.append)
     assert seen == []
     again = run_study(
-        study, tmp_path / "s", StudyRunOptions(jobs=2, retry=True), on_row=seen.append
+        study, tmp_path / "s", StudyRunOptions(jobs=1, retry=True), on_row=seen.append
     )
     assert {row.status for row in seen} == {Status.FAILED, Status.CRASHED}
     assert _contents(again) == _contents(first)
@@ -119,10 +119,10 @@ def test_other_data_under_the_same_name_are_other_rows(tmp_path: Path) -> None:
         "sized", "?", "tests.studies.rows:SIZED", [Grid({"file": ["data"]})], folder=tmp_path,
         limits=_LIMITS,
     )  # fmt: skip
-    run_study(study, tmp_path / "s", _TWO)
+    run_study(study, tmp_path / "s", _ONE)
     file.write_text("12")
     assert stored_results(study, tmp_path / "s").missing == 1
-    run_study(study, tmp_path / "s", _TWO)
+    run_study(study, tmp_path / "s", _ONE)
     file.write_text("1")
     assert stored_results(study, tmp_path / "s").missing == 0
     with open_for_reading(tmp_path / "s") as store:
@@ -143,7 +143,7 @@ def test_a_slip_in_the_arguments_stops_the_study_before_its_first_row(tmp_path: 
 
 def test_a_study_without_rows_to_compute_needs_no_process(tmp_path: Path) -> None:
     """A smoke grid may be empty of new rows."""
-    run_study(_squares(1), tmp_path / "s", StudyRunOptions(jobs=1))
+    run_study(_squares(1), tmp_path / "s", _ONE)
     before = threading.active_count()
     run_study(_squares(1), tmp_path / "s", StudyRunOptions(jobs=8))
     assert threading.active_count() == before

@@ -11,7 +11,7 @@ from bfio.studies.report.markdown import markdown_tables, parsed_records, record
 from bfio.studies.report.selection import grouped
 from bfio.studies.report.tables import build
 from bfio.studies.results import Results
-from bfio.studies.runner import run_study
+from bfio.studies.runner import StudyRunOptions, run_study
 from bfio.studies.study_file import read_study
 
 TRACE = "arrival_time_s,prompt_tokens,output_tokens\n" + "".join(
@@ -61,7 +61,8 @@ def _study(folder: Path, fixed: str = "", policies: str = '["fcfs", "random"]') 
 
 
 def _results(path: Path) -> Results:
-    return run_study(read_study(path), path.with_suffix(".sqlite"))
+    store = path.with_suffix(".sqlite")
+    return run_study(read_study(path), store, StudyRunOptions(jobs=1))
 
 
 def _records(results: Results) -> dict[object, dict[str, object]]:

@@ -12,7 +12,7 @@ from bfio.studies.report.tables import build
 from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.run_arguments import ARGUMENTS, run_plan
-from bfio.studies.runner import plan, run_study
+from bfio.studies.runner import StudyRunOptions, plan, run_study
 from bfio.studies.settings import shared_and_varied, study_remarks, study_settings
 from bfio.studies.study_file import read_study
 
@@ -227,7 +227,9 @@ def test_arguments_stand_for_kinds_without_words_of_their_own(tmp_path: Path) ->
 
 def test_pages_tables_and_figures_carry_it(tmp_path: Path) -> None:
     """Each that of its own rows, with the version that computed them."""
-    results = run_study(read_study(_file(tmp_path)), tmp_path / "s.sqlite")
+    results = run_study(
+        read_study(_file(tmp_path)), tmp_path / "s.sqlite", StudyRunOptions(jobs=1)
+    )
     whole = study_settings(results)
     assert ", bfio " in whole
     view = build(results.study.report.tables[0], results)
