@@ -29,7 +29,9 @@ Four rules discard states, none of them all optima:
 
 Requests that merely are smaller in both prompt and output are *not* ordered: exchanging them can
 break the memory at a later peak. When states are too many, those of least bound are kept; the
-least bound among the dropped ones still bounds what they could have led to.
+least bound among the dropped ones still bounds what they could have led to. When there is no room
+even for the children of those kept, rule 1 is applied with a lower cutoff, and that cutoff bounds
+what it discards.
 """
 
 import math
@@ -147,7 +149,7 @@ class RoundSearch:
         while len(states.bound):
             if is_over(deadline):
                 return RoundSearchResult(starts, self._proven(best, dropped, states), generated)
-            children, lost = self._expand_some(states, now, SCALE * (best - 1), room)
+            children, lost = self._expand_some(states, now, SCALE * (best - 1), room, deadline)
             dropped = min(dropped, lost)
             generated += len(children.bound)
             complete = np.flatnonzero(children.started == n)
@@ -168,22 +170,29 @@ class RoundSearch:
         open_ = min(dropped, int(states.reach.min(initial=dropped)))
         return min(best, -(-open_ // SCALE))
 
-    def _expand_some(self, states: States, now: int, cutoff: int, room: int) -> tuple[States, int]:
-        """Return the children of the best states that have few enough, and what is lost."""
+    def _expand_some(
+        self, states: States, now: int, cutoff: int, room: int, deadline: float
+    ) -> tuple[States, int]:
+        """Return the children of least bound that there is room for, and what is lost."""
         dropped = NONE_LOST
-        while len(states.bound) > 1:
+        if len(states.bound) == 1:
+            # One state alone may have very many, at the beginning above all.
+            room = _BYTES // (4 * self._form.num_requests + 40)
+        while len(states.bound):
             children = self._expand(states, now, cutoff, room)
             if children is not None:
                 return children, dropped
-            states, lost = states.best(-(-len(states.bound) // 8))
+            least, cut = int(states.reach.min()), len(states.bound) // 8
+            if is_over(deadline):
+                cut = 0
+            elif cutoff > least:
+                # By rule 1, whatever a lower cutoff cuts off costs more than it.
+                cutoff = (least + cutoff) // 2
+                dropped = min(dropped, cutoff + 1)
+                continue
+            states, lost = states.best(cut)
             dropped = min(dropped, lost)
-        # One state alone may have very many, at the beginning above all.
-        most = _BYTES // (4 * self._form.num_requests + 40)
-        children = self._expand(states, now, cutoff, most)
-        if children is not None:
-            return children, dropped
-        states, lost = states.best(0)
-        return states, min(dropped, lost)
+        return states, dropped
 
     def _expand(self, states: States, now: int, cutoff: int, room: int) -> States | None:
         """Return all children, or None if there are more than ``room``."""

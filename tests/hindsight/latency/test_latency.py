@@ -453,17 +453,54 @@ def test_windows_follow_arrivals() -> None:
     assert windows.cells[:, old].tolist() == [False, False, True]
 
 
-def test_a_state_with_too_many_children_is_dropped(
-    pool: Executor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without room for the children of the root alone, nothing is found and nothing claimed."""
-    monkeypatch.setattr("bfio.hindsight.latency.search._BYTES", 60)
-    problem = latency_problem(12, [(0, 1, 3), (0, 2, 4), (0, 1, 5), (0, 3, 2)])
+def _search(problem: LatencyProblem, pool: Executor) -> RoundSearch:
+    """Return a search with the first guess of prices."""
     form = normal_form(problem)
     cells = build_cells(form)
     ascent = PriceAscent(form, cells, sequential_starts(form), pool)
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     pairs = pair_losses(cells, priced, ascent.windows, pool)
-    found = RoundSearch(form, cells, priced, pairs, pool).run(100, 10)
-    assert found.starts is None
-    assert found.bound <= brute_force(problem)[0] - form.constant
+    return RoundSearch(form, cells, priced, pairs, pool)
+
+
+def test_a_state_without_room_for_any_child_is_dropped(
+    pool: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without room for one child of the root, nothing is found and nothing claimed."""
+    monkeypatch.setattr("bfio.hindsight.latency.search._BYTES", 50)
+    problem = latency_problem(12, [(0, 1, 3), (0, 2, 4), (0, 1, 5), (0, 3, 2)])
+    found = _search(problem, pool).run(100, 10)
+    assert (found.starts, found.states) == (None, 0)
+    assert found.bound <= brute_force(problem)[0] - normal_form(problem).constant
+
+
+def test_a_state_with_too_many_children_goes_on_with_the_best(
+    pool: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the thousands of sets that twenty requests may begin with there is room for 500."""
+    problem = common_prompt(40, tuple(range(3, 23)), "C")
+    # A request's starts take 4 bytes, the rest of a state 40.
+    monkeypatch.setattr("bfio.hindsight.latency.search._BYTES", 500 * (4 * 20 + 40))
+    search = _search(problem, pool)
+    form = normal_form(problem)
+    found = search.run(10**6, 20)
+    assert found.starts is not None
+    assert violations(problem, form.starts(found.starts)) == {}
+    assert found.bound <= sum(found.starts.tolist())
+
+
+@given(latency_problems(min_requests=1, max_requests=5), st.integers(1, 5), st.integers(0, 12))
+def test_searches_without_room_still_bound(
+    pool: Executor, problem: LatencyProblem, width: int, children: int
+) -> None:
+    """What a lower cutoff discards lowers the bound that is claimed."""
+    form = normal_form(problem)
+    best = sum(sequential_starts(form).tolist())
+    with pytest.MonkeyPatch.context() as patch:
+        room = children * (4 * form.num_requests + 40)
+        patch.setattr("bfio.hindsight.latency.search._BYTES", room)
+        found = _search(problem, pool).run(best, width)
+    if found.starts is not None:
+        assert violations(problem, form.starts(found.starts)) == {}
+        best = sum(found.starts.tolist())
+    assert found.bound <= brute_force(problem)[0] - form.constant <= best
