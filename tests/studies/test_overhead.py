@@ -25,11 +25,20 @@ def _nothing(rows: int) -> Study:
     return Study("nothing", "?", "tests.studies.rows:square", [grid], limits=_LIMITS)
 
 
+def _processor_seconds(study: Study, store: Path) -> float:
+    """Of the runner and of the process it starts, whatever else the machine has to do."""
+    before = os.times()
+    _seconds(study, store, jobs=1)
+    return sum(os.times()[:4]) - sum(before[:4])
+
+
 @pytest.mark.parametrize("rows", [1000, pytest.param(10_000, marks=pytest.mark.deep)])
 def test_a_row_costs_less_than_five_milliseconds(tmp_path: Path, rows: int) -> None:
     """Planning, handing out, reporting and keeping; the rows themselves do nothing."""
-    start = _seconds(_nothing(1), tmp_path / "one", jobs=1)
-    assert (_seconds(_nothing(rows), tmp_path / "many", jobs=1) - start) / rows < 5e-3
+    start = _processor_seconds(_nothing(1), tmp_path / "one")
+    each = (_processor_seconds(_nothing(rows), tmp_path / "many") - start) / rows
+    # A process that is never waited for would count nothing.
+    assert 2e-5 < each < 5e-3
 
 
 @pytest.mark.deep
