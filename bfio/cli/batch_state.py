@@ -38,10 +38,9 @@ def next_batches(
     from formulations.batch_composition import BatchProblem
     from formulations.batch_composition.solver import BatchProgram
 
-    for name in given_options(args, add_arguments):
-        if name not in _OF_STATES:
-            option = "FILE" if name == "file" else flag(name)
-            raise InputError("command line", f"{option} with --state", "leave it out")
+    for name in given_options(args, add_arguments, besides=_OF_STATES):
+        option = "FILE" if name == "file" else flag(name)
+        raise InputError("command line", f"{option} with --state", "leave it out")
     problem = read_problem(args.state, BatchProblem.from_json)
     if is_exchange(args):
         if args.policy:

@@ -51,9 +51,8 @@ def fit_batches(
     from bfio.batching.measured import fit_batch_time, read_batches
     from formulations.rationals import exact_number
 
-    for name in given_options(args, add_arguments):
-        if name not in _OF_BATCHES:
-            raise InputError(flag(name), "batches have none", "leave it out")
+    for name in given_options(args, add_arguments, besides=_OF_BATCHES):
+        raise InputError(flag(name), "batches have none", "leave it out")
     slot = exact_number(args.slot or _SLOT, "--slot", positive=True)
     if args.free_tokens is not None and args.free_tokens < 0:
         raise InputError("--free-tokens", f"{args.free_tokens} is below 0", "use 0 or more")

@@ -11,7 +11,7 @@ from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import PolicyOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from bfio.decode.own_metrics import MetricChoice
     from bfio.workloads.workload import Workload
@@ -30,7 +30,9 @@ _SYNTHETIC_REQUESTS = 4000
 
 
 def given_options(
-    args: argparse.Namespace, add_arguments: "Callable[[argparse.ArgumentParser], None]"
+    args: argparse.Namespace,
+    add_arguments: "Callable[[argparse.ArgumentParser], None]",
+    besides: "Collection[str]" = (),
 ) -> list[str]:
     """Return the names of those arguments that have another value than if they were left out.
 
@@ -40,11 +42,14 @@ def given_options(
         What was given.
     add_arguments : callable
         Adds the arguments that are looked at to a parser.
+    besides : collection of str
+        Names of those among them that are not.
     """
     parser = argparse.ArgumentParser(add_help=False)
     add_arguments(parser)
     known, _ = parser.parse_known_args([""])
-    return [name for name in vars(known) if getattr(args, name) != parser.get_default(name)]
+    names = [name for name in vars(known) if name not in besides]
+    return [name for name in names if getattr(args, name) != parser.get_default(name)]
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

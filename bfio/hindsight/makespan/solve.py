@@ -200,7 +200,7 @@ def _solved_part(
         form = search_form(problem)
         objective, schedule = best_list(problem)
         hand = InHand(objective, schedule, form.objective(form.bound()), "bound")
-    if takes_insertions(form):
+    if takes_insertions(form) and not hand.is_closed:
         _fill(form, hand, deadline, tell)
     if hand.is_closed or not searches:
         return hand
@@ -218,8 +218,6 @@ def _fill(
     tell: Callable[[InHand[Schedule]], None],
 ) -> None:
     """Insert the requests where they cost least, in several orders."""
-    if hand.is_closed:
-        return
     for objective, schedule in filled(form, deadline):
         if objective < hand.objective:
             hand.improve(objective, schedule)
