@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.decode.adaptive.settings import (
-    AHEAD,
     COARSE,
     DECAY,
     FIRST_REHEARSAL,
@@ -13,7 +12,6 @@ from bfio.decode.adaptive.settings import (
     LEAST_WEIGHT,
     LIVES,
     MOST_LISTED,
-    MOST_STEPS,
     MOST_WAITING,
     REMEMBERED,
     SEED,
@@ -117,8 +115,8 @@ class Rule(NamedTuple):
         Shape (c,): the settings of every rehearsal.
     near : IntArray
         Shape (K, n): those that are rehearsed besides if one of them is the best; -1: none.
-    lives, most_steps : int
-        Steps of a rehearsal: in multiples of what running requests have left, and at most.
+    lives : int
+        Most steps of a rehearsal, in multiples of what running requests have left.
     least_weight : int
         Least weight of a step of the window.
     decay : float
@@ -134,7 +132,6 @@ class Rule(NamedTuple):
     coarse: IntArray
     near: IntArray
     lives: int
-    most_steps: int
     least_weight: int
     decay: float
     reward: IntArray
@@ -242,7 +239,6 @@ def _rule(horizon: int, parameters: TwoStageParameters) -> Rule:
         coarse=np.array(COARSE),
         near=near_each,
         lives=LIVES,
-        most_steps=MOST_STEPS,
         least_weight=LEAST_WEIGHT,
         decay=DECAY,
         reward=_zeros(horizon + 1),
@@ -255,7 +251,7 @@ def _rule(horizon: int, parameters: TwoStageParameters) -> Rule:
 
 def _twin(num_workers: int, slots: int, horizon: int) -> State:
     """Return a machine in which every request gains a token per step."""
-    n = (1 + AHEAD) * num_workers * slots + MOST_WAITING
+    n = (1 + LIVES) * num_workers * slots + MOST_WAITING
     requests = Workload(np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64))
     return new_state(requests, Cluster(num_workers, slots), RunOptions(), horizon=horizon)
 

@@ -169,7 +169,7 @@ def rehearse_all(memory: Memory, step: int, grows: bool) -> None:
     twin.sight[KNOWN] = counts[kept.TELLS] == 1 and twin.settings.horizon > 0
     twin.sight[GROWS] = grows
     best = counts[kept.CURRENT]
-    num_steps = min(rule.most_steps, 2 * UNCOUNTED + rule.lives * draw_lengths(memory, step))
+    num_steps = steps_to_play(memory, step, draw_lengths(memory, step))
     memory.score[:] = NOT_PLAYED
     if play_each(twin, memory, step, num_steps, rule.coarse):
         level = np.log(memory.score[rule.coarse] + 1).mean()
@@ -178,6 +178,17 @@ def rehearse_all(memory: Memory, step: int, grows: bool) -> None:
             best = best_played(memory, level)
             remember(memory, level)
     note_choice(memory.seen, best, twin.counters[SLOTS])
+
+
+@compilable
+def steps_to_play(memory: Memory, step: int, left: int) -> int:
+    """Return the length of a rehearsal, where requests have ``left`` steps left in the mean.
+
+    It goes no further ahead than back to the first step, and so hardly beyond the ages up to which
+    the run and its windows have told who ends.
+    """
+    told = step + memory.seen.counts[kept.AHEAD_KNOWN]
+    return int(2 * UNCOUNTED + min(memory.rule.lives * left, told))
 
 
 @compilable(allocates=True)

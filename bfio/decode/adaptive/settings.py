@@ -65,17 +65,15 @@ LEAST_WEIGHT = 2 * 10**4
 #: The first rehearsal comes when one slot in so many has been given back, the next ones whenever
 #: that number has doubled, but at the latest when each slot has been given back once more.
 FIRST_REHEARSAL = 16
-#: Most steps of a rehearsal, which takes as many as requests live in the mean; those of its first
-#: part, one in so many, are not counted.
-MOST_STEPS = 1000
+#: Steps at the beginning of a rehearsal that are not counted, one in so many.
 UNCOUNTED = 8
-#: Requests per slot that the lengths are drawn from, the latest; and that a rehearsal may start.
+#: Requests per slot that the lengths are drawn from, the latest.
 REMEMBERED = 4
-AHEAD = 2
 #: Most waiting requests of a rehearsal, the oldest.
 MOST_WAITING = 512
-#: Steps of a rehearsal, in multiples of what running requests have left in the mean.
-LIVES = 2
+#: Most steps of a rehearsal, in multiples of what running requests have left in the mean; and
+#: requests per slot that it may start.
+LIVES = 4
 #: What an earlier rehearsal counts against the latest.
 DECAY = 0.7
 #: Windows are believed to tell who ends if they foretell one in so many of the ends.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bfio.decode.adaptive.memory import (
+    AHEAD_KNOWN,
     CURRENT,
     DUE,
     ENDS,
@@ -20,11 +21,14 @@ from bfio.decode.adaptive.observing import (
     set_weights,
     windows_tell,
 )
+from bfio.decode.adaptive.rehearsal import steps_to_play
 from bfio.decode.adaptive.settings import (
     COARSE,
     FULL_WEIGHT,
     LEAST_WEIGHT,
+    LIVES,
     SETTINGS,
+    UNCOUNTED,
     Setting,
     near,
 )
@@ -107,6 +111,18 @@ def test_rehearsals_become_rarer() -> None:
     assert due == [1, 3, 6, 12, 24, 48, 80, 112]
     assert seen.counts[DUE] == 144
     assert seen.counts[CURRENT] == 3
+
+
+def test_a_rehearsal_goes_no_further_than_ends_are_told() -> None:
+    """At step 30 and windows of 80 steps 110 at most; later so many mean lives."""
+    kept = memory()
+    for told, step, left, expected in (
+        (80, 30, 500, 110),
+        (0, 30, 500, 30),
+        (80, 900, 9, 9 * LIVES),
+    ):
+        kept.seen.counts[AHEAD_KNOWN] = told
+        assert steps_to_play(kept, step, left) == 2 * UNCOUNTED + expected
 
 
 def test_a_machine_that_never_fills_rehearses_after_some_ends() -> None:
