@@ -62,7 +62,7 @@ def draw(records: list[Record], labels: dict[str, str]) -> Figure:
         axes.axvline(within, color="0.4", linewidth=0.8, linestyle="--")
         axes.set_title(title, fontsize=10)
     panels[0].invert_yaxis()
-    panels[1].set_xlabel("adaptive / best fixed setting, 95 % intervals over four seeds")
+    panels[1].set_xlabel("adaptive / best fixed setting, 95 % intervals over the seeds")
     figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2, fontsize=8
     )

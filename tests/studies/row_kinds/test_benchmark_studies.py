@@ -39,9 +39,9 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "19-which-optimum/study": 3,
     "20-better-policy/exact": 3,
     "20-better-policy/study": 3,
-    # Runs of the policy take seconds; those without lengths have two seeds of the four.
+    # Runs of the policy take seconds; those without lengths have eight seeds of the twelve.
     "22-adaptive/choice": 2,
-    "22-adaptive/study": (2, 4),
+    "22-adaptive/study": (8, 12),
     "22-adaptive/unseen": (2, 4, 6),
     # A trace is evaluated once: nothing is drawn.
     "21-predictors/filter": 1,
