@@ -314,6 +314,8 @@ CLAIMS = (
         "fcfs (Algorithm 2) and fcfs-by-index (the text); where they put each request is compared "
         "with a simulation by hand.",
         defect=Defect.MISPRINT,
+        reading="the loop of Algorithm 2 ends when no slot is free, as the text above it says; as "
+        "printed it looks at the queue only. Ties go to the lowest index.",
         verify=verify_fcfs,
     ),
 )

@@ -1,10 +1,10 @@
 """The fluid model of one engine: Lyapunov function (C.19), section 4.2, Proposition 2."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.batching.fluid_paths import (
     Fluid,
     Point,
@@ -69,47 +69,82 @@ def _weights_check(context: Context, *, printed_again: bool = False, least: int 
     return printed, corrected
 
 
+#: λ, m_p, m_d, B_p', B_d' of a type.
+_Row = Sequence[int]
+
+
+def printed_slope(rows: Sequence[_Row]) -> Fraction:
+    """Return ``f'`` of section 4.2 as printed, with ``Z_p' = λ − B_p'/m_p`` and so on."""
+    return _slope(rows, lambda p, d: (p, p + d))
+
+
+def _slope(rows: Sequence[_Row], weights: Callable[[int, int], tuple[int, int]]) -> Fraction:
+    total = Fraction(0)
+    for rate, p, d, begun, decoded in rows:
+        first, second = weights(p, d)
+        into_decode = Fraction(begun, p)
+        total += first * (rate - into_decode) + second * (into_decode - Fraction(decoded, d))
+    return total
+
+
+def _room(rows: Sequence[_Row], capacity: int) -> int:
+    """Return ``δ = b/t_b − Σ_j λ^j(m_p^j + m_d^j)``."""
+    return capacity - sum(rate * (p + d) for rate, p, d, *_ in rows)
+
+
 def verify_two_types(data: Data) -> str | None:
-    """Confirm the same of the function of section 4.2, with two types."""
+    """Confirm the same of the function of section 4.2, with two types and a load below 1.
+
+    All of the capacity is used. Both types have requests in both phases, so that for a while it
+    may be split between them in any way.
+    """
     rows = data["types"]
-    if len(rows) != 2 or any(
-        min(rate, p, d) < 1 or not 0 <= s <= rate * d for rate, p, d, s in rows
-    ):
+    if len(rows) != 2 or any(len(row) != 5 or min(row[:3]) < 1 or min(row) < 0 for row in rows):
         return None
-    slope = sum((p + d) * (rate - Fraction(s, d)) for rate, p, d, s in rows)
-    stated = sum(rate * (p + d) - (rate * p + s) for rate, p, d, s in rows)
-    if slope == stated:
+    capacity = sum(begun + decoded for *_, begun, decoded in rows)
+    room = _room(rows, capacity)
+    if room <= 0 or printed_slope(rows) == -room:
         return None
-    return f"(λ, m_p, m_d, B_d') = {rows}: f' = {slope}, not {stated} = −(Σ B' − Σ λ(m_p+m_d))"
+    return (
+        f"(λ, m_p, m_d, B_p', B_d') = {rows}, b/t_b = {capacity}: f' = {printed_slope(rows)}, not "
+        f"−δ = {-room}"
+    )
 
 
-def _two_types_check(context: Context, *, swapped: bool = False, at_once: bool = False) -> Outcome:
+def _two_types_check(
+    context: Context, *, swapped: bool = False, balanced: bool = False, unused: int = 0
+) -> Outcome:
     rng = context.rng
 
-    def cases() -> Iterator[Data]:
-        for _ in range(context.choose(60, 600, 20_000)):
-            rows = []
-            for _ in range(2):
-                rate, p, d = (int(x) for x in rng.integers(1, 9, size=3))
-                most = rate * d
-                rows.append([rate, p, d, most if at_once else int(rng.integers(0, most + 1))])
-            yield {"types": rows}
+    def row() -> list[int]:
+        rate, p, d, more = (int(x) for x in rng.integers(1, 9, size=4))
+        if balanced:
+            # m_p·Z_d' = m_d·Z_p' = −m_p·m_d·more: to the printed weights all is one.
+            return [rate, p, d, p * (rate + p * more), d * (rate + (p + d) * more)]
+        return [rate, p, d, *(int(x) for x in rng.integers(0, 2 * rate * (p + d), size=2))]
+
+    number = context.choose(60, 600, 20_000)
+    cases = [{"types": [row(), row()]} for _ in range(number)]
+    others = [{"types": [row() for _ in range(int(rng.integers(1, 6)))]} for _ in range(number)]
+
+    def capacity(data: Data) -> int:
+        return sum(sum(flows[3:]) for flows in data["types"]) + unused
+
+    def below(data: Data) -> bool:
+        return _room(data["types"], capacity(data)) > 0
 
     def right(data: Data) -> bool:
-        slope = stated = Fraction(0)
-        for rate, p, d, served in data["types"]:
-            # Prompts at any rate up to what arrives.
-            begun = Fraction(rate, 2)
-            weights = (p, p + d) if swapped else (p + d, d)
-            slope += weights[0] * (rate - begun) + weights[1] * (begun - Fraction(served, d))
-            stated += rate * (p + d) - (begun * p + served)
-        return slope == stated
+        rows = data["types"]
+        slope = _slope(rows, lambda p, d: (p, p + d) if swapped else (p + d, d))
+        return slope == -_room(rows, capacity(data))
 
-    printed = refute("f' = Σ_j λ^j m^j − Σ_j B^j'", "constant flows", cases(), verify_two_types)
+    made = "constant flows that use all of b/t_b, loads below 1, requests in both phases"
+    printed = refute("f' = −δ", made, cases, verify_two_types, applies=below)
     corrected = examine(
-        "the same with weights m_p + m_d and m_d", "constant flows", cases(), right
+        "the same with weights m_p + m_d and m_d", f"{made}, 1 to 5 types", others, right, below
     )
-    return printed, corrected
+    growing = sum(below(data) and printed_slope(data["types"]) > 0 for data in cases)
+    return Findings(printed, corrected, numbers={"flows for which the printed f grows": growing})
 
 
 def _proposition2a_check(context: Context, *, wasted: bool = False, load: int = 99) -> Outcome:
@@ -231,14 +266,16 @@ CLAIMS = (
         statement="f(t) = Σ_j (m_p^j Z_p^j + (m_p^j + m_d^j) Z_d^j) is the total workload; under "
         "(4.2) it falls at the rate δ = b/t_b − Σ_j λ^j(m_p^j + m_d^j) while it is positive.",
         formula="f' = −δ while f > 0",
-        hypotheses=("Σ_j (B_p^j' + B_d^j') = b/t_b",),
+        hypotheses=("(4.2)", "Σ_j (B_p^j' + B_d^j') = b/t_b", "f > 0"),
         kind=Kind.COUNTEREXAMPLE,
         scope=Scope.STEP,
         check=_two_types_check,
-        summary="The weights are exchanged as in (C.19).",
+        summary="The weights are exchanged as in (C.19). With the printed ones f may even grow: a "
+        "request that enters decode gains weight.",
         mutations=(
             Mutation("the correction with the printed weights", swapped=True),
-            Mutation("flows with Z_d' = 0 only", at_once=True),
+            Mutation("flows with m_p Z_d' = m_d Z_p' only", balanced=True),
+            Mutation("a token of the capacity unused", unused=1),
         ),
         correction="f = Σ_j ((m_p^j + m_d^j) Z_p^j + m_d^j Z_d^j), for any number of types; the "
         "condition (4.2), printed with t_p for t_b, stands.",

@@ -41,14 +41,28 @@ def _is_full(policy: Policy, queue: Queue, budget: int) -> bool:
     return feasible and sum(x + y for x, y in batch) == min(budget, eligible(queue))
 
 
+def whole_prompts(queue: Queue, budget: int) -> Batch:
+    """Prompts first, each whole or not at all, then decode tokens: without chunks."""
+    batch, room = [(0, 0)] * len(queue), budget
+    for i, (p, _) in sorted(enumerate(queue), key=lambda pair: pair[1][0] == 0):
+        if (p or 1) <= room:
+            batch[i] = (p, 0) if p else (0, 1)
+            room -= p or 1
+    return batch
+
+
 def _conserving_check(
     context: Context,
     *,
     mixing: tuple[Policy, ...] = (sarathi, orca),
     apart: tuple[Policy, ...] = (vllm, faster_transformer),
 ) -> Outcome:
-    states = list(small_states(*context.choose((4, 2), (6, 3), (8, 4))))
-    made = "all queues of requests with p <= 3 and d <= 2, all small budgets"
+    budget, requests = context.choose((4, 2), (6, 3), (8, 4))
+    states = list(small_states(budget, requests))
+    made = (
+        f"all queues of up to {requests} requests with p <= 3 and d <= 2, all budgets up to "
+        f"{budget}"
+    )
     full = [
         examine(
             f"every batch of {policy.__name__} is full or has all there is",
@@ -237,7 +251,7 @@ CLAIMS = (
         title="Orca and Sarathi-Serve are work-conserving, two others are not",
         statement="Mixing prompt and decode tokens, Orca and Sarathi-Serve are work-conserving; "
         "FasterTransformer and vanilla vLLM, which do not mix, are not.",
-        formula="Σ(δ^d + δ^p) = min(b, Σ(p_i + 1(p_i = 0)))",
+        formula="Σ_i(p_i + 1(p_i = 0)) ≥ b  ⇒  Σ_i(δ_i^d + δ_i^p) = b",
         hypotheses=("prompts may be cut into chunks",),
         kind=Kind.FINITE,
         scope=Scope.REMARK,
@@ -247,8 +261,11 @@ CLAIMS = (
         mutations=(
             Mutation("vLLM in place of Orca", mixing=(sarathi, vllm)),
             Mutation("Orca in place of vLLM", apart=(orca, faster_transformer)),
+            Mutation("prompts not cut into chunks", mixing=(sarathi, whole_prompts)),
         ),
-        reading="Orca as section 3 idealises it, with chunks and decode tokens in the same batch.",
+        reading="Orca as section 3 idealises it, with chunks and decode tokens in the same batch. "
+        "Of the two that mix more is checked than (2.6) asks: each batch has min(b, Σ_i(p_i + "
+        "1(p_i = 0))) tokens, also where that is less than b.",
     ),
     Claim(
         id="batching.vllm",
